@@ -1,0 +1,17 @@
+"""Errors whose message is written for the person who can mend them."""
+
+
+class LabkitError(Exception):
+    """Base of all errors that labkit raises on purpose."""
+
+
+class LabFolderError(LabkitError):
+    """A lab's folder is not what DESIGN says a lab is; the message names the file and the fix."""
+
+
+class UsageError(LabkitError):
+    """A command or an environment variable holds a value that is not allowed."""
+
+
+class LoadFailure(LabkitError):
+    """The implementation under test could not be imported; the message is for its author."""

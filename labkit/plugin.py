@@ -1,0 +1,276 @@
+"""The pytest plugin: the `lab` fixture, time limits, results, and the report at the end.
+
+It acts on tests in a `test_lab.py` beside a `lab.toml`; all other tests are left alone.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from labkit.drive import Driver
+from labkit.errors import LoadFailure, UsageError
+from labkit.failure import Failure
+from labkit.lab import Lab, find_labs, read_lab
+from labkit.loader import Implementation, choose, last_line_in, load, short_hash
+from labkit.progress import Progress
+from labkit.run import LabRun, Result
+from labkit.watchdog import Watchdog
+
+TEST_LIMIT = 5.0
+_TIMEOUTS_ALLOWED = 2
+_TOO_LONG = "Is there an endless loop, or work that grows with the square of the input?"
+_PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
+_MARKS = (
+    "task(n): the task of the lab that this test belongs to",
+    "points(n): what the test is worth; the points of a lab add up to 100",
+    "given: shows something instead of grading it; no points",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of lab runs."""
+    group = parser.getgroup("labs")
+    group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
+                    help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
+    group.addoption("--lab-results", type=Path, metavar="FILE",
+                    help="write the results of all labs to FILE as JSON")  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marks and set up the plugin's state."""
+    for mark in _MARKS:
+        config.addinivalue_line("markers", mark)
+    plugin = LabPlugin(config)
+    config.stash[_PLUGIN] = plugin
+    config.pluginmanager.register(plugin, "labkit-session")
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Driver:
+    """The implementation under test, driven through `labkit.drive`."""
+    plugin = request.config.stash[_PLUGIN]
+    return plugin.driver(request.node)
+
+
+class LabPlugin:
+    """The state of one pytest session."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seed: str = config.getoption("--lab-seed")
+        self._runs: dict[Path, LabRun] = {}
+        self._modules: dict[tuple[str, Path], ModuleType | LoadFailure] = {}
+        self._timeouts: dict[Path, int] = {}
+        self._watchdog: Watchdog | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Find the labs among the collected tests and decide what is under test."""
+        labs: dict[Path, Lab] = {}
+        for item in items:
+            folder = item.path.parent
+            if item.path.name == "test_lab.py" and (folder / "lab.toml").exists():
+                labs.setdefault(folder, read_lab(folder))
+                if item.get_closest_marker("timeout") is None:
+                    item.add_marker(pytest.mark.timeout(TEST_LIMIT))
+        try:
+            chosen = choose(os.environ.get("LAB_IMPL"), list(labs.values()), Path.cwd())
+            for path, implementation in chosen.items():
+                self._runs[path] = self._start_run(labs[path], implementation)
+        except (UsageError, LoadFailure) as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def _start_run(self, lab: Lab, implementation: Implementation) -> LabRun:
+        try:
+            digest = short_hash(implementation.source())
+        except LoadFailure:
+            digest = "missing"
+        run = LabRun(lab, implementation, digest, self._seed)
+        for name, part in self._parts(run).items():
+            owner = "the reference" if part.is_reference else "your own"
+            run.parts.append(f"{name}: {owner}, {part.path.parent.name}/{part.path.name}")
+        return run
+
+    def _parts(self, run: LabRun) -> dict[str, Implementation]:
+        """Return where each part of a composed lab comes from, by class name."""
+        wanted = os.environ.get("LAB_PARTS") or (
+            "reference" if run.implementation.is_reference else "own"
+        )
+        if wanted not in ("own", "reference"):
+            raise UsageError(f"LAB_PARTS={wanted!r} is not known; use own or reference")
+        if not run.lab.parts:
+            return {}
+        labs = {lab.name: lab for lab in find_labs(self._config.rootpath)}
+        progress = Progress(self._config.rootpath)
+        parts = {}
+        for name, folder in run.lab.parts.items():
+            if folder not in labs:
+                raise UsageError(f"{run.lab.path / 'lab.toml'}: parts: there is no lab {folder!r}")
+            own = wanted == "own" and progress.passes(labs[folder])
+            kind, path = (
+                ("starter", labs[folder].starter) if own else ("solution", labs[folder].solution)
+            )
+            parts[name] = Implementation(kind, path)
+        return parts
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Say what is under test, and start the watchdog where it may be needed."""
+        from labkit import report
+
+        if not self._runs or self._config.option.collectonly:
+            return
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        for run in self._runs.values():
+            terminal.ensure_newline()
+            terminal.write_line(report.header(run))
+        strangers = [run for run in self._runs.values() if run.implementation.kind != "solution"]
+        if strangers and hasattr(os, "fork") and not self._config.getoption("usepdb"):
+            capture: Any = self._config.pluginmanager.getplugin("capturemanager")
+            with capture.global_and_fixture_disabled():
+                out = os.dup(2)
+            self._watchdog = Watchdog(out, strangers[0].implementation.path.name)
+
+    def driver(self, item: pytest.Item) -> Driver:
+        """Return the driver for one test."""
+        run = self._runs[item.path.parent]
+        parts = self._parts(run)
+
+        def resolve(name: str) -> Any:
+            module = self._module(run.implementation, run.lab.label)
+            if not hasattr(module, name) and name in parts:
+                module = self._module(parts[name], f"{run.lab.label}.{name}")
+            if not hasattr(module, name):
+                raise AttributeError(f"{run.implementation.path.name} has no {name!r}")
+            return getattr(module, name)
+
+        self._module(run.implementation, run.lab.label)
+        return Driver(resolve, f"{self._seed}/{item.name}")
+
+    def _module(self, implementation: Implementation, name: str) -> ModuleType:
+        key = (name, implementation.path)
+        if key not in self._modules:
+            try:
+                self._modules[key] = load(implementation, f"under_test.{name}")
+            except LoadFailure as error:
+                self._modules[key] = error
+        module = self._modules[key]
+        if isinstance(module, LoadFailure):
+            raise module
+        return module
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Tell the watchdog; do not wait for the time limit over and over."""
+        folder = item.path.parent
+        if folder not in self._runs:
+            return
+        if self._timeouts.get(folder, 0) >= _TIMEOUTS_ALLOWED:
+            raise _NotRunError(
+                f"{_TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
+            )
+        if self._watchdog is not None:
+            self._watchdog.begin(item.name, _limit(item) + 3)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep the result of a lab's test as data."""
+        outcome = yield
+        run = self._runs.get(item.path.parent)
+        if run is None:
+            return outcome
+        name = getattr(item, "originalname", item.name)
+        if call.excinfo is not None:
+            result = self._classify(run, call.excinfo.value)
+            run.results[name] = result
+            if result.kind == "timeout" and _limit(item) == TEST_LIMIT:
+                self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
+        elif call.when == "call":
+            run.results.setdefault(name, Result("passed"))
+        return outcome
+
+    def _classify(self, run: LabRun, error: BaseException) -> Result:
+        implementation = run.implementation
+        if isinstance(error, _NotRunError):
+            return Result("not-run", str(error))
+        if isinstance(error, LoadFailure):
+            return Result("load", str(error))
+        if isinstance(error, Failure):
+            raised = error.trace.raised if error.trace is not None else None
+            if raised is None:
+                return Result("assertion", str(error), error)
+            if raised.kind == "NotImplementedError":
+                return Result("unwritten", f"{raised.message} is not written yet")
+            return Result("raised", str(raised), error)
+        if isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout"):
+            where = last_line_in(error, str(implementation.path))
+            at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
+            return Result("timeout", f"the test did not end within its time limit{at}. {_TOO_LONG}")
+        return Result("test-error", f"{type(error).__name__}: {error}")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
+        """Print our report instead of pytest's account of the same failures."""
+        stats = terminalreporter.stats
+        ours = [run.lab.path for run in self._runs.values()]
+        hidden: dict[str, list[Any]] = {}
+        if self._config.option.tbstyle == "auto":
+            for outcome in ("failed", "error"):
+                hidden[outcome] = stats.get(outcome, [])
+                stats[outcome] = [
+                    r for r in hidden[outcome] if not _is_under(r, self._config, ours)
+                ]
+        try:
+            return (yield)
+        finally:
+            stats.update(hidden)
+            self._print_reports(terminalreporter)
+
+    def _print_reports(self, terminal: Any) -> None:
+        if not self._runs:
+            return
+        from labkit import report
+
+        terminal.ensure_newline()
+        for run in self._runs.values():
+            if not run.results:
+                continue
+            terminal.write_line("")
+            terminal.write(report.render(run, colour=terminal._tw.hasmarkup) + "\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Remember scores, write the results file, send the watchdog home."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+        results: Path | None = self._config.getoption("--lab-results")
+        if results is not None:
+            data = [run.as_dict() for run in self._runs.values()]
+            results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        progress = Progress(self._config.rootpath)
+        for run in self._runs.values():
+            if run.implementation.kind == "starter" and run.complete:
+                progress.save_score(run.lab, run.score)
+        sys.stdout.flush()
+
+
+class _NotRunError(Exception):
+    """The test was not run because others of its lab ran into the time limit."""
+
+
+def _limit(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark else TEST_LIMIT
+
+
+def _is_under(report: Any, config: pytest.Config, folders: list[Path]) -> bool:
+    path = config.rootpath / str(getattr(report, "fspath", ""))
+    return path.parent in folders

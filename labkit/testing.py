@@ -1,0 +1,108 @@
+"""What lab tests are written with: expectations, chunkings, and small cases first.
+
+No function here calls the implementation under test; they see data only.
+"""
+
+import functools
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from labkit.drive import Trace
+from labkit.failure import Failure
+
+_S = TypeVar("_S", str, list[int])
+
+
+def expect(actual: Any, expected: Any, run: Trace | str, what: str = "") -> None:
+    """Fail unless `actual == expected`.
+
+    Args:
+        actual: what the implementation gave.
+        expected: what the contract asks for.
+        run: the trace that shows it, or the call in words.
+        what: what is compared, when it is not the output itself (`"held after feed(3)"`).
+    """
+    if actual == expected and type(actual) is type(expected):
+        return
+    prefix = f"{what}: " if what else ""
+    call, trace = (run, None) if isinstance(run, str) else ("", run)
+    raise Failure(prefix + show(expected), prefix + show(actual), call, trace)
+
+
+def expect_in(part: str, text: str, call: str) -> None:
+    """Fail unless `part` occurs in `text` (an error message, say)."""
+    if part not in text:
+        raise Failure(f"a message with {part!r}", repr(text), call)
+
+
+def show(value: Any) -> str:
+    """Return `repr(value)` with the code points of its non-ASCII characters behind it."""
+    text = repr(value)
+    if len(text) > 400:
+        text = f"{text[:200]} … {text[-150:]} ({len(text)} characters in all)"
+    special = list(dict.fromkeys(char for char in text if ord(char) > 126))
+    names = " ".join(f"{char}=U+{ord(char):04X}" for char in special[:6])
+    return f"{text}   {names}" if names else text
+
+
+def small_strings(alphabet: Sequence[str], longest: int) -> Iterator[str]:
+    """Yield every string over `alphabet`, shortest first, up to `longest` characters."""
+    for length in range(longest + 1):
+        yield from map("".join, itertools.product(alphabet, repeat=length))
+
+
+def small_bytes(alphabet: Iterable[int], longest: int) -> Iterator[bytes]:
+    """Yield every byte string over `alphabet`, shortest first, up to `longest` bytes."""
+    values = sorted(alphabet)
+    for length in range(longest + 1):
+        yield from map(bytes, itertools.product(values, repeat=length))
+
+
+def chunkings(whole: _S, generator: random.Random, bursts: int = 5) -> Iterator[list[_S]]:
+    """Yield ways to cut `whole`: whole, one by one, every two-cut, random bursts, empty pieces."""
+    yield [whole]
+    yield [whole[i : i + 1] for i in range(len(whole))]
+    for first in range(len(whole) + 1):
+        for second in range(first, len(whole) + 1):
+            yield [whole[:first], whole[first:second], whole[second:]]
+    for _ in range(bursts):
+        inner: list[int] = generator.choices(range(len(whole) + 1), k=generator.randint(1, 8))
+        cuts = [0, *sorted(inner), len(whole)]
+        pieces = [whole[a:b] for a, b in itertools.pairwise(cuts)]
+        yield pieces
+        yield [part for piece in pieces for part in (whole[:0], piece)]
+
+
+def decoded(data: bytes) -> str:
+    """Return the reference text of a byte string: one U+FFFD per maximal subpart (WHATWG)."""
+    return data.decode("utf-8", "replace")
+
+
+def undecided(data: bytes) -> bytes:
+    """Return the end of `data` that some continuation could still complete to one character."""
+    for tail in range(min(3, len(data)), 0, -1):
+        if is_viable_prefix(data[-tail:]):
+            return data[-tail:]
+    return b""
+
+
+def decided(data: bytes) -> str:
+    """Return the longest text that the bytes so far determine, whatever follows."""
+    return decoded(data[: len(data) - len(undecided(data))])
+
+
+@functools.cache
+def is_viable_prefix(data: bytes) -> bool:
+    """Return whether some continuation of `data` is exactly one well-formed UTF-8 character."""
+    return any(
+        _is_character(data + filler * count) for filler in (b"\x80", b"\xbf") for count in (1, 2, 3)
+    )
+
+
+def _is_character(data: bytes) -> bool:
+    try:
+        return len(data.decode("utf-8")) == 1
+    except UnicodeDecodeError:
+        return False

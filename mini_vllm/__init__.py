@@ -1,0 +1,1 @@
+"""mini_vllm: a small, real engine for the text path of LLM serving."""

@@ -1,0 +1,1 @@
+"""Layers over decoded text. Nothing here knows tokens, requests or sockets."""

@@ -1,0 +1,242 @@
+"""Lab 02: the byte tokenizer. Each docstring is the rule that its test pins."""
+
+import pytest
+
+from labkit.testing import decoded, expect, expect_in, small_bytes, small_strings
+
+SCRIPTS = [
+    "abc",
+    "naïve café",
+    "你好，世界",
+    "مرحبا",
+    "नमस्ते",
+    "🚀🇫🇷👩‍👩‍👧",
+    "e\u0301",
+    "\ufeff\u2028\x00\r\n",
+    "\ufffd",
+]
+SPECIAL = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
+CLASSES = bytes.fromhex("41 80 9f a0 bf c0 c3 e0 e4 ed f0 f4 ff")
+
+
+def shown(ids):
+    """What decode must give with specials shown: each run of bytes alone, names between."""
+    texts, run = [], b""
+    for token_id in [*ids, None]:
+        if token_id is not None and token_id < 256:
+            run += bytes([token_id])
+        else:
+            texts += [decoded(run), SPECIAL.get(token_id, "")]
+            run = b""
+    return "".join(texts)
+
+
+@pytest.mark.given
+def test_the_vocabulary_is_given(lab):
+    """256 bytes and three special ids: BOS 256, EOS 257, PAD 258, 259 in all."""
+    reads = ["bos_token_id", "eos_token_id", "pad_token_id", "vocab_size"]
+    trace = lab.script(lab.new("ByteTokenizer"), reads, watch="")
+    assert trace.outputs == [256, 257, 258, 259]
+
+
+@pytest.mark.given
+def test_naive_decode_per_token_is_garbage():
+    """Decoding every id alone turns one rocket into four replacement characters."""
+    assert [decoded(bytes([byte])) for byte in "🚀".encode()] == ["\ufffd"] * 4
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(7)
+def test_encode_is_utf8_bytes(lab):
+    """encode gives the UTF-8 bytes of the text, one id each, as a list; "" gives []."""
+    new = lab.new("ByteTokenizer")
+    for text in ["", "a", "é", "你", "🚀", *SCRIPTS]:
+        expect(lab.call(new, "encode", text), list(text.encode()), f"encode({text!r})")
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(6)
+def test_encode_adds_bos_in_front_only(lab):
+    """add_special_tokens puts one BOS in front, also of "", and nothing behind; default is none."""
+    new = lab.new("ByteTokenizer")
+    for text in ("", "hi"):
+        ids = lab.call(new, "encode", text, add_special_tokens=True)
+        expect(ids, [256, *text.encode()], f"encode({text!r}, add_special_tokens=True)")
+        expect(lab.call(new, "encode", text), list(text.encode()), f"encode({text!r})")
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(6)
+def test_encode_takes_special_names_as_text(lab):
+    """The text "<eos>" is five plain characters: users must not be able to type special ids."""
+    new = lab.new("ByteTokenizer")
+    for text in ("<eos>", "a<bos>b", "<pad><eos>"):
+        ids = lab.call(new, "encode", text, add_special_tokens=True)
+        expect(ids, [256, *text.encode()], f"encode({text!r}, add_special_tokens=True)")
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(8)
+def test_encode_rejects_lone_surrogates(lab):
+    """A lone surrogate has no UTF-8 form: ValueError with its code point and its position in
+    characters.
+    """
+    new = lab.new("ByteTokenizer")
+    for text, parts in (
+        ("a\ud800", ("U+D800", "position 1")),
+        ("🚀é\udfffb\ud800", ("U+DFFF", "position 2")),
+    ):
+        message = lab.rejects(new, "encode", text)
+        for part in parts:
+            expect_in(part, message, f"encode({text!r})")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(7)
+def test_token_bytes_of_bytes(lab):
+    """token_bytes of 0-255 is that one byte, also where the byte alone is no text."""
+    new = lab.new("ByteTokenizer")
+    for token_id in range(256):
+        got = lab.call(new, "token_bytes", token_id)
+        expect(got, bytes([token_id]), f"token_bytes({token_id})")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_token_bytes_of_specials_is_empty(lab):
+    """A special id stands for no bytes: b""."""
+    new = lab.new("ByteTokenizer")
+    for token_id in SPECIAL:
+        expect(lab.call(new, "token_bytes", token_id), b"", f"token_bytes({token_id})")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_token_bytes_rejects_unknown_ids(lab):
+    """An id outside 0-258 is a ValueError with the id in its message; -1 does not mean the last
+    one.
+    """
+    new = lab.new("ByteTokenizer")
+    for token_id in (259, -1, 2**32):
+        message = lab.rejects(new, "token_bytes", token_id)
+        expect_in(str(token_id), message, f"token_bytes({token_id})")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(6)
+def test_decode_inverts_encode(lab):
+    """decode(encode(text)) is text, BOS or not, in every script."""
+    new = lab.new("ByteTokenizer")
+    for text in ["", *SCRIPTS]:
+        for ids in (list(text.encode()), [256, *text.encode()]):
+            expect(lab.call(new, "decode", ids), text, f"decode({ids[:8]}…)")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(6)
+def test_decode_takes_any_iterable_once(lab):
+    """decode takes a tuple as well as a list."""
+    got = lab.call(lab.new("ByteTokenizer"), "decode", (72, 105))
+    expect(got, "Hi", "decode((72, 105))")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(7)
+def test_skipped_specials_are_transparent(lab):
+    """A skipped special id leaves no trace: the bytes around it may form one character."""
+    new = lab.new("ByteTokenizer")
+    for ids in ([0xF0, 0x9F, 256, 0x9A, 0x80], [257, 0xF0, 258, 0x9F, 256, 0x9A, 256, 0x80, 258]):
+        expect(lab.call(new, "decode", ids), "🚀", f"decode({ids})")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(7)
+def test_shown_specials_break_the_sequence(lab):
+    """A shown special id ends the character before it: F0 9F <bos> 9A 80 has no rocket in it."""
+    new = lab.new("ByteTokenizer")
+    for ids, text in (
+        ([256, 72, 257, 258], "<bos>H<eos><pad>"),
+        ([0xF0, 0x9F, 256, 0x9A, 0x80], "\ufffd<bos>\ufffd\ufffd"),
+    ):
+        got = lab.call(new, "decode", ids, skip_special_tokens=False)
+        expect(got, text, f"decode({ids}, skip_special_tokens=False)")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(6)
+def test_decode_replaces_by_maximal_subpart(lab):
+    """A cut but so far legal sequence is one U+FFFD; a byte that cannot continue it is judged
+    afresh.
+    """
+    new = lab.new("ByteTokenizer")
+    for data, text in (
+        ("e2 82", "\ufffd"),
+        ("f0 9f 98 41", "\ufffdA"),
+        ("e0 80", "\ufffd\ufffd"),
+        ("ed a0 80", "\ufffd\ufffd\ufffd"),
+        ("41 ef bf bd 42", "A\ufffdB"),
+    ):
+        got = lab.call(new, "decode", list(bytes.fromhex(data)))
+        expect(got, text, f"decode of bytes {data}")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_decode_rejects_unknown_ids(lab):
+    """An id outside 0-258 is a ValueError whose message has the id and its position."""
+    new = lab.new("ByteTokenizer")
+    for ids, parts in (([65, -1], ("-1", "position 1")), ([259], ("259", "position 0"))):
+        message = lab.rejects(new, "decode", ids)
+        for part in parts:
+            expect_in(part, message, f"decode({ids})")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(8)
+def test_property_decode_equals_the_reference(lab):
+    """complete, honest: on every byte string of up to 3 bytes of 13 kinds, decode is the WHATWG
+    text.
+    """
+    new = lab.new("ByteTokenizer")
+    for data in small_bytes(CLASSES, 3):
+        expect(
+            lab.call(new, "decode", list(data)), decoded(data), f"decode of bytes {data.hex(' ')}"
+        )
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(7)
+def test_property_specials_anywhere(lab):
+    """total: any mix of bytes and specials decodes; skipped ids vanish, shown ones stand alone."""
+    new = lab.new("ByteTokenizer")
+    for length in range(1, 120):
+        ids = lab.random.choices([*CLASSES, *SPECIAL], k=length)
+        data = bytes(token_id for token_id in ids if token_id < 256)
+        expect(lab.call(new, "decode", ids), decoded(data), f"decode({ids})")
+        got = lab.call(new, "decode", ids, skip_special_tokens=False)
+        expect(got, shown(ids), f"decode({ids}, skip_special_tokens=False)")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_property_round_trip(lab):
+    """complete: every text of up to 3 characters of 7 scripts comes back from its ids."""
+    new = lab.new("ByteTokenizer")
+    for text in small_strings("aé你🚀\ufffd\u0301\x00", 3):
+        ids = lab.call(new, "encode", text)
+        expect(lab.call(new, "decode", ids), text, f"decode(encode({text!r}))")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+@pytest.mark.timeout(10)
+def test_property_linear(lab):
+    """linear: 100,000 characters with a special id after each are done well within the time
+    limit.
+    """
+    whole = ("naïve 你好 🚀 " * 10_000)[:100_000]
+    ids = [token_id for char in whole for token_id in (*char.encode(), 258)]
+    new = lab.new("ByteTokenizer")
+    text = lab.call(new, "decode", ids, skip_special_tokens=False)
+    same = text == "".join(char + "<pad>" for char in whole)
+    expect(same, True, "decode of 100,000 characters, a <pad> after each", "text is equal")

@@ -1,0 +1,118 @@
+"""A streaming UTF-8 detokenizer for byte tokens: complete characters out, at most 3 bytes held.
+
+It is the exact rule, not the lead-byte table alone: a sequence that can no longer become a
+character is answered by the byte that kills it, with one U+FFFD for its maximal subpart, as WHATWG
+decoders and CPython's `errors="replace"` do.
+
+But:
+- It takes one byte token at a time; tokens that carry several bytes are lab-07.
+- It completes code points. Which code points make up one visible glyph is the terminal's problem.
+"""
+
+
+def utf8_expected_len(first_byte: int) -> int:
+    """Return how many bytes the character that starts with `first_byte` has.
+
+    Args:
+        first_byte: a byte, 0-255.
+
+    Returns:
+        1, 2, 3 or 4; 0 where no character starts: continuation bytes (80-BF), bytes that only
+        overlong forms would start with (C0, C1), and bytes beyond U+10FFFF (F5-FF).
+
+    Raises:
+        ValueError: `first_byte` is outside 0-255; the message has the value.
+
+    >>> [utf8_expected_len(byte) for byte in b"a\\xc3\\xe4\\xf0"]
+    [1, 2, 3, 4]
+    >>> utf8_expected_len(0x80)
+    0
+
+    Source: The Unicode Standard, chapter 3, table 3-7.
+    """
+    if not 0 <= first_byte <= 255:
+        raise ValueError(f"{first_byte} is not a byte (0-255)")
+    if first_byte < 0x80:
+        return 1
+    if 0xC2 <= first_byte <= 0xDF:
+        return 2
+    if 0xE0 <= first_byte <= 0xEF:
+        return 3
+    if 0xF0 <= first_byte <= 0xF4:
+        return 4
+    return 0
+
+
+# The four lead bytes after which not every continuation byte is legal: overlong forms (E0, F0),
+# surrogates (ED), beyond U+10FFFF (F4). Unicode, table 3-7.
+_SECOND_BYTE = {
+    0xE0: range(0xA0, 0xC0),
+    0xED: range(0x80, 0xA0),
+    0xF0: range(0x90, 0xC0),
+    0xF4: range(0x80, 0x90),
+}
+_CONTINUATION = range(0x80, 0xC0)
+
+
+class StreamingDetokenizer:
+    """Turn byte tokens into text, one token at a time.
+
+    Ids 0-255 are bytes. Every other id, negative ones included, is no text: it returns `""` and
+    changes nothing, so it may even stand inside a character.
+
+    >>> detokenizer = StreamingDetokenizer()
+    >>> [detokenizer.feed(byte) for byte in "a🚀".encode()]
+    ['a', '', '', '', '🚀']
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    @property
+    def held(self) -> bytes:
+        """The bytes that wait for the rest of their character: at most 3, empty most of the
+        time.
+        """
+        return self._held
+
+    def feed(self, token_id: int) -> str:
+        """Take one token; return the text that is now certain, `""` while nothing is.
+
+        A byte that cannot continue the held sequence ends it: the held bytes become one U+FFFD, and
+        the byte is judged afresh. A byte that starts no character becomes a U+FFFD at once.
+
+        >>> detokenizer = StreamingDetokenizer()
+        >>> detokenizer.feed(0xE2), detokenizer.held
+        ('', b'\\xe2')
+        >>> detokenizer.feed(0x41), detokenizer.held
+        ('\\ufffdA', b'')
+        """
+        if not 0 <= token_id <= 255:
+            return ""
+        broken = ""
+        if self._held and token_id not in self._legal_next():
+            broken = self.flush()
+        self._held += bytes([token_id])
+        length = utf8_expected_len(self._held[0])
+        if length == 0 or len(self._held) == length:
+            return broken + self.flush()
+        return broken
+
+    def flush(self) -> str:
+        """Return what is held as text, and start afresh.
+
+        The end of the stream decides what was still open: a cut-off character is one U+FFFD. A
+        second `flush` returns `""`; feeding may go on afterwards as on a new stream.
+
+        >>> detokenizer = StreamingDetokenizer()
+        >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()
+        ('', '', '\\ufffd', '')
+        """
+        text = self._held.decode("utf-8", "replace")
+        self._held = b""
+        return text
+
+    def _legal_next(self) -> range:
+        if len(self._held) == 1:
+            return _SECOND_BYTE.get(self._held[0], _CONTINUATION)
+        return _CONTINUATION

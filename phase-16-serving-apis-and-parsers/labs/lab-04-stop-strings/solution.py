@@ -1,0 +1,139 @@
+"""A stop-string matcher: shows text as it comes, but never any part of a stop string.
+
+The stops are the words of an Aho-Corasick automaton. Its state after a text is the longest suffix
+of that text which begins a stop, so the state *is* what must be held back, and nothing else is.
+
+But:
+- It works on decoded text. Stop token ids are the pipeline's business (lab-05).
+- It has no memory beyond the state: no window, no rescan.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+
+class StopStringMatcher:
+    """Pass text through until a stop string completes.
+
+    The stop that *ends first* wins; of several that end at one character, the longest.
+
+    Args:
+        stops: any iterable of non-empty strings; none at all means that nothing is ever held.
+        include_stop: show the stop itself too. Then there is nothing to hold back.
+
+    Raises:
+        ValueError: `stops` is a bare `str` (the message shows `["END"]`, which is what was meant),
+            or one of the stops is empty.
+
+    >>> matcher = StopStringMatcher(["END"])
+    >>> [matcher.feed(piece) for piece in ("so E", "N", "D of it")]
+    ['so ', '', '']
+    >>> matcher.matched
+    'END'
+    """
+
+    def __init__(self, stops: Iterable[str], *, include_stop: bool = False) -> None:
+        self._stops = self._winnable(stops)
+        self._include_stop = include_stop
+        self._matched: str | None = None
+        self._held = ""
+        self._root = self._state = _automaton(self._stops)
+
+    def _winnable(self, stops: Iterable[str]) -> list[str]:
+        """Return the stops without those that hold another stop before their own last character.
+
+        Wherever such a stop would complete, the shorter one has completed earlier. Holding text for
+        it would be holding for nothing.
+        """
+        if isinstance(stops, str):
+            raise ValueError(f'stops is the str {stops!r}; for one stop write ["END"], a list')
+        stops = list(stops)
+        if "" in stops:
+            raise ValueError(f"stop number {stops.index('')} is empty: it would match everywhere")
+        return [stop for stop in stops if not any(other in stop[:-1] for other in stops)]
+
+    @property
+    def matched(self) -> str | None:
+        """The stop that ended the stream, or None so far."""
+        return self._matched
+
+    @property
+    def held(self) -> str:
+        """The text that is held back: the longest suffix so far that begins a stop.
+
+        Always `""` after the end, and with `include_stop`.
+        """
+        return self._held
+
+    def feed(self, text: str) -> str:
+        """Take the next piece of text, of any length; return what may be shown now.
+
+        Returns:
+            The text up to the stop (through it with `include_stop`) if one completes in this piece;
+            else all but `held`; always `""` after a match.
+
+        >>> matcher = StopStringMatcher(["aab"])
+        >>> [matcher.feed(char) for char in "aaab"], matcher.held, matcher.matched
+        (['', '', 'a', ''], '', 'aab')
+        """
+        if self._matched is not None:
+            return ""
+        unshown = self._held + text
+        for end, char in enumerate(text, start=len(self._held) + 1):
+            self._state = self._state.after(char)
+            if self._state.stop:
+                self._matched, self._held = self._state.stop, ""
+                return unshown[: end if self._include_stop else end - len(self._matched)]
+        hold = 0 if self._include_stop else self._state.depth
+        shown = len(unshown) - hold
+        self._held = unshown[shown:]
+        return unshown[:shown]
+
+    def flush(self) -> str:
+        """End the stream: return what is held, for no stop will complete it any more.
+
+        A second `flush` returns `""`.
+
+        >>> matcher = StopStringMatcher(["END"])
+        >>> matcher.feed("the EN"), matcher.flush(), matcher.flush()
+        ('the ', 'EN', '')
+        """
+        text, self._held = self._held, ""
+        self._state = self._root
+        return text
+
+
+class _Node:
+    """A state of the automaton: a prefix of a stop, `depth` characters long."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.children: dict[str, _Node] = {}
+        self.fail: _Node | None = None  # the longest proper suffix that is a prefix too
+        self.stop = ""  # the longest stop that ends here
+
+    def after(self, char: str) -> "_Node":
+        """Return the state after one more character."""
+        node = self
+        while char not in node.children and node.fail:
+            node = node.fail
+        return node.children.get(char, node)
+
+
+def _automaton(stops: list[str]) -> _Node:
+    """Return the start state of the automaton for `stops` (Aho and Corasick, 1975)."""
+    root = _Node(0)
+    for stop in stops:
+        node = root
+        for depth, char in enumerate(stop, start=1):
+            node = node.children.setdefault(char, _Node(depth))
+        node.stop = stop
+    queue = deque([root])
+    while queue:
+        node = queue.popleft()
+        for char, child in node.children.items():
+            child.fail = node.fail.after(char) if node.fail else root
+            # Shallower nodes are finished by now, so what a node inherits is complete.
+            child.stop = child.stop or child.fail.stop
+            queue.append(child)
+    return root

@@ -1,0 +1,100 @@
+"""The text path of a serving engine: token ids in, events for the client out.
+
+Three layers, each a hold-back buffer with its own rule, none of which knows the others: the output
+of one is the honest input of the next. The pipeline only pours, and at the end makes sure that what
+is held anywhere is poured through everything behind it.
+
+But:
+- It does not choose tokens, count them, or know `max_tokens`: whoever does calls `finish`.
+- It holds nothing of its own.
+"""
+
+from typing import Any
+
+from mini_vllm.text.events import TextDelta, ToolCall
+
+
+class ServingPipeline:
+    """Detokenizer, stop matcher and tool parser as one stream.
+
+    Args:
+        detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
+        stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
+        tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
+        eos_token_id: the id that ends the stream; it is no text.
+
+    >>> pipeline = ServingPipeline(
+    ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
+    ... )
+    >>> [pipeline.feed(token_id) for token_id in b"a END"]
+    [[TextDelta(text='a')], [TextDelta(text=' ')], [], [], []]
+    >>> pipeline.finish_reason
+    'stop'
+    """
+
+    def __init__(
+        self, detokenizer: Any, stop_matcher: Any, tool_parser: Any, *, eos_token_id: int = 257
+    ) -> None:
+        self._detokenizer = detokenizer
+        self._stop_matcher = stop_matcher
+        self._tool_parser = tool_parser
+        self._eos_token_id = eos_token_id
+        self._finish_reason: str | None = None
+        self._called = False
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the stream ended: `stop`, `tool_calls` or `length`; None while it runs."""
+        return self._finish_reason
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What each layer holds, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
+        return {
+            "detokenizer": self._detokenizer.held,
+            "stop_matcher": self._stop_matcher.held,
+            "tool_parser": self._tool_parser.held,
+        }
+
+    def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
+        """Take one token; return the events that are now certain.
+
+        EOS, or a stop string that completes, ends the stream here: the returned list then also has
+        what the layers still held. After an end every call returns `[]` and changes nothing.
+        """
+        if self._finish_reason is not None:
+            return []
+        if token_id == self._eos_token_id:
+            return self._end("stop")
+        events = self._parse(self._stop_matcher.feed(self._detokenizer.feed(token_id)))
+        if self._stop_matcher.matched is not None:
+            events += self._end("stop")
+        return events
+
+    def finish(self) -> list[TextDelta | ToolCall]:
+        """End the stream from outside, at `max_tokens` say; return what the layers still held.
+
+        The reason is `length`; but if the flushed text completes a stop string, the stream has
+        ended normally after all. After an end, `finish` returns `[]` and the first reason stays.
+        """
+        if self._finish_reason is not None:
+            return []
+        return self._end("length")
+
+    def _end(self, reason: str) -> list[TextDelta | ToolCall]:
+        events = self._parse(self._stop_matcher.feed(self._detokenizer.flush()))
+        events += self._parse(self._stop_matcher.flush())
+        events += self._noted(self._tool_parser.flush())
+        if self._stop_matcher.matched is not None:
+            reason = "stop"
+        if reason == "stop" and self._called:
+            reason = "tool_calls"
+        self._finish_reason = reason
+        return events
+
+    def _parse(self, text: str) -> list[TextDelta | ToolCall]:
+        return self._noted(self._tool_parser.feed(text))
+
+    def _noted(self, events: list[TextDelta | ToolCall]) -> list[TextDelta | ToolCall]:
+        self._called = self._called or any(isinstance(event, ToolCall) for event in events)
+        return events

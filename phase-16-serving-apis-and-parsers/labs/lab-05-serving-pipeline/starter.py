@@ -1,0 +1,63 @@
+"""Lab 05: compose the serving pipeline here. README.md has the story, the tasks and the hints.
+
+Check your work with `make lab N=05`.
+"""
+
+from typing import Any
+
+from mini_vllm.text.events import TextDelta, ToolCall
+
+
+class ServingPipeline:
+    """Detokenizer, stop matcher and tool parser as one stream.
+
+    Args:
+        detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
+        stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
+        tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
+        eos_token_id: the id that ends the stream; it is no text.
+
+    >>> pipeline = ServingPipeline(
+    ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
+    ... )
+    >>> [pipeline.feed(token_id) for token_id in b"a END"]
+    [[TextDelta(text='a')], [TextDelta(text=' ')], [], [], []]
+    >>> pipeline.finish_reason
+    'stop'
+    """
+
+    def __init__(
+        self, detokenizer: Any, stop_matcher: Any, tool_parser: Any, *, eos_token_id: int = 257
+    ) -> None:
+        self._detokenizer = detokenizer
+        self._stop_matcher = stop_matcher
+        self._tool_parser = tool_parser
+        self._eos_token_id = eos_token_id
+        self._finish_reason: str | None = None
+        self._called = False
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the stream ended: `stop`, `tool_calls` or `length`; None while it runs."""
+        raise NotImplementedError("lab-05 task 2: finish_reason")
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What each layer holds, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
+        raise NotImplementedError("lab-05 task 1: held")
+
+    def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
+        """Take one token; return the events that are now certain.
+
+        EOS, or a stop string that completes, ends the stream here: the returned list then also has
+        what the layers still held. After an end every call returns `[]` and changes nothing.
+        """
+        raise NotImplementedError("lab-05 task 1: feed")
+
+    def finish(self) -> list[TextDelta | ToolCall]:
+        """End the stream from outside, at `max_tokens` say; return what the layers still held.
+
+        The reason is `length`; but if the flushed text completes a stop string, the stream has
+        ended normally after all. After an end, `finish` returns `[]` and the first reason stays.
+        """
+        raise NotImplementedError("lab-05 task 3: finish")
