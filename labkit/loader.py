@@ -113,7 +113,7 @@ def load(implementation: Implementation, name: str) -> ModuleType:
     path = implementation.path
     data = implementation.source()
     tree = _parse(data, path)
-    _check_imports(tree, path)
+    _check_tree(tree, path)
     module = ModuleType(name)
     # Python shows the lines of a traceback through linecache, also those of a planted bug.
     filename = str(path) if implementation.bug is None else f"{path}[{implementation.bug.name}]"
@@ -161,7 +161,16 @@ def _parse(data: bytes, path: Path) -> ast.Module:
         raise LoadFailure(f"{path.name} is not valid Python: {error}") from None
 
 
-def _check_imports(tree: ast.Module, path: Path) -> None:
+def check_imports(path: Path) -> None:
+    """Check that the file imports only what a lab's code may import.
+
+    Raises:
+        LoadFailure: it imports something else, or does not parse.
+    """
+    _check_tree(_parse(path.read_bytes(), path), path)
+
+
+def _check_tree(tree: ast.Module, path: Path) -> None:
     for line, module in sorted(_imports(tree)):
         if module == _SHARED or module.split(".")[0] in sys.stdlib_module_names:
             continue

@@ -9,8 +9,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 def held_suffix_len(text: str, marker: str) -> int:
     """Return the length of the longest suffix of `text` that is a proper prefix of `marker`.
 
-    It is how much must be held back while waiting for `marker`: 0 if nothing at the end may start
-    it.
+    It is how much must be held back while waiting for `marker`; 0 if no end of `text` starts it.
 
     >>> held_suffix_len("so <tool", "<tool_call>")
     5
@@ -51,9 +50,7 @@ class StreamingToolParser:
 
     @property
     def held(self) -> str:
-        """The source that is not accounted for yet: the open call, or the possible start of a
-        tag.
-        """
+        """The source not accounted for yet: the open call, or the possible start of a tag."""
         raise NotImplementedError("lab-01 task 2: held")
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:

@@ -237,7 +237,7 @@ def test_key_order_and_extra_keys(lab):
     "".
     """
     for body, name, arguments in (
-        ('{"arguments": {"name": "x"}, "id": "c1", "name": ""}', "", '{"name": "x"}'),
+        ('{"arguments": {"name":"x"}, "id": "c1", "name": ""}', "", '{"name":"x"}'),
         (
             '{"meta": {"arguments": {"no": 1}}, "name": "f", "arguments": {"yes": 1}}',
             "f",

@@ -26,7 +26,8 @@ class ByteTokenizer:
 
         Args:
             text: any text. The name of a special token in it, `"<eos>"` say, is five plain
-            characters. add_special_tokens: put BOS in front. Nothing is put behind.
+                characters.
+            add_special_tokens: put BOS in front. Nothing is put behind.
 
         Raises:
             ValueError: `text` holds a lone surrogate, which has no UTF-8 form. The message has its

@@ -43,9 +43,7 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character: at most 3, empty most of the
-        time.
-        """
+        """The bytes that wait for the rest of their character, at most 3."""
         raise NotImplementedError("lab-03 task 2: held")
 
     def feed(self, token_id: int) -> str:

@@ -110,7 +110,7 @@ class _Node:
         self.depth = depth
         self.children: dict[str, _Node] = {}
         self.fail: _Node | None = None  # the longest proper suffix that is a prefix too
-        self.stop = ""  # the longest stop that ends here
+        self.stop = ""  # the stop that is complete here, if any
 
     def after(self, char: str) -> "_Node":
         """Return the state after one more character."""
@@ -133,7 +133,5 @@ def _automaton(stops: list[str]) -> _Node:
         node = queue.popleft()
         for char, child in node.children.items():
             child.fail = node.fail.after(char) if node.fail else root
-            # Shallower nodes are finished by now, so what a node inherits is complete.
-            child.stop = child.stop or child.fail.stop
             queue.append(child)
     return root

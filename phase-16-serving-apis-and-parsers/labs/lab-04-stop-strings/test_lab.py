@@ -67,24 +67,7 @@ def test_rejects_an_empty_stop(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(3)
-def test_takes_any_iterable(lab):
-    """Stops may come as a list, a tuple or the keys of a dict."""
-    for stops in (["END", "STOP"], ("END", "STOP"), {"END": 1, "STOP": 2}):
-        trace = run(lab, stops, ["a STO", "P b"])
-        expect(trace.outputs, ["a ", "", "STOP", ""], trace)
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(4)
-def test_no_stops_no_hold(lab):
-    """Without stops everything passes at once and nothing ever matches."""
-    trace = run(lab, [], ["a", "bc", "", "END"])
-    expect(trace.outputs, ["a", "bc", "", "END", None, ""], trace)
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(7)
+@pytest.mark.points(10)
 def test_stop_that_can_never_win_holds_nothing(lab):
     """A stop with another one inside, before its own end, never completes first: hold nothing for
     it.
@@ -96,15 +79,16 @@ def test_stop_that_can_never_win_holds_nothing(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_plain_text_streams_at_once(lab):
-    """Text that begins no stop is out at once, piece by piece; an empty piece gives ""."""
-    trace = run(lab, ["END", "###"], ["Hello", ", ", "", "world"])
-    expect(trace.outputs, ["Hello", ", ", "", "world", None, ""], trace)
+    """Text that begins no stop is out at once, piece by piece; without stops that is all text."""
+    for stops in (["END", "###"], ("END", "###"), []):
+        trace = run(lab, stops, ["Hello", ", ", "", "world"])
+        expect(trace.outputs, ["Hello", ", ", "", "world", None, ""], trace)
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_possible_stop_is_held(lab):
     """What may become a stop waits, and nothing more: of "the EN" only "EN"."""
     trace = run(lab, ["END"], ["the EN", "GIN!"])
@@ -178,9 +162,9 @@ def test_nothing_after_a_match(lab):
 def test_stops_in_any_script(lab):
     """Stops are characters, not bytes: " ×", "。" and 🚀 work like any other."""
     for stop in (" ×", "。", "🚀🚀", "\n\n", "\ufffd"):
-        trace = run(lab, [stop], ["é" + stop[:1], stop[1:] + "z"])
+        trace = run(lab, [stop], ["é" + stop[:1], stop[1:] + "z", "é!"])
         expect(trace.text, "é", trace)
-        expect(trace.outputs[2], stop, trace, "matched")
+        expect(trace.outputs[-2], stop, trace, "matched")
 
 
 @pytest.mark.task(4)

@@ -1,0 +1,24 @@
+"""The gates of `make check`: each is a function from a repository's folder to findings.
+
+A gate that finds nothing returns `[]`. A finding fails the check; a note only informs.
+"""
+
+from labkit.gates.arrows import arrows_point_down
+from labkit.gates.finding import Finding, Gate
+from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
+from labkit.gates.marks import tests_are_marked
+from labkit.gates.readmes import readmes_are_true
+from labkit.gates.starters import starter_is_pristine, starter_matches_solution
+
+GATES: dict[str, Gate] = {
+    "marks": tests_are_marked,
+    "pristine": starter_is_pristine,
+    "signatures": starter_matches_solution,
+    "readmes": readmes_are_true,
+    "arrows": arrows_point_down,
+    "solution": solution_passes,
+    "starter": starter_fails_by_task,
+    "bugs": bugs_die_as_told,
+}
+
+__all__ = ["GATES", "Finding", "Gate"]

@@ -1,0 +1,43 @@
+"""Gate: imports point down only, as `[tool.importlinter]` in pyproject.toml draws them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from labkit.errors import LoadFailure
+from labkit.gates.finding import Finding
+from labkit.lab import find_labs
+from labkit.loader import check_imports
+
+
+def arrows_point_down(root: Path) -> list[Finding]:
+    """Check the packages with import-linter, and what the labs' own files import."""
+    return _packages(root) + _labs(root)
+
+
+def _packages(root: Path) -> list[Finding]:
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()",
+               "--config", str(root / "pyproject.toml"), "--no-cache"]  # fmt: skip
+    # The packages of `root` must win over an installed or current-folder copy.
+    env = {**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1", "COLUMNS": "200"}
+    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return []
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    broken = [line for line in lines if line.startswith("- ") and "->" in line]
+    return [Finding("imports", line.removeprefix("- ")) for line in broken] or [
+        Finding("imports", (done.stdout + done.stderr).strip())
+    ]
+
+
+def _labs(root: Path) -> list[Finding]:
+    found: list[Finding] = []
+    for lab in find_labs(root):
+        for path in (lab.solution, lab.pristine_starter):
+            try:
+                if path.exists():
+                    check_imports(path)
+            except LoadFailure as error:
+                found.append(Finding(f"{lab.name}/{path.name}", str(error)))
+    return found

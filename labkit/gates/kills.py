@@ -1,0 +1,136 @@
+"""Gates that run labs: the solution passes, the starter fails by task, every bug dies as told.
+
+Each run is a pytest process of its own, as many at a time as there are processors.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from labkit.gates.finding import Finding
+from labkit.lab import Bug, Lab, find_labs
+
+Outcome = dict[str, Any]
+_HERE = Path(__file__).resolve().parents[2]
+FEWEST_BUGS, MOST_BUGS = 6, 12
+
+
+def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:
+    """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        results = Path(scratch) / "results.json"
+        command = [sys.executable, "-m", "pytest", str(lab.path), "-q", "-p", "no:cacheprovider",
+                   "--rootdir", str(root), "--lab-results", str(results)]  # fmt: skip
+        env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference",
+               "PYTHONPATH": str(_HERE), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+        done = subprocess.run(
+            command, cwd=root, env=env, capture_output=True, text=True, check=False
+        )
+        if not results.exists():
+            return {"error": (done.stdout + done.stderr).strip()[-2000:]}
+        outcome: Outcome = json.loads(results.read_text(encoding="utf-8"))[0]
+        return outcome
+
+
+def _run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda job: run_lab(root, *job), jobs))
+
+
+def _failed(outcome: Outcome) -> dict[str, Any]:
+    return {name: r for name, r in outcome["tests"].items() if r["kind"] != "passed"}
+
+
+def solution_passes(root: Path) -> list[Finding]:
+    """Check that every reference solution earns all points and fails no test."""
+    found: list[Finding] = []
+    labs = find_labs(root)
+    outcomes = _run_all(root, [(lab, "solution") for lab in labs])
+    for lab, outcome in zip(labs, outcomes, strict=True):
+        if "error" in outcome:
+            found.append(Finding(lab.name, f"the solution did not run: {outcome['error']}"))
+            continue
+        for name, result in _failed(outcome).items():
+            found.append(Finding(lab.name, f"the solution fails {name}: {result['message']}"))
+        for test in lab.tests:
+            if test.name not in outcome["tests"]:
+                found.append(Finding(lab.name, f"{test.name} did not run"))
+    return found
+
+
+def starter_fails_by_task(root: Path) -> list[Finding]:
+    """Check that each test of a pristine starter waits for its own task, or one that blocks it."""
+    found: list[Finding] = []
+    labs = find_labs(root)
+    outcomes = _run_all(root, [(lab, str(lab.pristine_starter)) for lab in labs])
+    for lab, outcome in zip(labs, outcomes, strict=True):
+        if "error" in outcome:
+            found.append(Finding(lab.name, f"the starter did not run: {outcome['error']}"))
+            continue
+        for test in lab.tests:
+            result = outcome["tests"].get(test.name, {"kind": "missing", "message": ""})
+            message = _wrong_starter_result(lab, test.given, test.task, result)
+            if message:
+                found.append(Finding(lab.name, f"starter, {test.name}: {message}"))
+    return found
+
+
+def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outcome) -> str:
+    if given:
+        return "" if result["kind"] == "passed" else f"a given test fails: {result['message']}"
+    match = re.match(rf"{lab.label} task (\d+): ", result["message"])
+    if result["kind"] != "unwritten" or match is None:
+        said = result["message"] or result["kind"]
+        return f'must wait for NotImplementedError("{lab.label} task {task}: ..."), but: {said}'
+    if int(match[1]) not in {task} | lab.blockers(task or 0):
+        return f"waits for task {match[1]}, which does not block task {task}"
+    return ""
+
+
+def bugs_die_as_told(root: Path) -> list[Finding]:
+    """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills."""
+    labs = find_labs(root)
+    jobs = [(lab, bug) for lab in labs for bug in lab.bugs]
+    outcomes = _run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs])
+    found: list[Finding] = []
+    for (lab, bug), outcome in zip(jobs, outcomes, strict=True):
+        found += [
+            Finding(lab.name, f"bug {bug.name}: {text}") for text in _wrong(lab, bug, outcome)
+        ]
+    for lab in labs:
+        if not FEWEST_BUGS <= len(lab.bugs) <= MOST_BUGS:
+            message = f"{len(lab.bugs)} bugs; a lab has {FEWEST_BUGS} to {MOST_BUGS}"
+            found.append(Finding(f"{lab.name}/bugs.toml", message))
+        killers = frozenset[str]().union(*(bug.killed_by for bug in lab.bugs))
+        for test in lab.tests:
+            if not test.given and test.name not in killers:
+                found.append(Finding(lab.name, f"{test.name} kills no bug: plant one or drop it"))
+    return found
+
+
+def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
+    if "error" in outcome:
+        return [f"did not run: {outcome['error']}"]
+    failed = _failed(outcome)
+    if not failed:
+        return ["survives every test"]
+    found = []
+    if failed.keys() != bug.killed_by:
+        missing = sorted(bug.killed_by - failed.keys())
+        extra = sorted(failed.keys() - bug.killed_by)
+        found.append(
+            f"killed_by is not exact; told but passing: {missing}; failing, untold: {extra}"
+        )
+    limits = {test.name for test in lab.tests if test.timeout is not None}
+    for name, result in failed.items():
+        # A test that bounds cost has its own time limit; there the limit is the assertion.
+        if result["kind"] != "assertion" and not (result["kind"] == "timeout" and name in limits):
+            found.append(f"{name} fails by {result['kind']}, not by assertion: {result['message']}")
+    return found

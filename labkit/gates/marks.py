@@ -1,0 +1,67 @@
+"""Gate: every lab test can be scored, and none is switched off."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from labkit.gates.finding import Finding
+from labkit.lab import Lab, find_labs
+from labkit.manifest import PROPERTY_PREFIX
+
+_ALLOWED_MARKS = {"task", "points", "given", "timeout"}
+_ALLOWED_IMPORTS = {"labkit.testing", "mini_vllm.text.events", "pytest"}
+MAX_POINTS = 15
+
+
+def tests_are_marked(root: Path) -> list[Finding]:
+    """Check marks, points (100 in all, properties 20-30, none over 15), rules, names and imports."""
+    return [
+        Finding(f"{lab.name}/test_lab.py", message)
+        for lab in find_labs(root)
+        for message in _check(lab)
+    ]
+
+
+def _check(lab: Lab) -> list[str]:
+    found: list[str] = []
+    tasks = {task.number for task in lab.tasks}
+    for test in lab.tests:
+        for mark in sorted(test.marks - _ALLOWED_MARKS):
+            found.append(f"{test.name}: mark {mark!r} has no place in a lab; every test runs")
+        if not test.rule:
+            found.append(f"{test.name}: no docstring; it is the rule that the report shows")
+        if test.given and (test.points or test.task):
+            found.append(f"{test.name}: a given test has neither points nor task")
+        if not test.given and test.task not in tasks:
+            found.append(f"{test.name}: task {test.task} is not in lab.toml")
+        if not test.given and not 1 <= test.points <= MAX_POINTS:
+            found.append(f"{test.name}: {test.points} points; a test has 1 to {MAX_POINTS}")
+    names = Counter(test.name for test in lab.tests)
+    found += [f"{name} is defined twice; the first never runs" for name in names if names[name] > 1]
+    total = sum(test.points for test in lab.tests)
+    if total != 100:
+        found.append(f"the points add up to {total}, not 100")
+    properties = sum(t.points for t in lab.tests if t.name.startswith(PROPERTY_PREFIX))
+    if not 20 <= properties <= 30:
+        found.append(f"{PROPERTY_PREFIX}* have {properties} points together; 20 to 30 is the rule")
+    return found + _forbidden(lab.test_file)
+
+
+def _forbidden(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "."]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and node.attr in ("skip", "xfail", "importorskip"):
+            found.append(f"line {node.lineno}: pytest.{node.attr} scores 0; write a test that runs")
+            continue
+        else:
+            continue
+        for module in modules:
+            ours = module.split(".")[0] in ("labkit", "mini_vllm", "solution", "starter")
+            if ours and module not in _ALLOWED_IMPORTS:
+                found.append(f"line {node.lineno}: tests see the lab through the `lab` fixture and "
+                             f"may not import {module}")  # fmt: skip
+    return found
