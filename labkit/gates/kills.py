@@ -128,9 +128,19 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
         found.append(
             f"killed_by is not exact; told but passing: {missing}; failing, untold: {extra}"
         )
-    limits = {test.name for test in lab.tests if test.timeout is not None}
     for name, result in failed.items():
-        # A test that bounds cost has its own time limit; there the limit is the assertion.
-        if result["kind"] != "assertion" and not (result["kind"] == "timeout" and name in limits):
+        if not _is_fair_kill(lab, name, result):
             found.append(f"{name} fails by {result['kind']}, not by assertion: {result['message']}")
     return found
+
+
+def _is_fair_kill(lab: Lab, name: str, result: Outcome) -> bool:
+    """A broken rule kills: a wrong value, an exception from the layer, or a broken cost bound."""
+    if result["kind"] == "raised":
+        # These come from an edit that does not fit the code, not from a plausible mistake.
+        return not re.match(
+            "NameError|AttributeError|UnboundLocalError|ImportError", result["message"]
+        )
+    if result["kind"] == "timeout":
+        return any(test.name == name and test.timeout is not None for test in lab.tests)
+    return bool(result["kind"] == "assertion")

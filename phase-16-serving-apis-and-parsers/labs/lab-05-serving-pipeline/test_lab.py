@@ -213,8 +213,9 @@ def test_finish_is_length(lab):
 @pytest.mark.points(4)
 def test_finish_flushes_every_layer(lab):
     """finish returns what the layers held, poured through in order; nothing is lost."""
-    trace = run(lab, [*tokens('a <tool_call>{"na EN'), 0xE4], ["END"])
-    expect(trace.events, [TextDelta('a <tool_call>{"na EN\ufffd')], trace)
+    for tail, text in (([], ""), ([0xE4], "\ufffd")):
+        trace = run(lab, [*tokens('a <tool_call>{"na EN'), *tail], ["END"])
+        expect(trace.events, [TextDelta('a <tool_call>{"na EN' + text)], trace)
 
 
 @pytest.mark.task(3)
@@ -280,7 +281,16 @@ def test_property_display_delay(lab):
     stops = ["Observation:", "\n\nUser:"]
     bound = max(map(len, stops)) - 1 + len(OPEN) - 1
     for _ in range(60):
-        words = ["<tool_call", "Observation", "\n\nUser", "你好", "🚀", "é ", "<", "plain text "]
+        words = [
+            "<tool_call",
+            "Observation",
+            "\n\nUser",
+            "你好" * 15,
+            "🚀",
+            "é ",
+            "<",
+            "plain text ",
+        ]
         text = " ".join(lab.random.choices(words, k=12))
         trace = lab.script(pipeline(lab, stops), [("feed", i) for i in tokens(text)])
         shown, data = 0, b""

@@ -1,0 +1,122 @@
+"""Gate: what READMEs say is so. Headings, facts, tables of tests, hints, links and commands."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from labkit.errors import LabFolderError
+from labkit.gates.finding import Finding
+from labkit.hints import read_hints
+from labkit.lab import Lab, find_labs
+from labkit.matrix import filled, headings, phase_readmes
+from labkit.progress import HINT_LEVELS
+
+HEADINGS = [
+    "Goal", "Where this sits in a serving engine", "Why this lab exists", "Background", "Files",
+    "Run", "Tasks", "What the tests prove", "Not in scope", "Hints", "Hitchhiker's notes",
+    "Going further", "References",
+]  # fmt: skip
+_CODE = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]\n]*\]\(([^)#\s]+)")
+
+
+def readmes_are_true(root: Path) -> list[Finding]:
+    """Check every lab's README, the generated parts, and the links and commands of all Markdown."""
+    found: list[Finding] = []
+    for lab in find_labs(root):
+        if lab.readme.exists():
+            found += [Finding(f"{lab.name}/README.md", message) for message in _lab(lab)]
+        else:
+            found.append(
+                Finding(f"{lab.name}/README.md", "is missing: a lab is told by its README")
+            )
+    found += _generated(root)
+    for path in _documents(root):
+        name = str(path.relative_to(root))
+        text = path.read_text(encoding="utf-8")
+        found += [Finding(name, message) for message in _links(path, text) + _commands(root, text)]
+    return found
+
+
+def _lab(lab: Lab) -> list[str]:
+    text = lab.readme.read_text(encoding="utf-8")
+    found: list[str] = []
+    if headings(text) != HEADINGS:
+        found.append(f"the headings are {headings(text)}, they must be {HEADINGS}")
+    found += [
+        f"{what} of lab.toml, {value!r}, is not in the text"
+        for what, value in vars(lab).items()
+        if what in ("title", "time", "difficulty", "prerequisites") and value not in text
+    ]
+    hints = read_hints(lab)
+    for task in lab.tasks:
+        points = sum(test.points for test in lab.tests if test.task == task.number)
+        heading = f"### Task {task.number}: {task.title} ({points} points)"
+        if heading not in text:
+            found.append(f"there is no line {heading!r}")
+        if len(hints.get(task.number, [])) != HINT_LEVELS:
+            levels = len(hints.get(task.number, []))
+            found.append(
+                f"task {task.number} has {levels} folded hints, it must have {HINT_LEVELS}"
+            )
+    names = [test.name for test in lab.tests]
+    told = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
+    found += [f"{name} is not in the table of tests" for name in names if name not in told]
+    found += [
+        f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
+    ]
+    return found
+
+
+def _generated(root: Path) -> list[Finding]:
+    found: list[Finding] = []
+    for readme in phase_readmes(root):
+        try:
+            if filled(readme, root) != readme.read_text(encoding="utf-8"):
+                message = "ladder or kill matrix is out of date: run python -m labkit matrix"
+                found.append(Finding(str(readme.relative_to(root)), message))
+        except LabFolderError as error:
+            found.append(Finding(str(readme.relative_to(root)), str(error)))
+    return found
+
+
+def _documents(root: Path) -> list[Path]:
+    hidden = {".venv", ".git", "node_modules"}
+    paths = (p for p in root.rglob("*.md") if not hidden & set(p.relative_to(root).parts))
+    return sorted(path for path in paths if not any(part.startswith(".") for part in
+                  path.relative_to(root).parts))  # fmt: skip
+
+
+def _links(path: Path, text: str) -> list[str]:
+    outside = re.sub(r"^```.*?^```|`[^`\n]+`", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [
+        f"the link to {target} leads nowhere"
+        for target in _LINK.findall(outside)
+        if "://" not in target and not (path.parent / target).exists()
+    ]
+
+
+def _commands(root: Path, text: str) -> list[str]:
+    lines = [line for block in _CODE.findall(text) for line in block.splitlines()]
+    found = [
+        f"`make {target}`: there is no such target"
+        for line in lines
+        for target in re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", line)
+        if target not in _targets(root)
+    ]
+    for line in lines:
+        if "pytest " in line:
+            found += [
+                f"`{line}`: {word} does not exist"
+                for word in line.split()
+                if "/" in word and "=" not in word and not (root / word).exists()
+            ]
+    return found
+
+
+def _targets(root: Path) -> set[str]:
+    if not (root / "Makefile").exists():
+        return set()
+    database = subprocess.run(["make", "-pRrq", "-C", str(root), "help"], capture_output=True,
+                              text=True, check=False).stdout  # fmt: skip
+    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", database, re.MULTILINE))
