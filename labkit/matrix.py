@@ -1,6 +1,6 @@
 """The generated parts of a phase's README: the ladder of labs, and the kill matrix.
 
-Each stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; `python -m labkit matrix` writes it.
+Each stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; `make matrix` writes it.
 """
 
 import re

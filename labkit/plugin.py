@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("labs")
     group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
+    group.addoption("--lab-task", type=int, metavar="N", help="run only the tests of task N")
     group.addoption("--lab-results", type=Path, metavar="FILE",
                     help="write the results of all labs to FILE as JSON")  # fmt: skip
 
@@ -79,12 +80,22 @@ class LabPlugin:
                 labs.setdefault(folder, read_lab(folder))
                 if item.get_closest_marker("timeout") is None:
                     item.add_marker(pytest.mark.timeout(TEST_LIMIT))
+        self._select_task(items)
         try:
             chosen = choose(os.environ.get("LAB_IMPL"), list(labs.values()), Path.cwd())
             for path, implementation in chosen.items():
                 self._runs[path] = self._start_run(labs[path], implementation)
         except (UsageError, LoadFailure) as error:
             raise pytest.UsageError(str(error)) from None
+
+    def _select_task(self, items: list[pytest.Item]) -> None:
+        task = self._config.getoption("--lab-task")
+        if task is None:
+            return
+        marks = [(item, item.get_closest_marker("task")) for item in items]
+        kept = [item for item, mark in marks if mark is not None and mark.args[0] == task]
+        self._config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
     def _start_run(self, lab: Lab, implementation: Implementation) -> LabRun:
         try:

@@ -10,6 +10,8 @@ from labkit.gates.finding import Finding
 from labkit.lab import find_labs
 from labkit.loader import check_imports
 
+_LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
 
 def arrows_point_down(root: Path) -> list[Finding]:
     """Check the packages with import-linter, and what the labs' own files import."""
@@ -17,8 +19,8 @@ def arrows_point_down(root: Path) -> list[Finding]:
 
 
 def _packages(root: Path) -> list[Finding]:
-    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()",
-               "--config", str(root / "pyproject.toml"), "--no-cache"]  # fmt: skip
+    command = [sys.executable, "-c", _LINT,
+               "--config", str(root / "pyproject.toml"), "--no-cache", "--no-logo"]  # fmt: skip
     # The packages of `root` must win over an installed or current-folder copy.
     env = {**os.environ, "PYTHONPATH": str(root), "NO_COLOR": "1", "COLUMNS": "200"}
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)

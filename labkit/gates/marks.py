@@ -14,7 +14,7 @@ MAX_POINTS = 15
 
 
 def tests_are_marked(root: Path) -> list[Finding]:
-    """Check marks, points (100 in all, properties 20-30, none over 15), rules, names and imports."""
+    """Check marks, points (100 in all, properties 20-30, none over 15), rules and imports."""
     return [
         Finding(f"{lab.name}/test_lab.py", message)
         for lab in find_labs(root)

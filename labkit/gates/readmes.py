@@ -73,7 +73,7 @@ def _generated(root: Path) -> list[Finding]:
     for readme in phase_readmes(root):
         try:
             if filled(readme, root) != readme.read_text(encoding="utf-8"):
-                message = "ladder or kill matrix is out of date: run python -m labkit matrix"
+                message = "ladder or kill matrix is out of date: run make matrix"
                 found.append(Finding(str(readme.relative_to(root)), message))
         except LabFolderError as error:
             found.append(Finding(str(readme.relative_to(root)), str(error)))

@@ -1,0 +1,97 @@
+# Every target sets itself up first. Works with GNU make 3.81 and newer.
+
+PYTHON ?= python3
+N ?=
+T ?=
+B ?=
+ARGS ?=
+
+setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer."; exit 1; }; \
+	$(PYTHON) -I labkit/bootstrap.py
+labkit = .venv/bin/python -m labkit
+
+.PHONY: help lab progress hint solution watch reset demo reference bug test check soak bench matrix lock
+
+help:
+	@echo "For students"
+	@echo "  make lab               grade your starter.py of the next unfinished lab"
+	@echo "  make lab N=03          ... of lab 03;  make lab N=03 T=2  only its task 2"
+	@echo "  make progress          where you are on the ladder"
+	@echo "  make hint N=03 T=2     a hint for task 2, one level deeper each time"
+	@echo "  make watch N=03        run the lab again whenever you save"
+	@echo "  make solution N=03     the reference, once you have passed"
+	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
+	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
+	@echo "For instructors"
+	@echo "  make reference N=03    the lab's tests on the reference solution"
+	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
+	@echo "  make test              every test of the repository, on the references"
+	@echo "For maintainers"
+	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
+	@echo "  make soak              the long versions of the randomised tests"
+	@echo "  make bench             how long a lab takes to answer, as a ratio"
+	@echo "  make matrix            write the ladder and the kill matrix into the phase README"
+	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
+
+lab:
+	$(setup) core
+	@$(labkit) lab --lab "$(N)" --task "$(T)"
+
+progress:
+	$(setup) core
+	@$(labkit) progress
+
+hint:
+	$(setup) core
+	@$(labkit) hint --lab "$(N)" --task "$(T)"
+
+solution:
+	$(setup) core
+	@$(labkit) solution --lab "$(N)"
+
+watch:
+	$(setup) watch
+	@$(labkit) watch --lab "$(N)" --task "$(T)"
+
+reset:
+	$(setup) core
+	@$(labkit) reset --lab "$(N)"
+
+demo:
+	$(setup) core
+	@.venv/bin/python phase-16-serving-apis-and-parsers/demo.py $(ARGS)
+
+reference:
+	$(setup) core
+	@$(labkit) lab --lab "$(N)" --task "$(T)" --impl solution
+
+bug:
+	$(setup) core
+	@$(labkit) bug --lab "$(N)" --bug "$(B)"
+
+test:
+	$(setup) dev
+	@LAB_IMPL=solution LAB_PARTS=reference .venv/bin/python -m pytest -q
+
+check:
+	$(setup) dev
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@$(labkit) check $(ARGS)
+
+soak:
+	$(setup) dev
+	@$(labkit) soak $(ARGS)
+
+bench:
+	$(setup) dev
+	@.venv/bin/python benchmarks/lab_start.py
+
+matrix:
+	$(setup) core
+	@$(labkit) matrix
+
+lock:
+	@command -v uv >/dev/null || { echo "make lock needs uv on the PATH: pip install uv"; exit 1; }
+	@sh requirements/lock.sh
