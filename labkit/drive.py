@@ -228,8 +228,9 @@ class Driver:
     def stream(
         self, new: New, pieces: Iterable[Any], *, end: str = "flush", watch: str = "held"
     ) -> Trace:
-        """Feed the pieces one by one and end the stream."""
-        return self.script(new, [*(("feed", piece) for piece in pieces), (end,)], watch)
+        """Feed the pieces one by one and end the stream by calling `end`; with "" leave it open."""
+        calls = [("feed", piece) for piece in pieces]
+        return self.script(new, [*calls, (end,)] if end else calls, watch)
 
     def interleave(
         self, new: Sequence[New], pieces: Sequence[Sequence[Any]], end: str

@@ -7,7 +7,7 @@ from labkit.lab import Lab
 
 _SECTION = re.compile(r"^## Hints\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _TASK = re.compile(r"^### Task (\d+).*?\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
-_FOLD = re.compile(r"<details><summary>(.*?)</summary>\n(.*?)</details>", re.DOTALL)
+_FOLD = re.compile(r"<details><summary>(?:Hint \d: )?(.*?)</summary>\n(.*?)</details>", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """The folder's name, `lab-03-streaming-detokenizer`."""
+        """The folder's name, `lab-NN-some-words`."""
         return self.path.name
 
     @property

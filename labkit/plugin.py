@@ -70,6 +70,11 @@ class LabPlugin:
         self._timeouts: dict[Path, int] = {}
         self._watchdog: Watchdog | None = None
 
+    @property
+    def _reports_itself(self) -> bool:
+        """Whether failures of labs show in our report only; `--tb=long` asks for pytest's too."""
+        return bool(self._config.option.tbstyle == "auto")
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find the labs among the collected tests and decide what is under test."""
@@ -194,10 +199,13 @@ class LabPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Keep the result of a lab's test as data."""
-        outcome = yield
         run = self._runs.get(item.path.parent)
         if run is None:
-            return outcome
+            return (yield)
+        if self._reports_itself:
+            # Our report shows the failure; pytest need not draw the traceback, which takes long.
+            item.repr_failure = _in_one_line  # type: ignore[method-assign]
+        outcome = yield
         name = getattr(item, "originalname", item.name)
         if call.excinfo is not None:
             result = self._classify(run, call.excinfo.value)
@@ -233,7 +241,7 @@ class LabPlugin:
         stats = terminalreporter.stats
         ours = [run.lab.path for run in self._runs.values()]
         hidden: dict[str, list[Any]] = {}
-        if self._config.option.tbstyle == "auto":
+        if self._reports_itself:
             for outcome in ("failed", "error"):
                 hidden[outcome] = stats.get(outcome, [])
                 stats[outcome] = [
@@ -275,6 +283,10 @@ class LabPlugin:
 
 class _NotRunError(Exception):
     """The test was not run because others of its lab ran into the time limit."""
+
+
+def _in_one_line(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+    return str(excinfo.value)
 
 
 def _limit(item: pytest.Item) -> float:

@@ -7,6 +7,7 @@ from labkit.gates.arrows import arrows_point_down
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
+from labkit.gates.order import tasks_pass_in_order
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
 
@@ -18,6 +19,7 @@ GATES: dict[str, Gate] = {
     "arrows": arrows_point_down,
     "solution": solution_passes,
     "starter": starter_fails_by_task,
+    "order": tasks_pass_in_order,
     "bugs": bugs_die_as_told,
 }
 

@@ -39,7 +39,8 @@ def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:
         return outcome
 
 
-def _run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
+def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
+    """Run (lab, implementation) pairs at the same time; return their outcomes in order."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda job: run_lab(root, *job), jobs))
 
@@ -52,7 +53,7 @@ def solution_passes(root: Path) -> list[Finding]:
     """Check that every reference solution earns all points and fails no test."""
     found: list[Finding] = []
     labs = find_labs(root)
-    outcomes = _run_all(root, [(lab, "solution") for lab in labs])
+    outcomes = run_all(root, [(lab, "solution") for lab in labs])
     for lab, outcome in zip(labs, outcomes, strict=True):
         if "error" in outcome:
             found.append(Finding(lab.name, f"the solution did not run: {outcome['error']}"))
@@ -69,7 +70,7 @@ def starter_fails_by_task(root: Path) -> list[Finding]:
     """Check that each test of a pristine starter waits for its own task, or one that blocks it."""
     found: list[Finding] = []
     labs = find_labs(root)
-    outcomes = _run_all(root, [(lab, str(lab.pristine_starter)) for lab in labs])
+    outcomes = run_all(root, [(lab, str(lab.pristine_starter)) for lab in labs])
     for lab, outcome in zip(labs, outcomes, strict=True):
         if "error" in outcome:
             found.append(Finding(lab.name, f"the starter did not run: {outcome['error']}"))
@@ -98,7 +99,7 @@ def bugs_die_as_told(root: Path) -> list[Finding]:
     """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills."""
     labs = find_labs(root)
     jobs = [(lab, bug) for lab in labs for bug in lab.bugs]
-    outcomes = _run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs])
+    outcomes = run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs])
     found: list[Finding] = []
     for (lab, bug), outcome in zip(jobs, outcomes, strict=True):
         found += [

@@ -81,7 +81,7 @@ def _generated(root: Path) -> list[Finding]:
 
 
 def _documents(root: Path) -> list[Path]:
-    hidden = {".venv", ".git", "node_modules"}
+    hidden = {"tests"}
     paths = (p for p in root.rglob("*.md") if not hidden & set(p.relative_to(root).parts))
     return sorted(path for path in paths if not any(part.startswith(".") for part in
                   path.relative_to(root).parts))  # fmt: skip

@@ -155,13 +155,16 @@ def _parse_call(body: str) -> tuple[str, str] | None:
 def _member_source(body: str, wanted: str) -> str:
     """Return the characters of a member's value in a JSON object that is known to be valid."""
     decode = json.JSONDecoder().raw_decode
-    position = 0
-    while True:
-        key, position = decode(body, _BEFORE_KEY.match(body, position).end())
+    source = ""
+    position = _BEFORE_KEY.match(body).end()
+    while body[position] == '"':
+        key, position = decode(body, position)
         start = _BEFORE_VALUE.match(body, position).end()
-        _, position = decode(body, start)
+        _, end = decode(body, start)
         if key == wanted:
-            return body[start:position]
+            source = body[start:end]
+        position = _BEFORE_KEY.match(body, end).end()
+    return source
 
 
 _BEFORE_KEY = re.compile(r"[ \t\n\r{,]*")

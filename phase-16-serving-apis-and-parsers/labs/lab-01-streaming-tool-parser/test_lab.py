@@ -46,6 +46,11 @@ NO_CALLS = [
 ]
 
 
+def feed(lab, pieces, *tags):
+    """Feed the pieces to a parser and leave the stream open."""
+    return lab.stream(lab.new("StreamingToolParser", *tags), pieces, end="")
+
+
 def run(lab, pieces, *tags):
     """Feed the pieces to a parser and flush it."""
     return lab.stream(lab.new("StreamingToolParser", *tags), pieces)
@@ -152,16 +157,16 @@ def test_held_suffix_len_by_definition(lab):
 @pytest.mark.points(3)
 def test_plain_text_streams_at_once(lab):
     """Text that begins no tag is out at once, piece by piece; an empty piece gives []."""
-    trace = run(lab, ["Hello", "", ", world > 3"])
-    expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3")], []], trace)
+    trace = feed(lab, ["Hello", "", ", world > 3"])
+    expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3")]], trace)
 
 
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_possible_tag_is_held(lab):
     """Only the possible start of a tag waits, and it is out as soon as it is none."""
-    trace = run(lab, ["so <to", "ol", "box", " <"])
-    wanted = [[TextDelta("so ")], [], [TextDelta("<toolbox")], [TextDelta(" ")], [TextDelta("<")]]
+    trace = feed(lab, ["so <to", "ol", "box", " <"])
+    wanted = [[TextDelta("so ")], [], [TextDelta("<toolbox")], [TextDelta(" ")]]
     expect(trace.outputs, wanted, trace)
 
 
@@ -171,7 +176,7 @@ def test_lookalikes_are_text(lab):
     """Other tags, other case and broken tags are text, verbatim."""
     text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call>"
     for pieces in ([text], list(text)):
-        trace = run(lab, pieces)
+        trace = feed(lab, pieces)
         expect(trace.events, [TextDelta(text)], trace)
 
 
@@ -179,17 +184,26 @@ def test_lookalikes_are_text(lab):
 @pytest.mark.points(3)
 def test_stray_close_tag_is_text(lab):
     """A close tag without a call is text, verbatim, and nothing is held for it."""
-    trace = run(lab, ["a </tool_", "call> b"])
-    wanted = [[TextDelta("a </tool_")], [TextDelta("call> b")], []]
+    trace = feed(lab, ["a </tool_", "call> b"])
+    wanted = [[TextDelta("a </tool_")], [TextDelta("call> b")]]
     expect(trace.outputs, wanted, trace)
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(4)
-def test_held_shows_what_waits(lab):
-    """`held` is the possible tag, or the whole source of the open call; "" after the end."""
-    trace = run(lab, ["a <tool", '_call>{"na', 'me"</tool', "_call>b <"])
-    held = ["<tool", '<tool_call>{"na', '<tool_call>{"name"</tool', "<", ""]
+@pytest.mark.points(2)
+def test_held_shows_a_possible_tag(lab):
+    """Outside calls `held` is the possible start of a tag, and nothing else."""
+    trace = feed(lab, ["a <tool", "s> <", "tool_", "x"])
+    expect(trace.held, ["<tool", "<", "<tool_", ""], trace, "held")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_held_shows_the_open_call(lab):
+    """Inside a call `held` is its whole source, tag first, until the close tag is complete."""
+    body, close = '{"name":"f","arguments":{}}', "</tool"
+    trace = feed(lab, ["a <tool", "_call>" + body, close, "_call>b <"])
+    held = ["<tool", OPEN + body, OPEN + body + close, "<"]
     expect(trace.held, held, trace, "held")
 
 
@@ -198,7 +212,7 @@ def test_held_shows_what_waits(lab):
 def test_call_in_one_piece(lab):
     """A whole call in one piece is one ToolCall, with the text before and after it in order."""
     body, name, arguments = CALLS[1]
-    trace = run(lab, [f"Sure. {tagged(body)} Done."])
+    trace = feed(lab, [f"Sure. {tagged(body)} Done."])
     expect(
         trace.events,
         [TextDelta("Sure. "), ToolCall(0, name, arguments), TextDelta(" Done.")],
@@ -214,8 +228,8 @@ def test_call_one_character_at_a_time(lab):
     """
     body, name, arguments = CALLS[1]
     source = tagged(body)
-    trace = run(lab, list(source))
-    wanted = [[]] * (len(source) - 1) + [[ToolCall(0, name, arguments)], []]
+    trace = feed(lab, list(source))
+    wanted = [[]] * (len(source) - 1) + [[ToolCall(0, name, arguments)]]
     expect(trace.outputs, wanted, trace)
 
 
@@ -226,7 +240,7 @@ def test_arguments_are_the_source_byte_for_byte(lab):
     untouched.
     """
     for body, name, arguments in CALLS:
-        trace = run(lab, [tagged(body)])
+        trace = feed(lab, [tagged(body)])
         expect(trace.events, [ToolCall(0, name, arguments)], trace)
 
 
@@ -245,7 +259,7 @@ def test_key_order_and_extra_keys(lab):
         ),
         (r'{"\u006eame": "f", "argument\u0073": {}}', "f", "{}"),
     ):
-        trace = run(lab, [tagged(body)])
+        trace = feed(lab, [tagged(body)])
         expect(trace.events, [ToolCall(0, name, arguments)], trace)
 
 
@@ -255,7 +269,7 @@ def test_close_tag_inside_a_string(lab):
     """A close tag inside a JSON string is an argument like any other text, however it is cut."""
     body, name, arguments = CALLS[3]
     for pieces in chunkings(tagged(body), lab.random):
-        trace = run(lab, pieces)
+        trace = feed(lab, pieces)
         expect(trace.events, [ToolCall(0, name, arguments)], trace)
 
 
@@ -266,7 +280,7 @@ def test_escaped_quotes_and_backslashes(lab):
     for arguments in (r'{"s":"\"</tool_call>"}', r'{"s":"\\"}', r'{"s":"\\\"</tool_call>\\"}'):
         source = tagged('{"name":"f","arguments":' + arguments + "}")
         for pieces in ([source], list(source)):
-            trace = run(lab, pieces)
+            trace = feed(lab, pieces)
             expect(trace.events, [ToolCall(0, "f", arguments)], trace)
 
 
@@ -275,7 +289,7 @@ def test_escaped_quotes_and_backslashes(lab):
 def test_index_counts_calls(lab):
     """index counts the calls that came out, from 0; newlines between calls are text."""
     f, g = tagged(CALLS[0][0]), tagged(CALLS[2][0])
-    trace = run(lab, [f"{f}\n{g}{tagged('no')}{f}"])
+    trace = feed(lab, [f"{f}\n{g}{f}"])
     calls = [event for event in trace.events if isinstance(event, ToolCall)]
     expect([(call.index, call.name) for call in calls], [(0, "f"), (1, "g"), (2, "f")], trace)
     expect(trace.events[1], TextDelta("\n"), trace)
@@ -288,7 +302,7 @@ def test_other_tags(lab):
     for first, last in (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)")):
         source = first + '{"name":"f","arguments":{"x":1}}' + last
         for pieces in (["a" + source + "b"], list("a" + source + "b")):
-            trace = run(lab, pieces, first, last)
+            trace = feed(lab, pieces, first, last)
             wanted = [TextDelta("a"), ToolCall(0, "f", '{"x":1}'), TextDelta("b")]
             expect(trace.events, wanted, trace)
 

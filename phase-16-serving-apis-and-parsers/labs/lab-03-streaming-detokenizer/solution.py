@@ -89,11 +89,11 @@ class StreamingDetokenizer:
             return ""
         broken = ""
         if self._held and token_id not in self._legal_next():
-            broken = self.flush()
+            broken = self._take_held()
         self._held += bytes([token_id])
         length = utf8_expected_len(self._held[0])
         if length == 0 or len(self._held) == length:
-            return broken + self.flush()
+            return broken + self._take_held()
         return broken
 
     def flush(self) -> str:
@@ -106,6 +106,9 @@ class StreamingDetokenizer:
         >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()
         ('', '', '\\ufffd', '')
         """
+        return self._take_held()
+
+    def _take_held(self) -> str:
         text = self._held.decode("utf-8", "replace")
         self._held = b""
         return text

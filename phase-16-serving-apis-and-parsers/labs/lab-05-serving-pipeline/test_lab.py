@@ -39,9 +39,15 @@ def pipeline(lab, stops=(), **options):
 
 
 def run(lab, ids, stops=(), **options):
-    """Feed the ids, read `finish_reason`, then finish and read it again."""
-    calls = [*(("feed", i) for i in ids), "finish_reason", ("finish",), "finish_reason"]
+    """Feed the ids, then read `finish_reason`."""
+    calls = [*(("feed", i) for i in ids), "finish_reason"]
     return lab.script(pipeline(lab, stops, **options), calls)
+
+
+def run_to_end(lab, ids, stops=()):
+    """Feed the ids, call `finish`, then read `finish_reason`."""
+    calls = [*(("feed", i) for i in ids), ("finish",), "finish_reason"]
+    return lab.script(pipeline(lab, stops), calls)
 
 
 def merged(segments):
@@ -123,7 +129,7 @@ def test_eos_ends_the_stream(lab):
     """EOS ends the stream inside feed with reason stop; EOS itself is no text."""
     trace = run(lab, [*b"Hi", EOS, *b"more"])
     expect(trace.events, [TextDelta("Hi")], trace)
-    expect(trace.outputs[-3], "stop", trace, "finish_reason")
+    expect(trace.outputs[-1], "stop", trace, "finish_reason")
 
 
 @pytest.mark.task(2)
@@ -132,7 +138,6 @@ def test_eos_flushes_every_layer(lab):
     """The end is poured through: what any layer holds comes out of the same feed, in order."""
     trace = run(lab, [*tokens("a <tool_EN"), 0xE4, 0xBD, EOS], ["END"])
     expect(trace.events, [TextDelta("a <tool_EN\ufffd")], trace)
-    expect(trace.outputs[-2], [], trace, "finish() after EOS")
 
 
 @pytest.mark.task(2)
@@ -159,7 +164,7 @@ def test_stop_string_ends_the_stream(lab):
     """A stop string ends the stream inside feed: no part of it is shown, and nothing after it."""
     trace = run(lab, tokens("a STOP b"), ["STOP", "#"])
     expect(trace.events, [TextDelta("a ")], trace)
-    expect(trace.outputs[-3], "stop", trace, "finish_reason")
+    expect(trace.outputs[-1], "stop", trace, "finish_reason")
 
 
 @pytest.mark.task(2)
@@ -186,7 +191,7 @@ def test_reason_tool_calls(lab):
         ("<tool_call>", (), "stop"),
     ):
         trace = run(lab, [*tokens(text), EOS], stops)
-        expect(trace.outputs[-3], reason, trace, "finish_reason")
+        expect(trace.outputs[-1], reason, trace, "finish_reason")
 
 
 @pytest.mark.task(2)
@@ -197,7 +202,7 @@ def test_call_completed_by_the_flush(lab):
     """
     trace = run(lab, [*tokens(CALL), EOS], ["call>!"])
     expect(trace.events, [ToolCall(0, "post", ARGUMENTS)], trace)
-    expect(trace.outputs[-3], "tool_calls", trace, "finish_reason")
+    expect(trace.outputs[-1], "tool_calls", trace, "finish_reason")
 
 
 @pytest.mark.task(3)
@@ -205,7 +210,7 @@ def test_call_completed_by_the_flush(lab):
 def test_finish_is_length(lab):
     """finish ends the stream from outside: reason length, also when a call came out before."""
     for text in ("Hi", CALL):
-        trace = run(lab, tokens(text))
+        trace = run_to_end(lab, tokens(text))
         expect(trace.outputs[-1], "length", trace, "finish_reason")
 
 
@@ -214,7 +219,7 @@ def test_finish_is_length(lab):
 def test_finish_flushes_every_layer(lab):
     """finish returns what the layers held, poured through in order; nothing is lost."""
     for tail, text in (([], ""), ([0xE4], "\ufffd")):
-        trace = run(lab, [*tokens('a <tool_call>{"na EN'), *tail], ["END"])
+        trace = run_to_end(lab, [*tokens('a <tool_call>{"na EN'), *tail], ["END"])
         expect(trace.events, [TextDelta('a <tool_call>{"na EN' + text)], trace)
 
 
@@ -224,7 +229,7 @@ def test_finish_may_complete_a_stop(lab):
     """If the flushed text completes a stop string, the end was normal after all: reason stop, stop
     not shown.
     """
-    trace = run(lab, [*b"a!", 0xE4], ["!\ufffd"])
+    trace = run_to_end(lab, [*b"a!", 0xE4], ["!\ufffd"])
     expect(trace.events, [TextDelta("a")], trace)
     expect(trace.outputs[-1], "stop", trace, "finish_reason")
 
@@ -247,7 +252,7 @@ def test_nothing_held_after_the_end(lab):
     """After any end no layer holds anything."""
     empty = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
     for ids, stops in (([*b"<tool_E", 0xC3, EOS], ["END"]), ([0xE2, *b"<toolEND", 0xE2], ["END"])):
-        trace = run(lab, ids, stops)
+        trace = run_to_end(lab, ids, stops)
         expect(trace.held[-1], empty, trace, "held")
 
 
@@ -267,7 +272,7 @@ def test_property_composition(lab):
             text += OPEN + '{"name": "##'
             events = merged([*segments, (OPEN + '{"name": "', None)])
         normal = "tool_calls" if any(call for _, call in segments) else "stop"
-        trace = run(lab, [*tokens(text), *([EOS] if end == "eos" else [])], ["##", "STOP"])
+        trace = run_to_end(lab, [*tokens(text), *([EOS] if end == "eos" else [])], ["##", "STOP"])
         expect(trace.events, events, trace)
         expect(trace.outputs[-1], "length" if end == "finish" else normal, trace, "finish_reason")
 

@@ -1,0 +1,111 @@
+"""Each gate is silent on the tiny repository, and finds the fault that is planted in it."""
+
+import pytest
+
+from labkit.gates import GATES
+from labkit.matrix import write
+
+
+def edit(path, find, replace):
+    text = path.read_text()
+    assert find in text
+    path.write_text(text.replace(find, replace))
+
+
+def findings(gate, root):
+    return [str(finding) for finding in GATES[gate](root) if not finding.is_note]
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_gate_is_silent_on_a_good_lab(tiny, gate):
+    assert findings(gate, tiny) == []
+
+
+# (gate, file below the lab's folder, what to find, what to put there, a part of the finding)
+FAULTS = [
+    ("marks", "test_lab.py", "@pytest.mark.points(15)\ndef test_pairs", "def test_pairs",
+     "0 points"),
+    ("marks", "test_lab.py", "points(10)", "points(11)", "add up to 101"),
+    ("marks", "test_lab.py", "points(15)\ndef test_pairs", "points(16)\ndef test_pairs", "1 to 15"),
+    ("marks", "test_lab.py", "task(1)\n@pytest.mark.points(15)\ndef test_held",
+     "task(7)\n@pytest.mark.points(15)\ndef test_held", "task 7"),
+    ("marks", "test_lab.py", "@pytest.mark.given", "@pytest.mark.skip", "'skip' has no place"),
+    ("marks", "test_lab.py", "    assert 2 % 2 == 0", "    pytest.skip()", "scores 0"),
+    ("marks", "test_lab.py", "def test_property_linear", "def test_linear", "15 points together"),
+    ("marks", "test_lab.py", '    """Two is even."""\n', "", "no docstring"),
+    ("marks", "test_lab.py", "import pytest\n", "import pytest\nimport labkit.drive\n",
+     "may not import labkit.drive"),
+    ("marks", "test_lab.py", "def test_flush(lab)", "def test_flush_once(lab)", "defined twice"),
+    ("pristine", "starter.py.orig", "lab-90 task 2: flush", "lab-90 task 2: end", "is edited"),
+    ("signatures", "starter.py.orig", "def flush(self) -> str", "def flush(self) -> int",
+     "signature"),
+    ("signatures", "starter.py.orig", "Return the rest.", "Return all.", "docstring"),
+    ("signatures", "starter.py.orig", "def flush", "def finish", "in the starter only"),
+    ("readmes", "README.md", "## Not in scope", "## Out of scope", "headings"),
+    ("readmes", "README.md", "`test_held`", "`test_hold`", "test_held is not in the table"),
+    ("readmes", "README.md", "(45 points)", "(40 points)", "Task 1: feed (45 points)"),
+    ("readmes", "README.md", "<summary>Hint 3:", "<b>", "task 1 has 2 folded hints"),
+    ("readmes", "README.md", "make lab N=90", "make labs N=90", "no such target"),
+    ("readmes", "README.md", "labs/lab-90-pairs -q", "labs/lab-91 -q", "does not exist"),
+    ("readmes", "README.md", "## Goal\n\nText.", "## Goal\n\n[here](nowhere.md)", "leads nowhere"),
+    ("readmes", "lab.toml", 'time = "5 min"', 'time = "9 min"', "time of lab.toml"),
+    ("readmes", "bugs.toml", 'killed_by = ["test_flush_once"]', "killed_by = []", "out of date"),
+    ("arrows", "../../../tiny_engine/text.py", "room", 'room."""\nimport tiny_engine.server  # """',
+     "tiny_engine.text -> tiny_engine.server"),
+    ("arrows", "solution.py", "class Pairs", "import numpy\n\n\nclass Pairs", "imports 'numpy'"),
+    ("solution", "solution.py", "return rest", "return rest * 2", "the solution fails test_flush"),
+    ("solution", "solution.py", "class Pairs", "class Other", "the solution fails"),
+    ("starter", "starter.py.orig", "lab-90 task 2: flush", "write me", "must wait for"),
+    ("starter", "starter.py.orig", "lab-90 task 1: feed", "lab-90 task 2: feed", "does not block"),
+    ("starter", "starter.py.orig", 'raise NotImplementedError("lab-90 task 2: flush")',
+     'return ""', "must wait for"),
+    ("starter", "test_lab.py", "assert 2 % 2 == 0", "assert 2 % 2 == 1", "a given test fails"),
+    ("order", "test_lab.py", """trace = lab.script(lab.new("Pairs"), [("feed", "")])
+    expect(trace.outputs, [""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
+    expect(trace.outputs, ["", ""], trace)""", "test_empty fails with tasks 1 to 1 done"),
+    ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]', "failing, untold"),
+    ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
+     'killed_by = ["test_flush_once", "test_held"]', "told but passing"),
+    ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "did not run"),
+    ("bugs", "bugs.toml", "len(text) // 3 * 3", "len(text) // 2 * (1 + 1)", "survives every test"),
+    ("bugs", "bugs.toml", "len(text) // 3 * 3", "lne(text) // 2 * 2", "not by assertion"),
+    ("bugs", "bugs.toml", '["test_empty", "test_property_chunk_invariant"]',
+     '["test_property_chunk_invariant"]', "test_empty kills no bug"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gate", "file", "find", "replace", "said"), FAULTS, ids=lambda value: str(value)[:24]
+)
+def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, find, replace, said):
+    if gate == "pristine":
+        monkeypatch.setenv("CI", "true")
+    edit(tiny_lab.path / file, find, replace)
+    found = findings(gate, tiny)
+    assert any(said in message for message in found), found
+
+
+def test_too_few_bugs_is_a_finding(tiny, tiny_lab):
+    text = (tiny_lab.path / "bugs.toml").read_text()
+    (tiny_lab.path / "bugs.toml").write_text("[[bug]]" + text.split("[[bug]]")[1])
+    found = findings("bugs", tiny)
+    assert any("1 bugs; a lab has 6 to 12" in message for message in found), found
+
+
+def test_an_edited_starter_is_a_note_for_a_student(tiny, tiny_lab):
+    edit(tiny_lab.starter, "raise NotImplementedError", "print('mine'); raise NotImplementedError")
+    notes = GATES["pristine"](tiny)
+    assert [finding.is_note for finding in notes] == [True]
+    for gate in ("signatures", "starter"):
+        assert findings(gate, tiny) == []
+
+
+def test_matrix_is_written_between_its_markers(tiny):
+    readme = tiny / "phase-90-tiny" / "README.md"
+    assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in readme.read_text()
+    assert write(tiny) == []
+
+
+def test_a_phase_without_markers_is_a_finding(tiny):
+    (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
+    assert any("has no lines" in message for message in findings("readmes", tiny))

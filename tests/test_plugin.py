@@ -1,0 +1,196 @@
+"""What a student sees when a lab runs: verdicts, usage errors, broken and hostile code."""
+
+import json
+import time
+
+import pytest
+
+EDITS = {
+    "syntax": ("def feed(self, text: str) -> str:", "def feed(self, text: str -> str:"),
+    "crash": ("class Pairs", "1 / 0\n\n\nclass Pairs"),
+    "exit": ("class Pairs", "raise SystemExit(0)\n\n\nclass Pairs"),
+    "loop at import": ("class Pairs", "while True:\n    pass\n\n\nclass Pairs"),
+    "solution": ("class Pairs", "from solution import Pairs as P\n\n\nclass Pairs"),
+    "importlib": ("class Pairs", "__import__('mini_vllm.tokenizer')\n\n\nclass Pairs"),
+    "loop": ("text = self._held + text", "while True:\n            pass"),
+    "deaf loop": (
+        "text = self._held + text",
+        "while True:\n            try:\n                while True:\n                    pass\n"
+        "            except BaseException:\n                pass",
+    ),
+    "os._exit": ("text = self._held + text", "__import__('os')._exit(0)"),
+    "raises": ("text = self._held + text", "return text[99]"),
+    "subclass": ("return text[:even]", "return type('S', (str,), {})(text[:even])"),
+    "none": ("return text[:even]", "pass"),
+}
+
+
+@pytest.fixture
+def student(tiny_lab):
+    """Write the solution into starter.py with one edit: `student("crash")`."""
+
+    def write(edit=None):
+        text = tiny_lab.solution.read_text()
+        if edit:
+            find, replace = EDITS[edit]
+            assert find in text
+            text = text.replace(find, replace)
+        tiny_lab.starter.write_text(text)
+
+    return write
+
+
+def test_pristine_starter_scores_zero_and_names_its_tasks(run_pytest):
+    done = run_pytest("starter", "-q")
+    assert done.returncode == 1
+    assert "score       0/100" in done.stdout
+    assert "BLOCKED by task 1" in done.stdout
+    assert "wait for this: lab-90 task 1: feed is not written yet" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
+    for implementation in (None, "", "solution"):
+        done = run_pytest(implementation, "-q")
+        assert done.returncode == 0
+        assert "UNDER TEST: THE REFERENCE" in done.stdout
+
+
+def test_header_names_file_path_hash_and_seed(run_pytest, tiny_lab):
+    out = run_pytest("starter", "-q", LAB_SEED="7").stdout
+    assert "under test  starter.py" in out
+    assert str(tiny_lab.starter) in out
+    assert "seed 7" in out
+
+
+def test_a_right_starter_scores_100_and_is_remembered(run_pytest, student, tiny):
+    student()
+    done = run_pytest("starter", "-q")
+    assert done.returncode == 0
+    assert "100/100" in done.stdout
+    progress = json.loads((tiny / ".labkit" / "progress.json").read_text())
+    assert progress["lab-90-pairs"]["score"] == 100
+
+
+def test_failure_shows_rule_call_expected_actual_and_trace(run_pytest):
+    out = run_pytest("bug:drops", "-q").stdout
+    for part in ("rule      flush returns the odd one.", "call ", "expected  ['', 'é']   é=U+00E9",
+                 "actual    ['', '']", "trace     call", "feed('é')"):  # fmt: skip
+        assert part in out
+
+
+def test_known_bug_is_recognised_by_its_set_of_failing_tests(run_pytest, student, tiny_lab):
+    text = tiny_lab.solution.read_text()
+    tiny_lab.starter.write_text(text.replace("return rest", "return '' and rest"))
+    out = run_pytest("starter", "-q").stdout
+    assert "looks like: The last character is missing." in out
+    assert "make hint N=90 T=2" in out
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("nonsense", "use starter, solution, bug:NAME, or the path"),
+        ("bug:nothing", "it has: triples, eager"),
+        ("missing/file.py", "neither a known word nor a file"),
+    ],
+)
+def test_a_wrong_lab_impl_is_a_usage_error(run_pytest, value, said):
+    done = run_pytest(value, "-q")
+    assert done.returncode == 4
+    assert said in done.stdout + done.stderr
+
+
+def test_a_path_is_relative_to_the_current_folder(run_pytest, tiny, tiny_lab):
+    folder = tiny / "mine"
+    folder.mkdir()
+    (folder / "try.py").write_text(tiny_lab.solution.read_text())
+    done = run_pytest("try.py", "-q", str(tiny_lab.path), cwd=folder)
+    assert done.returncode == 0, done.stdout
+    assert "under test  try.py" in done.stdout or "(try.py)" in done.stdout
+
+
+def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
+    import shutil
+
+    second = tiny_lab.path.with_name("lab-91-more")
+    shutil.copytree(tiny_lab.path, second)
+    for value in ("bug:triples", str(tiny_lab.solution)):
+        done = run_pytest(value, "-q", str(tiny_lab.path), str(second))
+        assert done.returncode == 4
+        assert "2 labs are collected" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("syntax", "starter.py line 15 is not valid Python"),
+        ("crash", "stopped at line 4 (`1 / 0`) while it was imported: ZeroDivisionError"),
+        ("exit", "called exit at line 4"),
+        ("loop at import", "was still running at line"),
+        ("solution", "imports 'solution': a lab's code may import the standard library"),
+        ("importlib", "imports 'mini_vllm.tokenizer'"),
+        ("loop", "the test did not end within its time limit; it was at line"),
+        ("deaf loop", "could not be interrupted"),
+        ("os._exit", "Python ended during test_pairs, before the report"),
+        ("raises", "IndexError: string index out of range"),
+        ("subclass", "a S came back"),
+        ("none", "[None, None]"),
+    ],
+)
+def test_broken_code_gets_a_message_within_seconds(run_pytest, student, edit, said):
+    student(edit)
+    start = time.monotonic()
+    done = run_pytest("starter", "-q")
+    assert time.monotonic() - start < 30
+    output = " ".join((done.stdout + done.stderr).split())
+    assert said in output
+    assert "site-packages" not in output
+    assert "labkit/" not in output.replace(".labkit/", "")
+
+
+def test_missing_starter_says_how_to_get_it_back(run_pytest, tiny_lab):
+    tiny_lab.starter.unlink()
+    assert "`make reset` brings the starter back" in run_pytest("starter", "-q").stdout
+
+
+def test_deselected_tests_count_as_failed(run_pytest, student):
+    student()
+    out = run_pytest("starter", "-q", "-k", "test_pairs").stdout
+    assert "score       15/100" in out
+    assert "7 tests did not run and count as failed" in out
+
+
+def test_one_task_can_be_run_alone(run_pytest, student):
+    student()
+    out = run_pytest("starter", "-q", "--lab-task", "1").stdout
+    assert "3 passed, 5 deselected" in out
+    assert "NOT RUN" in out
+
+
+def test_report_fits_88_columns_and_is_plain_without_a_terminal(run_pytest):
+    for bug in ("triples", "eager", "drops"):
+        out = run_pytest(f"bug:{bug}", "-q").stdout
+        report = out[out.index("task  ") :].splitlines()
+        assert max(len(line) for line in report if "file" not in line) <= 88
+        assert "\x1b" not in out
+
+
+def test_equal_seeds_give_equal_reports(run_pytest):
+    first, second = (run_pytest("bug:drops", "-q").stdout.rpartition(" in ")[0] for _ in range(2))
+    assert first == second
+
+
+def test_results_file_has_no_times(run_pytest, tmp_path):
+    file = tmp_path / "results.json"
+    run_pytest("bug:keeps", "-q", "--lab-results", str(file))
+    (run,) = json.loads(file.read_text())
+    assert run["score"] == 85
+    assert run["tests"]["test_flush_once"]["kind"] == "assertion"
+    assert set(run) == {"lab", "implementation", "digest", "seed", "score", "tests"}
+
+
+def test_unknown_lab_parts_is_a_usage_error(run_pytest):
+    done = run_pytest("starter", "-q", LAB_PARTS="mine")
+    assert done.returncode == 4
+    assert "LAB_PARTS='mine'" in done.stdout + done.stderr

@@ -1,0 +1,3 @@
+"""Load the lab plugin."""
+
+pytest_plugins = ["labkit.plugin"]

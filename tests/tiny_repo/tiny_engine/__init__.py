@@ -1,0 +1,1 @@
+"""An engine of two rooms."""

@@ -1,0 +1,3 @@
+"""The upper room."""
+
+import tiny_engine.text  # noqa: F401
