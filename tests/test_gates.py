@@ -55,10 +55,8 @@ FAULTS = [
     ("arrows", "solution.py", "class Pairs", "import numpy\n\n\nclass Pairs", "imports 'numpy'"),
     ("solution", "solution.py", "return rest", "return rest * 2", "the solution fails test_flush"),
     ("solution", "solution.py", "class Pairs", "class Other", "the solution fails"),
-    ("starter", "starter.py.orig", "lab-90 task 2: flush", "write me", "must wait for"),
+    ("starter", "starter.py.orig", "lab-90 task 1: feed", "write me", "must wait for"),
     ("starter", "starter.py.orig", "lab-90 task 1: feed", "lab-90 task 2: feed", "does not block"),
-    ("starter", "starter.py.orig", 'raise NotImplementedError("lab-90 task 2: flush")',
-     'return ""', "must wait for"),
     ("starter", "test_lab.py", "assert 2 % 2 == 0", "assert 2 % 2 == 1", "a given test fails"),
     ("order", "test_lab.py", """trace = lab.script(lab.new("Pairs"), [("feed", "")])
     expect(trace.outputs, [""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
@@ -66,7 +64,7 @@ FAULTS = [
     ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]', "failing, untold"),
     ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
      'killed_by = ["test_flush_once", "test_held"]', "told but passing"),
-    ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "did not run"),
+    ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "occurs 0 times"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "len(text) // 2 * (1 + 1)", "survives every test"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "lne(text) // 2 * 2", "not by assertion"),
     ("bugs", "bugs.toml", '["test_empty", "test_property_chunk_invariant"]',
