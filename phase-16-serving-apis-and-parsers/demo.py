@@ -95,7 +95,7 @@ def plain(pipeline: Any, text: str) -> None:
         held = frame.held
         row = f"{frame.token:<6} {frame.naive!r:<8} {held['detokenizer'].hex(' '):<11} "
         row += f"{_short(held['stop_matcher'], 14):<14} {_short(held['tool_parser'], 18):<18} "
-        print(row + " ".join(map(_event, frame.emitted)))
+        print((row + " ".join(map(_event, frame.emitted))).rstrip())
     print(f"\nnaive   {shown.naive!r}")
     print(f"ours    {shown.text!r}")
     for call in shown.calls:
