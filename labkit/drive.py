@@ -1,126 +1,23 @@
 """The seam between tests and the implementation under test.
 
 A test describes a whole run as data: which object to make, which calls to make on it. `perform`
-carries the run out and answers with data: what every call returned and what the object held.
-Only plain values and the event types cross, so the same tests can drive an implementation that
-lives in another process, one round trip per run.
+carries the run out and answers with data, one round trip per run.
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from labkit.failure import Failure
-from labkit.loader import last_line_in
+from labkit.trace import Call, New, Raised, Step, Trace
 from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]
 
-_ATOMS = frozenset([type(None), bool, int, str, bytes, TextDelta, ToolCall])
-
-
-@dataclass(frozen=True)
-class New:
-    """A recipe for an object: its class by name, and the arguments (recipes included)."""
-
-    name: str
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        words = [_show_argument(value) for value in self.args]
-        words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
-        return f"{self.name}({', '.join(words)})"
-
-
-class Call(NamedTuple):
-    """One step of a run: a method call on object number `object`; without `args`, an attribute
-    read.
-    """
-
-    name: str
-    args: tuple[Any, ...] | None = ()
-    kwargs: Mapping[str, Any] = MappingProxyType({})
-    object: int = 0
-
-    def __str__(self) -> str:
-        if self.args is None:
-            return self.name
-        words = [_show_argument(value) for value in self.args]
-        words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
-        return f"{self.name}({', '.join(words)})"
-
-
-@dataclass(frozen=True)
-class Raised:
-    """An exception of the implementation, as data. `line` is the deepest line of its own code."""
-
-    kind: str
-    message: str
-    line: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.message}" + (f"\n{self.line}" if self.line else "")
-
-
-class Step(NamedTuple):
-    """What one call returned, and what its object held afterwards."""
-
-    call: Call
-    result: Any
-    held: Any = None
-
-
-@dataclass
-class Trace:
-    """A run and its outcome. `raised` is set if the implementation raised; the run ends there."""
-
-    new: tuple[New, ...]
-    steps: list[Step]
-    raised: Raised | None = None
-
-    @property
-    def outputs(self) -> list[Any]:
-        """What every call returned, in order."""
-        return [step.result for step in self.steps]
-
-    @property
-    def held(self) -> list[Any]:
-        """What was held after every call, in order."""
-        return [step.held for step in self.steps]
-
-    @property
-    def calls(self) -> list["Step"]:
-        """The steps that were method calls, without the attribute reads."""
-        return [step for step in self.steps if step.call.args is not None]
-
-    @property
-    def text(self) -> str:
-        """What the method calls returned, joined; fails if one of them returned no `str`."""
-        for step in self.calls:
-            if not isinstance(step.result, str):
-                returned = f"{step.result!r} ({type(step.result).__name__})"
-                raise Failure("a str; '' when nothing is ready", returned, str(step.call), self)
-        return "".join(step.result for step in self.calls)
-
-    @property
-    def events(self) -> list[Any]:
-        """What the method calls returned as one list of events, adjacent `TextDelta`s merged."""
-        merged: list[Any] = []
-        for step in self.calls:
-            if not isinstance(step.result, list):
-                returned = f"{step.result!r} ({type(step.result).__name__})"
-                wanted = "a list of events; [] when there are none"
-                raise Failure(wanted, returned, str(step.call), self)
-            for event in step.result:
-                if event == TextDelta(""):
-                    raise Failure("no empty TextDelta", "TextDelta('')", str(step.call), self)
-                if isinstance(event, TextDelta) and merged and isinstance(merged[-1], TextDelta):
-                    event = TextDelta(merged.pop().text + event.text)
-                merged.append(event)
-        return merged
+_ATOMS = frozenset([type(None), bool, int, str, bytes])
+_LABKIT = str(Path(__file__).parent)
 
 
 def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
@@ -155,34 +52,22 @@ def _plain(value: Any) -> Any:
         return type(value)(map(_plain, value))
     if type(value) is dict:
         return {_plain(key): _plain(item) for key, item in value.items()}
+    if type(value) is TextDelta and type(value.text) is str:
+        return value
+    if type(value) is ToolCall and type(value.name) is type(value.arguments) is str:
+        return value
     raise TypeError(
-        f"a {type(value).__name__} came back; return str, bytes, int, bool, None, an event, "
-        "or a list, tuple or dict of those"
+        f"{type(value).__name__} {value!r:.80} came back; return str, bytes, int, bool, None, an "
+        "event whose fields are str, or a list, tuple or dict of those"
     )
 
 
 def _raised(error: Exception) -> Raised:
-    line = ""
-    for frame in _frames(error):
-        if where := last_line_in(error, frame):
-            line = f"line {where[0]}: {where[1].strip()}"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(_LABKIT)]
+    own = [frame for frame in theirs if frame.filename == theirs[0].filename]
+    line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
     return Raised(type(error).__name__, str(error), line)
-
-
-def _frames(error: Exception) -> list[str]:
-    files = []
-    step = error.__traceback__
-    while step:
-        files.append(step.tb_frame.f_code.co_filename)
-        step = step.tb_next
-    return [name for name in files if name != __file__][:1]
-
-
-def _show_argument(value: Any) -> str:
-    if isinstance(value, New):
-        return str(value)
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}"
 
 
 class Driver:

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,10 +15,11 @@ import pytest
 from labkit.drive import Driver
 from labkit.errors import LoadFailure, UsageError
 from labkit.failure import Failure
-from labkit.lab import Lab, find_labs, read_lab
-from labkit.loader import Implementation, choose, last_line_in, load, short_hash
+from labkit.lab import Lab, read_lab
+from labkit.loader import Implementation, choose, last_line_in, short_hash
 from labkit.progress import Progress
 from labkit.run import LabRun, Result
+from labkit.under_test import CodeUnderTest
 from labkit.watchdog import Watchdog
 
 TEST_LIMIT = 5.0
@@ -66,7 +66,7 @@ class LabPlugin:
         self._config = config
         self._seed: str = config.getoption("--lab-seed")
         self._runs: dict[Path, LabRun] = {}
-        self._modules: dict[tuple[str, Path], ModuleType | LoadFailure] = {}
+        self._code: dict[Path, CodeUnderTest] = {}
         self._timeouts: dict[Path, int] = {}
         self._watchdog: Watchdog | None = None
 
@@ -107,33 +107,9 @@ class LabPlugin:
             digest = short_hash(implementation.source())
         except LoadFailure:
             digest = "missing"
-        run = LabRun(lab, implementation, digest, self._seed)
-        for name, part in self._parts(run).items():
-            owner = "the reference" if part.is_reference else "your own"
-            run.parts.append(f"{name}: {owner}, {part.path.parent.name}/{part.path.name}")
-        return run
-
-    def _parts(self, run: LabRun) -> dict[str, Implementation]:
-        """Return where each part of a composed lab comes from, by class name."""
-        wanted = os.environ.get("LAB_PARTS") or (
-            "reference" if run.implementation.is_reference else "own"
-        )
-        if wanted not in ("own", "reference"):
-            raise UsageError(f"LAB_PARTS={wanted!r} is not known; use own or reference")
-        if not run.lab.parts:
-            return {}
-        labs = {lab.name: lab for lab in find_labs(self._config.rootpath)}
-        progress = Progress(self._config.rootpath)
-        parts = {}
-        for name, folder in run.lab.parts.items():
-            if folder not in labs:
-                raise UsageError(f"{run.lab.path / 'lab.toml'}: parts: there is no lab {folder!r}")
-            own = wanted == "own" and progress.passes(labs[folder])
-            kind, path = (
-                ("starter", labs[folder].starter) if own else ("solution", labs[folder].solution)
-            )
-            parts[name] = Implementation(kind, path)
-        return parts
+        code = CodeUnderTest(lab, implementation, self._config.rootpath)
+        self._code[lab.path] = code
+        return LabRun(lab, implementation, digest, self._seed, code.where_parts_come_from())
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -155,31 +131,9 @@ class LabPlugin:
 
     def driver(self, item: pytest.Item) -> Driver:
         """Return the driver for one test."""
-        run = self._runs[item.path.parent]
-        parts = self._parts(run)
-
-        def resolve(name: str) -> Any:
-            module = self._module(run.implementation, run.lab.label)
-            if not hasattr(module, name) and name in parts:
-                module = self._module(parts[name], f"{run.lab.label}.{name}")
-            if not hasattr(module, name):
-                raise AttributeError(f"{run.implementation.path.name} has no {name!r}")
-            return getattr(module, name)
-
-        self._module(run.implementation, run.lab.label)
-        return Driver(resolve, f"{self._seed}/{item.name}")
-
-    def _module(self, implementation: Implementation, name: str) -> ModuleType:
-        key = (name, implementation.path)
-        if key not in self._modules:
-            try:
-                self._modules[key] = load(implementation, f"under_test.{name}")
-            except LoadFailure as error:
-                self._modules[key] = error
-        module = self._modules[key]
-        if isinstance(module, LoadFailure):
-            raise module
-        return module
+        code = self._code[item.path.parent]
+        code.load()
+        return Driver(code.resolve, f"{self._seed}/{item.name}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

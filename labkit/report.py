@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labkit.drive import Step, Trace
 from labkit.manifest import Test
 from labkit.run import FAIL, PASS, LabRun, Result
+from labkit.trace import Step, Trace
 
 WIDTH = 88
 _ROWS = 12

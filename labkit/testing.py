@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from labkit.drive import Trace
 from labkit.failure import Failure
+from labkit.trace import Trace
 
 _S = TypeVar("_S", str, list[int])
 

@@ -134,7 +134,7 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("deaf loop", "could not be interrupted"),
         ("os._exit", "Python ended during test_pairs, before the report"),
         ("raises", "IndexError: string index out of range"),
-        ("subclass", "a S came back"),
+        ("subclass", "S 'ab' came back"),
         ("none", "[None, None]"),
     ],
 )
