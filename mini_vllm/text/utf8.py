@@ -1,0 +1,125 @@
+r"""How much of a byte stream is text already, and turning any bytes into well-formed text.
+
+CPython's decoder does the work; what this file adds is the exact boundary. The only bytes worth
+waiting for are a *viable prefix*: a proper prefix of some well-formed character, at most 3 bytes.
+`ED A0` is none (it could only become a surrogate), so it is not held, where the standard library's
+incremental decoder would hold it.
+
+Source: The Unicode Standard, chapter 3, table 3-7 and section 3.9 on maximal subparts.
+"""
+
+import codecs
+from enum import Enum
+
+# After these four lead bytes the second byte is restricted: overlong forms, surrogates, and
+# numbers beyond U+10FFFF are not well-formed.
+_SECOND = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
+
+
+class ReplacementPolicy(Enum):
+    """How many U+FFFD an ill-formed sequence becomes; the value is the codec error handler.
+
+    `MAXIMAL_SUBPART` is what WHATWG decoders, CPython and Rust do: one for a truncated but so far
+    legal sequence. `PER_BYTE` gives one for each of its bytes.
+    """
+
+    MAXIMAL_SUBPART = "replace"
+    PER_BYTE = "mini_vllm.replace_per_byte"
+
+
+def _replace_per_byte(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(ReplacementPolicy.PER_BYTE.value, _replace_per_byte)
+
+
+def utf8_expected_len(first_byte: int) -> int:
+    """Return the length of the character that starts with `first_byte`; 0 where none starts.
+
+    Raises:
+        ValueError: `first_byte` is outside 0-255.
+    """
+    if not 0 <= first_byte <= 255:
+        raise ValueError(f"{first_byte} is not a byte (0-255)")
+    if first_byte < 0x80:
+        return 1
+    if not 0xC2 <= first_byte <= 0xF4:
+        return 0
+    return 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4
+
+
+def last_complete_utf8_end(data: bytes | bytearray) -> int:
+    r"""Return how much of `data` is decided, whatever follows: all but a viable prefix at its end.
+
+    It does not judge what lies before: ill-formed bytes there are as decided as text.
+
+    >>> last_complete_utf8_end(b"abc\xf0\x9f\x94"), last_complete_utf8_end(b"\xed\xa0")
+    (3, 2)
+    """
+    size = len(data)
+    for start in range(size - 1, max(size - 4, -1), -1):
+        byte = data[start]
+        if 0x80 <= byte < 0xC0:
+            continue
+        if utf8_expected_len(byte) <= size - start:
+            return size
+        low, high = _SECOND.get(byte, (0x80, 0xBF))
+        return start if size - start < 2 or low <= data[start + 1] <= high else size
+    return size
+
+
+def sanitize_utf8_streaming(
+    data: bytes,
+    pending: bytearray,
+    policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART,
+) -> str:
+    """Return the text that `pending` and `data` decide together; `pending` keeps the open end.
+
+    Args:
+        data: the next bytes.
+        pending: at most 3 bytes that wait; changed in place.
+        policy: how ill-formed bytes are replaced.
+    """
+    pending += data
+    end = last_complete_utf8_end(pending)
+    text = pending[:end].decode("utf-8", policy.value)
+    del pending[:end]
+    return text
+
+
+def sanitize_utf8_flush(
+    pending: bytearray, policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART
+) -> str:
+    """Return what still waits as replacements, for it was cut off, and clear it."""
+    text = pending.decode("utf-8", policy.value)
+    pending.clear()
+    return text
+
+
+class Utf8Sanitizer:
+    r"""Bytes in, well-formed text out, with the pending bytes kept inside.
+
+    >>> sanitizer = Utf8Sanitizer()
+    >>> sanitizer.feed(b"\xf0\x9f"), sanitizer.feed(b"\x9a\x80!"), sanitizer.flush()
+    ('', '🚀!', '')
+    """
+
+    def __init__(self, policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART) -> None:
+        self._policy = policy
+        self._pending = bytearray()
+
+    @property
+    def pending(self) -> bytes:
+        """The bytes that wait for the rest of their character, at most 3."""
+        return bytes(self._pending)
+
+    def feed(self, data: bytes) -> str:
+        """Take bytes; return the text that is certain now."""
+        return sanitize_utf8_streaming(data, self._pending, self._policy)
+
+    def flush(self) -> str:
+        """End the stream: return the replacement of what waits. A second flush returns `""`."""
+        return sanitize_utf8_flush(self._pending, self._policy)

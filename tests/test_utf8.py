@@ -1,0 +1,121 @@
+"""mini_vllm.text.utf8: seed 004's sanitizer tests 01-18, zinc's boundary cases, and properties."""
+
+import doctest
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.testing import chunkings, undecided
+from mini_vllm.text import utf8
+from mini_vllm.text.utf8 import (
+    ReplacementPolicy,
+    Utf8Sanitizer,
+    last_complete_utf8_end,
+    sanitize_utf8_flush,
+    sanitize_utf8_streaming,
+    utf8_expected_len,
+)
+
+BYTES = st.lists(
+    st.sampled_from(
+        [*bytes.fromhex("41 80 8f 90 9f a0 bf c0 c2 e0 e2 ed ef f0 f4 f5 ff"), "é你🚀"]
+    ),
+    max_size=12,
+).map(lambda parts: b"".join(p.encode() if isinstance(p, str) else bytes([p]) for p in parts))
+
+
+def one_shot(data, policy):
+    """The reference: CPython's text, or one U+FFFD for each byte that is in no character."""
+    if policy is ReplacementPolicy.MAXIMAL_SUBPART:
+        return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "surrogateescape").translate(
+        dict.fromkeys(range(56448, 56576), "�")
+    )
+
+
+def test_expected_len_table():
+    wanted = [1] * 0x80 + [0] * 0x42 + [2] * 0x1E + [3] * 0x10 + [4] * 5 + [0] * 11
+    assert [utf8_expected_len(byte) for byte in range(256)] == wanted
+    for value in (-1, 256):
+        with pytest.raises(ValueError, match=str(value)):
+            utf8_expected_len(value)
+
+
+@pytest.mark.parametrize(
+    ("data", "end"),
+    [
+        (b"", 0), (b"hello", 5), ("hi ⭐".encode(), 6), (b"abc\xf0\x9f\x94", 3), (b"\x80\x80\x80", 3),
+        (b"\xc0", 1), (b"\xed\xa0", 2), (b"A\xff", 2), (b"\xe2", 0), (b"\xe2\x82", 0),
+        (b"\xf4\x90", 2), (b"\xe2\x82\xac", 3), (b"a\xe2\x82\x80\x80", 5),
+    ],
+)  # fmt: skip
+def test_last_complete_utf8_end(data, end):
+    assert last_complete_utf8_end(data) == end
+
+
+@given(BYTES)
+def test_boundary_is_exact(data):
+    assert data[last_complete_utf8_end(data) :] == undecided(data)
+
+
+# id: pieces, text after each piece, text of the flush (per byte), pending before the flush
+SANITIZER = {
+    "T004-01": ([b""], [""], ""),
+    "T004-02": ([b"plain"], ["plain"], ""),
+    "T004-03": (["é".encode()], ["é"], ""),
+    "T004-04": (["中".encode()], ["中"], ""),
+    "T004-05": (["🦙".encode()], ["🦙"], ""),
+    "T004-06": ([b"\xf0"], [""], "\ufffd"),
+    "T004-07": ([b"\xf0\x9f"], [""], "\ufffd" * 2),
+    "T004-08": ([b"\xf0\x9f", b"\xa6", b"\x99"], ["", "", "🦙"], ""),
+    "T004-09": ([b"A\x80B"], ["A\ufffdB"], ""),
+    "T004-10": ([b"\xc0\xaf"], ["\ufffd" * 2], ""),
+    "T004-11": ([b"\xf8"], ["\ufffd"], ""),
+    "T004-12": ([b"\xed\xa0\x80"], ["\ufffd" * 3], ""),
+    "T004-13": ([b"\xc3A"], ["\ufffdA"], ""),
+    "T004-14": ([b"He\x80llo\xff!"], ["He\ufffdllo\ufffd!"], ""),
+    "T004-15": ([b"\xf0\x9f\xa6"], [""], "\ufffd" * 3),
+    "T004-16": ([], [], ""),
+    "T004-17": ([bytes(range(1, 128))], [bytes(range(1, 128)).decode()], ""),
+    "K7": ([b"\xf0", b"A"], ["", "\ufffdA"], ""),
+}
+
+
+@pytest.mark.parametrize("case", SANITIZER, ids=str)
+def test_sanitizer(case):
+    pieces, texts, flushed = SANITIZER[case]
+    pending = bytearray()
+    policy = ReplacementPolicy.PER_BYTE
+    assert [sanitize_utf8_streaming(piece, pending, policy) for piece in pieces] == texts
+    assert sanitize_utf8_flush(pending, policy) == flushed
+    assert pending == b""
+
+
+def test_every_high_byte_is_answered_now_or_held():
+    for byte in range(0x80, 0x100):  # T004-18
+        sanitizer = Utf8Sanitizer()
+        now = sanitizer.feed(bytes([byte]))
+        assert (now, sanitizer.pending) in (("\ufffd", b""), ("", bytes([byte])))
+        assert now + sanitizer.flush() == "\ufffd"
+
+
+@given(BYTES, st.sampled_from(ReplacementPolicy), st.integers(0, 2**32))
+def test_chunk_invariant_complete_and_bounded(data, policy, seed):
+    for pieces in chunkings(list(data), random.Random(seed)):
+        sanitizer = Utf8Sanitizer(policy)
+        text = ""
+        for piece in pieces:
+            text += sanitizer.feed(bytes(piece))
+            assert len(sanitizer.pending) <= 3
+        assert text + sanitizer.flush() == one_shot(data, policy)
+        assert sanitizer.flush() == ""
+
+
+def test_a_real_replacement_character_is_text():
+    assert Utf8Sanitizer().feed("a\ufffd".encode()) == "a\ufffd"
+
+
+def test_examples():
+    assert doctest.testmod(utf8).failed == 0
