@@ -77,7 +77,7 @@ def make_pipeline(impl: str, stops: list[str]) -> Any:
 def frames(pipeline: Any, text: str) -> Iterator[Frame]:
     """Feed the byte tokens of `text` and EOS; yield the state after each until the stream ends."""
     tokenizer = ByteTokenizer()
-    for token in [*tokenizer.encode(text), tokenizer.eos_token_id]:
+    for token in (*tokenizer.encode(text).ids, tokenizer.eos_token_id):
         naive = tokenizer.token_bytes(token).decode("utf-8", "replace")
         yield Frame(token, naive, pipeline.feed(token), pipeline.held)
         if pipeline.finish_reason is not None:

@@ -1,5 +1,39 @@
 """Token ids to text and back."""
 
 from mini_vllm.tokenizer.byte import ByteTokenizer
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.errors import (
+    ChatTemplateError,
+    CorruptModelFile,
+    DecodeError,
+    EncodeError,
+    HubError,
+    TokenizerError,
+    TokenizerFileNotFound,
+    UnknownModel,
+    UnknownTokenId,
+    UnsupportedFormat,
+)
+from mini_vllm.tokenizer.mock import MockTokenizer
+from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 
-__all__ = ["ByteTokenizer"]
+__all__ = [
+    "ByteTokenizer",
+    "ChatTemplateError",
+    "CorruptModelFile",
+    "DecodeError",
+    "Decoder",
+    "EncodeError",
+    "Encoder",
+    "Encoding",
+    "EncodingKind",
+    "HubError",
+    "MockTokenizer",
+    "SpecialTokens",
+    "Tokenizer",
+    "TokenizerError",
+    "TokenizerFileNotFound",
+    "UnknownModel",
+    "UnknownTokenId",
+    "UnsupportedFormat",
+]

@@ -10,67 +10,89 @@ But:
 
 from collections.abc import Iterable
 
+from mini_vllm.tokenizer.encoding import Encoding, character_offsets
+from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.tokenizer.protocols import SpecialTokens
+
 _SPECIAL_TEXT = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
+_SPECIAL_ID = {text: token_id for token_id, text in _SPECIAL_TEXT.items()}
 
 
 class ByteTokenizer:
-    """Ids 0-255 are bytes; 256, 257 and 258 are BOS, EOS and PAD."""
+    """Ids 0-255 are bytes; 256, 257 and 258 are BOS, EOS and PAD. Other ids are no text."""
 
     bos_token_id = 256
     eos_token_id = 257
     pad_token_id = 258
     vocab_size = 259
+    special_tokens = SpecialTokens(bos="<bos>", eos="<eos>", pad="<pad>")
+    eos_token_ids = frozenset([257])
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the UTF-8 bytes of `text` as ids, with BOS in front if asked.
 
         Raises:
-            ValueError: `text` holds a lone surrogate, which has no UTF-8 form.
+            EncodeError: `text` holds a lone surrogate, which has no UTF-8 form.
         """
         try:
-            ids = list(text.encode("utf-8"))
+            ids = tuple(text.encode("utf-8"))
         except UnicodeEncodeError as error:
             surrogate = ord(text[error.start])
-            raise ValueError(
+            raise EncodeError(
                 f"lone surrogate U+{surrogate:04X} at position {error.start} has no UTF-8 form; "
                 "replace it before encoding"
             ) from None
-        return [self.bos_token_id, *ids] if add_special_tokens else ids
+        offsets = tuple(character_offsets(text))
+        if not add_special_tokens:
+            return Encoding(ids, offsets=offsets, special_mask=(False,) * len(ids))
+        mask = (True, *(False,) * len(ids))
+        return Encoding((self.bos_token_id, *ids), offsets=((0, 0), *offsets), special_mask=mask)
 
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False
+    ) -> list[Encoding]:
+        """Return the encodings of the texts, in their order.
+
+        Raises:
+            EncodeError: one of them holds a lone surrogate; it has the index.
+        """
+        encodings = []
+        for index, text in enumerate(texts):
+            try:
+                encodings.append(self.encode(text, add_special_tokens=add_special_tokens))
+            except EncodeError as error:
+                raise EncodeError(error.detail, index) from None
+        return encodings
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         r"""Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.
 
         A skipped special id is transparent: the bytes around it may form one character. A shown one
-        (`<bos>`, `<eos>`, `<pad>`) ends the character before it.
-
-        Raises:
-            ValueError: an id is outside 0-258.
+        (`<bos>`, `<eos>`, `<pad>`) ends the character before it. Unknown ids are skipped.
         """
         parts: list[str] = []
         run = bytearray()
-        for position, token_id in enumerate(ids):
+        for token_id in ids:
             if 0 <= token_id <= 255:
                 run.append(token_id)
-            elif token_id not in _SPECIAL_TEXT:
-                raise ValueError(_bad_id(token_id) + f" at position {position}")
-            elif not skip_special_tokens:
+            elif token_id in _SPECIAL_TEXT and not skip_special_tokens:
                 parts += run.decode("utf-8", "replace"), _SPECIAL_TEXT[token_id]
                 run.clear()
         parts.append(run.decode("utf-8", "replace"))
         return "".join(parts)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes that an id stands for; special ids stand for none.
+        """Return the bytes that an id stands for; special and unknown ids stand for none."""
+        return bytes([token_id]) if 0 <= token_id <= 255 else b""
 
-        Raises:
-            ValueError: the id is outside 0-258.
-        """
-        if 0 <= token_id <= 255:
-            return bytes([token_id])
-        if token_id not in _SPECIAL_TEXT:
-            raise ValueError(_bad_id(token_id))
-        return b""
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a special token's name or of a single ASCII character, or None."""
+        if len(token) == 1 and token.isascii():
+            return ord(token)
+        return _SPECIAL_ID.get(token)
 
-
-def _bad_id(token_id: int) -> str:
-    return f"token id {token_id} is outside 0-258"
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the text of an id; None for a byte that alone is no text."""
+        if 0 <= token_id < 128:
+            return chr(token_id)
+        return _SPECIAL_TEXT.get(token_id)

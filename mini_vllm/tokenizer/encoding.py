@@ -1,0 +1,87 @@
+"""The result of encoding a text: ids, and where each of them comes from."""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class EncodingKind(Enum):
+    """Which family of tokenizer made an encoding."""
+
+    HF = "huggingface"
+    SP = "sentencepiece"
+    TIKTOKEN = "tiktoken"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The ids of one text.
+
+    Attributes:
+        ids: the token ids.
+        kind: the family of tokenizer.
+        tokens: the text of each token as the vocabulary spells it, where the tokenizer tells.
+        offsets: for each token the span of the *original* text that it covers, in characters. The
+            tokens of one split character all have its span; special tokens that the encoder added
+            have (0, 0).
+        special_mask: for each token whether the encoder added it.
+    """
+
+    ids: tuple[int, ...]
+    kind: EncodingKind = EncodingKind.PLAIN
+    tokens: tuple[str, ...] | None = None
+    offsets: tuple[tuple[int, int], ...] | None = None
+    special_mask: tuple[bool, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def token_ids(self) -> list[int]:
+        """Return the ids as a list of the caller's own."""
+        return list(self.ids)
+
+    def token_ids_ref(self) -> tuple[int, ...]:
+        """Return the ids without a copy: the same object each time."""
+        return self.ids
+
+    def get_hash(self) -> int:
+        """Return a 64-bit hash of the ids: equal for equal ids, on every machine and tokenizer.
+
+        It is blake2b with an 8-byte digest over the ids as little-endian 32-bit words.
+        """
+        return int.from_bytes(_digest(self.ids), "little")
+
+    def block_hashes(self, block_size: int) -> list[int]:
+        """Return a hash for each full block of `block_size` ids, chained over the blocks before.
+
+        Two sequences with equal first blocks have equal first hashes, and no longer: what a prefix
+        cache looks up.
+
+        Raises:
+            ValueError: `block_size` is not positive.
+        """
+        if block_size < 1:
+            raise ValueError(f"block_size is {block_size}; it must be at least 1")
+        hashes: list[int] = []
+        chain = b""
+        for start in range(0, len(self.ids) - block_size + 1, block_size):
+            chain = _digest(self.ids[start : start + block_size], chain)
+            hashes.append(int.from_bytes(chain, "little"))
+        return hashes
+
+
+def _digest(ids: Sequence[int], before: bytes = b"") -> bytes:
+    data = before + struct.pack(f"<{len(ids)}I", *ids)
+    return hashlib.blake2b(data, digest_size=8).digest()
+
+
+def character_offsets(text: str) -> list[tuple[int, int]]:
+    """Return for each UTF-8 byte of `text` the span of the character that it belongs to."""
+    return [
+        (position, position + 1)
+        for position, char in enumerate(text)
+        for _ in range(len(char.encode("utf-8", "surrogatepass")))
+    ]

@@ -1,0 +1,75 @@
+"""What can go wrong with a tokenizer. Every error carries the offending value and says it."""
+
+from collections.abc import Sequence
+from os import PathLike
+
+
+class TokenizerError(Exception):
+    """Base of all errors of this package."""
+
+
+class TokenizerFileNotFound(TokenizerError):
+    """There is no such file or folder."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(f"File not found: {path}")
+        self.path = path
+
+
+class UnsupportedFormat(TokenizerError):
+    """A file is of no kind that we can read."""
+
+    def __init__(self, detail: str, supported: Sequence[str] = ()) -> None:
+        known = f"; supported: {', '.join(supported)}" if supported else ""
+        super().__init__(detail + known)
+        self.supported = tuple(supported)
+
+
+class CorruptModelFile(TokenizerError):
+    """A file of a known kind is damaged. `offset` is in bytes, or None where it is not known."""
+
+    def __init__(self, path: str | PathLike[str], offset: int | None, detail: str) -> None:
+        where = "" if offset is None else f" at byte {offset}"
+        super().__init__(f"{path}{where}: {detail}")
+        self.path = path
+        self.offset = offset
+        self.detail = detail
+
+
+class UnknownModel(TokenizerError):
+    """A model name is in no mapping. `near` are the names most like it."""
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        super().__init__(f"unknown model {name!r}{hint}")
+        self.name = name
+        self.near = tuple(near)
+
+
+class UnknownTokenId(TokenizerError):
+    """An id is not in the vocabulary."""
+
+    def __init__(self, token_id: int) -> None:
+        super().__init__(f"token id {token_id} is not in the vocabulary")
+        self.token_id = token_id
+
+
+class EncodeError(TokenizerError):
+    """A text cannot be encoded. `index` is its place in a batch, or None."""
+
+    def __init__(self, detail: str, index: int | None = None) -> None:
+        super().__init__(detail if index is None else f"text {index} of the batch: {detail}")
+        self.detail = detail
+        self.index = index
+
+
+class DecodeError(TokenizerError):
+    """Ids cannot be decoded, for another reason than an unknown id."""
+
+
+class ChatTemplateError(TokenizerError):
+    """A chat template is invalid, refused, or raised."""
+
+
+class HubError(TokenizerError):
+    """A tokenizer could not be fetched from the hub."""

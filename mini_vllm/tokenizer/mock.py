@@ -1,0 +1,61 @@
+"""A tokenizer of a few words, for tests and examples.
+
+But: it is not a concatenation of pieces. Words are joined with spaces, so the text of a token
+depends on the one before, which makes it the smallest case for decoders that need context.
+"""
+
+from collections.abc import Iterable
+
+from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.protocols import SpecialTokens
+
+_WORDS = {
+    "Hello": 1, "world": 2, "test": 3, "token": 4, " ": 5, ".": 6, "<eos>": 999, "<bos>": 1000,
+}  # fmt: skip
+_EXTENDED = {
+    "system": 7, "user": 8, "assistant": 9,
+    "<|im_start|>": 1001, "<|im_end|>": 1002, "<|eot_id|>": 1003,
+}  # fmt: skip
+
+
+class MockTokenizer:
+    """Words separated by white space; unknown words and unknown ids are dropped.
+
+    Args:
+        extended: also the words and special tokens of chat templates.
+
+    Source: seed 003, tests U23-U31.
+    """
+
+    vocab_size = 1004
+    special_tokens = SpecialTokens(bos="<bos>", eos="<eos>", unk="<unk>")
+    eos_token_ids = frozenset([999])
+
+    def __init__(self, *, extended: bool = False) -> None:
+        self._ids = {**_WORDS, **_EXTENDED} if extended else dict(_WORDS)
+        self._tokens = {token_id: token for token, token_id in self._ids.items()}
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+        """Return the ids of the known words of `text`, with BOS in front if asked."""
+        ids = [self._ids[word] for word in text.split() if word in self._ids]
+        return Encoding((1000, *ids) if add_special_tokens else tuple(ids))
+
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False
+    ) -> list[Encoding]:
+        """Return the encodings of the texts, in their order."""
+        return [self.encode(text, add_special_tokens=add_special_tokens) for text in texts]
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the known words joined with a space; `<bos>` and `<eos>` can be left out."""
+        skipped = (999, 1000) if skip_special_tokens else ()
+        known = (i for i in ids if i in self._tokens and i not in skipped)
+        return " ".join(self._tokens[token_id] for token_id in known)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a word, or None."""
+        return self._ids.get(token)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the word of an id, or None."""
+        return self._tokens.get(token_id)

@@ -1,0 +1,90 @@
+"""What a tokenizer is, in two halves that may be used alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from mini_vllm.tokenizer.encoding import Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """The text of a vocabulary's special tokens; None for a role that it does not have."""
+
+    bos: str | None = None
+    eos: str | None = None
+    unk: str | None = None
+    sep: str | None = None
+    pad: str | None = None
+    cls: str | None = None
+    mask: str | None = None
+    additional: tuple[str, ...] = ()
+
+    def all(self) -> tuple[str, ...]:
+        """Return every special token once, the named roles first."""
+        roles = (self.bos, self.eos, self.unk, self.sep, self.pad, self.cls, self.mask)
+        return tuple(dict.fromkeys(token for token in (*roles, *self.additional) if token))
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Text to ids."""
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+        """Return the encoding of `text`; of `""` without special tokens it is empty.
+
+        Raises:
+            EncodeError: the text cannot be encoded.
+        """
+        ...
+
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False
+    ) -> list[Encoding]:
+        """Return the encodings of the texts, in their order.
+
+        Raises:
+            EncodeError: one of them cannot be encoded; it has the index.
+        """
+        ...
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """Ids to text."""
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of a whole id sequence; of none, `""`.
+
+        Raises:
+            UnknownTokenId: an id is not in the vocabulary (the byte and mock ones skip it).
+        """
+        ...
+
+
+@runtime_checkable
+class Tokenizer(Encoder, Decoder, Protocol):
+    """Both halves and the vocabulary. Instances do not change and may be shared by threads."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The highest id plus one, added tokens included."""
+        ...
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        """The special tokens by role."""
+        ...
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The ids that end a generation."""
+        ...
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token's text, special tokens included, or None."""
+        ...
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the text of an id as the vocabulary spells it, or None where it has none."""
+        ...

@@ -1,0 +1,126 @@
+"""What every tokenizer keeps, whatever its backend."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mini_vllm.tokenizer import ByteTokenizer, Decoder, Encoder, MockTokenizer, Tokenizer
+
+CORPUS = [
+    "",
+    "abc",
+    "é ß",
+    "你好",
+    "مرحبا",
+    "नमस्ते",
+    "🚀🇫🇷👩‍👩‍👧",
+    "e\u0301",
+    "\x00\r\n\u2028",
+    "\ufffd",
+    "\U0010ffff",
+]
+WORDS = ["", "Hello", "Hello world test", "token . Hello"]
+
+BACKENDS = {
+    "byte": (ByteTokenizer(), CORPUS),
+    "mock": (MockTokenizer(), WORDS),
+    "mock-extended": (MockTokenizer(extended=True), WORDS),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    return BACKENDS[request.param]
+
+
+def test_it_is_a_tokenizer(backend):
+    tokenizer, _ = backend
+    assert isinstance(tokenizer, Tokenizer)
+
+
+def test_round_trip(backend):
+    tokenizer, texts = backend
+    for text in texts:
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
+
+
+def test_round_trip_with_special_tokens_skipped(backend):
+    tokenizer, texts = backend
+    for text in texts:
+        ids = tokenizer.encode(text, add_special_tokens=True).ids
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+
+
+def test_ids_and_tokens_agree(backend):
+    tokenizer, _ = backend
+    known = 0
+    for token_id in range(tokenizer.vocab_size):
+        token = tokenizer.id_to_token(token_id)
+        if token is not None:
+            assert tokenizer.token_to_id(token) == token_id
+            known += 1
+    assert known >= 8
+    assert tokenizer.id_to_token(tokenizer.vocab_size) is None
+    assert tokenizer.token_to_id("no such token") is None
+
+
+def test_ids_are_below_vocab_size(backend):
+    tokenizer, texts = backend
+    for text in texts:
+        ids = tokenizer.encode(text, add_special_tokens=True).ids
+        assert all(0 <= token_id < tokenizer.vocab_size for token_id in ids)
+
+
+def test_eos_ids_are_known(backend):
+    tokenizer, _ = backend
+    assert tokenizer.eos_token_ids
+    assert all(tokenizer.id_to_token(token_id) is not None for token_id in tokenizer.eos_token_ids)
+
+
+def test_batch_equals_singles(backend):
+    tokenizer, texts = backend
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch([]) == []
+
+
+def test_nothing_gives_nothing(backend):
+    tokenizer, _ = backend
+    assert tokenizer.encode("").ids == ()
+    assert tokenizer.decode([]) == ""
+
+
+def test_offsets_are_character_spans_of_the_original(backend):
+    tokenizer, texts = backend
+    for text in texts:
+        encoding = tokenizer.encode(text, add_special_tokens=True)
+        if encoding.offsets is None:
+            continue
+        spans = [s for s, special in zip(encoding.offsets, encoding.special_mask, strict=True)
+                 if not special]  # fmt: skip
+        assert all(0 <= start <= end <= len(text) for start, end in spans)
+        assert [start for start, _ in spans] == sorted(start for start, _ in spans)
+        assert {i for start, end in spans for i in range(start, end)} == set(range(len(text)))
+
+
+def test_thread_safety(backend):
+    tokenizer, texts = backend
+    wanted = [(tokenizer.encode(text).ids, text) for text in texts] * 20
+    with ThreadPoolExecutor(8) as pool:
+        encoded = pool.map(lambda pair: tokenizer.encode(pair[1]).ids, wanted)
+        assert list(encoded) == [ids for ids, _ in wanted]
+        decoded = pool.map(lambda pair: tokenizer.decode(pair[0]), wanted)
+        assert list(decoded) == [text for _, text in wanted]
+
+
+def test_halves_can_stand_alone():
+    class OnlyEncodes:
+        def encode(self, text, *, add_special_tokens=False): ...
+        def encode_batch(self, texts, *, add_special_tokens=False): ...
+
+    class OnlyDecodes:
+        def decode(self, ids, *, skip_special_tokens=False): ...
+
+    assert isinstance(OnlyEncodes(), Encoder)
+    assert isinstance(OnlyDecodes(), Decoder)
+    assert not isinstance(OnlyEncodes(), Decoder)
+    assert not isinstance(OnlyDecodes(), Tokenizer)
