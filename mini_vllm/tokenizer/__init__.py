@@ -1,6 +1,7 @@
 """Token ids to text and back."""
 
 from mini_vllm.tokenizer.byte import ByteTokenizer
+from mini_vllm.tokenizer.decode_stream import DecodeStream
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
 from mini_vllm.tokenizer.errors import (
     ChatTemplateError,
@@ -14,6 +15,7 @@ from mini_vllm.tokenizer.errors import (
     UnknownTokenId,
     UnsupportedFormat,
 )
+from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.mock import MockTokenizer
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 
@@ -22,12 +24,14 @@ __all__ = [
     "ChatTemplateError",
     "CorruptModelFile",
     "DecodeError",
+    "DecodeStream",
     "Decoder",
     "EncodeError",
     "Encoder",
     "Encoding",
     "EncodingKind",
     "HubError",
+    "HuggingFaceTokenizer",
     "MockTokenizer",
     "SpecialTokens",
     "Tokenizer",

@@ -12,10 +12,14 @@ from collections.abc import Iterable
 
 from mini_vllm.tokenizer.encoding import Encoding, character_offsets
 from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
 _SPECIAL_TEXT = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
 _SPECIAL_ID = {text: token_id for token_id, text in _SPECIAL_TEXT.items()}
+_BYTES: list[Piece] = [bytes([byte]) for byte in range(256)]
+_COLUMN: list[Piece] = [*_BYTES, *(text.encode() for text in _SPECIAL_TEXT.values())]
+_PIECES = PieceTable(_COLUMN, _COLUMN, frozenset(_SPECIAL_TEXT))
 
 
 class ByteTokenizer:
@@ -27,6 +31,7 @@ class ByteTokenizer:
     vocab_size = 259
     special_tokens = SpecialTokens(bos="<bos>", eos="<eos>", pad="<pad>")
     eos_token_ids = frozenset([257])
+    pieces: PieceTable | None = _PIECES
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the UTF-8 bytes of `text` as ids, with BOS in front if asked.

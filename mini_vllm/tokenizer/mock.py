@@ -7,6 +7,7 @@ depends on the one before, which makes it the smallest case for decoders that ne
 from collections.abc import Iterable
 
 from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
 _WORDS = {
@@ -30,6 +31,7 @@ class MockTokenizer:
     vocab_size = 1004
     special_tokens = SpecialTokens(bos="<bos>", eos="<eos>", unk="<unk>")
     eos_token_ids = frozenset([999])
+    pieces: PieceTable | None = None
 
     def __init__(self, *, extended: bool = False) -> None:
         self._ids = {**_WORDS, **_EXTENDED} if extended else dict(_WORDS)

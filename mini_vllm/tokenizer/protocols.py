@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.pieces import PieceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,11 @@ class Tokenizer(Encoder, Decoder, Protocol):
     @property
     def eos_token_ids(self) -> frozenset[int]:
         """The ids that end a generation."""
+        ...
+
+    @property
+    def pieces(self) -> PieceTable | None:
+        """The bytes of each id, or None where the text is no concatenation of pieces."""
         ...
 
     def token_to_id(self, token: str) -> int | None:

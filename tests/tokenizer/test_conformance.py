@@ -3,8 +3,16 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from vocabularies import byte_level
 
-from mini_vllm.tokenizer import ByteTokenizer, Decoder, Encoder, MockTokenizer, Tokenizer
+from mini_vllm.tokenizer import (
+    ByteTokenizer,
+    Decoder,
+    Encoder,
+    HuggingFaceTokenizer,
+    MockTokenizer,
+    Tokenizer,
+)
 
 CORPUS = [
     "",
@@ -23,6 +31,7 @@ WORDS = ["", "Hello", "Hello world test", "token . Hello"]
 
 BACKENDS = {
     "byte": (ByteTokenizer(), CORPUS),
+    "huggingface": (HuggingFaceTokenizer.from_tokenizer(byte_level()), CORPUS),
     "mock": (MockTokenizer(), WORDS),
     "mock-extended": (MockTokenizer(extended=True), WORDS),
 }

@@ -1,0 +1,145 @@
+"""DecodeStream: equal to the reference text for every decoder kind, eager, and never more."""
+
+import os
+import random
+
+import pytest
+from vocabularies import KINDS
+
+from mini_vllm.text.utf8 import last_complete_utf8_end
+from mini_vllm.tokenizer import (
+    ByteTokenizer,
+    DecodeError,
+    DecodeStream,
+    HuggingFaceTokenizer,
+    MockTokenizer,
+)
+
+SEQUENCES = 60_000 if os.environ.get("SOAK") else 3_000
+
+
+def stream(tokenizer, ids, prompt=(), **options):
+    decoder = DecodeStream(tokenizer, prompt, **options)
+    return [decoder.step(token_id) for token_id in ids], decoder.flush()
+
+
+def reference_bytes(pieces, ids, *, skip):
+    data, first = b"", True
+    for token_id in ids:
+        known = 0 <= token_id < len(pieces.rest) and not (skip and token_id in pieces.special)
+        piece = (pieces.first if first else pieces.rest)[token_id] if known else None
+        if piece is not None:
+            data, first = data + piece, False
+    return data
+
+
+def well_formed(tokenizer, ids):
+    """Whether every run of byte tokens is well-formed UTF-8, so that all decoders agree."""
+    run = b""
+    for token in [*(tokenizer.id_to_token(i) or "" for i in ids), ""]:
+        if token.startswith("<0x"):
+            run += bytes([int(token[3:5], 16)])
+            continue
+        try:
+            run.decode()
+        except UnicodeDecodeError:
+            return False
+        run = b""
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("skip", [False, True], ids=["show", "skip"])
+def test_exact_on_random_sequences(kind, skip):
+    inner = KINDS[kind]()
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    generator = random.Random(kind)
+    added = inner.get_added_tokens_decoder()
+    compared = 0
+    for _ in range(SEQUENCES):
+        ids = [generator.randrange(tokenizer.vocab_size) for _ in range(generator.randint(0, 7))]
+        data = reference_bytes(tokenizer.pieces, ids, skip=skip)
+        mixed = [i for token_id in ids for i in (token_id, generator.choice([-1, 2**32, -5]))]
+        pieces, rest = stream(tokenizer, mixed, skip_special_tokens=skip)
+        assert "".join(pieces) + rest == data.decode("utf-8", "replace")
+        # The library runs added tokens through the byte map; we do not.
+        plain = kind != "byte-level" or not any(i in added for i in ids)
+        if plain and well_formed(tokenizer, ids):
+            assert "".join(pieces) + rest == inner.decode(ids, skip_special_tokens=skip)
+            compared += 1
+    assert compared > SEQUENCES / 20
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "llama"])
+def test_eager_and_bounded(kind):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    generator = random.Random(0)
+    for _ in range(500):
+        ids = [generator.randrange(tokenizer.vocab_size) for _ in range(8)]
+        decoder, shown = DecodeStream(tokenizer), ""
+        for count, token_id in enumerate(ids, start=1):
+            shown += decoder.step(token_id)
+            data = reference_bytes(tokenizer.pieces, ids[:count], skip=True)
+            end = last_complete_utf8_end(data)
+            assert shown == data[:end].decode("utf-8", "replace")
+            assert decoder.held == data[end:]
+            assert len(decoder.held) <= 3
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "llama", "metaspace-first"])
+def test_the_prompt_is_context_and_never_text(kind):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    generator = random.Random(1)
+    for _ in range(1000):
+        ids = [generator.randrange(tokenizer.vocab_size) for _ in range(8)]
+        cut = generator.randrange(9)
+        pieces, rest = stream(tokenizer, ids[cut:], ids[:cut])
+        before = reference_bytes(tokenizer.pieces, ids[:cut], skip=True)
+        whole = reference_bytes(tokenizer.pieces, ids, skip=True)
+        complete = last_complete_utf8_end(before)
+        assert "".join(pieces) + rest == whole[complete:].decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("character", ["é", "你", "🚀"])
+def test_a_character_across_the_prompt_comes_out_whole(character):
+    data = list(f"abc{character}!".encode())
+    for cut in range(4, len(data) - 1):
+        pieces, rest = stream(ByteTokenizer(), data[cut:], data[:cut])
+        assert "".join(pieces) + rest == f"{character}!"
+
+
+def test_skipped_special_tokens_are_transparent_and_shown_ones_break():
+    ids = [0xF0, 0x9F, 256, 0x9A, 0x80]
+    assert stream(ByteTokenizer(), ids) == (["", "", "", "", "🚀"], "")
+    pieces, _ = stream(ByteTokenizer(), ids, skip_special_tokens=False)
+    assert pieces == ["", "", "\ufffd<bos>", "\ufffd", "\ufffd"]
+
+
+def test_a_real_replacement_character_passes_at_once():
+    assert stream(ByteTokenizer(), "\ufffd\ufffd".encode())[0] == ["", "", "\ufffd"] * 2
+
+
+def test_flush_once_and_fresh():
+    decoder = DecodeStream(ByteTokenizer())
+    decoder.step(0xF0)
+    assert (decoder.flush(), decoder.flush(), decoder.step(0x41)) == ("\ufffd", "", "A")
+
+
+def test_isolated():
+    one, other = DecodeStream(ByteTokenizer()), DecodeStream(ByteTokenizer())
+    pairs = [
+        (one.step(a), other.step(b)) for a, b in zip("🚀".encode(), b"ab\xe4\xbd", strict=True)
+    ]
+    assert pairs == [("", "a"), ("", "b"), ("", ""), ("🚀", "")]
+
+
+def test_added_tokens_are_text_and_not_mapped():
+    inner = KINDS["byte-level"]()
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    token_id = tokenizer.token_to_id("a b")
+    assert stream(tokenizer, [token_id])[0] == ["a b"]
+
+
+def test_a_tokenizer_without_a_table_says_so():
+    with pytest.raises(DecodeError, match="MockTokenizer has no table of pieces"):
+        DecodeStream(MockTokenizer())

@@ -1,0 +1,45 @@
+"""The Hugging Face adapter: added tokens, special tokens, files, and what is refused."""
+
+import pytest
+from vocabularies import byte_level
+
+from mini_vllm.tokenizer import (
+    CorruptModelFile,
+    EncodeError,
+    HuggingFaceTokenizer,
+    TokenizerFileNotFound,
+    UnknownTokenId,
+)
+
+TOKENIZER = HuggingFaceTokenizer.from_tokenizer(byte_level())
+
+
+def test_from_file_is_the_same_tokenizer(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text("\ufeff" + byte_level().to_str(), encoding="utf-8")
+    read = HuggingFaceTokenizer.from_file(path)
+    assert read.encode("你好 🚀").ids == TOKENIZER.encode("你好 🚀").ids
+    assert read.pieces.rest == TOKENIZER.pieces.rest
+
+
+def test_added_tokens_are_in_the_vocabulary():
+    token_id = TOKENIZER.token_to_id("<think>")
+    assert TOKENIZER.id_to_token(token_id) == "<think>"
+    assert token_id < TOKENIZER.vocab_size
+    assert TOKENIZER.special_tokens.eos == "</s>"
+    assert TOKENIZER.special_tokens.additional == ("<|im_end|>",)
+    assert TOKENIZER.eos_token_ids == {TOKENIZER.token_to_id("</s>")}
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(TokenizerFileNotFound, match=r"missing\.json"):
+        HuggingFaceTokenizer.from_file(tmp_path / "missing.json")
+    for content in (b"", b"{", b"[]", b'{"version": "1.0"}', b"\xff\xfe{"):
+        path = tmp_path / "bad.json"
+        path.write_bytes(content)
+        with pytest.raises(CorruptModelFile, match=r"bad\.json"):
+            HuggingFaceTokenizer.from_file(path)
+    with pytest.raises(UnknownTokenId, match="100000"):
+        TOKENIZER.decode([1, 100000])
+    with pytest.raises(EncodeError):
+        TOKENIZER.encode("a\ud800")
