@@ -29,7 +29,7 @@ help:
 	@echo "For maintainers"
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
-	@echo "  make bench             how long a lab takes to answer, as a ratio"
+	@echo "  make bench             benchmarks, as ratios to a named peer"
 	@echo "  make matrix            write the ladder and the kill matrix into the phase README"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
@@ -87,6 +87,7 @@ soak:
 bench:
 	$(setup) dev
 	@.venv/bin/python benchmarks/lab_start.py
+	@.venv/bin/python benchmarks/decode_stream.py
 
 matrix:
 	$(setup) core

@@ -4,6 +4,7 @@ A test describes a whole run as data: which object to make, which calls to make 
 carries the run out and answers with data, one round trip per run.
 """
 
+import itertools
 import random
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -114,8 +115,8 @@ class Driver:
         self, new: New, pieces: Iterable[Any], *, end: str = "flush", watch: str = "held"
     ) -> Trace:
         """Feed the pieces one by one and end the stream by calling `end`; with "" leave it open."""
-        calls = [("feed", piece) for piece in pieces]
-        return self.script(new, [*calls, (end,)] if end else calls, watch)
+        feeds = (("feed", piece) for piece in pieces)
+        return self.script(new, itertools.chain(feeds, [(end,)] if end else []), watch)
 
     def interleave(
         self, new: Sequence[New], pieces: Sequence[Sequence[Any]], end: str

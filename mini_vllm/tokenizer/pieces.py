@@ -9,6 +9,9 @@ But: a decoder that rewrites across tokens has no such table.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from mini_vllm.text.utf8 import last_complete_utf8_end
 
 Piece = bytes | None
 
@@ -44,7 +47,10 @@ class PieceTable:
 
 
 class StreamTable:
-    """Columns made ready for streams, shared by all of them.
+    """Columns made ready for streams, and what streams have learned; shared by all of them.
+
+    What a token does inside a split character depends on the held bytes and the id only. There are
+    few such pairs in practice, so each is worked out once and remembered, up to `MOST_JOINS`.
 
     Attributes:
         rest, first: as in `PieceTable`.
@@ -52,10 +58,33 @@ class StreamTable:
             where its bytes must be joined with others.
     """
 
+    MOST_JOINS = 1 << 18
+
     def __init__(self, rest: list[Piece], first: list[Piece]) -> None:
         self.rest = rest
         self.first = first
         self.texts = [_whole_text(piece) for piece in rest]
+        self._joins: dict[bytes, Joins] = {}
+        self._learned = 0
+
+    def joins(self, held: bytes) -> "Joins":
+        """Return what is known of the state with these held bytes: the same object each time."""
+        return self._joins.setdefault(held, {})
+
+    def join(self, held: bytes, token_id: int, column: list[Piece]) -> "Join":
+        """Return (text, bytes held next, joins of that state) for one id after the held bytes."""
+        piece = column[token_id] or b""
+        data = held + piece
+        end = last_complete_utf8_end(data)
+        join = (data[:end].decode("utf-8", "replace"), data[end:], self.joins(data[end:]))
+        if column is self.rest and self._learned < self.MOST_JOINS:
+            self._learned += 1
+            self.joins(held)[token_id] = join
+        return join
+
+
+Join = tuple[str, bytes, "Joins"]
+Joins = dict[int, Any]
 
 
 def _whole_text(piece: Piece) -> str | None:
