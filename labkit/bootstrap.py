@@ -38,13 +38,19 @@ def main(group):
 def _use_newer_python():
     for minor in range(NEWEST_KNOWN, OLDEST[1] - 1, -1):
         newer = shutil.which("python3.{}".format(minor))
-        if newer:
+        if newer and _is_new_enough(newer):
             return subprocess.call([newer, "-I", *sys.argv])
     have = "{}.{}".format(*sys.version_info[:2])
     print("This course needs Python 3.11 or newer; {} is {}.".format(sys.executable, have))
     print("Install a newer one (macOS: brew install python; Debian: apt install python3) and run")
     print("the same command again, or name it: make PYTHON=/path/to/python3.12 ...")
     return 1
+
+
+def _is_new_enough(python):
+    """Ask it: a version manager may have put a name on the PATH that runs nothing."""
+    check = "import sys; sys.exit(sys.version_info < {})".format(OLDEST)
+    return subprocess.call([python, "-c", check], stderr=subprocess.DEVNULL) == 0
 
 
 def _only_one():

@@ -10,7 +10,7 @@ But:
 
 from collections.abc import Iterable
 
-from mini_vllm.tokenizer.encoding import Encoding, character_offsets
+from mini_vllm.tokenizer.encoding import Encoding, character_offsets, encode_each
 from mini_vllm.tokenizer.errors import EncodeError
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
@@ -61,13 +61,9 @@ class ByteTokenizer:
         Raises:
             EncodeError: one of them holds a lone surrogate; it has the index.
         """
-        encodings = []
-        for index, text in enumerate(texts):
-            try:
-                encodings.append(self.encode(text, add_special_tokens=add_special_tokens))
-            except EncodeError as error:
-                raise EncodeError(error.detail, index) from None
-        return encodings
+        return encode_each(
+            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+        )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         r"""Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.

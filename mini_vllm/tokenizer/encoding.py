@@ -2,9 +2,11 @@
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from mini_vllm.tokenizer.errors import EncodeError
 
 
 class EncodingKind(Enum):
@@ -85,3 +87,18 @@ def character_offsets(text: str) -> list[tuple[int, int]]:
         for position, char in enumerate(text)
         for _ in range(len(char.encode("utf-8", "surrogatepass")))
     ]
+
+
+def encode_each(encode: Callable[[str], Encoding], texts: Iterable[str]) -> list[Encoding]:
+    """Encode the texts one by one, in their order.
+
+    Raises:
+        EncodeError: one of them cannot be encoded; it has the index.
+    """
+    encodings = []
+    for index, text in enumerate(texts):
+        try:
+            encodings.append(encode(text))
+        except EncodeError as error:
+            raise EncodeError(error.detail, index) from None
+    return encodings

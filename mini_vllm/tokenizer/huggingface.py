@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tokenizers
 
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, encode_each
 from mini_vllm.tokenizer.errors import (
     CorruptModelFile,
     EncodeError,
@@ -117,13 +117,9 @@ class HuggingFaceTokenizer:
         Raises:
             EncodeError: one of them holds a lone surrogate; it has the index.
         """
-        encodings = []
-        for index, text in enumerate(texts):
-            try:
-                encodings.append(self.encode(text, add_special_tokens=add_special_tokens))
-            except EncodeError as error:
-                raise EncodeError(error.detail, index) from None
-        return encodings
+        return encode_each(
+            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+        )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the library's own decoding of a whole sequence.
