@@ -126,7 +126,6 @@ def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
 
 
 def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab):
-    import signal
     import subprocess
     import sys
     import time
@@ -153,5 +152,5 @@ def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab):
         tiny_lab.starter.write_text(tiny_lab.solution.read_text())
         assert wait_for("Saved; running lab-90 again")
     finally:
-        watcher.send_signal(signal.SIGINT)
+        watcher.terminate()
         watcher.wait(timeout=20)
