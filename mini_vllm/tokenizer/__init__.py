@@ -16,6 +16,7 @@ from mini_vllm.tokenizer.errors import (
     UnsupportedFormat,
 )
 from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
+from mini_vllm.tokenizer.incremental import IncrementalDetokenizer
 from mini_vllm.tokenizer.mock import MockTokenizer
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 
@@ -32,6 +33,7 @@ __all__ = [
     "EncodingKind",
     "HubError",
     "HuggingFaceTokenizer",
+    "IncrementalDetokenizer",
     "MockTokenizer",
     "SpecialTokens",
     "Tokenizer",
