@@ -88,13 +88,14 @@ class Driver:
 
     def call(self, target: str | New, *args: Any, **kwargs: Any) -> Any:
         """Call a function by name, or a method: `lab.call(new, "decode", [65])`."""
-        trace = self._call(target, args, kwargs)
+        trace = perform(self._resolve, *_plan(target, args, kwargs), "")
         return self._checked(trace).outputs[-1]
 
     def rejects(self, target: str | New, *args: Any, **kwargs: Any) -> str:
         """Return the message of the `ValueError` that the call (or making `target`) must raise."""
-        trace = self._call(target, args, kwargs)
-        call = f"{target}" + (f", then {args}" if args else "")
+        new, calls = _plan(target, args, kwargs)
+        trace = perform(self._resolve, new, calls, "")
+        call = "; ".join(map(str, [*new, *calls]))
         if trace.raised is None:
             raise Failure("a ValueError", f"no error; returned {trace.outputs!r}", call)
         if trace.raised.kind == "NotImplementedError":
@@ -134,17 +135,20 @@ class Driver:
             for number, recipe in enumerate(new)
         ]
 
-    def _call(self, target: str | New, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
-        if isinstance(target, str):
-            return perform(self._resolve, [], [Call(target, args, kwargs)], "")
-        calls = [Call(args[0], args[1:], kwargs)] if args else []
-        return perform(self._resolve, [target], calls, "")
-
     def _checked(self, trace: Trace) -> Trace:
         if trace.raised is not None:
             after = str(trace.steps[-1].call) if trace.steps else "the first call"
             raise Failure("no exception", str(trace.raised), f"the call after {after}", trace)
         return trace
+
+
+def _plan(
+    target: str | New, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[New], list[Call]]:
+    """Return what to make and what to call: a function, a method, or only the object itself."""
+    if isinstance(target, str):
+        return [], [Call(target, args, kwargs)]
+    return [target], [Call(args[0], args[1:], kwargs)] if args else []
 
 
 def _as_call(call: tuple[Any, ...] | str) -> Call:

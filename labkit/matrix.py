@@ -3,7 +3,6 @@
 Each stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; `make matrix` writes it.
 """
 
-import re
 from pathlib import Path
 
 from labkit.errors import LabFolderError
@@ -72,9 +71,3 @@ def write(root: Path) -> list[Path]:
             readme.write_text(text, encoding="utf-8")
             changed.append(readme)
     return changed
-
-
-def headings(text: str) -> list[str]:
-    """Return the `##` headings of a Markdown text, outside code blocks."""
-    outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.findall(r"^## (.+)$", outside, re.MULTILINE)

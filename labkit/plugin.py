@@ -148,6 +148,11 @@ class LabPlugin:
         if self._watchdog is not None:
             self._watchdog.begin(item.name, _limit(item) + 3)
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Tell the watchdog that the test is over; those of other folders have their own limits."""
+        if self._watchdog is not None:
+            self._watchdog.pause(nodeid.rpartition("::")[2])
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]

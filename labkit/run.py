@@ -18,7 +18,7 @@ class Result:
     Attributes:
         kind: `passed`, `assertion` (a broken rule), `raised` (the implementation raised),
             `unwritten` (a task's `NotImplementedError`), `timeout`, `load` (the implementation
-            could not be imported), `test-error` (anything else).
+            could not be imported), `not-run` (too many timeouts before), `test-error` (all else).
         message: one line for people.
         failure: the broken rule as data, for `assertion` and `raised`.
     """

@@ -13,6 +13,7 @@ import signal
 import sys
 
 _GOODBYE = b"\n"
+_NO_LIMIT = 0.0
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
 _EXIT = "Is there a call of os._exit, or a recursion without end, in"
 
@@ -37,9 +38,13 @@ class Watchdog:
         os.close(reader)
 
     def begin(self, test: str, limit: float) -> None:
-        """Say that `test` starts and should be over in `limit` seconds."""
+        """Say that `test` starts and should be over in `limit` seconds (0: no limit)."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._writer, f"{limit} {test}\n".encode())
+
+    def pause(self, test: str) -> None:
+        """Say that `test` is over; whatever comes next may take its time."""
+        self.begin(test, _NO_LIMIT)
 
     def close(self) -> None:
         """Say goodbye and wait for the watchdog to go."""
@@ -53,7 +58,7 @@ def _watch(reader: int, out: int, hint: str, test_process: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit, test = 60.0, "the start"
     while True:
-        ready, _, _ = select.select([reader], [], [], limit)
+        ready, _, _ = select.select([reader], [], [], limit or None)
         data = os.read(reader, 65536) if ready else None
         if data is None:
             _say(out, f"{test} did not end and could not be interrupted. {_LOOP} {hint}?")

@@ -149,6 +149,14 @@ def test_broken_code_gets_a_message_within_seconds(run_pytest, student, edit, sa
     assert "labkit/" not in output.replace(".labkit/", "")
 
 
+def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
+    # The lab's last test has 3 seconds, the watchdog 3 more; the other test takes longer than that.
+    (tiny / "test_other.py").write_text("import time\n\ndef test_slow():\n    time.sleep(7)\n")
+    done = run_pytest("starter", "-q", str(tiny_lab.path), "test_other.py")
+    assert done.returncode == 1
+    assert "7 failed, 2 passed" in done.stdout
+
+
 def test_missing_starter_says_how_to_get_it_back(run_pytest, tiny_lab):
     tiny_lab.starter.unlink()
     assert "`make reset` brings the starter back" in run_pytest("starter", "-q").stdout

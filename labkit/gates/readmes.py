@@ -8,7 +8,7 @@ from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.hints import read_hints
 from labkit.lab import Lab, find_labs
-from labkit.matrix import filled, headings, phase_readmes
+from labkit.matrix import filled, phase_readmes
 from labkit.progress import HINT_LEVELS
 
 HEADINGS = [
@@ -41,8 +41,8 @@ def readmes_are_true(root: Path) -> list[Finding]:
 def _lab(lab: Lab) -> list[str]:
     text = lab.readme.read_text(encoding="utf-8")
     found: list[str] = []
-    if headings(text) != HEADINGS:
-        found.append(f"the headings are {headings(text)}, they must be {HEADINGS}")
+    if _headings(text) != HEADINGS:
+        found.append(f"the headings are {_headings(text)}, they must be {HEADINGS}")
     found += [
         f"{what} of lab.toml, {value!r}, is not in the text"
         for what, value in vars(lab).items()
@@ -66,6 +66,12 @@ def _lab(lab: Lab) -> list[str]:
         f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
     ]
     return found
+
+
+def _headings(text: str) -> list[str]:
+    """Return the `##` headings of a Markdown text, outside code blocks."""
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^## (.+)$", outside, re.MULTILINE)
 
 
 def _generated(root: Path) -> list[Finding]:
