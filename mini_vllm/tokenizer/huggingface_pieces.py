@@ -1,22 +1,31 @@
 """The table of pieces of a Hugging Face tokenizer, from its decoder chain and its vocabulary.
 
 Known chains: byte-level (GPT-2, Llama 3, Qwen), byte fallback with and without a stripped space
-(Llama 2, Mistral, Gemma), Metaspace, WordPiece, and no decoder at all.
+(Llama 2, Mistral, Gemma) or before Metaspace, Metaspace, WordPiece, BPE with an end-of-word suffix,
+CTC, and no decoder at all.
 """
 
+import functools
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tokenizers
 
-from mini_vllm.tokenizer.pieces import Piece, PieceTable
+from mini_vllm.tokenizer.linked_pieces import OwedSpaceTable, RepeatTable
+from mini_vllm.tokenizer.pieces import Piece, PieceTable, StreamTable
+from mini_vllm.tokenizer.pieces_check import agrees
+
+_SAMPLE = "naïve café — Привет مرحبا नमस्ते สวัสดี 你好 こんにちは 안녕 🚀🫨 🇫🇷\n"
 
 
 def huggingface_pieces(
     tokenizer: tokenizers.Tokenizer, *, map_added_tokens: bool = False
 ) -> PieceTable | None:
-    """Return the table of a Hugging Face tokenizer, or None where its decoder has none.
+    """Return the table of a Hugging Face tokenizer.
+
+    It is None where its decoder has no table, or where the table that we make differs from the
+    tokenizer's own `decode`.
 
     Args:
         tokenizer: the tokenizer; its decoder chain decides the rule.
@@ -26,48 +35,69 @@ def huggingface_pieces(
     rules = _rules(json.loads(tokenizer.to_str())["decoder"])
     if rules is None:
         return None
-    first, rest, maps_bytes = rules
     added = tokenizer.get_added_tokens_decoder()
     size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def column(rule: Callable[[str], bytes]) -> list[Piece]:
-        pieces: list[Piece] = []
-        for token_id in range(size):
-            token = tokenizer.id_to_token(token_id)
-            if token is None:
-                pieces.append(None)
-            elif token_id in added and maps_bytes and not map_added_tokens:
-                pieces.append(token.encode())
-            else:
-                pieces.append(rule(token))
-        return pieces
+        tokens = map(tokenizer.id_to_token, range(size))
+        return [None if token is None else rule(token) for token in tokens]
 
-    rest_column = column(rest)
-    first_column = rest_column if first is rest else column(first)
+    rest = column(rules.rest)
+    first = rest if rules.first is rules.rest else column(rules.first)
     special = frozenset(token_id for token_id, token in added.items() if token.special)
-    return PieceTable(rest_column, first_column, special)
+    table = PieceTable(rest, first, special, rules.make)
+    if not agrees(
+        table,
+        lambda ids, skip: tokenizer.decode(ids, skip_special_tokens=skip),
+        [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids],
+    ):
+        return None
+    if not rules.maps_bytes or map_added_tokens:
+        return table
+    rest = list(rest)
+    for token_id, token in added.items():
+        rest[token_id] = token.content.encode()
+    return PieceTable(rest, rest, special)
 
 
 _Rule = Callable[[str], bytes]
 
 
-def _rules(decoder: dict[str, Any] | None) -> tuple[_Rule, _Rule, bool] | None:
-    """Return the rules of the first and of other tokens, and whether they map bytes."""
+class _Rules(NamedTuple):
+    """What the first and the other tokens contribute, and what else there is to know."""
+
+    first: _Rule
+    rest: _Rule
+    maps_bytes: bool = False
+    make: Callable[[list[Piece], list[Piece]], StreamTable] = StreamTable
+
+
+def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
     if decoder is None:
-        return str.encode, lambda token: b" " + token.encode(), False
+        return _Rules(str.encode, lambda token: b" " + token.encode())
     steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
-        return _byte_level, _byte_level, True
+        return _Rules(_byte_level, _byte_level, maps_bytes=True)
     if kinds == ["Metaspace"]:
         return _metaspace(steps[0])
+    if kinds == ["ByteFallback", "Metaspace"]:
+        rules = _metaspace(steps[1])
+        first, rest = _or_byte(rules.first), _or_byte(rules.rest)
+        return _Rules(rest if rules.first is rules.rest else first, rest)
     if kinds == ["WordPiece"]:
         return _word_piece(steps[0])
+    if kinds == ["CTC"]:
+        rule = _ctc(steps[0])
+        return _Rules(rule, rule, make=RepeatTable)
+    if kinds == ["BPEDecoder"] and steps[0]["suffix"]:
+        make = functools.partial(OwedSpaceTable, suffix=steps[0]["suffix"])
+        return _Rules(str.encode, str.encode, make=make)
     if kinds[:3] == ["Replace", "ByteFallback", "Fuse"] and _is_space_rule(steps[0]):
         if kinds[3:] == []:
-            return _byte_fallback, _byte_fallback, False
+            return _Rules(_byte_fallback, _byte_fallback)
         if steps[3:] == [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]:
-            return (lambda token: _byte_fallback(token).removeprefix(b" ")), _byte_fallback, False
+            return _Rules(lambda token: _byte_fallback(token).removeprefix(b" "), _byte_fallback)
     return None
 
 
@@ -94,27 +124,35 @@ def _is_space_rule(step: dict[str, Any]) -> bool:
     return bool(step["pattern"] == {"String": "▁"} and step["content"] == " ")
 
 
-def _byte_fallback(token: str) -> bytes:
-    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-        try:
-            return bytes([int(token[3:5], 16)])
-        except ValueError:
-            pass
-    return token.replace("▁", " ").encode()
+def _or_byte(rule: _Rule) -> _Rule:
+    """Return the rule for tokens that may be spelled `<0xE4>`: those are the byte."""
+
+    def either(token: str) -> bytes:
+        if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+            try:
+                return bytes([int(token[3:5], 16)])
+            except ValueError:
+                pass
+        return rule(token)
+
+    return either
 
 
-def _metaspace(step: dict[str, Any]) -> tuple[_Rule, _Rule, bool]:
+_byte_fallback = _or_byte(lambda token: token.replace("▁", " ").encode())
+
+
+def _metaspace(step: dict[str, Any]) -> _Rules:
     mark = step["replacement"]
 
     def rest(token: str) -> bytes:
         return token.replace(mark, " ").encode()
 
     if step["prepend_scheme"] == "never":
-        return rest, rest, False
-    return (lambda token: token.replace(mark, "").encode()), rest, False
+        return _Rules(rest, rest)
+    return _Rules(lambda token: token.replace(mark, "").encode(), rest)
 
 
-def _word_piece(step: dict[str, Any]) -> tuple[_Rule, _Rule, bool]:
+def _word_piece(step: dict[str, Any]) -> _Rules:
     prefix = step["prefix"]
     cleanup = _clean_up if step["cleanup"] else lambda text: text
 
@@ -122,7 +160,17 @@ def _word_piece(step: dict[str, Any]) -> tuple[_Rule, _Rule, bool]:
         joined = token.removeprefix(prefix) if token.startswith(prefix) else " " + token
         return cleanup(joined).encode()
 
-    return (lambda token: cleanup(token).encode()), rest, False
+    return _Rules(lambda token: cleanup(token).encode(), rest)
+
+
+def _ctc(step: dict[str, Any]) -> _Rule:
+    pad, delimiter = step["pad_token"], step["word_delimiter_token"]
+
+    def rule(token: str) -> bytes:
+        text = token.replace(pad, "")
+        return (_clean_up(text).replace(delimiter, " ") if step["cleanup"] else text).encode()
+
+    return rule
 
 
 _CLEAN_UP = (

@@ -64,6 +64,26 @@ def plain():
     return _of_words(["a", "b", "é", "你好", " "], None)
 
 
+@functools.cache
+def byte_fallback_metaspace():
+    """Byte fallback, then Metaspace."""
+    chain = [decoders.ByteFallback(), decoders.Metaspace(prepend_scheme="always")]
+    return _of_words([*_BYTES, *_MARKED], decoders.Sequence(chain))
+
+
+@functools.cache
+def ctc():
+    """Speech models: repeats are dropped, `|` is a space."""
+    return _of_words(["<pad>", "|", "h", "e", "l", "o", "n't", " n't", "你"], decoders.CTC())
+
+
+@functools.cache
+def bpe_suffix():
+    """BPE with `</w>` at the end of words."""
+    words = ["a", "b</w>", "c</w>d", "é</w>", "</w>", "你好", "e</w></w>f"]
+    return _of_words(words, decoders.BPEDecoder(suffix="</w>"))
+
+
 KINDS = {
     "byte-level": byte_level,
     "llama": functools.partial(byte_fallback, strip=True),
@@ -73,5 +93,8 @@ KINDS = {
     "metaspace-never": functools.partial(metaspace, "never"),
     "wordpiece-cleanup": functools.partial(word_piece, cleanup=True),
     "wordpiece": functools.partial(word_piece, cleanup=False),
+    "byte-fallback-metaspace": byte_fallback_metaspace,
+    "ctc": ctc,
+    "bpe-suffix": bpe_suffix,
     "none": plain,
 }

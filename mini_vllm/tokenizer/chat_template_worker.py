@@ -1,0 +1,239 @@
+"""The process in which one chat template runs, under limits that it sets on itself.
+
+`ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
+JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
+with, or null to compile only. The answer has one of three shapes: `{"text", "spans"}`, `{"error"}`
+or `{"limit"}`, which names the limit that was hit. End of input ends it.
+
+But:
+- It needs jinja2 and the standard library only, and nothing of its own package.
+- It does not watch the clock: its parent does. Its alarm is for when the parent is gone.
+- It is not a jail. It bounds what jinja's sandbox lets through, but has its user's rights.
+"""
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.environment import Template
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+Spans = list[tuple[int, int]]
+
+_LONGEST_MESSAGE = 2000
+
+
+class Refused(Exception):
+    """The template itself called `raise_exception`."""
+
+
+class OutputTooLong(Exception):
+    """The text grew past its limit."""
+
+
+class GenerationBlocks(Extension):
+    """`{% generation %}` … `{% endgeneration %}`: where the assistant speaks.
+
+    `position` is the length of the text before the block; who renders keeps it up to date.
+    """
+
+    tags = {"generation"}  # noqa: RUF012 (jinja's own way to declare them)
+    position = 0
+    spans: Spans
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Turn a block into a call of `_mark` with the block's body."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
+
+    def _mark(self, caller: Callable[[], str]) -> str:
+        start = self.position
+        text = caller()
+        self.spans.append((start, start + len(text)))
+        return text
+
+
+def raise_exception(message: Any) -> None:
+    """Let a template refuse its input.
+
+    Raises:
+        Refused: always.
+    """
+    raise Refused(str(message))
+
+
+def strftime_now(pattern: str) -> str:
+    """Return the local date and time in `strftime`'s format."""
+    return datetime.now().strftime(pattern)
+
+
+def tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Return plain JSON, where jinja's own filter would escape it for HTML."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def make_environment() -> ImmutableSandboxedEnvironment:
+    """Return the environment that templates of the Hugging Face hub are written for."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[GenerationBlocks, "jinja2.ext.loopcontrols"],
+    )
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = strftime_now
+    return environment
+
+
+class Renderer:
+    """One template: compiled at its first use, and rendered up to `output_size` characters."""
+
+    def __init__(self, source: str, output_size: int) -> None:
+        self._source = source
+        self._output_size = output_size
+        self._environment = make_environment()
+        self._template: Template | None = None
+
+    def compiled(self) -> Template:
+        """Return the compiled template.
+
+        Raises:
+            TemplateSyntaxError: it is none.
+        """
+        if self._template is None:
+            self._template = self._environment.from_string(self._source)
+        return self._template
+
+    def render(self, variables: dict[str, Any]) -> tuple[str, Spans]:
+        """Return the text and the spans of its generation blocks.
+
+        Raises:
+            OutputTooLong: the text is longer than the limit.
+            Exception: whatever the template raises.
+        """
+        template = self.compiled()
+        blocks = self._environment.extensions[GenerationBlocks.identifier]
+        assert isinstance(blocks, GenerationBlocks)
+        blocks.position, blocks.spans = 0, []
+        pieces: list[str] = []
+        # `generate` would do the same, but hides the frames that `_line` reads.
+        for piece in template.root_render_func(template.new_context(variables)):
+            blocks.position += len(piece)
+            if blocks.position > self._output_size:
+                raise OutputTooLong
+            pieces.append(piece)
+        return "".join(pieces), blocks.spans
+
+
+def _line(error: Exception) -> int | None:
+    """Return the innermost line of the template that took part in an error."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.lineno
+    line, step = None, error.__traceback__
+    while step is not None:
+        template = step.tb_frame.f_globals.get("__jinja_template__")
+        if template is not None:
+            line = template.get_corresponding_lineno(step.tb_lineno)
+        step = step.tb_next
+    return line
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, Refused):
+        return str(error)[:_LONGEST_MESSAGE]
+    kind = type(error)
+    name = "" if kind.__module__.startswith("jinja2") else f"{kind.__name__}: "
+    # Python's own SyntaxError adds a line of the code that jinja generated.
+    detail = error.msg if isinstance(error, SyntaxError) else str(error)
+    message = name + detail[:_LONGEST_MESSAGE]
+    line = _line(error)
+    return message if line is None else f"line {line}: {message}"
+
+
+def answer(renderer: Renderer, variables: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what to send back for one request; never raises for what a template does."""
+    try:
+        if variables is None:
+            renderer.compiled()
+            return {"text": "", "spans": []}
+        text, spans = renderer.render(variables)
+    except OutputTooLong:
+        return {"limit": "output"}
+    except MemoryError:
+        return {"limit": "memory"}
+    except RecursionError:
+        return {"limit": "nesting"}
+    except Exception as error:
+        return {"error": _describe(error)}
+    return {"text": text, "spans": spans}
+
+
+def limit_self(memory: int) -> None:
+    """Set the limits that hold for the whole life of the process, where the platform has them."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _read() -> Any:
+    header = sys.stdin.buffer.read(8)
+    if len(header) < 8:
+        raise EOFError
+    size = int.from_bytes(header, "big")
+    data = sys.stdin.buffer.read(size)
+    if len(data) < size:
+        raise EOFError
+    # surrogatepass: a lone surrogate in a message must arrive as it was.
+    return json.loads(data.decode("utf-8", "surrogatepass"))
+
+
+def _write(value: Any, most: int = sys.maxsize) -> None:
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if len(data) > most:
+        data = b'{"limit": "output"}'
+    sys.stdout.buffer.write(len(data).to_bytes(8, "big") + data)
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Serve requests until the parent closes its end."""
+    setup = _read()
+    renderer = Renderer(setup["template"], setup["output_size"])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    limit_self(setup["memory"])
+    _write({"ready": True})
+    try:
+        while True:
+            variables = _read()
+            signal.setitimer(signal.ITIMER_REAL, setup["seconds"])
+            _write(answer(renderer, variables), setup["reply_size"])
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except EOFError:
+        return
+    except MemoryError:
+        # Too little to take the question or to give the answer; the parent starts a new worker.
+        _write({"limit": "memory"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""A tokenizer around another one: the base of what adds to a tokenizer without changing it.
+
+But: by itself it adds nothing. See `CachedTokenizer` and `MeteredTokenizer`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from mini_vllm.tokenizer.decode_stream import DecodeStream
+from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.pieces import PieceTable
+from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer
+
+
+class TokenizerWrapper:
+    """Passes everything on to `inner`.
+
+    Source: seed 003, section 3.1, where the wrapper is called `Tokenizer`.
+    """
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+
+    @property
+    def vocab_size(self) -> int:
+        """The highest id plus one, added tokens included."""
+        return self.inner.vocab_size
+
+    @property
+    def special_tokens(self) -> SpecialTokens:
+        """The special tokens by role."""
+        return self.inner.special_tokens
+
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The ids that end a generation."""
+        return self.inner.eos_token_ids
+
+    @property
+    def pieces(self) -> PieceTable | None:
+        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        return self.inner.pieces
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+        """Return the inner tokenizer's encoding of `text`.
+
+        Raises:
+            EncodeError: the text cannot be encoded.
+        """
+        return self.inner.encode(text, add_special_tokens=add_special_tokens)
+
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False
+    ) -> list[Encoding]:
+        """Return the inner tokenizer's encodings of the texts, in their order.
+
+        Raises:
+            EncodeError: one of them cannot be encoded; it has the index.
+        """
+        return self.inner.encode_batch(texts, add_special_tokens=add_special_tokens)
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the inner tokenizer's text of a whole id sequence.
+
+        Raises:
+            UnknownTokenId: an id is not in the vocabulary.
+        """
+        return self.inner.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token's text, or None."""
+        return self.inner.token_to_id(token)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the text of an id as the vocabulary spells it, or None."""
+        return self.inner.id_to_token(token_id)
+
+    def decode_stream(
+        self, prompt_token_ids: Sequence[int] = (), *, skip_special_tokens: bool = True
+    ) -> DecodeStream:
+        """Return a stream for the output of a prompt."""
+        return DecodeStream(self, prompt_token_ids, skip_special_tokens=skip_special_tokens)

@@ -1,0 +1,645 @@
+"""Chat templates: what they render, what they may not do, and where they are found."""
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from mini_vllm.tokenizer.chat_template import ChatMessage, ChatTemplate, TemplateLimits
+from mini_vllm.tokenizer.chat_template_files import (
+    find_chat_template,
+    load_chat_template_from_config,
+    load_chat_template_from_file,
+)
+from mini_vllm.tokenizer.errors import ChatTemplateError, CorruptModelFile, TokenizerFileNotFound
+
+LLAMA = """\
+{%- for message in messages %}
+{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
+{{- message['content'] + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+CHATML = """\
+{%- for message in messages %}
+{{- '<|im_start|>' + message['role'] + '\\n' }}
+{{- message['content'] + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+TALK = [ChatMessage.user("Hello"), ChatMessage.assistant("Hi"), {"role": "user", "content": "Bye"}]
+HI = [ChatMessage.user("Hi")]
+
+
+@pytest.fixture
+def make():
+    """`ChatTemplate`, closed at the end of the test."""
+    made = []
+
+    def make(template, **kwargs):
+        made.append(ChatTemplate(template, **kwargs))
+        return made[-1]
+
+    yield make
+    for template in made:
+        template.close()
+
+
+@pytest.fixture
+def render(make):
+    """Render with a template that is used once: `render(template, messages, **variables)`."""
+    return lambda template, messages=(), **kwargs: make(template).apply_chat_template(
+        messages, **kwargs
+    )
+
+
+@pytest.fixture(scope="module")
+def chatml():
+    template = ChatTemplate(CHATML)
+    yield template
+    template.close()
+
+
+def worker(template):
+    return template._process._process.pid
+
+
+def gone(pid):
+    """Whether a process has ended, be it that nobody has collected it."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+
+
+def wait_until(condition, seconds=8.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+# What it renders.
+
+
+def test_chat_message_creation():
+    assert ChatMessage.system("a") == ChatMessage("system", "a")
+    assert ChatMessage.user("b") == ChatMessage(role="user", content="b")
+    assert ChatMessage.assistant("c").role == "assistant"
+    assert ChatMessage.assistant("c").content == "c"
+
+
+def test_simple_chat_template(render):
+    template = (
+        "{% for message in messages %}\n"
+        "{{ message.role }}: {{ message.content }}\n"
+        "{% endfor %}\n"
+        "{% if add_generation_prompt %}\n"
+        "assistant: {% endif %}"
+    )
+    messages = [ChatMessage.system("You are helpful"), ChatMessage.user("Hi")]
+    text = render(template, messages, add_generation_prompt=True)
+    assert text == "system: You are helpful\nuser: Hi\nassistant: "
+    assert render(template, messages) == "system: You are helpful\nuser: Hi\n"
+
+
+def test_chat_template_with_tokens(make):
+    template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+    assert make(template, **tokens).apply_chat_template(HI) == "<s>Hi</s>"
+
+
+def test_absent_tokens_are_undefined(make):
+    template = make(
+        "{% if bos_token is defined %}{{ bos_token }}{% endif %}{{ eos_token is defined }}"
+        "{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}{{ pad_token }}",
+        variables={"pad_token": "<pad>"},
+    )
+    assert template.apply_chat_template([]) == "FalseTrueTrueFalse<pad>"
+    assert template.apply_chat_template([], True, bos_token="<b>", pad_token="", tools=[{}]) == (
+        "<b>FalseFalseTrueTrue"
+    )
+
+
+def test_chatml_and_llama_examples(chatml, render):
+    assert chatml.apply_chat_template(TALK, add_generation_prompt=True) == (
+        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nHi<|im_end|>\n"
+        "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert render(LLAMA, TALK[:2], add_generation_prompt=True) == (
+        "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\nHi<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+    )
+
+
+def test_the_format_of_models_without_a_template():
+    template = ChatTemplate.simple()
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    messages = [*HI, ChatMessage.user(parts), {"role": "assistant", "content": None}]
+    assert template.apply_chat_template(HI, True) == "user: Hi\nassistant: "
+    assert template.apply_chat_template(messages) == "user: Hi\nuser: ab\nassistant: \n"
+    template.close()
+
+
+def test_no_messages(chatml):
+    assert chatml.apply_chat_template([]) == ""
+
+
+def test_tojson_is_plain(render):
+    value = {"b": "<é🙂&'>", "a": [1, None]}
+    assert render("{{ x | tojson }}", x=value) == json.dumps(value, ensure_ascii=False)
+    assert render("{{ x | tojson(indent=2, sort_keys=True) }}", x=value) == json.dumps(
+        value, ensure_ascii=False, indent=2, sort_keys=True
+    )
+    assert render("{{ x | tojson(separators=(',', ':'), ensure_ascii=True) }}", x=value) == (
+        json.dumps(value, separators=(",", ":"))
+    )
+
+
+def test_loop_controls_and_python_isms(render):
+    assert render(
+        "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}"
+        "{% if i == 4 %}{% break %}{% endif %}{{ '%s-%d ' % ('x', i) }}{% endfor %}"
+    ) == ("x-0 x-2 x-3 ")
+    assert render("{{ messages[::-1][0].content.split('i')[0] }}", HI) == "H"
+
+
+def test_strftime_now(render):
+    before = datetime.now().strftime("%Y-%m-%d")
+    text = render("{{ strftime_now('%Y-%m-%d') }}")
+    assert text in (before, datetime.now().strftime("%Y-%m-%d"))
+
+
+def test_generation_spans(make):
+    template = make(
+        "{% for m in messages %}[{{ m.role }}]"
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}é{% endgeneration %}"
+        "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    for _ in range(2):
+        text, spans = template.render_with_spans([*TALK, ChatMessage.assistant("🙂")])
+        assert text == "[user]Hello[assistant]Hié[user]Bye[assistant]🙂é"
+        assert [text[start:end] for start, end in spans] == ["Hié", "🙂é"]
+    assert template.render_with_spans(HI) == ("[user]Hi", [])
+
+
+@pytest.mark.parametrize("content", ["\ud800", "a\udfffb", "\ud83d\ude42", "\x00\u2028\ufffd"])
+def test_odd_characters_arrive_as_they_were(chatml, content):
+    text = chatml.apply_chat_template([ChatMessage.user(content)])
+    assert text == f"<|im_start|>user\n{content}<|im_end|>\n"
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("\n{{ nothing.at_all }}", "line 2: 'nothing' is undefined"),
+        ("a\n\n{% for %}", "line 3: Expected an expression"),
+        ("{{ 1 | nofilter }}", "line 1: No filter named 'nofilter'"),
+        ("{% macro f(x) %}\n{{ x.y.z }}{% endmacro %}\n{{ f(1) }}", "line 2: 'int object' has no"),
+        ("\n{{ 1 / 0 }}", "line 2: ZeroDivisionError: division by zero"),
+        ("{% include 'x' %}", "line 1: TypeError: no loader"),
+        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested blocks"),
+    ],
+)
+def test_errors_name_the_line(render, template, message):
+    with pytest.raises(ChatTemplateError) as caught:
+        render(template)
+    assert message in str(caught.value)
+
+
+def test_raise_exception_arrives_unchanged(render):
+    with pytest.raises(ChatTemplateError) as caught:
+        render("\n{{ raise_exception('Roles must alternate: ' ~ messages[0].role) }}", HI)
+    assert str(caught.value) == "Roles must alternate: user"
+
+
+def test_a_broken_template_is_found_by_use_and_by_validate(make):
+    broken = make("{% if %}")
+    for use in (broken.validate, lambda: broken.apply_chat_template([])):
+        with pytest.raises(ChatTemplateError, match="line 1"):
+            use()
+    fine = make("{{ raise_exception('not run') }}")
+    fine.validate()
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([{"role": "user", "content": "a"}, {"x": {1}}], r"messages\[1\]: .* type set is not JSON"),
+        (["Hi"], r"messages\[0\] must be a dict or a ChatMessage, not str"),
+        ("Hi", "messages must be a list, not str"),
+        ({"role": "user"}, "messages must be a list, not dict"),
+        (None, "messages must be a list, not NoneType"),
+    ],
+)
+def test_messages_of_the_wrong_kind_are_named(chatml, messages, message):
+    with pytest.raises(ChatTemplateError, match=message):
+        chatml.apply_chat_template(messages)
+
+
+def test_variables_that_are_not_json_are_named(chatml):
+    circle = []
+    circle.append(circle)
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    for name, value in {"a": b"x", "b": circle, "c": deep, "d": {(1, 2): 3}}.items():
+        with pytest.raises(ChatTemplateError, match=rf"^{name}\b.*: "):
+            chatml.apply_chat_template([], **{name: value})
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.__class__.__base__.__subclasses__() }}",
+        "{{ raise_exception.__globals__['sys'] }}",
+        "{{ self.__init__.__globals__.x }}",
+        "{{ messages.append(1) }}",
+        "{{ messages[0].update(role='system') }}",
+        "{{ messages[0].pop('role') }}",
+    ],
+)
+def test_the_sandbox_holds(render, template):
+    messages = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(ChatTemplateError, match="is unsafe"):
+        render(template, messages)
+    assert messages == [{"role": "user", "content": "Hi"}]
+
+
+# What it survives.
+
+TIGHT = TemplateLimits(template_size=200_000, output_size=10_000, seconds=0.6, memory=80 << 20)
+HOSTILE = {
+    "memory, folded": ("{{ 'a' * 10**10 }}", "memory limit of 83886080 bytes"),
+    "memory": ("{% for i in messages %}{{ 'a' * (10**10 + loop.index) }}{% endfor %}", "memory"),
+    "memory, doubling": (
+        "{% set n = namespace(x='a') %}"
+        "{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+        "memory",
+    ),
+    "huge format": ("{{ '%1000000000d' | format(1) }}", "memory"),
+    "list": ("{{ [1] | batch(10**9, 0) | list }}", "memory"),
+    "loops": (
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "time limit of 0.6 s",
+    ),
+    "one huge piece": ("{{ 'a' * 2_000_000 }}", "output limit of 10000 characters"),
+    "many pieces": ("{% for i in range(99999) %}{{ i }} {% endfor %}", "output"),
+    "many spans": (
+        "{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
+        "output",
+    ),
+    "recursion": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
+    "range": ("{% for i in range(10**9) %}{% endfor %}", "Range too big"),
+    "huge message": ("{{ raise_exception('a' * 10**6) }}", "^a{2000}$"),
+}
+HOSTILE_TO_COMPILE = {
+    "power": ("{{ 10 ** (10 ** 10) }}", "time|memory"),
+    "parentheses": ("{{ " + "(" * 90_000 + " }}", "too deeply"),
+    "lists": ("{{ " + "[" * 90_000 + "]" * 90_000 + " }}", "too deeply"),
+    "signs": ("{{ " + "-" * 190_000 + "1 }}", "too deeply"),
+    "blocks": ("{% if 1 %}" * 9_000 + "{% endif %}" * 9_000, "too deeply"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_render_is_stopped_and_the_next_one_works(make, chatml, name):
+    body, message = HOSTILE[name]
+    template = make("{% if messages %}" + body + "{% endif %}fine", limits=TIGHT)
+    with pytest.raises(ChatTemplateError, match=message):
+        template.apply_chat_template(HI)
+    assert template.apply_chat_template([]) == "fine"
+    assert chatml.apply_chat_template(HI) == "<|im_start|>user\nHi<|im_end|>\n"
+
+
+@pytest.mark.parametrize("name", HOSTILE_TO_COMPILE)
+def test_a_template_that_is_hostile_to_compile_is_stopped(make, chatml, name):
+    template, message = HOSTILE_TO_COMPILE[name]
+    with pytest.raises(ChatTemplateError, match=message):
+        make(template, limits=TIGHT).validate()
+    assert chatml.apply_chat_template(HI) == "<|im_start|>user\nHi<|im_end|>\n"
+
+
+def test_a_huge_template_is_refused_at_once():
+    with pytest.raises(ChatTemplateError, match="200001 characters, over its limit of 200000"):
+        ChatTemplate("a" * 200_001, limits=TIGHT)
+
+
+def test_messages_that_do_not_fit_into_the_memory(make):
+    template = make(CHATML, limits=TIGHT)
+    for size in (20_000_000, 90_000_000):
+        with pytest.raises(ChatTemplateError, match="memory limit"):
+            template.apply_chat_template([ChatMessage.user("a" * size)])
+    assert template.apply_chat_template([]) == ""
+
+
+def test_limits_count_per_call(make):
+    limits = TemplateLimits(seconds=0.3)
+    template = make("{% for a in range(9999) %}{{ '' }}{% endfor %}x", limits=limits)
+    start, pid = time.monotonic(), None
+    # The worker's own alarm comes a second after the limit.
+    while time.monotonic() < start + limits.seconds + 1.2:
+        assert template.apply_chat_template([]) == "x"
+        pid = pid or worker(template)
+    assert worker(template) == pid
+
+
+# One process, many callers.
+
+
+def test_threads_share_a_template(chatml):
+    def talk(name):
+        for turn in range(30):
+            content = f"{name}.{turn}" * 500
+            text = chatml.apply_chat_template([ChatMessage.user(content)])
+            assert text == f"<|im_start|>user\n{content}<|im_end|>\n"
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(talk, range(8)))
+
+
+def test_inside_a_running_event_loop(chatml):
+    async def both():
+        inline = chatml.apply_chat_template([], True)
+        return inline, await asyncio.to_thread(chatml.apply_chat_template, [], True)
+
+    assert asyncio.run(both()) == ("<|im_start|>assistant\n",) * 2
+
+
+def test_a_worker_killed_while_idle_is_replaced(make):
+    template = make("x")
+    template.validate()
+    pid = worker(template)
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: gone(pid))
+    assert template.apply_chat_template([]) == "x"
+    assert worker(template) != pid
+
+
+def test_a_worker_killed_at_work_is_named(make):
+    template = make(
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    )
+    template.validate()
+    killer = threading.Timer(0.1, os.kill, (worker(template), signal.SIGKILL))
+    killer.start()
+    with pytest.raises(ChatTemplateError, match="process ended by SIGKILL"):
+        template.apply_chat_template([])
+    killer.join()
+
+
+class Interrupt(BaseException):
+    pass
+
+
+def test_an_interrupted_call_leaves_no_answer_behind(make):
+    def interrupt(number, frame):
+        raise Interrupt
+
+    slow = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    template = make("{% if messages %}" + slow + "late{% endif %}fine")
+    template.validate()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        timer.start()
+        with pytest.raises(Interrupt):
+            template.apply_chat_template(HI)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert template.apply_chat_template([]) == "fine"
+
+
+def test_no_process_and_no_descriptor_is_left(make):
+    def descriptors():
+        return len(os.listdir("/dev/fd"))
+
+    make("x").validate()
+    gc.collect()
+    before = descriptors()
+    dropped, closed = ChatTemplate("x"), make("{{ x.y }}")
+    dropped.validate()
+    with pytest.raises(ChatTemplateError):
+        closed.apply_chat_template([])
+    pids = [worker(dropped), worker(closed)]
+    del dropped
+    gc.collect()
+    closed.close()
+    closed.close()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert descriptors() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs procfs")
+def test_the_worker_inherits_neither_secrets_nor_descriptors(make, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    template = make("x")
+    template.validate()
+    assert sorted(os.listdir(f"/proc/{worker(template)}/fd")) == ["0", "1", "2"]
+    assert b"secret" not in Path(f"/proc/{worker(template)}/environ").read_bytes()
+    os.close(reader)
+    os.close(writer)
+
+
+def run_script(body, **kwargs):
+    head = (
+        "import os, signal, sys, threading, time\n"
+        "from mini_vllm.tokenizer.chat_template import ChatTemplate, TemplateLimits\n"
+        "LOOP = '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}'\n"
+        "SLOW = '{% if messages %}' + LOOP + '{% endif %}fine'\n"
+        "t = ChatTemplate(SLOW, limits=TemplateLimits(seconds=0.5))\n"
+        "t.validate()\n"
+        "pid = t._process._process.pid\n"
+        "print(pid, flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", head + body],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done, int(done.stdout.split()[0])
+
+
+def test_a_forked_process_uses_a_worker_of_its_own():
+    done, pid = run_script(
+        "def slow():\n"
+        "    try: t.apply_chat_template([{}])\n"
+        "    except Exception as error: print(error, flush=True)\n"
+        "thread = threading.Thread(target=slow)\n"
+        "thread.start()\n"
+        "time.sleep(0.1)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    assert t.apply_chat_template([]) == 'fine'\n"
+        "    assert t._process._process.pid != pid\n"
+        "    sys.exit(7)\n"
+        "assert os.waitpid(child, 0)[1] == 7 << 8\n"
+        "thread.join()\n"
+        "t.validate()\n"
+        "pid = t._process._process.pid\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit(8)\n"
+        "assert os.waitpid(child, 0)[1] == 8 << 8\n"
+        "t.validate()\n"
+        "assert t._process._process.pid == pid\n"
+        "print('done')\n"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:] == ["the template ran over its time limit of 0.5 s", "done"]
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sys.exit(0)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "threading.Thread(target=t.apply_chat_template, args=([{}],)).start()\n"
+        "time.sleep(0.1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    ],
+)
+def test_the_worker_does_not_outlive_its_parent(end):
+    _, pid = run_script(end)
+    assert wait_until(lambda: gone(pid))
+
+
+# Where templates are found.
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name.replace("__", ".")).write_bytes(text.encode())
+
+
+def test_load_from_config(tmp_path):
+    named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
+    write(
+        tmp_path,
+        plain__json={"chat_template": "é\\n ", "bos_token": "<s>"},
+        empty__json={"bos_token": "<s>"},
+        null__json={"chat_template": None},
+        named__json={"chat_template": named},
+        unnamed__json={"chat_template": named[:1]},
+    )
+    found = {
+        name: load_chat_template_from_config(tmp_path / f"{name}.json")
+        for name in ("plain", "empty", "null", "named", "unnamed", "missing")
+    }
+    assert found == {
+        "plain": "é\\n ",
+        "empty": None,
+        "null": None,
+        "named": "d",
+        "unnamed": None,
+        "missing": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "offset"),
+    [
+        (b'{"a": "\xc3\xa9", oops}', 12),
+        (b'{"chat_template": "\xff"}', 19),
+        (b"[1]", None),
+        (b'{"chat_template": 1}', None),
+        (b'{"chat_template": ["a"]}', None),
+        (b'{"a": ' + b"1" * 5000 + b"}", None),
+        (b"[" * 200_000, None),
+        (b"", 0),
+    ],
+)
+def test_corrupt_configs(tmp_path, content, offset):
+    path = tmp_path / "tokenizer_config.json"
+    path.write_bytes(content)
+    with pytest.raises(CorruptModelFile) as caught:
+        load_chat_template_from_config(path)
+    assert caught.value.offset == offset
+
+
+def test_load_from_file_is_verbatim(tmp_path):
+    path = tmp_path / "x.jinja"
+    path.write_bytes("  {{ 'a\\n' }}\r\n\n é".encode())
+    assert load_chat_template_from_file(path) == "  {{ 'a\\n' }}\r\n\n é"
+    with pytest.raises(TokenizerFileNotFound):
+        load_chat_template_from_file(tmp_path / "y.jinja")
+    path.write_bytes(b"ab\xff")
+    with pytest.raises(CorruptModelFile) as caught:
+        load_chat_template_from_file(path)
+    assert caught.value.offset == 2
+
+
+def test_files_over_the_limit(tmp_path):
+    path = tmp_path / "x.jinja"
+    for content in ("a" * ((1 << 20) + 1), "🙂" * ((1 << 20) + 1)):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ChatTemplateError, match=r"(over|longer than) its limit"):
+            load_chat_template_from_file(path)
+    path.write_text("é" * (1 << 20), encoding="utf-8")
+    assert len(load_chat_template_from_file(path)) == 1 << 20
+    with path.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    for load in (load_chat_template_from_file, load_chat_template_from_config):
+        with pytest.raises(ChatTemplateError, match="longer than its limit"):
+            load(path)
+
+
+def test_priority(tmp_path):
+    explicit = tmp_path / "explicit"
+    explicit.mkdir()
+    write(explicit, mine__txt="mine", mine__json={"chat_template": "json"}, none__json={})
+    folder = tmp_path / "model"
+    folder.mkdir()
+    assert find_chat_template(folder) is None
+    write(folder, tokenizer_config__json={"chat_template": "config"})
+    assert find_chat_template(folder) == "config"
+    write(folder, other__jinja="other")
+    assert find_chat_template(folder) == "other"
+    write(folder, another__jinja="another")
+    with pytest.raises(ChatTemplateError, match=r"another\.jinja, other\.jinja"):
+        find_chat_template(folder)
+    write(folder, chat_template__jinja="jinja")
+    assert find_chat_template(folder) == "jinja"
+    write(folder, chat_template__json={"chat_template": "json"})
+    assert find_chat_template(folder) == "json"
+    write(folder, chat_template__json={"something": "else"})
+    assert find_chat_template(folder) == "jinja"
+    assert find_chat_template(folder, explicit / "mine.txt") == "mine"
+    assert find_chat_template(folder, str(explicit / "mine.json")) == "json"
+    with pytest.raises(ChatTemplateError, match="has no chat_template"):
+        find_chat_template(folder, explicit / "none.json")
+    for missing in ("no.jinja", "no.json"):
+        with pytest.raises(TokenizerFileNotFound):
+            find_chat_template(folder, explicit / missing)
+    with pytest.raises(TokenizerFileNotFound):
+        find_chat_template(tmp_path / "nowhere")

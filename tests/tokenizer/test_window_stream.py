@@ -1,0 +1,156 @@
+"""WindowDecodeStream: what it promises for tokenizers of which only `decode` is known."""
+
+import random
+
+import pytest
+from vocabularies import KINDS
+
+from mini_vllm.tokenizer import (
+    ByteTokenizer,
+    DecodeStream,
+    HuggingFaceTokenizer,
+    MockTokenizer,
+    TokenizerWrapper,
+    WindowDecodeStream,
+    huggingface_pieces,
+)
+
+TEXTS = [
+    "naïve café — 你好 🚀 the end",
+    "नमस्ते 世界 🇫🇷 🫨",
+    "🫨🫨 日本語 a b\nc",
+    "real \ufffd\ufffd stays \ufffd",
+]
+
+
+class Opaque(TokenizerWrapper):
+    """A tokenizer of which only `decode` is known."""
+
+    pieces = None
+
+
+def run(tokenizer, ids, prompt=(), **options):
+    stream = DecodeStream(tokenizer, prompt, **options)
+    assert type(stream) is WindowDecodeStream
+    return [stream.step(token_id) for token_id in ids], stream.flush()
+
+
+def test_the_stream_is_chosen_by_the_tokenizer():
+    assert type(DecodeStream(MockTokenizer())) is WindowDecodeStream
+    assert type(DecodeStream(ByteTokenizer())) is DecodeStream
+
+
+def test_words_of_the_mock_tokenizer():
+    assert run(MockTokenizer(), [2, 3], [1]) == ([" world", " test"], "")
+
+
+@pytest.mark.parametrize("backend", ["bytes", "byte-level"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_valid_text_cut_anywhere_equals_the_table(backend, text):
+    inner = {
+        "bytes": ByteTokenizer(),
+        "byte-level": HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]()),
+    }[backend]
+    ids = inner.encode(text).ids
+    for cut in range(len(ids) + 1):
+        if "\ufffd" in text and DecodeStream(inner, ids[:cut]).held:
+            continue  # A prompt inside a real U+FFFD looks no different from one after it.
+        pieces, rest = run(Opaque(inner), ids[cut:], ids[:cut])
+        exact = DecodeStream(inner, ids[:cut])
+        wanted = "".join(map(exact.step, ids[cut:])) + exact.flush()
+        assert "".join(pieces) + rest == wanted, cut
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"bpe-suffix"}))
+def test_whole_tokens_equal_decode_for_every_kind(kind):
+    inner = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    whole = [i for i, piece in enumerate(inner.pieces.rest) if piece and is_text(piece)]
+    generator = random.Random(kind)
+    added = KINDS[kind]().get_added_tokens_decoder()
+    if kind == "byte-level":
+        whole = [i for i in whole if i not in added]
+    for _ in range(500):
+        ids = generator.choices(whole, k=generator.randint(1, 12))
+        cut = generator.randrange(len(ids))
+        pieces, rest = run(Opaque(inner), ids[cut:], ids[:cut], skip_special_tokens=False)
+        shown = inner.decode(ids[:cut])
+        assert shown + "".join(pieces) + rest == inner.decode(ids), (ids, cut)
+
+
+def is_text(piece):
+    try:
+        return bool(piece.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def test_a_decoder_that_rewrites_goes_on_from_the_shared_part():
+    class Rewrites(MockTokenizer):
+        def decode(self, ids, *, skip_special_tokens=False):
+            return {(1, 2): "abc", (1, 2, 3): "ab🎉"}.get(tuple(ids), "")
+
+    assert run(Rewrites(), [3], [1, 2]) == (["🎉"], "")
+
+
+def test_a_space_that_only_the_next_token_brings_is_not_lost():
+    tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(KINDS["bpe-suffix"]()))
+    a, b = tokenizer.token_to_id("a"), tokenizer.token_to_id("b</w>")
+    assert run(tokenizer, [a, b, a, b]) == (["a", "b", " a", "b"], "")
+
+
+def test_complete_text_before_an_incomplete_end_passes_at_once():
+    inner = KINDS["llama"]()
+    tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(inner))
+    first, lead = tokenizer.token_to_id("▁the"), tokenizer.token_to_id("<0xE4>")
+    assert run(tokenizer, [first, lead]) == (["the", ""], "\ufffd")
+
+
+def test_prompt_inside_a_character_gives_it_whole():
+    assert run(Opaque(ByteTokenizer()), b"\xa0A", b"abc\xe4\xbd") == (["你", "A"], "")
+    assert run(Opaque(ByteTokenizer()), b"\x9f\x98\x80A", b"\xf0") == (["", "", "😀", "A"], "")
+
+
+def test_cut_off_text_is_honest_once_and_no_character_reaches_across():
+    stream = DecodeStream(Opaque(ByteTokenizer()))
+    shown = [stream.step(byte) for byte in b"ok\xe4\xbd"]
+    assert ("".join(shown), stream.held.decode()) == ("ok", "\ufffd")
+    assert (stream.flush(), stream.flush()) == ("\ufffd", "")
+    assert stream.step(0x41) == "A"
+
+
+def test_unknown_ids_are_no_text():
+    tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]()))
+    ids = tokenizer.encode("é!").ids
+    mixed = [i for token_id in ids for i in (-1, token_id, 2**32)]
+    pieces, rest = run(tokenizer, mixed)
+    assert "".join(pieces) + rest == "é!"
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown"),
+    [(b"\xff" * 3000, 2900), ([257] * 3000, 0), (("你好" * 500).encode(), 1000)],
+    ids=["invalid bytes", "skipped specials", "text"],
+)
+def test_the_window_is_bounded(ids, shown):
+    stream = DecodeStream(Opaque(ByteTokenizer()))
+    text = "".join(map(stream.step, ids))
+    assert len(text) >= shown
+    assert stream.decoded_tokens / len(ids) < 100
+    assert len(stream._ids) <= 5 + 3 + 64
+
+
+def test_context_survives_a_long_run_of_skipped_tokens():
+    inner = KINDS["llama"]()
+    tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(inner))
+    the, end = tokenizer.token_to_id("▁the"), tokenizer.token_to_id("</s>")
+    pieces, _ = run(tokenizer, [the, *[end] * 200, the])
+    assert "".join(pieces) == "the the"
+
+
+def test_a_table_that_differs_from_decode_is_not_used(monkeypatch):
+    monkeypatch.setattr(huggingface_pieces, "_byte_level", str.encode)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
+    assert tokenizer.pieces is None
+    ids = tokenizer.encode(TEXTS[0]).ids
+    pieces, rest = run(tokenizer, ids)
+    assert "".join(pieces) + rest == TEXTS[0]
