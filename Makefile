@@ -10,7 +10,8 @@ setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): insta
 	$(PYTHON) -I labkit/bootstrap.py
 labkit = .venv/bin/python -m labkit
 
-.PHONY: help lab progress hint solution watch reset demo reference bug test check soak bench matrix lock
+.PHONY: help lab progress hint solution watch reset demo tokenizer reference bug test check soak \
+	bench oracles matrix lock
 
 help:
 	@echo "For students"
@@ -22,6 +23,7 @@ help:
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
+	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
@@ -30,6 +32,7 @@ help:
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
 	@echo "  make bench             benchmarks, as ratios to a named peer"
+	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 350 MB)"
 	@echo "  make matrix            write the ladder and the kill matrix into the phase README"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
@@ -60,6 +63,10 @@ reset:
 demo:
 	$(setup) core
 	@.venv/bin/python phase-16-serving-apis-and-parsers/demo.py $(ARGS)
+
+tokenizer:
+	$(setup) tokenizers
+	@.venv/bin/python -m mini_vllm.tokenizer $(or $(ARGS),byte)
 
 reference:
 	$(setup) core

@@ -41,7 +41,10 @@ class UnknownModel(TokenizerError):
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
-        super().__init__(f"unknown model {name!r}{hint}")
+        super().__init__(
+            f"unknown model {name!r}{hint} "
+            "(a hub repository is written ORGANISATION/MODEL, a file with its path)"
+        )
         self.name = name
         self.near = tuple(near)
 

@@ -10,6 +10,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
 from mini_vllm.tokenizer.errors import CorruptModelFile, EncodeError, TokenizerFileNotFound
 from mini_vllm.tokenizer.huggingface_pieces import huggingface_pieces
+from mini_vllm.tokenizer.huggingface_splits import huggingface_splits_at_specials
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.special_tokens import eos_token_ids_of, special_tokens_of
 from mini_vllm.tokenizer.vocabulary import VocabularyTokenizer
@@ -109,6 +110,11 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
     def pieces(self) -> PieceTable | None:
         """The bytes of each id, or None where the decoder is no concatenation of pieces."""
         return huggingface_pieces(self._inner, map_added_tokens=self._map_added_tokens)
+
+    @cached_property
+    def splits_at_specials(self) -> bool:
+        """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
+        return huggingface_splits_at_specials(self._inner, self.special_tokens.all())
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the encoding of `text`.

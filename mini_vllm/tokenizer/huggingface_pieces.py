@@ -109,12 +109,12 @@ def _byte_level_map() -> dict[str, int]:
     return {**{chr(byte): byte for byte in printable}, **shifted}
 
 
-_BYTE_OF = _byte_level_map()
+BYTE_OF = _byte_level_map()
 
 
 def _byte_level(token: str) -> bytes:
     try:
-        return bytes([_BYTE_OF[char] for char in token])
+        return bytes([BYTE_OF[char] for char in token])
     except KeyError:
         # One character outside the map makes the whole token raw text.
         return token.encode()

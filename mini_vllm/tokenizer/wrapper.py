@@ -40,6 +40,11 @@ class TokenizerWrapper:
         """The bytes of each id, or None where the text is no concatenation of pieces."""
         return self.inner.pieces
 
+    @property
+    def splits_at_specials(self) -> bool:
+        """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
+        return bool(getattr(self.inner, "splits_at_specials", False))
+
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the inner tokenizer's encoding of `text`.
 

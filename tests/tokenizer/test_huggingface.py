@@ -4,6 +4,8 @@ import pytest
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
+    ChatMessage,
+    ChatTemplateError,
     CorruptModelFile,
     EncodeError,
     HuggingFaceTokenizer,
@@ -43,3 +45,15 @@ def test_mistakes_are_named(tmp_path):
         TOKENIZER.decode([1, 100000])
     with pytest.raises(EncodeError):
         TOKENIZER.encode("a\ud800")
+
+
+def test_chat_message_creation():  # U08
+    messages = [ChatMessage.system("Be brief."), ChatMessage.user("Hi")]
+    assert [message.role for message in messages] == ["system", "user"]
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_level())
+    assert tokenizer.apply_chat_template(messages) == "system: Be brief.\nuser: Hi\n"
+    tokenizer.set_chat_template("{{ bos_token }}{{ messages[1].content }}{{ eos_token }}")
+    assert tokenizer.apply_chat_template(messages) == "<s>Hi</s>"
+    with pytest.raises(ChatTemplateError):
+        tokenizer.set_chat_template("{% for %}")
+    assert tokenizer.apply_chat_template(messages) == "<s>Hi</s>"

@@ -1,0 +1,448 @@
+"""The encode cache: never another result, the suffix alone encoded, and its bounds."""
+
+import random
+import sys
+import threading
+import tracemalloc
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
+from vocabularies import KINDS, byte_level
+
+from mini_vllm.tokenizer.byte import ByteTokenizer
+from mini_vllm.tokenizer.cache import (
+    CacheConfig,
+    CachedTokenizer,
+    CacheStats,
+)
+from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
+from mini_vllm.tokenizer.huggingface_splits import huggingface_splits_at_specials
+from mini_vllm.tokenizer.mock import MockTokenizer
+from mini_vllm.tokenizer.wrapper import TokenizerWrapper
+
+
+def library(change=None):
+    """A fresh byte-level tokenizer that puts <s> in front, after `change`."""
+    tokenizer = Tokenizer.from_str(byte_level().to_str())
+    tokenizer.post_processor = template("<s> $A")
+    if change is not None:
+        change(tokenizer)
+    return tokenizer
+
+
+def template(single, pair="$A:0 $B:1"):
+    return processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+
+
+class Counting(TokenizerWrapper):
+    """Keeps the texts that it was given; says what `huggingface_splits_at_specials` says."""
+
+    splits_at_specials = False
+
+    def __init__(self, tokenizer):
+        super().__init__(HuggingFaceTokenizer.from_tokenizer(tokenizer))
+        self.calls = []
+        self.splits_at_specials = huggingface_splits_at_specials(
+            tokenizer, self.special_tokens.all()
+        )
+
+    def encode(self, text, *, add_special_tokens=False):
+        self.calls.append((text, add_special_tokens))
+        return super().encode(text, add_special_tokens=add_special_tokens)
+
+
+class Bare(Counting):
+    """Tells neither tokens nor offsets."""
+
+    def encode(self, text, *, add_special_tokens=False):
+        full = super().encode(text, add_special_tokens=add_special_tokens)
+        return Encoding(full.ids, full.kind, special_mask=full.special_mask)
+
+
+L1 = CacheConfig(enable_l0=False, enable_l1=True)
+BOTH = CacheConfig(enable_l1=True)
+
+
+def cached(config, change=None):
+    return CachedTokenizer(Counting(library(change)), config)
+
+
+def test_l0_encodes_a_text_once():
+    tokenizer = cached(None)
+    first = tokenizer.encode("Hello world")
+    assert tokenizer.encode("Hello world") is first
+    assert tokenizer.inner.calls == [("Hello world", False)]
+    assert tokenizer.stats == CacheStats(l0_hits=1, l0_misses=1, l0_entries=1)
+
+
+def test_with_and_without_special_tokens_are_two_texts():
+    for config in (None, BOTH, L1):
+        tokenizer = cached(config)
+        plain, special = (
+            tokenizer.encode("Hello<|im_end|>", add_special_tokens=flag) for flag in (False, True)
+        )
+        assert special.ids == (0, *plain.ids)
+        assert tokenizer.encode("Hello<|im_end|>") == plain
+        assert tokenizer.encode("Hello<|im_end|>", add_special_tokens=True) == special
+        assert len(tokenizer.inner.calls) == 2
+
+
+def test_l0_forgets_the_least_recently_used():
+    tokenizer = cached(CacheConfig(l0_max_entries=2))
+    for text in ("a", "b", "a", "c", "a", "b"):
+        tokenizer.encode(text)
+    assert [text for text, _ in tokenizer.inner.calls] == ["a", "b", "c", "b"]
+    assert tokenizer.stats.l0_entries == 2
+
+
+def test_no_level_is_no_cache():
+    tokenizer = cached(CacheConfig(enable_l0=False))
+    assert tokenizer.encode("a") == tokenizer.encode("a")
+    assert len(tokenizer.inner.calls) == 2
+
+
+SYSTEM, ASK, ANSWER = "<s>system Be kind.<|im_end|>", " user: hello<|im_end|>", " assistant:"
+
+
+def test_a_hit_encodes_the_suffix_only():
+    tokenizer = cached(BOTH)
+    tokenizer.encode(SYSTEM + ASK + ANSWER, add_special_tokens=True)
+    tokenizer.inner.calls.clear()
+    tokenizer.encode(SYSTEM + ASK + " other", add_special_tokens=True)
+    assert tokenizer.inner.calls == [(" other", False)]
+    tokenizer.inner.calls.clear()
+    tokenizer.encode(SYSTEM + ASK, add_special_tokens=True)
+    assert tokenizer.inner.calls == []
+
+
+def test_each_boundary_is_kept_and_a_shorter_prefix_serves():
+    tokenizer = cached(L1)
+    tokenizer.encode(SYSTEM + ASK + ANSWER)
+    assert tokenizer.stats.l1_entries == 3  # "<s>" is one of its own
+    tokenizer.inner.calls.clear()
+    tokenizer.encode(SYSTEM + " user: bye<|im_end|>" + ANSWER)
+    assert [text for text, _ in tokenizer.inner.calls] == [" user: bye<|im_end|>", ANSWER]
+    stats = tokenizer.stats
+    assert (stats.l1_hits, stats.l1_misses, stats.l1_entries) == (2, 4, 4)
+
+
+def test_the_least_recently_used_segment_goes():
+    size = cached_size("a" * 30 + "</s>")
+    tokenizer = cached(CacheConfig(enable_l0=False, enable_l1=True, l1_max_memory=size * 5 // 2))
+    for letter in "abaca":
+        tokenizer.encode(letter * 30 + "</s>")
+    assert [text[0] for text, _ in tokenizer.inner.calls] == ["a", "b", "c"]
+    assert tokenizer.stats.l1_entries == 2
+    assert tokenizer.stats.l1_memory <= size * 5 // 2
+
+
+def cached_size(text):
+    tokenizer = cached(L1)
+    tokenizer.encode(text)
+    return tokenizer.stats.l1_memory
+
+
+def test_a_segment_larger_than_the_bound_throws_nothing_out():
+    tokenizer = cached(CacheConfig(enable_l1=True, l1_max_memory=2000))
+    tokenizer.encode("a</s>")
+    before = tokenizer.stats
+    tokenizer.encode("a long one " * 500 + "</s>")
+    assert tokenizer.stats.l1_entries == before.l1_entries == 1
+    assert tokenizer.stats.l1_memory == before.l1_memory
+
+
+def test_the_memory_that_is_counted_is_taken():
+    tokenizer = cached(L1)
+    texts = [f"{n} naïve café — 你好 🚀 the end{' of it' * (n % 50)}</s>" for n in range(100)]
+    tokenizer.encode("warm up")
+    tracemalloc.start()
+    try:
+        for text in texts:
+            tokenizer.encode(text)
+        tokenizer.inner.calls.clear()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    counted = tokenizer.stats.l1_memory
+    # Small numbers, which Python makes once, are counted like others.
+    assert taken < counted < taken * 2.5
+
+
+def test_each_column_is_counted():
+    text = "Hello world " * 20 + "</s>"
+    full, bare = cached(L1), CachedTokenizer(Bare(library()), L1)
+    tokens = len(full.encode(text))
+    bare.encode(text)
+    column = sys.getsizeof((0, 0)) + sys.getsizeof("a") + 2 * sys.getsizeof(None)
+    assert full.stats.l1_memory - bare.stats.l1_memory > tokens * column
+
+
+def test_a_segment_that_two_threads_encode_at_once_is_counted_once():
+    class Entering(Counting):
+        def encode(self, text, *, add_special_tokens=False):
+            if not self.calls:
+                self.calls.append("what another thread does in the meantime")
+                tokenizer.encode(text)
+            return super().encode(text, add_special_tokens=add_special_tokens)
+
+    tokenizer = CachedTokenizer(Entering(library()), L1)
+    tokenizer.encode("Hello</s>")
+    assert tokenizer.stats.l1_entries == 1
+    assert tokenizer.stats.l1_memory == cached_size("Hello</s>")
+
+
+def test_without_special_tokens_there_are_no_segments():
+    bare = Tokenizer.from_str(byte_level().to_str())
+    bare = Tokenizer(bare.model)
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner = HuggingFaceTokenizer.from_tokenizer(bare)
+    inner.special_tokens = type(inner.special_tokens)()
+    inner.splits_at_specials = huggingface_splits_at_specials(bare, ())
+    tokenizer = CachedTokenizer(inner, L1)
+    assert tokenizer.encode("Hello</s> world") == inner.encode("Hello</s> world")
+    assert tokenizer.stats.l1_entries == 0
+
+
+def test_clear():
+    tokenizer = cached(BOTH)
+    tokenizer.encode("a</s>b")
+    tokenizer.clear()
+    assert (tokenizer.stats.l0_entries, tokenizer.stats.l1_entries) == (0, 0)
+    assert tokenizer.stats.l1_memory == 0
+    tokenizer.encode("a</s>b")
+    assert len(tokenizer.inner.calls) == 4
+
+
+@pytest.mark.parametrize("field", ["l0_max_entries", "l1_max_memory"])
+def test_a_bound_is_positive(field):
+    with pytest.raises(ValueError, match=f"{field} is 0; it must be at least 1"):
+        CacheConfig(**{field: 0})
+
+
+def test_a_text_that_cannot_be_encoded():
+    tokenizer = cached(BOTH)
+    for text in ("a\ud800", "</s>a\ud800", "a\ud800</s>b"):
+        for _ in range(2):
+            with pytest.raises(EncodeError):
+                tokenizer.encode(text)
+    with pytest.raises(EncodeError, match="text 1 of the batch"):
+        tokenizer.encode_batch(["a", "</s>\ud800"])
+    assert tokenizer.encode_batch([]) == []
+
+
+def test_what_is_not_cached_is_passed_on():
+    tokenizer = CachedTokenizer(MockTokenizer())
+    assert tokenizer.decode([1, 2]) == "Hello world"
+    assert tokenizer.vocab_size == 1004
+    assert tokenizer.encode_batch(["Hello", "world", "Hello"])[2].ids == (1,)
+    assert tokenizer.stats.l0_hits == 1
+
+
+# Segments of chat prompts, chosen to lean on the boundaries: spaces and merges across them, special
+# tokens cut short, doubled or inside added tokens, normalised characters, an added token.
+PIECES = [
+    "<s>", "</s>", "<|im_end|>", "<|im_end|", "<s", ">", "<", "</", "s>", "<think>", "a b", "a",
+    " b", " ", "  ", "\n", "\n\n", "Hello", " world", "naïve café", "e", "\u0301", "\u0301e",
+    "你好", "🚀", "🇫", "🇷", "ﬁ", "1", "23", "'s", "'", "the", " the end", "\u200d", "\ufffd",
+    "İ", "\t",
+]  # fmt: skip
+
+
+def prompts(seed, count):
+    random_ = random.Random(seed)
+    shared = ["".join(random_.choices(PIECES, k=8)) for _ in range(4)]
+    return [
+        random_.choice([*shared, ""]) + "".join(random_.choices(PIECES, k=random_.randint(0, 12)))
+        for _ in range(count)
+    ]
+
+
+def no_change(tokenizer):
+    pass
+
+
+def llama_3(tokenizer):
+    split = pre_tokenizers.Split(" ", "merged_with_next")
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_])
+    post = processors.ByteLevel(add_prefix_space=True, trim_offsets=False)
+    tokenizer.post_processor = processors.Sequence([post, template("<s> $A")])
+
+
+def qwen(tokenizer):
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
+
+
+def gemma(tokenizer):
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+
+
+def folded(tokenizer):
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.post_processor = None
+
+
+def nested_specials(tokenizer):
+    tokenizer.add_special_tokens(["<|im_end|></s>", "<s>a", "s><", "Hello"])
+
+
+def added_tokens(tokenizer):
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<th", "b ", "d|>")])
+
+
+def metaspace_never(tokenizer):
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+
+
+SAFE = [no_change, llama_3, qwen, gemma, folded, nested_specials, added_tokens, metaspace_never]
+
+
+@pytest.mark.parametrize("change", SAFE, ids=lambda change: change.__name__)
+def test_a_cached_encoding_is_the_uncached_one(change):
+    """The whole encoding: ids, tokens, offsets and mask; in any order, twice, and evicted."""
+    plain = HuggingFaceTokenizer.from_tokenizer(library(change))
+    caches = [
+        cached(config, change)
+        for config in (
+            L1,
+            BOTH,
+            CacheConfig(l0_max_entries=3, enable_l1=True, l1_max_memory=4000),
+            CacheConfig(enable_l0=False, enable_l1=True, l1_max_memory=1),
+        )
+    ]
+    for number, text in enumerate(prompts(change.__name__, 400)):
+        for flag in (bool(number % 3), not number % 3):
+            expected = plain.encode(text, add_special_tokens=flag)
+            for tokenizer in caches:
+                assert tokenizer.encode(text, add_special_tokens=flag) == expected, text
+    hits = [tokenizer.stats.l1_hits for tokenizer in caches]
+    assert hits[0] > hits[2] > hits[3] == 0
+
+
+def test_a_text_without_offsets_stays_without():
+    inner = Bare(library())
+    tokenizer = CachedTokenizer(inner, L1)
+    for text in prompts(1, 50):
+        assert tokenizer.encode(text) == inner.encode(text)
+
+
+def test_eight_threads_get_the_same():
+    plain = HuggingFaceTokenizer.from_tokenizer(library())
+    texts = prompts(2, 60)
+    expected = {text: plain.encode(text, add_special_tokens=True) for text in texts}
+    tokenizer = cached(CacheConfig(l0_max_entries=5, enable_l1=True, l1_max_memory=8000))
+    wrong, together = [], threading.Barrier(8)
+
+    def work(seed):
+        order = random.Random(seed).choices(texts, k=300)
+        together.wait()
+        wrong.extend(
+            text
+            for text in order
+            if tokenizer.encode(text, add_special_tokens=True) != expected[text]
+        )
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == []
+    stats = tokenizer.stats
+    assert 0 < stats.l1_memory <= 8000
+    assert stats.l0_hits + stats.l0_misses == 8 * 300
+
+
+def special(**flags):
+    return lambda tokenizer: tokenizer.add_special_tokens([AddedToken("<x>", **flags)])
+
+
+def suffix(tokenizer):
+    tokenizer.post_processor = template("<s> $A </s>")
+
+
+def attribute(name, value):
+    return lambda tokenizer: setattr(tokenizer, name, value)
+
+
+def dropout(tokenizer):
+    tokenizer.model.dropout = 0.1
+
+
+UNSAFE = {
+    "lstrip": special(lstrip=True),
+    "rstrip": special(rstrip=True),
+    "single word": special(single_word=True),
+    "normalised": special(normalized=True),
+    "suffix": suffix,
+    "suffix only": attribute("post_processor", template("$A </s>")),
+    "suffix in a sequence": attribute(
+        "post_processor", processors.Sequence([processors.ByteLevel(), template("$A </s>")])
+    ),
+    "bert": attribute("post_processor", processors.BertProcessing(("</s>", 1), ("<s>", 0))),
+    "trimmed offsets": attribute("post_processor", processors.ByteLevel(True, True)),
+    "prefix space": attribute("pre_tokenizer", pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    "prefix space in a sequence": attribute(
+        "pre_tokenizer", pre_tokenizers.Sequence([pre_tokenizers.ByteLevel(add_prefix_space=True)])
+    ),
+    "metaspace first": attribute("pre_tokenizer", pre_tokenizers.Metaspace(prepend_scheme="first")),
+    "metaspace always": attribute("pre_tokenizer", pre_tokenizers.Metaspace()),
+    "prepend": attribute("normalizer", normalizers.Prepend("▁")),
+    "strip": attribute("normalizer", normalizers.Sequence([normalizers.Strip()])),
+    "truncation": lambda tokenizer: tokenizer.enable_truncation(5),
+    "padding": lambda tokenizer: tokenizer.enable_padding(),
+    "dropout": dropout,
+    "specials as text": attribute("encode_special_tokens", True),
+    "added token contains a special one": lambda tokenizer: tokenizer.add_tokens(
+        [AddedToken("<|im_end|>\n", normalized=False)]
+    ),
+    "added token takes the start of a special one": lambda tokenizer: tokenizer.add_tokens(
+        [AddedToken("a<", normalized=False)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_l1_refuses_what_is_not_safe(name):
+    inner = Counting(library(UNSAFE[name]))
+    with pytest.raises(ValueError, match=r"Counting cannot be cached .* enable_l1=False"):
+        CachedTokenizer(inner, L1)
+    for text in prompts(3, 20):
+        assert (
+            CachedTokenizer(inner).encode(text).ids == inner.encode(text).ids or name == "dropout"
+        )
+
+
+@pytest.mark.parametrize("tokenizer", [ByteTokenizer(), MockTokenizer()])
+def test_l1_refuses_who_does_not_say_it(tokenizer):
+    with pytest.raises(ValueError, match=type(tokenizer).__name__):
+        CachedTokenizer(tokenizer, L1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_helper_judges_the_library_not_the_decoder(kind):
+    """These have no pre-tokeniser but the byte-level one, so all cut out their special tokens."""
+    tokenizer = KINDS[kind]()
+    assert huggingface_splits_at_specials(tokenizer, ["<s>", "</s>", "<|im_end|>"])
+    assert not huggingface_splits_at_specials(tokenizer, ["<s>", "a"])
+
+
+@pytest.mark.parametrize("name", ["suffix", "rstrip", "added token contains a special one"])
+def test_without_the_refusal_the_ids_would_differ(name):
+    """K16, and two more: the control that shows what the refusal is for."""
+    inner = Counting(library(UNSAFE[name]))
+    inner.splits_at_specials = True
+    tokenizer = CachedTokenizer(inner, L1)
+    text = "Hello<x> <|im_end|>\n\nworld"
+    assert tokenizer.encode(text, add_special_tokens=True) != inner.encode(
+        text, add_special_tokens=True
+    )

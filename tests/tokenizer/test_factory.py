@@ -1,0 +1,213 @@
+"""The factory: what a name, a file or a folder becomes, and what is refused."""
+
+import asyncio
+import base64
+import json
+
+import pytest
+from vocabularies import byte_level
+
+from mini_vllm.tokenizer import (
+    CorruptModelFile,
+    HubError,
+    HuggingFaceTokenizer,
+    MockTokenizer,
+    ModelTokenizerMap,
+    TiktokenTokenizer,
+    TokenizerFileNotFound,
+    TokenizerType,
+    UnknownModel,
+    UnsupportedFormat,
+    create_tokenizer,
+    create_tokenizer_async,
+    create_tokenizer_from_file,
+    create_tokenizer_with_chat_template,
+    get_tokenizer_info,
+)
+from mini_vllm.tokenizer.detect import detect_type, is_json
+
+BOM = b"\xef\xbb\xbf"
+RANKS = b"IQ== 0\nIg== 1\n"
+SENTENCEPIECE = b"\x0a\x0e\x0a\x05<unk>\x15\x00\x00\x00\x00\x18\x02"
+GGUF = b"GGUF\x03\x00\x00\x00"
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("head", [b'{"a": 1}', b" \n\t{", b"[1]", BOM + b"{", BOM + b" \r\n["])
+def test_json_detection(head):  # U04
+    assert is_json(head)
+
+
+@pytest.mark.parametrize("head", [b"", b"text", b"   ", b"\xff\xfe{", b"a{"])
+def test_json_detection_refuses(head):  # U04
+    assert not is_json(head)
+
+
+def test_mock_tokenizer_creation():  # U05
+    for name in ("mock", "test"):
+        tokenizer = create_tokenizer(name)
+        assert isinstance(tokenizer, MockTokenizer)
+        assert len(tokenizer._ids) == 8
+    assert len(MockTokenizer(extended=True)._ids) == 14
+
+
+def test_file_not_found(tmp_path):  # U06
+    missing = tmp_path / "tokenizer.json"
+    for source in (missing, str(missing), "./no-such-folder/", "tokenizer.model"):
+        with pytest.raises(TokenizerFileNotFound, match=r"File not found: .*(token|folder)"):
+            create_tokenizer(source)
+
+
+def test_create_tiktoken_tokenizer(tmp_path, monkeypatch):  # U07
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    with pytest.raises(TokenizerFileNotFound, match=r"cl100k_base"):
+        create_tokenizer("gpt-4")
+    lines = (f"{base64.b64encode(bytes([byte])).decode()} {byte}\n" for byte in range(256))
+    (tmp_path / "cl100k_base.tiktoken").write_text("".join(lines))
+    tokenizer = create_tokenizer("gpt-4")
+    assert isinstance(tokenizer, TiktokenTokenizer)
+    assert tokenizer.decode(tokenizer.encode("naïve 🚀").ids) == "naïve 🚀"
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "kind"),
+    [
+        (b'{"version": "1.0"}', "tokenizer.json", TokenizerType.HUGGINGFACE),
+        (b'{"version": "1.0"}', "tokenizer.model", TokenizerType.HUGGINGFACE),
+        (BOM + b"\n{}", "x", TokenizerType.HUGGINGFACE),
+        (GGUF, "model.gguf", TokenizerType.GGUF),
+        (GGUF, "model.json", TokenizerType.GGUF),
+        (RANKS, "x.tiktoken", TokenizerType.TIKTOKEN),
+        (RANKS, "tokenizer.model", TokenizerType.TIKTOKEN),
+        (b"\n" + RANKS, "x", TokenizerType.TIKTOKEN),
+        (b"IQ== 0", "x", TokenizerType.TIKTOKEN),
+        (b"IQ== 0\r\nIg== 1\r\n", "x", TokenizerType.TIKTOKEN),
+        (SENTENCEPIECE, "tokenizer.model", TokenizerType.SENTENCEPIECE),
+        (SENTENCEPIECE, "tokenizer.json", TokenizerType.SENTENCEPIECE),
+        (b"\x0a\x90\x01\x0a\x85\x01" + b"a" * 200, "x.model", TokenizerType.SENTENCEPIECE),
+    ],
+)  # fmt: skip
+def test_detection_by_content(head, name, kind):
+    assert detect_type(head, name) is kind
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"", "tokenizer.json"),
+        (b"<html><s>", "tokenizer.model"),
+        (b"hello world", "x.tiktoken"),
+        (b"IQ== x", "x.tiktoken"),
+        (b"GGU", "model.gguf"),
+        (b"\x0a", "tokenizer.model"),
+        (b"\x0a\x05abc", "tokenizer.model"),
+        (b"\x89PNG\r\n", "a.png"),
+    ],
+)
+def test_what_is_none_of_them(head, name):
+    with pytest.raises(UnsupportedFormat, match=rf"{name}.*supported: tokenizer\.json"):
+        detect_type(head, name)
+
+
+def test_folders_are_looked_through_in_order(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(GGUF)
+    assert get_tokenizer_info(tmp_path) is TokenizerType.GGUF
+    (tmp_path / "tokenizer.model").write_bytes(SENTENCEPIECE)
+    assert get_tokenizer_info(tmp_path) is TokenizerType.SENTENCEPIECE
+    (tmp_path / "a.tiktoken").write_bytes(RANKS)
+    assert get_tokenizer_info(tmp_path) is TokenizerType.TIKTOKEN
+    (tmp_path / "vocab.json").write_text("{}")
+    assert get_tokenizer_info(tmp_path) is TokenizerType.TIKTOKEN
+    (tmp_path / "merges.txt").write_text("")
+    assert get_tokenizer_info(tmp_path) is TokenizerType.HUGGINGFACE
+    (tmp_path / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
+    assert create_tokenizer(tmp_path).vocab_size == byte_level().get_vocab_size()
+
+
+def test_two_of_a_kind_are_named(tmp_path):
+    for name in ("a.model", "b.model"):
+        (tmp_path / name).write_bytes(SENTENCEPIECE)
+    with pytest.raises(UnsupportedFormat, match=r"a\.model and b\.model"):
+        create_tokenizer(tmp_path)
+
+
+def test_an_empty_folder_and_an_empty_file(tmp_path):
+    with pytest.raises(UnsupportedFormat, match="holds no tokenizer; supported"):
+        create_tokenizer(tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes(b"")
+    with pytest.raises(UnsupportedFormat, match=r"tokenizer\.json is empty"):
+        create_tokenizer(tmp_path)
+
+
+def test_json_that_is_no_tokenizer(tmp_path):
+    (tmp_path / "tokenizer.json").write_text('{"a": 1}')
+    with pytest.raises(CorruptModelFile, match=r"tokenizer\.json"):
+        create_tokenizer(tmp_path)
+
+
+def test_vocabulary_and_merges(tmp_path):
+    contents = json.loads(byte_level().to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(contents["vocab"]), encoding="utf-8")
+    lines = [" ".join(pair) for pair in contents["merges"]]
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n" + "\n".join(lines), encoding="utf-8")
+    tokenizer = create_tokenizer(tmp_path)
+    for text in ("naïve café — 你好 🚀", "a b", "<think>"):
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
+    assert tokenizer.encode("naïve").ids == tuple(byte_level().encode("naïve").ids)
+    (tmp_path / "merges.txt").write_text("nonsense line here\n")
+    with pytest.raises(CorruptModelFile):
+        create_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gpt4", "gpt-oss-20b", "distilgpt-2", "llama-7b", "canada-llm"])
+def test_unknown_names(name):
+    with pytest.raises(UnknownModel, match=f"unknown model '{name}'") as caught:
+        create_tokenizer(name)
+    assert caught.value.name == name
+    assert ("gpt-4" in caught.value.near) == (name == "gpt4")
+
+
+def test_own_rules_come_first(model):
+    rules = ModelTokenizerMap([{"match": "prefix", "pattern": "gpt-4", "target": str(model)}])
+    assert isinstance(create_tokenizer("gpt-4o", model_map=rules), HuggingFaceTokenizer)
+
+
+def test_a_rule_file_from_the_environment(model, tmp_path, monkeypatch):
+    file = tmp_path / "rules.toml"
+    file.write_text(f"[[rules]]\nmatch='exact'\npattern='mine'\ntarget='{model}'\n")
+    monkeypatch.setenv("MINI_VLLM_MODEL_MAP", str(file))
+    assert isinstance(create_tokenizer("mine"), HuggingFaceTokenizer)
+
+
+def test_a_repository_without_a_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
+        create_tokenizer("no-organisation/no-model")
+
+
+def test_inside_a_running_loop(model):
+    async def both():
+        return create_tokenizer(model), await create_tokenizer_async(model)
+
+    assert [type(t) for t in asyncio.run(both())] == [HuggingFaceTokenizer] * 2
+
+
+def test_chat_templates_by_priority(model, tmp_path):
+    hello = [{"role": "user", "content": "Hi"}]
+    assert create_tokenizer(model).apply_chat_template(hello, True) == "user: Hi\nassistant: "
+    config = {"chat_template": "{{ eos_token }}{{ messages[0].content }}"}
+    (model / "tokenizer_config.json").write_text(json.dumps(config))
+    assert create_tokenizer(model).apply_chat_template(hello) == "</s>Hi"
+    own = tmp_path / "own.jinja"
+    own.write_text("own {{ messages[0].content }}")
+    tokenizer = create_tokenizer_with_chat_template(model, own)
+    assert tokenizer.apply_chat_template(hello) == "own Hi"
+    with pytest.raises(TokenizerFileNotFound):
+        create_tokenizer_from_file(model, chat_template_path=tmp_path / "no.jinja")

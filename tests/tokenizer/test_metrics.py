@@ -1,0 +1,90 @@
+"""All twenty metrics of the seed, from one scripted session."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+from vocabularies import byte_level
+
+from mini_vllm.tokenizer import (
+    ByteTokenizer,
+    DecodeStream,
+    EncodeError,
+    HuggingFaceTokenizer,
+    TokenizerFileNotFound,
+    UnknownTokenId,
+)
+from mini_vllm.tokenizer.metrics import (
+    MeteredStream,
+    MeteredTokenizer,
+    TokenizerMetrics,
+    metered_load,
+)
+
+EXPECTED = {
+    ("encode_duration_seconds_count",): 2,
+    ("encode_batch_duration_seconds_count",): 1,
+    ("encode_requests_total", "tokenizer_type", "huggingface"): 3,
+    ("encode_errors_total", "error_type", "EncodeError"): 1,
+    ("tokens_per_encode_count",): 3,
+    ("chars_per_encode_sum",): 7,
+    ("decode_duration_seconds_count",): 2,
+    ("decode_requests_total", "tokenizer_type", "huggingface"): 1,
+    ("decode_errors_total", "error_type", "UnknownTokenId"): 1,
+    ("tokens_per_decode_sum",): 1,
+    ("stream_tokens_total",): 5,
+    ("stream_incomplete_utf8_total",): 3,
+    ("stream_step_duration_seconds_count",): 5,
+    ("factory_loads_total", "file_type", "huggingface"): 1,
+    ("factory_errors_total", "error_type", "TokenizerFileNotFound"): 1,
+    ("factory_load_duration_seconds_count",): 2,
+    ("stop_sequences_detected_total", "type", "token"): 1,
+    ("partial_matches_total",): 1,
+    ("stop_detection_duration_seconds_count",): 1,
+}
+
+
+def test_one_session_has_all_of_them(tmp_path):
+    registry = CollectorRegistry()
+    metrics = TokenizerMetrics(registry)
+
+    with pytest.raises(TokenizerFileNotFound):
+        metered_load(lambda: HuggingFaceTokenizer.from_file(tmp_path / "no"), metrics, "x")
+    tokenizer = metered_load(
+        lambda: HuggingFaceTokenizer.from_tokenizer(byte_level()), metrics, "huggingface"
+    )
+    tokenizer.encode("你好!")
+    tokenizer.encode_batch(["ab", "cd"])
+    with pytest.raises(EncodeError):
+        tokenizer.encode("\ud800")
+    tokenizer.decode([5])
+    with pytest.raises(UnknownTokenId):
+        tokenizer.decode([10**6])
+    stream = MeteredStream(DecodeStream(ByteTokenizer()), metrics)
+    assert "".join(map(stream.step, "🚀!".encode())) == "🚀!"
+    assert (stream.held, stream.flush()) == (b"", "")
+    metrics.stop_sequences_detected.labels("token").inc()
+    metrics.partial_matches.inc()
+    metrics.stop_detection_duration.observe(1e-6)
+
+    for (name, *label), value in EXPECTED.items():
+        labels = dict([label]) if label else {}
+        assert registry.get_sample_value(f"sgl_tokenizer_{name}", labels) == value, name
+    size = {"tokenizer_type": "huggingface"}
+    assert registry.get_sample_value("sgl_tokenizer_vocab_size", size) == tokenizer.vocab_size
+    assert len({metric.name for metric in registry.collect()}) == len(EXPECTED) + 1 == 20
+
+
+def test_without_metrics_nothing_is_wrapped():
+    tokenizer = ByteTokenizer()
+    assert metered_load(lambda: tokenizer, None, "byte") is tokenizer
+
+
+def test_two_registries_do_not_meet():
+    one, other = CollectorRegistry(), CollectorRegistry()
+    MeteredTokenizer(ByteTokenizer(), TokenizerMetrics(one), "byte").encode("a")
+    TokenizerMetrics(other)
+    labels = {"tokenizer_type": "byte"}
+    name = "sgl_tokenizer_encode_requests_total"
+    assert one.get_sample_value(name, labels) == 1
+    assert other.get_sample_value(name, labels) is None
+    with pytest.raises(ValueError, match="Duplicated"):
+        TokenizerMetrics(one)

@@ -1,0 +1,186 @@
+"""Model names to tokenizers: the built-in table, the user's rules above it, and bad rules."""
+
+import json
+
+import pytest
+
+from mini_vllm.tokenizer.errors import CorruptModelFile, TokenizerFileNotFound
+from mini_vllm.tokenizer.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
+
+BUILT_IN = ModelTokenizerMap()
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gpt-4", "cl100k_base"),
+        ("gpt-3.5-turbo", "cl100k_base"),
+        ("text-davinci-003", "p50k_base"),
+        ("text-davinci-edit-001", "p50k_edit"),
+        ("davinci", "r50k_base"),
+    ],
+)
+def test_model_from_name(name, target):
+    """Seed 003, U33."""
+    assert BUILT_IN.resolve(name) == target
+
+
+def test_recognized_model_names():
+    """Seed 003, U38: seven names resolve."""
+    names = [
+        "gpt-4", "gpt-4-turbo", "gpt-3.5-turbo", "text-davinci-003", "code-davinci-002",
+        "davinci", "ada",
+    ]  # fmt: skip
+    assert None not in map(BUILT_IN.resolve, names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *["distilgpt-2", "bert-base-uncased", "llama-7b"],
+        *["gpt-oss-20b", "adapter-v2", "oracle-7b", "turbo-llama", "canada-llm"],
+        *["", "/", "gpt", "gpt-40", "o", "o1x", "ada-2", "GPT-4", "xgpt-4", "ada\n", "gpt-4/x"],
+    ],
+)
+def test_unrecognized_model_name_is_none(name):
+    """Seed 003, U37, and the negatives of K17."""
+    assert BUILT_IN.resolve(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("gpt-4o-mini", "o200k_base"),
+        ("chatgpt-4o-latest", "o200k_base"),
+        ("gpt-4.5-preview", "o200k_base"),
+        ("gpt-4.1-nano", "o200k_base"),
+        ("o1", "o200k_base"),
+        ("o3-mini", "o200k_base"),
+        ("gpt-4-turbo", "cl100k_base"),
+        ("gpt-35-turbo", "cl100k_base"),
+        ("text-embedding-ada-002", "cl100k_base"),
+        ("text-davinci-002", "p50k_base"),
+        ("code-cushman-001", "p50k_base"),
+        ("code-davinci-edit-001", "p50k_edit"),
+        ("text-davinci-001", "r50k_base"),
+        ("text-ada-001", "r50k_base"),
+        ("curie", "r50k_base"),
+        ("babbage", "r50k_base"),
+        ("openai/gpt-4o", "o200k_base"),
+        ("my-edit-org/gpt-4", "cl100k_base"),
+    ],
+)
+def test_the_most_specific_rule_wins(name, target):
+    assert BUILT_IN.resolve(name) == target
+
+
+def test_what_we_know_is_what_tiktoken_says():
+    """No name that tiktoken lists resolves to something else."""
+    models = pytest.importorskip("tiktoken.model").MODEL_TO_ENCODING
+    resolved = {name: BUILT_IN.resolve(name) for name in models}
+    wrong = {name for name, target in resolved.items() if target not in (None, models[name])}
+    assert not wrong
+    assert len([target for target in resolved.values() if target]) >= 25
+
+
+def test_the_users_rules_come_first_and_in_their_order():
+    rules = [
+        {"match": "exact", "pattern": "gpt-4", "target": "./my/tokenizer.json"},
+        {"match": "prefix", "pattern": "acme/llama", "target": "org/with-the-org"},
+        {"match": "prefix", "pattern": "llama", "target": "org/first"},
+        ModelRule("regex", r"llama-\d+b", "org/second"),
+    ]
+    table = ModelTokenizerMap(rules)
+    assert table.resolve("gpt-4") == "./my/tokenizer.json"
+    assert table.resolve("gpt-4-turbo") == "cl100k_base"
+    assert table.resolve("llama-7b") == table.resolve("meta/llama-7b") == "org/first"
+    assert table.resolve("acme/llama-7b") == "org/with-the-org"
+    assert ModelTokenizerMap(rules[3:]).resolve("llama-7b") == "org/second"
+    assert ModelTokenizerMap(rules[3:]).resolve("llama-7b-chat") is None  # the whole name
+
+
+TOML = """
+[[rules]]
+match = "regex"
+pattern = 'gpt-4.*'
+target = "o200k_base"
+"""
+
+
+def test_rules_from_a_file_override_a_built_in(tmp_path, monkeypatch):
+    toml, listed = tmp_path / "map.toml", tmp_path / "map.JSON"
+    toml.write_text(TOML, encoding="utf-8")
+    rule = {"match": "exact", "pattern": "ada", "target": "models/ada"}
+    listed.write_text("\ufeff" + json.dumps([rule]), encoding="utf-8")
+    monkeypatch.setenv("MINI_VLLM_MODEL_MAP", str(toml))
+    assert ModelTokenizerMap.load().resolve("gpt-4") == "o200k_base"
+    assert ModelTokenizerMap.load(listed).resolve("ada") == "models/ada"
+    assert ModelTokenizerMap.load(str(listed)).resolve("gpt-4") == "cl100k_base"
+    monkeypatch.setenv("MINI_VLLM_MODEL_MAP", "")
+    assert ModelTokenizerMap.load().rules == ()
+
+
+GOOD = {"match": "exact", "pattern": "a", "target": "b"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            {**GOOD, "match": "regex", "pattern": "("},
+            r"rule 2: '\(' is no regex .*match = 'prefix'",
+        ),
+        ({**GOOD, "match": "glob"}, "rule 2: unknown match 'glob'; write one of exact, prefix"),
+        ({"match": "exact", "pattern": "a"}, "rule 2: no 'target'; write exactly match, pattern"),
+        ({**GOOD, "patern": "a"}, "rule 2: unknown 'patern'"),
+        ({**GOOD, "pattern": ""}, "rule 2: pattern is ''; write a text"),
+        ({**GOOD, "target": 3}, "rule 2: target is 3; write a text"),
+        ({**GOOD, "match": ["exact"]}, "rule 2: unknown match"),
+        ({**GOOD, 7: 7}, "rule 2: unknown '7'"),
+        ("gpt-4", "rule 2: it is 'gpt-4'; write a table"),
+    ],
+)
+def test_a_bad_rule_is_named_when_it_is_loaded(rule, message):
+    with pytest.raises(ValueError, match=message):
+        ModelTokenizerMap([GOOD, rule])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("m.toml", b"[[rules]", CorruptModelFile, "m.toml: not TOML: .*line 1"),
+        ("m.json", b"[{]", CorruptModelFile, "m.json: not JSON: .*line 1"),
+        ("m.json", b"[" * 100_000, CorruptModelFile, "not JSON"),
+        ("m.toml", b"# \xff", CorruptModelFile, "at byte 2: not UTF-8"),
+        ("m.toml", b"", ValueError, "m.toml: the file has to hold one list named 'rules'"),
+        ("m.toml", TOML.encode() + b"[more]", ValueError, "and nothing else"),
+        ("m.json", b'{"rules": 3}', ValueError, "one list"),
+        ("m.json", b"7", ValueError, "one list"),
+        ("m.json", b"[7]", ValueError, "m.json: rule 1: it is 7"),
+        ("m.yaml", b"", ValueError, "m.yaml: .yaml suffix; name the file .toml or .json"),
+        ("m", b"", ValueError, "no suffix"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, name, content, error, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(error, match=message):
+        ModelTokenizerMap.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(TokenizerFileNotFound, match=r"none\.toml"):
+        ModelTokenizerMap.load(tmp_path / "none.toml")
+
+
+def test_near_names():
+    table = ModelTokenizerMap([GOOD | {"pattern": "ACME-Chat-7b"}])
+    assert table.near("GPT4")[0] == "gpt-4"
+    assert table.near("openai/gtp-4o")[0] == "gpt-4o"
+    assert table.near("acme_chat_7B") == ["ACME-Chat-7b"]
+    assert table.near("zzzzzz") == []
+
+
+def test_every_name_that_may_be_proposed_resolves():
+    assert None not in map(BUILT_IN.resolve, _BUILT_IN_NAMES)

@@ -1,0 +1,263 @@
+"""TiktokenTokenizer: seed 003's unit tests, every id both ways, damaged files."""
+
+import hashlib
+import random
+
+import pytest
+import tiktoken
+from model_files import CORPUS, MERGES, ranks, ranks_file
+
+from mini_vllm.tokenizer import (
+    CorruptModelFile,
+    DecodeStream,
+    EncodeError,
+    EncodingKind,
+    TokenizerFileNotFound,
+    UnknownModel,
+    UnknownTokenId,
+)
+from mini_vllm.tokenizer.tiktoken import TiktokenModel, TiktokenTokenizer
+
+SPECIAL = {"<|endoftext|>": 300, "<|im_start|>": 302}
+
+
+@pytest.fixture(scope="module")
+def inner():
+    return tiktoken.Encoding(
+        "small",
+        pat_str=TiktokenModel.CL100K_BASE.pattern,
+        mergeable_ranks=ranks(),
+        special_tokens=SPECIAL,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer(inner):
+    return TiktokenTokenizer.from_encoding(inner)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A folder with (made-up) ranks for every built-in encoding."""
+    for name in ("cl100k_base", "p50k_base", "r50k_base", "o200k_base"):
+        ranks_file(tmp_path / f"{name}.tiktoken")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+SIZES = {
+    TiktokenModel.CL100K_BASE: (100_256, 100_277),
+    TiktokenModel.P50K_BASE: (50_281, 50_257),
+    TiktokenModel.P50K_EDIT: (50_281, 50_284),
+    TiktokenModel.R50K_BASE: (50_257, 50_257),
+    TiktokenModel.O200K_BASE: (200_019, 200_019),
+}
+
+
+@pytest.mark.parametrize("model", TiktokenModel)
+def test_tiktoken_creation(cache, model):
+    tokenizer = TiktokenTokenizer.from_model(model)
+    # With the real ranks p50k_base is longer than its one special token says.
+    assert (model.base_vocab_size, tokenizer.vocab_size) == SIZES[model]
+    assert tokenizer.eos_token_ids == {model.special_tokens["<|endoftext|>"]}
+    assert tokenizer.decode(tokenizer.encode("hello wo").ids) == "hello wo"
+    assert tokenizer.pieces.rest[290] is None
+
+
+NAMES = {
+    "gpt-4": TiktokenModel.CL100K_BASE,
+    "gpt-3.5-turbo": TiktokenModel.CL100K_BASE,
+    "text-davinci-003": TiktokenModel.P50K_BASE,
+    "code-davinci-002": TiktokenModel.P50K_BASE,
+    "text-davinci-edit-001": TiktokenModel.P50K_EDIT,
+    "davinci": TiktokenModel.R50K_BASE,
+    "gpt-4o": TiktokenModel.O200K_BASE,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_model_from_name(cache, name):
+    wanted = TiktokenTokenizer.from_model(NAMES[name])
+    tokenizer = TiktokenTokenizer.from_model_name(name)
+    assert tokenizer.special_tokens == wanted.special_tokens
+    assert tokenizer.vocab_size == wanted.vocab_size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recognized_model_names(name):
+    assert TiktokenModel.from_model_name(name) is NAMES[name]
+
+
+@pytest.mark.parametrize("name", ["distilgpt-2", "bert-base-uncased", "llama-7b"])
+def test_unrecognized_model_name_returns_error(name):
+    with pytest.raises(UnknownModel, match=name):
+        TiktokenTokenizer.from_model_name(name)
+
+
+def test_encode_decode(tokenizer, inner):
+    assert tokenizer.decode(tokenizer.encode("Hello, world!").ids) == "Hello, world!"
+    for text in CORPUS:
+        encoding = tokenizer.encode(text)
+        assert list(encoding.ids) == inner.encode(text)
+        assert encoding.kind is EncodingKind.TIKTOKEN
+        assert tokenizer.decode(encoding.ids) == inner.decode(list(encoding.ids)) == text
+
+
+def test_batch_encode(tokenizer):
+    assert tokenizer.encode_batch(CORPUS) == [tokenizer.encode(text) for text in CORPUS]
+    with pytest.raises(EncodeError, match=r"text 1 of the batch: lone surrogate U\+D800"):
+        tokenizer.encode_batch(["a", "b\ud800"])
+
+
+def test_special_tokens(tokenizer):
+    assert tokenizer.special_tokens.eos == "<|endoftext|>"
+    assert tokenizer.special_tokens.all() == ("<|endoftext|>", "<|im_start|>")
+    assert tokenizer.eos_token_ids == {300}
+    assert tokenizer.token_to_id("<|im_start|>") == 302
+    assert tokenizer.id_to_token(302) == "<|im_start|>"
+
+
+def test_special_tokens_in_a_text_are_plain_text_unless_allowed(tokenizer):
+    text = "hello<|im_start|>hello<|endoftext|>"
+    assert not {300, 302} & set(tokenizer.encode(text).ids)
+    one = tokenizer.encode(text, allowed_special={"<|im_start|>"})
+    both = tokenizer.encode(text, allowed_special="all")
+    assert {300, 302} & set(one.ids) == {302}
+    assert both.ids == (260, 302, 260, 300)
+    assert both.offsets == ((0, 5), (5, 17), (17, 22), (22, 35))
+    for encoding in (one, both):
+        assert tokenizer.decode(encoding.ids) == text
+    assert tokenizer.decode(both.ids, skip_special_tokens=True) == "hellohello"
+
+
+def test_every_id_has_bytes_and_every_bytes_an_id(tokenizer, inner):
+    for token, rank in [*ranks().items(), *((t.encode(), i) for t, i in SPECIAL.items())]:
+        assert tokenizer.token_bytes(rank) == token == inner.decode_single_token_bytes(rank)
+        assert tokenizer.bytes_to_id(token) == rank
+        assert tokenizer.pieces.rest[rank] == token
+    assert tokenizer.vocab_size == 303
+    assert tokenizer.pieces.special == {300, 302}
+
+
+def test_ids_without_text(tokenizer):
+    half = 256 + MERGES.index(b"\xf0\x9f")
+    never = 256 + MERGES.index(b"\xff\xfe")
+    for token_id in (half, never, 301, 303, -1):
+        assert tokenizer.id_to_token(token_id) is None
+    assert tokenizer.token_to_id("é") == 256 + MERGES.index("é".encode())
+    assert tokenizer.decode([half]) == "\ufffd"
+    assert tokenizer.decode([half, 300, 0x9A, 0x80], skip_special_tokens=True) == "🚀"
+    assert tokenizer.decode([half, 300, 0x9A, 0x80]) == "\ufffd<|endoftext|>\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("token_id", [-1, 301, 303, 2**40])
+def test_unknown_ids(tokenizer, token_id):
+    with pytest.raises(UnknownTokenId):
+        tokenizer.decode([104, token_id])
+    with pytest.raises(UnknownTokenId):
+        tokenizer.token_bytes(token_id)
+    assert tokenizer.bytes_to_id(b"no such token") is None
+
+
+def test_offsets_of_split_characters(tokenizer):
+    encoding = tokenizer.encode("a🚀é")
+    assert encoding.ids == (97, 256 + MERGES.index(b"\xf0\x9f"), 0x9A, 0x80, 263)
+    assert encoding.offsets == ((0, 1), (1, 2), (1, 2), (1, 2), (2, 3))
+    for text in CORPUS:
+        covered = {i for start, end in tokenizer.encode(text).offsets for i in range(start, end)}
+        assert covered == set(range(len(text)))
+
+
+@pytest.mark.parametrize("skip", [False, True], ids=["show", "skip"])
+def test_streams_equal_decode(tokenizer, skip):
+    generator = random.Random(0)
+    known = [*ranks().values(), 300, 302]
+    for _ in range(2000):
+        ids = generator.choices(known, k=generator.randint(0, 6))
+        decoder = DecodeStream(tokenizer, skip_special_tokens=skip)
+        text = "".join(decoder.step(i) for i in ids) + decoder.flush()
+        assert text == tokenizer.decode(ids, skip_special_tokens=skip)
+
+
+def test_a_text_that_is_too_much_for_the_library_is_an_error_and_no_harm(tokenizer):
+    assert len(tokenizer.encode("a" * 300_000)) == 300_000
+    with pytest.raises(EncodeError, match="cannot be encoded"):
+        tokenizer.encode(" " * 1_000_000 + "x")
+    assert tokenizer.encode("hello").ids == (260,)
+
+
+def test_from_file(tmp_path, inner):
+    pattern = TiktokenModel.CL100K_BASE.pattern
+    plain = TiktokenTokenizer.from_file(ranks_file(tmp_path / "some.tiktoken"))
+    assert plain.special_tokens.all() == ()
+    assert plain.eos_token_ids == frozenset()
+    full = TiktokenTokenizer.from_file(
+        tmp_path / "some.tiktoken", pattern=pattern, special_tokens=SPECIAL
+    )
+    assert full.special_tokens.eos == "<|endoftext|>"
+    for text in CORPUS:
+        assert plain.encode(text).ids == full.encode(text).ids == tuple(inner.encode(text))
+
+
+def test_a_file_is_what_its_name_says(tmp_path):
+    tokenizer = TiktokenTokenizer.from_file(ranks_file(tmp_path / "o200k_base.tiktoken"))
+    assert tokenizer.special_tokens.all() == ("<|endoftext|>", "<|endofprompt|>")
+
+
+@pytest.mark.parametrize("options", [{"pattern": "("}, {"special_tokens": {"<s>": 5}}])
+def test_what_the_caller_gets_wrong_is_a_value_error(tmp_path, options):
+    with pytest.raises(ValueError, match=r"parenthesis|'<s>' has the id 5"):
+        TiktokenTokenizer.from_file(ranks_file(tmp_path / "a.tiktoken"), **options)
+
+
+def test_one_token_is_a_vocabulary(tmp_path):
+    (tmp_path / "a.tiktoken").write_text("\nIQ== 0\r\n\n")
+    tokenizer = TiktokenTokenizer.from_file(tmp_path / "a.tiktoken")
+    assert tokenizer.decode([0]) == "!"
+    assert tokenizer.encode("!!").ids == (0, 0)
+    with pytest.raises(EncodeError, match="'a' cannot be encoded"):
+        tokenizer.encode("a")
+
+
+DAMAGED = {
+    "no rank": ("IQ==\n", 0, "two fields"),
+    "three fields": ("IQ== 0 1\n", 0, "two fields"),
+    "no base64": ("IQ== 0\n!!! 1\n", 7, "line 2: b'!!!' is not base64"),
+    "no padding": ("IQ== 0\n\nIQ 1\n", 8, "line 3: b'IQ' is not base64"),
+    "no number": ("IQ== x\n", 0, "the rank b'x'"),
+    "a fraction": ("IQ== 1.0\n", 0, "the rank b'1.0'"),
+    "negative": ("IQ== -1\n", 0, "the rank b'-1'"),
+    "too large": ("IQ== 4294967295\n", 0, "the rank b'4294967295'"),
+    "huge": (f"IQ== {'9' * 9000}\n", 0, "the rank b'9999"),
+    "a rank twice": ("IQ== 0\nIg== 0\n", 7, "line 2: .* twice"),
+    "a token twice": ("IQ== 0\nIQ== 1\n", 7, "line 2: .* twice"),
+    "empty": ("", 0, "no line"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files(tmp_path, case):
+    text, offset, message = DAMAGED[case]
+    path = tmp_path / "a.tiktoken"
+    path.write_text(text)
+    with pytest.raises(CorruptModelFile, match=message) as caught:
+        TiktokenTokenizer.from_file(path)
+    assert (caught.value.path, caught.value.offset) == (path, offset)
+
+
+def test_a_missing_file_is_named_with_the_fix(tmp_path, monkeypatch):
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    with pytest.raises(TokenizerFileNotFound, match="set TIKTOKEN_CACHE_DIR"):
+        TiktokenTokenizer.from_model(TiktokenModel.P50K_EDIT)
+    with pytest.raises(TokenizerFileNotFound, match=r"p50k_base\.tiktoken \(fetch https://"):
+        TiktokenTokenizer.from_model(TiktokenModel.P50K_EDIT, cache_dir=tmp_path)
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TokenizerFileNotFound):
+            TiktokenTokenizer.from_file(path)
+
+
+def test_the_cache_of_tiktoken_itself_is_found(tmp_path):
+    address = b"https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+    ranks_file(tmp_path / hashlib.sha1(address).hexdigest())
+    tokenizer = TiktokenTokenizer.from_model(TiktokenModel.CL100K_BASE, cache_dir=tmp_path)
+    assert tokenizer.token_to_id("<|endofprompt|>") == 100276
