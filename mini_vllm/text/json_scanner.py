@@ -1,0 +1,161 @@
+"""Where a JSON value ends, in text that arrives in pieces, and whether it still can be one.
+
+Every character is looked at once. The state says all that matters of the text before: what may come
+next, and which brackets are open.
+
+But:
+- It builds no value. Whoever wants one parses the text when it is complete.
+- It is strict, as `json.loads` is, and also refuses what that takes beyond the standard: NaN,
+  Infinity, raw control characters in strings, and more than `DEEPEST` brackets inside each other.
+
+Source: RFC 8259.
+"""
+
+import re
+
+DEEPEST = 256
+_MOST_STATES = 1 << 12
+_MOST_REMEMBERED = 1 << 16
+_LONGEST_REMEMBERED = 64
+
+_SPACE = " \t\n\r"
+_DIGITS = "0123456789"
+_HEX = _DIGITS + "abcdefABCDEF"
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
+
+# What follows a complete value is decided by the innermost bracket; at the top it is the end.
+_AFTER = "after"
+_VALUE_STARTS = {
+    '"': "string", "-": "minus", "0": "zero", **dict.fromkeys("123456789", "digits"),
+    "t": "rue", "f": "alse", "n": "ull",
+}  # fmt: skip
+_TABLE: dict[str, dict[str, str]] = {
+    "value": _VALUE_STARTS,
+    "element": _VALUE_STARTS,
+    "member": {'"': "key"},
+    "next member": {'"': "key"},
+    "colon": {":": "value"},
+    "string": {'"': _AFTER, "\\": "string\\"},
+    "key": {'"': "colon", "\\": "key\\"},
+    "minus": {"0": "zero", **dict.fromkeys("123456789", "digits")},
+    "zero": {".": "point", "e": "power", "E": "power"},
+    "digits": {**dict.fromkeys(_DIGITS, "digits"), ".": "point", "e": "power", "E": "power"},
+    "point": dict.fromkeys(_DIGITS, "fraction"),
+    "fraction": {**dict.fromkeys(_DIGITS, "fraction"), "e": "power", "E": "power"},
+    "power": {"+": "sign", "-": "sign", **dict.fromkeys(_DIGITS, "exponent")},
+    "sign": dict.fromkeys(_DIGITS, "exponent"),
+    "exponent": dict.fromkeys(_DIGITS, "exponent"),
+}
+for _name in ("string", "key"):
+    _TABLE[f"{_name}\\"] = {**dict.fromkeys('"\\/bfnrt', _name), "u": f"{_name}4"}
+    for _left in (4, 3, 2, 1):
+        _next = f"{_name}{_left - 1}" if _left > 1 else _name
+        _TABLE[f"{_name}{_left}"] = dict.fromkeys(_HEX, _next)
+for _word in ("rue", "alse", "ull"):
+    for _place, _char in enumerate(_word):
+        _TABLE[_word[_place:]] = {_char: _word[_place + 1 :] or _AFTER}
+_MAY_SPACE = {"value", "element", "member", "next member", "colon", _AFTER}
+_NUMBER_ENDS = {"zero", "digits", "fraction", "exponent"}
+
+
+class JsonState:
+    """What may come next, and the open brackets; equal states are one object.
+
+    Attributes:
+        mode: what is expected.
+        brackets: the open ones, outermost first.
+        in_string: whether the text is inside a string.
+    """
+
+    __slots__ = ("brackets", "in_string", "memo", "mode")
+
+    def __init__(self, mode: str, brackets: str) -> None:
+        self.mode = mode
+        self.brackets = brackets
+        self.in_string = mode.startswith(("string", "key"))
+        self.memo: dict[str, tuple[int, JsonState | None]] = {}
+
+
+class JsonScanner:
+    """The scanner. What it has worked out is shared by all streams; a stream keeps its state."""
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[str, str], JsonState] = {}
+        self._remembered = 0
+        self.start = self._state("value", "")
+        self.examined = 0
+
+    def scan(self, state: JsonState, text: str) -> tuple[int, JsonState | None]:
+        """Take the next piece of text.
+
+        Returns:
+            (how much of `text` belongs to the value, the next state). The state is None where the
+            value ends within the text, at that place; where it is `FAILED`, the character at that
+            place cannot stand there. A number ends with the character behind it.
+        """
+        result = state.memo.get(text)
+        if result is None:
+            result = self._scan(state, text)
+            if len(text) <= _LONGEST_REMEMBERED:
+                self._remember(state, text, result)
+        return result
+
+    def _scan(self, state: JsonState, text: str) -> tuple[int, JsonState | None]:
+        mode, brackets = state.mode, state.brackets
+        place = 0
+        while place < len(text):
+            if mode in ("string", "key"):
+                plain = _PLAIN.match(text, place)
+                if plain:
+                    self.examined += plain.end() - place
+                    place = plain.end()
+                    continue
+            char = text[place]
+            self.examined += 1
+            if mode in _NUMBER_ENDS and char not in _TABLE[mode]:
+                if not brackets:
+                    return place, None
+                mode = _AFTER
+            if mode in _MAY_SPACE and char in _SPACE:
+                place += 1
+                continue
+            step = _step(mode, char, brackets)
+            if step is None:
+                return place, FAILED
+            mode, brackets = step
+            place += 1
+            if mode == _AFTER and not brackets:
+                return place, None
+        return place, self._state(mode, brackets)
+
+    def _state(self, mode: str, brackets: str) -> JsonState:
+        if len(self._states) >= _MOST_STATES:
+            # Streams keep theirs; what is asked for again is made again.
+            self._states.clear()
+        return self._states.setdefault((mode, brackets), JsonState(mode, brackets))
+
+    def _remember(self, state: JsonState, text: str, result: tuple[int, JsonState | None]) -> None:
+        if self._remembered >= _MOST_REMEMBERED:
+            for other in self._states.values():
+                other.memo.clear()
+            self._remembered = 0
+        self._remembered += 1
+        state.memo[text] = result
+
+
+def _step(mode: str, char: str, brackets: str) -> tuple[str, str] | None:
+    """Return the mode and brackets after one character that is no white space, or None."""
+    after = _TABLE.get(mode, {}).get(char)
+    if after is not None:
+        return after, brackets
+    if mode in ("value", "element") and char in "{[" and len(brackets) < DEEPEST:
+        return ("member" if char == "{" else "element"), brackets + char
+    if mode == _AFTER and char == ",":
+        return ("next member" if brackets[-1] == "{" else "value"), brackets
+    closes = {"{": "}", "[": "]"}.get(brackets[-1:])
+    if char == closes and mode in (_AFTER, "member" if char == "}" else "element"):
+        return _AFTER, brackets[:-1]
+    return None
+
+
+FAILED = JsonState("failed", "")

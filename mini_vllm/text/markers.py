@@ -1,0 +1,155 @@
+"""Finding the first of several markers in text that arrives in pieces, holding as little as can be.
+
+An Aho-Corasick automaton is the definition: its state after a text is the longest suffix that
+begins a marker, so the state *is* what must be held back. Stop strings, reasoning tags and tool
+calls are all found by it.
+
+But:
+- It does not act on a match; who scans decides what a marker means.
+- A stream keeps one number, its state. The automaton is shared, and what it has worked out for
+  (state, piece) is remembered, up to a limit, because models repeat themselves.
+"""
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable
+
+# (text that is certain, next state, marker if one is complete, text behind it)
+Scan = tuple[str, int, str | None, str]
+
+
+class MarkerScanner:
+    """The automaton of a set of markers. The state before any text is 0.
+
+    The marker that *ends first* wins, of several that end together the longest.
+
+    Args:
+        markers: non-empty strings. One that holds another before its own last character can never
+            win, and nothing is held for it.
+        visible: markers whose text may be shown like any other: nothing is held for them, and a
+            match shows them.
+        keep_hopeless: keep also the markers that can never win, for a caller that ignores matches.
+
+    Attributes:
+        examined: characters that the automaton has looked at, for tests of the cost.
+    """
+
+    MOST_REMEMBERED = 1 << 16
+    LONGEST_REMEMBERED = 64
+
+    def __init__(
+        self,
+        markers: Iterable[str],
+        visible: Iterable[str] = (),
+        *,
+        keep_hopeless: bool = False,
+    ) -> None:
+        hidden = set(markers)
+        self._visible = set(visible) - hidden
+        words = sorted(hidden | self._visible)
+        if "" in words:
+            raise ValueError("a marker is empty: it would match everywhere")
+        if not keep_hopeless:
+            words = [word for word in words if not any(other in word[:-1] for other in words)]
+        self._build(words)
+        firsts = "".join(sorted({re.escape(word[0]) for word in words}))
+        self._first = re.compile(f"[{firsts}]" if firsts else "(?!)")
+        self._memo: list[dict[str, Scan]] = [{} for _ in self._text]
+        self._remembered = 0
+        self.examined = 0
+
+    def _build(self, words: Collection[str]) -> None:
+        self._children: list[dict[str, int]] = [{}]
+        self._text = [""]
+        self._word: list[str | None] = [None]
+        self._hold = [0]
+        for word in words:
+            state = 0
+            for char in word:
+                if word not in self._visible:
+                    self._hold[state] = len(self._text[state])
+                state = self._child(state, char)
+            self._word[state] = word
+        self._fail = [0] * len(self._text)
+        queue = deque([0])
+        while queue:
+            state = queue.popleft()
+            for char, child in self._children[state].items():
+                queue.append(child)
+                fail = self._after(self._fail[state], char) if state else 0
+                self._fail[child] = fail
+                self._word[child] = self._word[child] or self._word[fail]
+                self._hold[child] = self._hold[child] or self._hold[fail]
+
+    def _child(self, state: int, char: str) -> int:
+        child = self._children[state].setdefault(char, len(self._text))
+        if child == len(self._text):
+            self._children.append({})
+            self._text.append(self._text[state] + char)
+            self._word.append(None)
+            self._hold.append(0)
+        return child
+
+    def _after(self, state: int, char: str) -> int:
+        while state and char not in self._children[state]:
+            state = self._fail[state]
+        return self._children[state].get(char, 0)
+
+    def matching(self, state: int) -> str:
+        """Return the text that a state stands for: what may become a marker, visible or not."""
+        return self._text[state]
+
+    def held(self, state: int) -> str:
+        """Return the text that is held back in a state: a proper prefix of a marker."""
+        return self._text[state][len(self._text[state]) - self._hold[state] :]
+
+    def scan(self, state: int, text: str) -> Scan:
+        """Take the next piece of text.
+
+        Returns:
+            (text that is certain, the next state, the marker or None, the text behind it). What is
+            certain goes up to the marker, or through it if it is visible; after a match the next
+            state is 0.
+        """
+        memo = self._memo[state]
+        scan = memo.get(text)
+        if scan is None:
+            scan = self.scan_from(state, text)
+            if len(text) <= self.LONGEST_REMEMBERED:
+                self._remember(memo, text, scan)
+        return scan
+
+    def scan_from(self, state: int, text: str, ignored: int = 0) -> Scan:
+        """Do what `scan` does, without the memory.
+
+        Args:
+            state: the state before `text`.
+            text: the next piece.
+            ignored: a match that ends within so many characters of `text` does not count.
+        """
+        held = self.held(state)
+        place = 0
+        while place < len(text):
+            if state == 0:
+                start = self._first.search(text, place)
+                if start is None:
+                    break
+                place = start.start()
+            state = self._after(state, text[place])
+            place += 1
+            self.examined += 1
+            word = self._word[state]
+            if word is not None and place > ignored:
+                whole = held + text[:place]
+                shown = whole if word in self._visible else whole[: len(whole) - len(word)]
+                return shown, 0, word, text[place:]
+        whole = held + text
+        return whole[: len(whole) - self._hold[state]], state, None, ""
+
+    def _remember(self, memo: dict[str, Scan], text: str, scan: Scan) -> None:
+        if self._remembered >= self.MOST_REMEMBERED:
+            for other in self._memo:
+                other.clear()
+            self._remembered = 0
+        self._remembered += 1
+        memo[text] = scan

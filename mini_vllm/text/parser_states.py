@@ -1,0 +1,215 @@
+"""The states that most formats are made of: prose, gaps, headers, JSON, and the rest of a mess.
+
+But: objects with a name in them, parameters in tags and Python calls have files of their own.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from mini_vllm.text.events import ReasoningDelta, TextDelta
+from mini_vllm.text.json_scanner import FAILED, JsonScanner
+from mini_vllm.text.markers import MarkerScanner
+from mini_vllm.text.stream_parser import On, StreamParser
+
+SPACE = " \t\r\n"
+JSON = JsonScanner()
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A state with markers. `forbidden` ones lead nowhere: they end what was begun."""
+
+    on: Mapping[str, On]
+    forbidden: tuple[str, ...] = ()
+
+    @cached_property
+    def scanner(self) -> MarkerScanner:
+        """The automaton of the markers."""
+        return MarkerScanner([*self.on, *self.forbidden])
+
+    def waiting(self, parser: StreamParser) -> str:
+        """Return the beginning of a marker."""
+        return self.scanner.held(parser.scratch.marker)
+
+    def end(self, parser: StreamParser) -> bool:
+        """No text ends here."""
+        return False
+
+
+@dataclass(frozen=True)
+class Prose(Marked):
+    """Text for the reader, up to a marker."""
+
+    kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Emit all but what may be a marker."""
+        scratch = parser.scratch
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        if shown:
+            parser.emit(self.kind(shown))
+        if marker is None:
+            return ""
+        return parser.follow(self.on[marker], marker) + rest
+
+    def end(self, parser: StreamParser) -> bool:
+        """Emit what may have been a marker."""
+        held = self.waiting(parser)
+        if held:
+            parser.emit(self.kind(held))
+        parser.scratch.marker = 0
+        return True
+
+
+@dataclass(frozen=True)
+class Gap:
+    """White space, then one of the markers.
+
+    No marker may begin another one.
+
+    Attributes:
+        on: where the markers lead.
+        otherwise: where anything else leads; without it anything else ends the call.
+        may_end: a text may end here, and a call that stands here is complete.
+    """
+
+    on: Mapping[str, On]
+    otherwise: On | None = None
+    may_end: bool = False
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Skip white space and follow the marker."""
+        scratch = parser.scratch
+        text = scratch.pending + text
+        bare = text.lstrip(SPACE)
+        if len(bare) < len(text):
+            parser.hold(text[: len(text) - len(bare)])
+        scratch.pending = bare
+        if not bare:
+            return ""
+        for marker, on in self.on.items():
+            if bare.startswith(marker):
+                scratch.pending = ""
+                return parser.follow(on, marker) + bare[len(marker) :]
+            if marker.startswith(bare):
+                return ""
+        scratch.pending = ""
+        if self.otherwise is not None:
+            return parser.follow(self.otherwise, "") + bare
+        return parser.fail(f"{bare[0]!r} where only {' or '.join(self.on)} may be", bare)
+
+    def waiting(self, parser: StreamParser) -> str:
+        """Return the beginning of a marker."""
+        return parser.scratch.pending
+
+    def end(self, parser: StreamParser) -> bool:
+        """End the text as anything else would go on, or complete the call."""
+        pending = parser.scratch.pending
+        if self.otherwise is not None:
+            parser.follow(self.otherwise, "")
+            parser.pour(pending)
+            return parser.state.end(parser)
+        if not self.may_end or pending:
+            return False
+        if parser.announced:
+            parser.complete_call()
+        return True
+
+
+@dataclass(frozen=True)
+class Header(Marked):
+    """A short text up to a marker, such as a name, which `read` understands.
+
+    Attributes:
+        read: takes parser, text and marker; returns None where it is no header, or the state to
+            go to, where `""` is the one that the marker leads to.
+        allowed: what the text may be at any moment; where it is not, the call ends.
+        longest: as many characters at most.
+    """
+
+    read: Callable[[StreamParser, str, str], str | None] = lambda parser, text, marker: ""
+    allowed: re.Pattern[str] = re.compile(r"\s*[^\s<>\"'{}()\[\]|]*\s*")
+    longest: int = 256
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Collect up to the marker, and read."""
+        scratch = parser.scratch
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        scratch.parts.append(shown)
+        parser.hold(shown)
+        header = "".join(scratch.parts)
+        if len(header) > self.longest or not self.allowed.fullmatch(header):
+            rest = "" if marker is None else marker + rest
+            return parser.fail(f"{header:.40} where a name should be", rest)
+        scratch.parts = [header]
+        if marker is None:
+            return ""
+        on = self.on.get(marker)
+        state = None if on is None else self.read(parser, header.strip(), marker)
+        if on is None or state is None:
+            return parser.fail(f"{header + marker:.40} where a name should be", marker + rest)
+        return parser.follow(replace(on, next=state) if state else on, marker) + rest
+
+
+@dataclass(frozen=True)
+class Json:
+    """The arguments as a JSON object, passed on as it is written."""
+
+    then: On
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Emit what belongs to the object."""
+        scratch = parser.scratch
+        state = scratch.json
+        if state is None:
+            bare = text.lstrip(SPACE)
+            if not bare:
+                parser.hold(text)
+                return ""
+            if bare[0] != "{":
+                return parser.fail("the arguments are no JSON object", text)
+            text, state = bare, JSON.start
+        taken, scratch.json = state.memo.get(text) or JSON.scan(state, text)
+        if taken == len(text) and scratch.json is not None:
+            parser.arguments(text)
+            return ""
+        parser.arguments(text[:taken])
+        if scratch.json is FAILED:
+            return parser.fail(f"{text[taken]!r} where JSON does not allow it", text[taken:])
+        return parser.follow(self.then, "") + text[taken:]
+
+    def waiting(self, parser: StreamParser) -> str:
+        """Nothing waits: arguments are passed on at once."""
+        return ""
+
+    def end(self, parser: StreamParser) -> bool:
+        """No text ends here."""
+        return False
+
+
+@dataclass(frozen=True)
+class Broken(Marked):
+    """The rest of a malformed call, up to where its format has a safe place again."""
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Keep all up to the marker."""
+        scratch = parser.scratch
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        parser.hold(shown)
+        if marker is None:
+            return ""
+        on = self.on[marker]
+        if not on.keep:
+            parser.hold(marker)
+        parser.malformed()
+        parser.go(on.next)
+        return (marker if on.keep else "") + rest
+
+    def end(self, parser: StreamParser) -> bool:
+        """Say what was kept."""
+        parser.hold(self.waiting(parser))
+        parser.scratch.marker = 0
+        parser.malformed()
+        return True

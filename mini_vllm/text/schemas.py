@@ -1,0 +1,108 @@
+"""Which JSON types a request's tools allow for their parameters.
+
+But: it validates no arguments. It says only how the text of a parameter is to be read.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+_WORDS = {"True": "true", "False": "false", "None": "null"}
+
+
+def parameter_types(
+    tools: Iterable[Mapping[str, Any]] | None,
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Return for each function and parameter the types that its schema allows.
+
+    Args:
+        tools: as in a chat completion request: `{"type": "function", "function": {"name": ...,
+            "parameters": {...}}}`. A parameter whose schema names no type is left out.
+
+    Raises:
+        ValueError: a tool or schema is invalid; the message names the field.
+    """
+    types: dict[str, dict[str, frozenset[str]]] = {}
+    for number, tool in enumerate(tools or ()):
+        at = f"tools[{number}].function"
+        function = _mapping(_mapping(tool, f"tools[{number}]").get("function"), at)
+        name = function.get("name")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{at}.name is {name!r}; it must be a string that is not empty")
+        schema = _mapping(function.get("parameters") or {}, f"{at}.parameters")
+        properties = _mapping(schema.get("properties") or {}, f"{at}.parameters.properties")
+        types[name] = {}
+        for key, value in properties.items():
+            allowed = _types(value, f"{at}.parameters.properties.{key}")
+            if allowed:
+                types[name][key] = allowed
+    return types
+
+
+def _types(schema: Any, at: str) -> frozenset[str]:
+    if schema is True:
+        return frozenset()
+    schema = _mapping(schema, at)
+    named = schema.get("type", [])
+    for name in [named] if isinstance(named, str) else named:
+        if name not in _TYPES:
+            raise ValueError(f"{at}.type is {name!r}; known types: {', '.join(_TYPES)}")
+    found = {named} if isinstance(named, str) else set(named)
+    for word in ("anyOf", "oneOf"):
+        for number, option in enumerate(schema.get(word, ())):
+            found |= _types(option, f"{at}.{word}[{number}]")
+    if not found:
+        for value in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]:
+            found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
+    return frozenset(found)
+
+
+def _mapping(value: Any, at: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{at} is {value!r:.60}; it must be an object")
+    return value
+
+
+def typed(text: str, allowed: frozenset[str] | None) -> str:
+    """Return the text of a parameter as JSON: of an allowed type if it is one, else a string."""
+    bare = text.strip()
+    try:
+        value = json.loads(_WORDS.get(bare, bare), parse_constant=_refuse)
+        canonical(value)
+    except (ValueError, RecursionError):
+        value = text
+    if not any(_is_a(value, name, _TYPES[name]) for name in allowed or ()):
+        value = text
+    return canonical(value)
+
+
+def canonical(value: Any) -> str:
+    """Return a value as JSON, characters as they are; a lone surrogate as its escape.
+
+    Raises:
+        ValueError, TypeError: JSON has no such value.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
+
+
+def _is_a(value: Any, name: str, kind: type | tuple[type, ...]) -> bool:
+    # In Python a bool is an int; in JSON it is not.
+    return isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

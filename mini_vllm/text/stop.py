@@ -1,0 +1,98 @@
+"""Stop strings: the text ends where one of them does, and no part of a hidden one is ever shown.
+
+But: it works on decoded text. Stop token ids are `StopSequenceDecoder`'s business.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from mini_vllm.text.markers import MarkerScanner
+
+
+class StopMatcher:
+    """Pass text through until a stop string completes.
+
+    The stop that ends first wins, of several that end at one character the longest. Held is only
+    the longest suffix that begins a hidden stop.
+
+    Args:
+        stops: stops that are cut off; any iterable of non-empty strings.
+        visible: stops that are shown. One that is also in `stops` is not.
+        include_stop_str_in_output: show all of them. Then nothing is ever held.
+        min_end: a match counts only if its last character lies beyond so many characters of the
+            whole text. A server that has a minimum of tokens sets it to infinity, and to `length`
+            once it has fed them.
+
+    Raises:
+        ValueError: `stops` or `visible` is a bare str, or one of the stops is empty.
+    """
+
+    def __init__(
+        self,
+        stops: Iterable[str] = (),
+        *,
+        visible: Iterable[str] = (),
+        include_stop_str_in_output: bool = False,
+        min_end: float = 0,
+    ) -> None:
+        hidden, shown = _checked(stops, "stops"), _checked(visible, "visible")
+        if include_stop_str_in_output:
+            hidden, shown = (), hidden + shown
+        self._scanner = _scanner(hidden, shown)
+        self._state = 0
+        self.matched: str | None = None
+        self.min_end = min_end
+        self.length = 0
+        # While early matches are ignored, a stop that holds another may win after all.
+        self._guard = _scanner(hidden, shown, keep_hopeless=True) if min_end > 0 else None
+
+    @property
+    def held(self) -> str:
+        """The text that is held back, a proper prefix of a stop."""
+        return (self._guard or self._scanner).held(self._state)
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; return what may be shown, always `""` after a match."""
+        if self.matched is not None:
+            return ""
+        if self._guard is not None:
+            return self._feed_guarded(text)
+        shown, self._state, self.matched, _ = self._scanner.scan(self._state, text)
+        return shown
+
+    def _feed_guarded(self, text: str) -> str:
+        assert self._guard is not None
+        ignored = min(max(self.min_end - self.length, 0), len(text))
+        self.length += len(text)
+        scan = self._guard.scan_from(self._state, text, int(ignored))
+        shown, self._state, self.matched, _ = scan
+        matching = self._guard.matching(self._state)
+        if self.length - len(matching) >= self.min_end:
+            # Whatever matches now counts, so the smaller automaton holds as little as can be.
+            held = self.held
+            self._guard, self._state = None, self._scanner.scan(0, matching)[1]
+            shown += held[: len(held) - len(self.held)]
+        return shown
+
+    def flush(self) -> str:
+        """End the text: return what is held, once. The matcher is fresh then, unless it matched."""
+        held = self.held
+        self._state = 0
+        return held
+
+
+def _checked(stops: Iterable[str], name: str) -> tuple[str, ...]:
+    if isinstance(stops, str):
+        raise ValueError(f'{name} is the str {stops!r}; for one stop write ["END"], a list')
+    stops = tuple(stops)
+    if "" in stops:
+        raise ValueError(f"{name}[{stops.index('')}] is empty: it would match everywhere")
+    return stops
+
+
+@lru_cache(maxsize=256)
+def _scanner(
+    hidden: tuple[str, ...], visible: tuple[str, ...], *, keep_hopeless: bool = False
+) -> MarkerScanner:
+    """Return the automaton of a set of stops; requests with equal stops share it."""
+    return MarkerScanner(hidden, visible, keep_hopeless=keep_hopeless)

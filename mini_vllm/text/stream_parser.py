@@ -1,0 +1,242 @@
+"""The machine behind all tool-call formats and reasoning splitters: states are data.
+
+A `Format` is a table of states; each state says what it does with the text between markers, and
+where each marker leads. What is taken in but could still turn out to be plain text is kept raw, so
+that nothing is ever lost: until a call is announced it becomes text again, afterwards an explicit
+`Malformed`.
+
+But: what the kinds of states do with text is in `parser_states` and beside it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+# States pass on the rest of what they got, so a long text is given to them in parts.
+_WINDOW = 4096
+
+
+class State(Protocol):
+    """One kind of place in a format."""
+
+    def take(self, parser: "StreamParser", text: str) -> str:
+        """Take text, which is not empty; return what another state should take."""
+        ...
+
+    def waiting(self, parser: "StreamParser") -> str:
+        """Return what was taken and is neither emitted nor kept raw."""
+        ...
+
+    def end(self, parser: "StreamParser") -> bool:
+        """Return whether a text may end here; if so, emit what waits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class On:
+    """Where a marker leads.
+
+    Attributes:
+        next: the state that follows.
+        do: `open` where a call may begin, `arguments` where its parameters are complete, `end`
+            where the call is, `close` where markup ends that holds no call, `text` or `reasoning`
+            where what was kept is that after all, or nothing.
+        keep: let the next state take the marker too.
+    """
+
+    next: str
+    do: str = ""
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Format:
+    """A table of states.
+
+    Attributes:
+        name: what users call it.
+        states: by name.
+        start: the state in which a text begins.
+        home: the state to go on in after something that was no call.
+        broken: the state that skips the rest of a malformed call.
+    """
+
+    name: str
+    states: Mapping[str, State]
+    start: str = "content"
+    home: str = "content"
+    broken: str = "broken"
+
+
+@dataclass
+class Scratch:
+    """What the present state of a stream remembers: made anew with each state."""
+
+    marker: int = 0
+    pending: str = ""
+    parts: list[str] = field(default_factory=list)
+    begun: bool = False
+    json: Any = None
+
+
+class StreamParser:
+    """Text in, events out.
+
+    `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
+    text is cut never changes the events, once neighbours of one kind are joined.
+
+    Args:
+        format: the table.
+        types: for each function and parameter the JSON types that its schema allows, for formats
+            that write arguments without types.
+        start: begin in this state instead of the format's own.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        *,
+        types: Mapping[str, Mapping[str, frozenset[str]]] | None = None,
+        start: str | None = None,
+    ) -> None:
+        self.format = format
+        self.types = types or {}
+        self._start = format.states[start or format.start]
+        self._reset()
+
+    def _reset(self) -> None:
+        self.state = self._start
+        self.scratch = Scratch()
+        self.calls = 0
+        self.name = ""
+        self.parameters: int | None = None
+        self.parameter = ""
+        self.announced = False
+        self.progress: Any = None
+        self.reason = ""
+        self._raw: list[str] = []
+        self._events: list[Event] = []
+
+    @property
+    def held(self) -> str:
+        """The text that was taken and not emitted: it may still be several things."""
+        return "".join(self._raw) + self.state.waiting(self)
+
+    def feed(self, text: str) -> list[Event]:
+        """Take the next piece of text; return the events that are certain now."""
+        if len(text) <= _WINDOW:
+            while text:
+                text = self.state.take(self, text)
+        else:
+            for start in range(0, len(text), _WINDOW):
+                self.pour(text[start : start + _WINDOW])
+        events, self._events = self._events, []
+        return events
+
+    def pour(self, text: str) -> None:
+        """Let the states take a text, one after the other."""
+        while text:
+            text = self.state.take(self, text)
+
+    def flush(self) -> list[Event]:
+        """End the text; return the rest of the events. A second flush returns none."""
+        while not self.state.end(self):
+            self.pour(self.fail("the text ended inside the call"))
+        self._release()
+        events = self._events
+        self._reset()
+        return events
+
+    def emit(self, event: Event) -> None:
+        """Return an event with this feed."""
+        self._events.append(event)
+
+    def hold(self, text: str) -> None:
+        """Keep text that is neither emitted nor forgotten."""
+        self._raw.append(text)
+
+    def go(self, name: str) -> None:
+        """Change the state."""
+        self.state = self.format.states[name]
+        self.scratch = Scratch()
+
+    def follow(self, on: On, marker: str) -> str:
+        """Go where a marker leads; return what the next state should take of it."""
+        if on.do == "open":
+            self._release()
+        if on.do == "end":
+            self.complete_call()
+        elif on.do in ("arguments", "close"):
+            self._end_parameters()
+            self._raw.clear()
+        elif on.do in ("text", "reasoning"):
+            self._release(TextDelta if on.do == "text" else ReasoningDelta)
+        elif not on.keep:
+            self.hold(marker)
+        self.go(on.next)
+        return marker if on.keep else ""
+
+    def announce(self, name: str, id: str | None = None) -> None:
+        """Start a call: from here on it cannot become text again."""
+        self.name = name
+        self.announced = True
+        self.emit(CallStart(self.calls, id, name))
+        self._raw.clear()
+
+    def arguments(self, text: str) -> None:
+        """Emit the next characters of the arguments."""
+        if text:
+            self._events.append(ArgsDelta(self.calls, text))
+            if self._raw:
+                self._raw.clear()
+
+    def _end_parameters(self) -> None:
+        if self.parameters is not None:
+            self.arguments("}" if self.parameters else "{}")
+            self.parameters = None
+
+    def complete_call(self) -> None:
+        """End a call whose arguments are complete."""
+        self._end_parameters()
+        self.progress = None
+        self.emit(CallEnd(self.calls))
+        self._raw.clear()
+        self.calls += 1
+        self.announced = False
+
+    def fail(self, reason: str, rest: str = "") -> str:
+        """Give up the call because of what comes next; return what the next state should take."""
+        rest = self.state.waiting(self) + rest
+        self.progress = None
+        if self.announced:
+            self.reason = reason
+            self.parameters = None
+            self.go(self.format.broken)
+        else:
+            self._release()
+            self.go(self.format.home)
+        return rest
+
+    def malformed(self) -> None:
+        """End a call that is none, with all that was kept of it."""
+        self.emit(Malformed(self.calls, "".join(self._raw), self.reason))
+        self._raw.clear()
+        self.calls += 1
+        self.announced = False
+
+    def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:
+        """Emit as text what was kept."""
+        text = "".join(self._raw)
+        self._raw.clear()
+        if text:
+            self.emit(kind(text))

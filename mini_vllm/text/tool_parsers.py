@@ -1,0 +1,67 @@
+"""Tool parsers by name: `python -m mini_vllm.text.tool_parsers FORMAT < text` shows the events."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.schemas import parameter_types
+from mini_vllm.text.stream_parser import StreamParser
+
+
+def create_tool_parser(
+    format: str, *, tools: Iterable[Mapping[str, Any]] | None = None
+) -> StreamParser:
+    """Return a parser for a family of models.
+
+    Its `feed(text)` returns the events that are certain, `flush()` the rest, `held` is what waits.
+
+    Args:
+        format: the name of the format; `FORMATS` has them.
+        tools: the tools of the request. Formats that write arguments as tagged text take the types
+            of parameters from their schemas; without one a parameter is a string.
+
+    Raises:
+        ValueError: the format is unknown, or a schema is invalid; the message says which.
+    """
+    if format not in FORMATS:
+        near = difflib.get_close_matches(format, FORMATS)
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise ValueError(f"unknown tool-call format {format!r}; {hint}known: {', '.join(FORMATS)}")
+    return StreamParser(FORMATS[format], types=parameter_types(tools))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show the events of the text on standard input, piece by piece; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mini_vllm.text.tool_parsers",
+        description="Show the events that a text becomes while it arrives.",
+    )
+    parser.add_argument(
+        "format", choices=sorted(FORMATS), metavar="FORMAT", help=", ".join(FORMATS)
+    )
+    parser.add_argument(
+        "--size", type=int, default=16, help="characters in a piece (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    if options.size < 1:
+        parser.error(f"--size is {options.size}; it must be at least 1")
+    tool_parser = create_tool_parser(options.format)
+    text = sys.stdin.read()
+    for start in range(0, len(text), options.size):
+        piece = text[start : start + options.size]
+        print(f"{piece!r}")
+        for event in tool_parser.feed(piece):
+            print(f"    {event}")
+        if tool_parser.held:
+            print(f"    held: {tool_parser.held!r}")
+    print("flush")
+    for event in tool_parser.flush():
+        print(f"    {event}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
