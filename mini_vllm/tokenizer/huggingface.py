@@ -8,7 +8,12 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
-from mini_vllm.tokenizer.errors import CorruptModelFile, EncodeError, TokenizerFileNotFound
+from mini_vllm.tokenizer.errors import (
+    CorruptModelFile,
+    DecodeError,
+    EncodeError,
+    TokenizerFileNotFound,
+)
 from mini_vllm.tokenizer.huggingface_pieces import huggingface_pieces
 from mini_vllm.tokenizer.huggingface_splits import huggingface_splits_at_specials
 from mini_vllm.tokenizer.pieces import PieceTable
@@ -139,5 +144,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
         Raises:
             UnknownTokenId: an id is not in the vocabulary.
+            DecodeError: the library gave up, as some of its decoders do on an empty token.
         """
-        return self._inner.decode(self.known(ids), skip_special_tokens=skip_special_tokens)
+        ids = self.known(ids)
+        try:
+            return self._inner.decode(ids, skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            # What panics inside the library is no Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None

@@ -18,11 +18,8 @@ class IncrementalDetokenizer:
     the prompt does not end inside a character; where it does, that character comes out whole.
 
     Args:
-        tokenizer: has a table of pieces.
+        tokenizer: any; without a table of pieces it gets what `WindowDecodeStream` promises.
         prompt_ids: the prompt; none of its text is ever returned.
-
-    Raises:
-        DecodeError: the tokenizer has no table.
 
     Source: seed 001, section 6.7.
     """

@@ -17,7 +17,7 @@ What it promises, and what not:
 from collections.abc import Sequence
 
 from mini_vllm.tokenizer.decode_stream import DecodeStream
-from mini_vllm.tokenizer.errors import UnknownTokenId
+from mini_vllm.tokenizer.errors import TokenizerError
 from mini_vllm.tokenizer.protocols import Tokenizer
 
 _CONTEXT = 5
@@ -109,7 +109,7 @@ class WindowDecodeStream(DecodeStream):
         self.decoded_tokens += len(ids)
         try:
             return self._tokenizer.decode(ids, skip_special_tokens=self._skip)
-        except UnknownTokenId:
+        except TokenizerError:
             return ""
 
 

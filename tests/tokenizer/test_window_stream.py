@@ -3,10 +3,12 @@
 import random
 
 import pytest
+from tokenizers import Tokenizer, decoders, models
 from vocabularies import KINDS
 
 from mini_vllm.tokenizer import (
     ByteTokenizer,
+    DecodeError,
     DecodeStream,
     HuggingFaceTokenizer,
     MockTokenizer,
@@ -145,6 +147,15 @@ def test_context_survives_a_long_run_of_skipped_tokens():
     the, end = tokenizer.token_to_id("▁the"), tokenizer.token_to_id("</s>")
     pieces, _ = run(tokenizer, [the, *[end] * 200, the])
     assert "".join(pieces) == "the the"
+
+
+def test_a_decoder_that_panics_is_no_text():
+    inner = Tokenizer(models.WordLevel({"<unk>": 0, "": 1, "a ": 2}, unk_token="<unk>"))
+    inner.decoder = decoders.Strip(" ", 0, 1)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    with pytest.raises(DecodeError, match=r"\[1\] cannot be decoded"):
+        tokenizer.decode([1])
+    assert run(tokenizer, [1, 2])[1] == ""
 
 
 def test_a_table_that_differs_from_decode_is_not_used(monkeypatch):
