@@ -94,7 +94,14 @@ soak:
 bench:
 	$(setup) dev
 	@.venv/bin/python benchmarks/lab_start.py
-	@.venv/bin/python benchmarks/decode_stream.py
+	@.venv/bin/python -m benchmarks $(ARGS)
+
+oracles:
+	$(setup) dev
+	$(setup) oracles
+	@.venv/bin/python -m benchmarks.fetch_vllm
+	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
+	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
 
 matrix:
 	$(setup) core

@@ -45,7 +45,7 @@ class TextPipeline:
         tokens: how many ids were taken; those of a burst behind its end are not.
 
     Raises:
-        ValueError: a stop string is empty.
+        ValueError: `stop` is a bare str, or a stop string is empty.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TextPipeline:
             tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
         )
         self._step = self._stream.step
-        stops = tuple(stop)
+        stops = stop if isinstance(stop, str) else tuple(stop)
         self._stop = StopMatcher(
             stops,
             include_stop_str_in_output=include_stop_str_in_output,
@@ -79,8 +79,13 @@ class TextPipeline:
         self._ends = self._eos | frozenset(stop_token_ids)
         self._include = include_stop_str_in_output
         self._min_tokens = min_tokens
+        # How many characters the reasoning splitter took, and how many of the first ids.
+        self._taken = 0
+        self._early = inf
         self._reasoning = reasoning
         self._tools = tools
+        # How many calls have ended, in whatever way, and whether one of them was complete.
+        self._ended = 0
         self._called = False
         self.finish_reason: FinishReason | None = None
         self.stop_reason: str | int | None = None
@@ -103,9 +108,10 @@ class TextPipeline:
         burst are not taken, and every later call returns none.
         """
         events: list[Event] = []
+        if self.finish_reason is not None:
+            return events
+        stop = self._stop
         for token_id in token_ids:
-            if self.finish_reason is not None:
-                break
             self.tokens += 1
             if token_id in self._ends and self.tokens > self._min_tokens:
                 self._stop_at(token_id, events)
@@ -113,8 +119,13 @@ class TextPipeline:
             text = self._step(token_id)
             if text:
                 self._pour(text, events)
-            if self.tokens == self._min_tokens and self._stop:
-                self._stop.min_end = self._stop.length
+            if stop is not None:
+                if stop.matched is not None:
+                    self._end("stop", events)
+                    break
+                if self.tokens == self._min_tokens:
+                    stop.min_end = stop.length
+                    self._early = self._taken
         return events
 
     def finish(self, reason: FinishReason) -> list[Event]:
@@ -135,74 +146,77 @@ class TextPipeline:
         self.stop_reason = None if token_id in self._eos else token_id
         if self._include:
             self._pour(self._step(token_id), events)
-        if self.finish_reason is None:
-            self._end("stop", events)
+        self._end("stop", events)
 
     def _pour(self, text: str, events: list[Event]) -> None:
         """Let text run through the layers behind the detokenizer."""
-        stop = self._stop_first
-        if stop is not None:
-            text = stop.feed(text)
+        if self._stop_first is not None:
+            text = self._stop_first.feed(text)
         if text:
             self._parse(text, events)
-        if self._stop is not None and self._stop.matched is not None:
-            self.stop_reason = self._stop.matched
-            self._end("stop", events)
 
     def _parse(self, text: str, events: list[Event]) -> None:
         if self._reasoning is None:
             self._answer(text, events)
         else:
-            self._split(self._reasoning.feed(text), events)
+            self._taken += len(text)
+            self._sort(self._reasoning.feed(text), events)
 
-    def _split(self, parts: Iterable[Event], events: list[Event]) -> None:
+    def _sort(self, parts: list[Event], events: list[Event]) -> None:
+        """Let the answer among the parts run on."""
+        stop = self._stop_later
+        if stop is not None and self._min_tokens:
+            self._count_early(stop, parts)
         for event in parts:
             if not isinstance(event, TextDelta):
                 events.append(event)
                 continue
-            text = event.text
-            if self._stop_later is not None:
-                text = self._stop_later.feed(text)
+            text = event.text if stop is None else stop.feed(event.text)
             if text:
                 self._answer(text, events)
 
-    def _answer(self, text: str, events: list[Event]) -> None:
-        if self._tools is None:
-            events.append(TextDelta(text))
-        else:
-            self._note(self._tools.feed(text), events)
+    def _count_early(self, stop: StopMatcher, parts: list[Event]) -> None:
+        """Say how much of the content came with the first ids; some may have been held so far."""
+        content = sum(len(event.text) for event in parts if isinstance(event, TextDelta))
+        if content:
+            # Reasoning comes first, so the content is the end of what was taken.
+            stop.min_end = self._early - (self._taken - content - stop.length)
 
-    def _note(self, calls: list[Event], events: list[Event]) -> None:
+    def _answer(self, text: str, events: list[Event]) -> None:
+        tools = self._tools
+        if tools is None:
+            events.append(TextDelta(text))
+            return
+        calls = tools.feed(text)
         events += calls
-        if not self._called and any(isinstance(event, CallEnd) for event in calls):
+        if tools.calls != self._ended:
+            self._ended = tools.calls
+            self._note(calls)
+
+    def _note(self, calls: list[Event]) -> None:
+        if any(isinstance(event, CallEnd) for event in calls):
             self._called = True
 
     def _end(self, reason: FinishReason, events: list[Event]) -> None:
         """Flush the layers, first to last."""
-        self.finish_reason = reason
-        stopped = self._stop is not None and self._stop.matched is not None
-        if not stopped:
-            self._parse_rest(self._stream.flush(), events)
+        self._pour(self._stream.flush(), events)
+        if self._stop_first is not None:
+            rest = self._stop_first.flush()
+            if rest:
+                self._parse(rest, events)
         if self._reasoning is not None:
-            self._split(self._reasoning.flush(), events)
+            self._sort(self._reasoning.flush(), events)
         if self._stop_later is not None:
             rest = self._stop_later.flush()
             if rest:
                 self._answer(rest, events)
         if self._tools is not None:
-            self._note(self._tools.flush(), events)
-        if self._stop is not None and self._stop.matched is not None and not stopped:
+            calls = self._tools.flush()
+            events += calls
+            self._note(calls)
+        if self._stop is not None and self._stop.matched is not None:
             reason, self.stop_reason = "stop", self._stop.matched
         self.finish_reason = "tool_calls" if reason == "stop" and self._called else reason
-
-    def _parse_rest(self, text: str, events: list[Event]) -> None:
-        stop = self._stop_first
-        if stop is not None:
-            text = stop.feed(text)
-            if stop.matched is None:
-                text += stop.flush()
-        if text:
-            self._parse(text, events)
 
 
 def feed_batch(

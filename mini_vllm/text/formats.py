@@ -55,7 +55,10 @@ MISTRAL = Format(
     "mistral",
     {
         "content": Prose({"[TOOL_CALLS]": On("calls", "open")}),
-        "calls": Gap({"[": On("array")}, otherwise=On("name", keep=True)),
+        "calls": Gap(
+            {"[TOOL_CALLS]": On("calls", "open"), "[": On("array")},
+            otherwise=On("name", keep=True),
+        ),
         "array": Gap({"{": On("call", keep=True)}),
         "call": Object(On("next", "end"), stream="member"),
         "member": Json(On("call")),

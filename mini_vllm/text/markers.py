@@ -7,7 +7,8 @@ calls are all found by it.
 But:
 - It does not act on a match; who scans decides what a marker means.
 - A stream keeps one number, its state. The automaton is shared, and what it has worked out for
-  (state, piece) is remembered, up to a limit, because models repeat themselves.
+  (state, piece) is remembered, up to a limit, because models repeat themselves. Matches are not:
+  they are rare.
 """
 
 import re
@@ -16,6 +17,20 @@ from collections.abc import Collection, Iterable
 
 # (text that is certain, next state, marker if one is complete, text behind it)
 Scan = tuple[str, int, str | None, str]
+
+
+class Known(dict[str, tuple[str, "Known"]]):
+    """What is known of a state: by piece, the text that it makes certain, and what follows.
+
+    Attributes:
+        state: the state.
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self, state: int) -> None:
+        super().__init__()
+        self.state = state
 
 
 class MarkerScanner:
@@ -31,6 +46,7 @@ class MarkerScanner:
         keep_hopeless: keep also the markers that can never win, for a caller that ignores matches.
 
     Attributes:
+        known: what is remembered, by state, for callers that look there first.
         examined: characters that the automaton has looked at, for tests of the cost.
     """
 
@@ -54,23 +70,25 @@ class MarkerScanner:
         self._build(words)
         firsts = "".join(sorted({re.escape(word[0]) for word in words}))
         self._first = re.compile(f"[{firsts}]" if firsts else "(?!)")
-        self._memo: list[dict[str, Scan]] = [{} for _ in self._text]
+        self.known = [Known(state) for state in range(len(self._depth))]
         self._remembered = 0
         self.examined = 0
 
     def _build(self, words: Collection[str]) -> None:
         self._children: list[dict[str, int]] = [{}]
-        self._text = [""]
+        # A state's text is the first so many characters of a marker that it is on the way to.
+        self._toward = [""]
+        self._depth = [0]
         self._word: list[str | None] = [None]
         self._hold = [0]
         for word in words:
             state = 0
-            for char in word:
+            for depth, char in enumerate(word):
                 if word not in self._visible:
-                    self._hold[state] = len(self._text[state])
-                state = self._child(state, char)
+                    self._hold[state] = depth
+                state = self._child(state, char, word)
             self._word[state] = word
-        self._fail = [0] * len(self._text)
+        self._fail = [0] * len(self._depth)
         queue = deque([0])
         while queue:
             state = queue.popleft()
@@ -81,11 +99,12 @@ class MarkerScanner:
                 self._word[child] = self._word[child] or self._word[fail]
                 self._hold[child] = self._hold[child] or self._hold[fail]
 
-    def _child(self, state: int, char: str) -> int:
-        child = self._children[state].setdefault(char, len(self._text))
-        if child == len(self._text):
+    def _child(self, state: int, char: str, word: str) -> int:
+        child = self._children[state].setdefault(char, len(self._depth))
+        if child == len(self._depth):
             self._children.append({})
-            self._text.append(self._text[state] + char)
+            self._toward.append(word)
+            self._depth.append(self._depth[state] + 1)
             self._word.append(None)
             self._hold.append(0)
         return child
@@ -97,11 +116,12 @@ class MarkerScanner:
 
     def matching(self, state: int) -> str:
         """Return the text that a state stands for: what may become a marker, visible or not."""
-        return self._text[state]
+        return self._toward[state][: self._depth[state]]
 
     def held(self, state: int) -> str:
         """Return the text that is held back in a state: a proper prefix of a marker."""
-        return self._text[state][len(self._text[state]) - self._hold[state] :]
+        depth = self._depth[state]
+        return self._toward[state][depth - self._hold[state] : depth]
 
     def scan(self, state: int, text: str) -> Scan:
         """Take the next piece of text.
@@ -111,12 +131,12 @@ class MarkerScanner:
             certain goes up to the marker, or through it if it is visible; after a match the next
             state is 0.
         """
-        memo = self._memo[state]
-        scan = memo.get(text)
-        if scan is None:
-            scan = self.scan_from(state, text)
-            if len(text) <= self.LONGEST_REMEMBERED:
-                self._remember(memo, text, scan)
+        known = self.known[state].get(text)
+        if known is not None:
+            return known[0], known[1].state, None, ""
+        scan = self.scan_from(state, text)
+        if scan[2] is None and len(text) <= self.LONGEST_REMEMBERED:
+            self._remember(state, text, scan)
         return scan
 
     def scan_from(self, state: int, text: str, ignored: int = 0) -> Scan:
@@ -146,10 +166,10 @@ class MarkerScanner:
         whole = held + text
         return whole[: len(whole) - self._hold[state]], state, None, ""
 
-    def _remember(self, memo: dict[str, Scan], text: str, scan: Scan) -> None:
+    def _remember(self, state: int, text: str, scan: Scan) -> None:
         if self._remembered >= self.MOST_REMEMBERED:
-            for other in self._memo:
-                other.clear()
+            for known in self.known:
+                known.clear()
             self._remembered = 0
         self._remembered += 1
-        memo[text] = scan
+        self.known[state][text] = scan[0], self.known[scan[1]]

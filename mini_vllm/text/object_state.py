@@ -81,9 +81,10 @@ class Object:
 
     def _begin_value(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         member = progress.member
-        if member in progress.seen:
-            return parser.fail(f"a second {member!r}", text)
-        progress.seen.add(member)
+        meaning = self.arguments[0] if member in self.arguments else member
+        if meaning in progress.seen:
+            return parser.fail(f"a second {meaning!r}", text)
+        progress.seen.add(meaning)
         self._begin(progress, text, in_key=False)
         if member in self.arguments:
             if text[0] != "{":

@@ -67,7 +67,7 @@ class Prose(Marked):
 class Gap:
     """White space, then one of the markers.
 
-    No marker may begin another one.
+    A marker that begins another one stands behind that.
 
     Attributes:
         on: where the markers lead.
@@ -125,7 +125,8 @@ class Header(Marked):
     Attributes:
         read: takes parser, text and marker; returns None where it is no header, or the state to
             go to, where `""` is the one that the marker leads to.
-        allowed: what the text may be at any moment; where it is not, the call ends.
+        allowed: what the text may be at any moment; at the first character that makes it something
+            else the call ends.
         longest: as many characters at most.
     """
 
@@ -136,16 +137,23 @@ class Header(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Collect up to the marker, and read."""
         scratch = parser.scratch
+        # No more than can matter, for what is no header is scanned again.
+        later = text[self.longest + 1 :]
+        text = text[: self.longest + 1]
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
-        scratch.parts.append(shown)
-        parser.hold(shown)
-        header = "".join(scratch.parts)
-        if len(header) > self.longest or not self.allowed.fullmatch(header):
-            rest = "" if marker is None else marker + rest
-            return parser.fail(f"{header:.40} where a name should be", rest)
+        rest += later
+        header = "".join([*scratch.parts, shown])
+        match = self.allowed.match(header)
+        end = min(match.end() if match else 0, self.longest)
+        bad = header[end:]
+        parser.hold(shown[: len(shown) - len(bad)])
+        if bad:
+            rest = bad + self.waiting(parser) + (marker or "") + rest
+            scratch.marker = 0
+            return parser.fail(f"{header[:end]:.39}{bad[0]} where a name should be", rest)
         scratch.parts = [header]
         if marker is None:
-            return ""
+            return rest
         on = self.on.get(marker)
         state = None if on is None else self.read(parser, header.strip(), marker)
         if on is None or state is None:

@@ -6,11 +6,13 @@ dictionaries with string keys.
 
 import json
 import re
+import sys
 import unicodedata
 
 from mini_vllm.text.schemas import canonical
 
 _HEX = "[0-9a-fA-F]"
+_NAME = r"[^}\\\n'\"]{0,99}"
 _ESCAPE = re.compile(
     rf"\\(?:x({_HEX}{{2}})|u({_HEX}{{4}})|U({_HEX}{{8}})|([0-7]{{1,3}})|N{{([^}}]*)}}|(.))",
     re.DOTALL,
@@ -21,17 +23,29 @@ _SIMPLE = {
 }  # fmt: skip
 
 
+class EscapeError(ValueError):
+    """An escape names no character.
+
+    Attributes:
+        place: of the escape in the text.
+    """
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 def _complete(quote: str) -> re.Pattern[str]:
     """Return what matches the characters and complete escapes of a string."""
     return re.compile(
-        rf"(?:[^\\\n{quote}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{[^}}\\\n{quote}]*}}"
+        rf"(?:[^\\\n{quote}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
         r"|\\[0-7]{3}|\\[0-7]{1,2}(?![0-7]|\Z)|\\[^xuUN0-7])*"
     )
 
 
 _COMPLETE = {quote: _complete(quote) for quote in "'\""}
 _INCOMPLETE = re.compile(
-    rf"\\(?:x{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{1,2}}|N(?:{{[^}}\\\n'\"]{{0,99}})?)?"
+    rf"\\(?:x{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{1,2}}|N(?:{{{_NAME})?)?"
 )
 _TOKEN = re.compile(
     r"\s*(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<mark>[,:])|(?P<word>[^\s\[\](){},:'\"]+)"
@@ -39,8 +53,6 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _WORDS = {"True": "true", "False": "false", "None": "null"}
-_OPEN = {"(": "["}
-_CLOSE = {")": "]"}
 
 
 def split_string(text: str, quote: str) -> tuple[str, str, bool]:
@@ -60,7 +72,7 @@ def unescape(text: str) -> str:
     """Return the characters of a string's inside.
 
     Raises:
-        ValueError: an escape names no character.
+        EscapeError: an escape names no character.
     """
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
@@ -68,12 +80,15 @@ def unescape(text: str) -> str:
 def _character(match: re.Match[str]) -> str:
     for group, base in ((1, 16), (2, 16), (3, 16), (4, 8)):
         if match[group]:
-            return chr(int(match[group], base))
+            code = int(match[group], base)
+            if code > sys.maxunicode:
+                raise EscapeError(f"{match[0]} is no character", match.start())
+            return chr(code)
     if match[5] is not None:
         try:
             return unicodedata.lookup(match[5])
         except KeyError:
-            raise ValueError(f"no character is named {match[5]}") from None
+            raise EscapeError(f"{match[0]} is no character", match.start()) from None
     return _SIMPLE.get(match[6], f"\\{match[6]}")
 
 
@@ -84,6 +99,7 @@ def to_json(text: str) -> str:
         ValueError: it is no such literal.
     """
     parts: list[str] = []
+    opened: list[int] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -91,15 +107,33 @@ def to_json(text: str) -> str:
             raise ValueError(f"{text[place:]:.40} is no Python literal")
         place = match.end()
         if match["string"]:
-            parts.append(canonical(unescape(match["string"][1:-1])))
+            quote = match["string"][0]
+            inside, rest, _ = split_string(match["string"][1:], quote)
+            if rest != quote:
+                raise ValueError(f"{rest[0]!r} in a string")
+            parts.append(canonical(unescape(inside)))
         elif match["close"]:
-            if parts and parts[-1] == ",":
-                parts.pop()
-            parts.append(_CLOSE.get(match["close"], match["close"]))
+            if not opened:
+                raise ValueError(f"{match['close']} closes nothing")
+            _close(parts, opened.pop(), match["close"])
         else:
+            if match["open"]:
+                opened.append(len(parts))
             token = match["open"] or match["mark"] or match["word"]
-            parts.append(_OPEN.get(token, _WORDS.get(token, token)))
+            parts.append(_WORDS.get(token, token))
     try:
         return canonical(json.loads(" ".join(parts)))
     except RecursionError:
         raise ValueError("too many brackets") from None
+
+
+def _close(parts: list[str], start: int, bracket: str) -> None:
+    """End what was opened at `start`, and make one part of it."""
+    inside = parts[start + 1 :]
+    tuple_ = bracket == ")" and (not inside or "," in inside)
+    if inside[-1:] == [","] and len(inside) > 1:
+        inside.pop()
+    if bracket == ")" and ":" in inside:
+        raise ValueError("':' in a tuple")
+    brackets = "[]" if tuple_ else "  " if bracket == ")" else parts[start] + bracket
+    parts[start:] = [" ".join([brackets[0], *inside, brackets[1]])]

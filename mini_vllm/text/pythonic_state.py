@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from mini_vllm.text.parser_states import SPACE
-from mini_vllm.text.python_literals import split_string, to_json, unescape
+from mini_vllm.text.python_literals import EscapeError, split_string, to_json, unescape
 from mini_vllm.text.schemas import canonical
 from mini_vllm.text.stream_parser import On, StreamParser
 
@@ -126,10 +126,11 @@ class PythonCalls:
         progress.tail = ""
         try:
             parser.arguments(canonical(unescape(inside))[1:-1])
-        except ValueError as error:
-            return parser.fail(str(error), inside + rest)
+        except EscapeError as error:
+            parser.arguments(canonical(unescape(inside[: error.place]))[1:-1])
+            return parser.fail(str(error), inside[error.place :] + rest)
         if not possible:
-            return parser.fail(f"{rest[:2]!r} in a string", rest)
+            return parser.fail(f"{rest[0]!r} in a string", rest)
         if not rest.startswith(progress.quote):
             progress.tail = rest
             return ""

@@ -4,6 +4,7 @@ But: it validates no arguments. It says only how the text of a parameter is to b
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "null": type(None),
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -53,15 +55,17 @@ def _types(schema: Any, at: str) -> frozenset[str]:
         return frozenset()
     schema = _mapping(schema, at)
     named = schema.get("type", [])
-    for name in [named] if isinstance(named, str) else named:
-        if name not in _TYPES:
-            raise ValueError(f"{at}.type is {name!r}; known types: {', '.join(_TYPES)}")
-    found = {named} if isinstance(named, str) else set(named)
+    found: set[str] = set()
+    for name in [named] if isinstance(named, str) else _list(named, f"{at}.type"):
+        if not isinstance(name, str) or name not in _TYPES:
+            raise ValueError(f"{at}.type is {name!r:.60}; known types: {', '.join(_TYPES)}")
+        found.add(name)
     for word in ("anyOf", "oneOf"):
-        for number, option in enumerate(schema.get(word, ())):
+        for number, option in enumerate(_list(schema.get(word, []), f"{at}.{word}")):
             found |= _types(option, f"{at}.{word}[{number}]")
     if not found:
-        for value in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])]:
+        values = _list(schema.get("enum", []), f"{at}.enum")
+        for value in [*values, schema["const"]] if "const" in schema else values:
             found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
     return frozenset(found)
 
@@ -69,6 +73,12 @@ def _types(schema: Any, at: str) -> frozenset[str]:
 def _mapping(value: Any, at: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{at} is {value!r:.60}; it must be an object")
+    return value
+
+
+def _list(value: Any, at: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{at} is {value!r:.60}; it must be a list")
     return value
 
 
@@ -92,11 +102,7 @@ def canonical(value: Any) -> str:
         ValueError, TypeError: JSON has no such value.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value)
-    return text
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _is_a(value: Any, name: str, kind: type | tuple[type, ...]) -> bool:

@@ -6,7 +6,7 @@ But: it works on decoded text. Stop token ids are `StopSequenceDecoder`'s busine
 from collections.abc import Iterable
 from functools import lru_cache
 
-from mini_vllm.text.markers import MarkerScanner
+from mini_vllm.text.markers import Known, MarkerScanner
 
 
 class StopMatcher:
@@ -39,45 +39,61 @@ class StopMatcher:
         if include_stop_str_in_output:
             hidden, shown = (), hidden + shown
         self._scanner = _scanner(hidden, shown)
-        self._state = 0
         self.matched: str | None = None
         self.min_end = min_end
-        self.length = 0
         # While early matches are ignored, a stop that holds another may win after all.
-        self._guard = _scanner(hidden, shown, keep_hopeless=True) if min_end > 0 else None
+        self._early = _scanner(hidden, shown, keep_hopeless=True) if min_end > 0 else None
+        self._restart()
+
+    def _restart(self) -> None:
+        self.length = 0
+        self._guard = self._early
+        # A dictionary of its own stays empty, so `feed` comes by the long way.
+        self._known = Known(0) if self._guard else self._scanner.known[0]
 
     @property
     def held(self) -> str:
         """The text that is held back, a proper prefix of a stop."""
-        return (self._guard or self._scanner).held(self._state)
+        return (self._guard or self._scanner).held(self._known.state)
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what may be shown, always `""` after a match."""
+        known = self._known.get(text)
+        if known is None:
+            return self._feed_new(text)
+        shown, self._known = known
+        return shown
+
+    def _feed_new(self, text: str) -> str:
+        """Take a piece that nobody has seen in this state."""
         if self.matched is not None:
             return ""
         if self._guard is not None:
             return self._feed_guarded(text)
-        shown, self._state, self.matched, _ = self._scanner.scan(self._state, text)
+        shown, state, self.matched, _ = self._scanner.scan(self._known.state, text)
+        self._known = self._scanner.known[state] if self.matched is None else Known(0)
         return shown
 
     def _feed_guarded(self, text: str) -> str:
         assert self._guard is not None
         ignored = min(max(self.min_end - self.length, 0), len(text))
         self.length += len(text)
-        scan = self._guard.scan_from(self._state, text, int(ignored))
-        shown, self._state, self.matched, _ = scan
-        matching = self._guard.matching(self._state)
-        if self.length - len(matching) >= self.min_end:
+        scan = self._guard.scan_from(self._known.state, text, int(ignored))
+        shown, state, self.matched, _ = scan
+        self._known = Known(state)
+        matching = self._guard.matching(state)
+        if self.matched is None and self.length - len(matching) >= self.min_end:
             # Whatever matches now counts, so the smaller automaton holds as little as can be.
             held = self.held
-            self._guard, self._state = None, self._scanner.scan(0, matching)[1]
+            self._guard, self._known = None, self._scanner.known[self._scanner.scan(0, matching)[1]]
             shown += held[: len(held) - len(self.held)]
         return shown
 
     def flush(self) -> str:
         """End the text: return what is held, once. The matcher is fresh then, unless it matched."""
         held = self.held
-        self._state = 0
+        if self.matched is None:
+            self._restart()
         return held
 
 

@@ -76,3 +76,8 @@ class ChatTemplateError(TokenizerError):
 
 class HubError(TokenizerError):
     """A tokenizer could not be fetched from the hub."""
+
+
+def is_library_fault(error: BaseException) -> bool:
+    """Return whether a library of ours failed. A panic in its Rust code is no Exception."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -13,12 +13,16 @@ from mini_vllm.tokenizer.errors import (
     DecodeError,
     EncodeError,
     TokenizerFileNotFound,
+    is_library_fault,
 )
 from mini_vllm.tokenizer.huggingface_pieces import huggingface_pieces
 from mini_vllm.tokenizer.huggingface_splits import huggingface_splits_at_specials
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.special_tokens import eos_token_ids_of, special_tokens_of
 from mini_vllm.tokenizer.vocabulary import VocabularyTokenizer
+
+# No vocabulary is near it; without a limit one damaged id makes a table of billions.
+_MOST_IDS = 1 << 22
 
 
 class HuggingFaceTokenizer(VocabularyTokenizer):
@@ -48,6 +52,11 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             special_tokens=special_tokens_of(folder, ids, declared),
             eos_token_ids=eos_token_ids_of(folder) if folder else (),
         )
+        if inner.truncation or inner.padding:
+            # A file may ask to cut or fill up texts. That is for training, and not asked of us.
+            inner = tokenizers.Tokenizer.from_str(inner.to_str())
+            inner.no_truncation()
+            inner.no_padding()
         self._inner = inner
         self._map_added_tokens = map_added_tokens
 
@@ -73,9 +82,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8-sig"))
         except UnicodeDecodeError as error:
             raise CorruptModelFile(path, error.start, "not UTF-8") from None
-        except Exception as error:
-            # The library raises bare Exception for everything that it cannot parse.
+        except BaseException as error:
+            if not is_library_fault(error):
+                raise
             raise CorruptModelFile(path, None, str(error)) from None
+        highest = max(inner.get_vocab(with_added_tokens=True).values(), default=0)
+        if highest >= _MOST_IDS:
+            raise CorruptModelFile(path, None, f"a token has the id {highest}")
         tokenizer = cls(inner, folder=path.parent, map_added_tokens=map_added_tokens)
         tokenizer.load_chat_template(path.parent, chat_template_path)
         return tokenizer
@@ -125,11 +138,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         """Return the encoding of `text`.
 
         Raises:
-            EncodeError: `text` holds a lone surrogate.
+            EncodeError: `text` holds a lone surrogate, or the library gave up.
         """
         try:
             encoding = self._inner.encode(text, add_special_tokens=add_special_tokens)
-        except (UnicodeEncodeError, TypeError) as error:
+        except BaseException as error:
+            if not is_library_fault(error):
+                raise
             raise EncodeError(f"{text!r:.60} cannot be encoded: {error}") from None
         return Encoding(
             tuple(encoding.ids),
@@ -150,7 +165,6 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         try:
             return self._inner.decode(ids, skip_special_tokens=skip_special_tokens)
         except BaseException as error:
-            # What panics inside the library is no Exception.
-            if type(error).__name__ != "PanicException":
+            if not is_library_fault(error):
                 raise
             raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import tokenizers
 
+from mini_vllm.tokenizer.errors import is_library_fault
 from mini_vllm.tokenizer.linked_pieces import OwedSpaceTable, RepeatTable
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, StreamTable
 from mini_vllm.tokenizer.pieces_check import agrees
@@ -49,7 +50,7 @@ def huggingface_pieces(
     if not agrees(
         table,
         lambda ids, skip: tokenizer.decode(ids, skip_special_tokens=skip),
-        [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids],
+        _samples(tokenizer),
     ):
         return None
     if not rules.maps_bytes or map_added_tokens:
@@ -58,6 +59,16 @@ def huggingface_pieces(
     for token_id, token in added.items():
         rest[token_id] = token.content.encode()
     return PieceTable(rest, rest, special)
+
+
+def _samples(tokenizer: tokenizers.Tokenizer) -> list[list[int]]:
+    try:
+        return [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids]
+    except BaseException as error:
+        # A vocabulary may know none of it.
+        if not is_library_fault(error):
+            raise
+        return []
 
 
 _Rule = Callable[[str], bytes]

@@ -116,7 +116,7 @@ class StopSequenceDecoder:
         config = self._config
         self._stream = DecodeStream(self._tokenizer, self._prompt, skip_special_tokens=self._skip)
         self._matcher = StopMatcher(
-            filter(None, config.stop_sequences), visible=filter(None, config.visible_stop_sequences)
+            _non_empty(config.stop_sequences), visible=_non_empty(config.visible_stop_sequences)
         )
         self._matched: StopMatch | None = None
         self.tokens_consumed = 0
@@ -144,9 +144,9 @@ class StopSequenceDecoder:
         if token_id in self._config.stop_tokens:
             return self._stop(StopMatch("token", token_id), self._rest())
         if token_id in self._config.visible_stop_tokens:
-            text = self._matcher.feed(self._shown(token_id)) + self._rest()
+            text = self._search(self._shown(token_id)) + self._rest()
             return self._stop(StopMatch("visible_token", token_id), text)
-        text = self._matcher.feed(self._stream.step(token_id))
+        text = self._search(self._stream.step(token_id))
         if self._matcher.matched is not None:
             return self._stop(self._string(), text)
         if self._metrics and self._matcher.held:
@@ -171,17 +171,23 @@ class StopSequenceDecoder:
             return self._stop(self._string(), text)
         return Text(text) if text else Held()
 
+    def _search(self, text: str) -> str:
+        if self._metrics is None:
+            return self._matcher.feed(text)
+        with self._metrics.stop_detection_duration.time():
+            return self._matcher.feed(text)
+
     def _rest(self) -> str:
         """Return the jail, and a character that was cut off as U+FFFD."""
-        text = self._matcher.feed(self._stream.flush())
+        text = self._search(self._stream.flush())
         return text if self._matcher.matched is not None else text + self._matcher.flush()
 
     def _shown(self, token_id: int) -> str:
         """Return the text of a visible stop token in its context, special or not."""
-        text = self._stream.step(token_id)
-        if not text and self._skip:
-            text = self._stream.flush() + (self._tokenizer.id_to_token(token_id) or "")
-        return text
+        spelling = self._tokenizer.id_to_token(token_id)
+        if self._skip and spelling in self._tokenizer.special_tokens.all():
+            return self._stream.flush() + spelling
+        return self._stream.step(token_id)
 
     def _string(self) -> StopMatch:
         matched = self._matcher.matched or ""
@@ -237,6 +243,11 @@ class StopSequenceDecoderBuilder:
     def build(self) -> StopSequenceDecoder:
         """Return the decoder."""
         return StopSequenceDecoder(self.tokenizer, self.config, skip_special_tokens=self.skips)
+
+
+def _non_empty(sequences: tuple[str, ...]) -> Iterable[str]:
+    # A bare str is an error, and the matcher says so.
+    return sequences if isinstance(sequences, str) else filter(None, sequences)
 
 
 def _resolved(config: StopSequenceConfig, tokenizer: Tokenizer) -> StopSequenceConfig:

@@ -24,6 +24,7 @@ from mini_vllm.tokenizer.errors import (
     EncodeError,
     TokenizerFileNotFound,
     UnknownTokenId,
+    is_library_fault,
 )
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.special_tokens import special_tokens_of
@@ -181,8 +182,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
         try:
             ids = self._inner.encode(text, allowed_special=allowed, disallowed_special=())
         except BaseException as error:
-            # A byte that it does not know makes the library panic, which is a BaseException.
-            if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
+            # A byte that it does not know makes the library panic.
+            if not is_library_fault(error):
                 raise
             raise EncodeError(f"{text[:40]!r} cannot be encoded: {error}") from None
         pieces = [self._bytes[token_id] for token_id in ids]

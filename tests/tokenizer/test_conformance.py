@@ -1,8 +1,11 @@
 """What every tokenizer keeps, whatever its backend."""
 
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from model_files import file_backends
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
@@ -35,6 +38,9 @@ BACKENDS = {
     "mock": (MockTokenizer(), WORDS),
     "mock-extended": (MockTokenizer(extended=True), WORDS),
 }
+
+with tempfile.TemporaryDirectory() as folder:
+    BACKENDS |= {name: (made, CORPUS) for name, made in file_backends(Path(folder)).items()}
 
 
 @pytest.fixture(params=BACKENDS)

@@ -1,6 +1,7 @@
 """The Hugging Face adapter: added tokens, special tokens, files, and what is refused."""
 
 import pytest
+from tokenizers import Tokenizer
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
@@ -45,6 +46,15 @@ def test_mistakes_are_named(tmp_path):
         TOKENIZER.decode([1, 100000])
     with pytest.raises(EncodeError):
         TOKENIZER.encode("a\ud800")
+
+
+def test_texts_are_neither_cut_nor_filled_up():
+    inner = Tokenizer.from_str(byte_level().to_str())
+    inner.enable_truncation(2)
+    inner.enable_padding(length=50)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.encode("naïve 你好").ids == TOKENIZER.encode("naïve 你好").ids
+    assert inner.truncation is not None
 
 
 def test_chat_message_creation():  # U08

@@ -1,11 +1,14 @@
 """TiktokenTokenizer: seed 003's unit tests, every id both ways, damaged files."""
 
 import hashlib
+import importlib
 import random
+import sys
 
 import pytest
 import tiktoken
 from model_files import CORPUS, MERGES, ranks, ranks_file
+from tiktoken_ext import openai_public
 
 from mini_vllm.tokenizer import (
     CorruptModelFile,
@@ -62,6 +65,43 @@ def test_tiktoken_creation(cache, model):
     assert tokenizer.eos_token_ids == {model.special_tokens["<|endoftext|>"]}
     assert tokenizer.decode(tokenizer.encode("hello wo").ids) == "hello wo"
     assert tokenizer.pieces.rest[290] is None
+
+
+@pytest.mark.parametrize("model", TiktokenModel)
+def test_ids_of_a_built_in_encoding_are_tiktokens(cache, monkeypatch, model):
+    # All pairs of these are tokens, so that a cut between two shows in the ids.
+    letters = sorted(set(b"heLlo12'sS /._A\n\t"))
+    pairs = [bytes([left, right]) for left in letters for right in letters]
+    table = {token: rank for rank, token in enumerate(dict.fromkeys([*ranks(), *pairs]))}
+    ranks_file(cache / model.file_name, table)
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_, **__: dict(table))
+    facts = openai_public.ENCODING_CONSTRUCTORS[model.value]()
+    facts.pop("explicit_n_vocab", None)
+    wanted = tiktoken.Encoding(**facts)
+    tokenizer = TiktokenTokenizer.from_model(model)
+    assert {t: tokenizer.token_to_id(t) for t in facts["special_tokens"]} == facts["special_tokens"]
+    generator = random.Random(model.value)
+    alphabet = ["he", "ll", "o", "é", "É", "中", "1", "12", "'", "'s", "'LL", "ſ", " ", "  ", "\t"]
+    alphabet += [
+        "\n",
+        "\r\n",
+        "/",
+        ".",
+        "_",
+        "A",
+        "\u0301",
+        "ǅ",
+        "🚀",
+        "\u00a0",
+        "²",
+        "<|endoftext|>",
+    ]
+    for _ in range(2000):
+        text = "".join(generator.choices(alphabet, k=generator.randint(1, 12)))
+        assert list(tokenizer.encode(text).ids) == wanted.encode_ordinary(text)
+        assert list(tokenizer.encode(text, allowed_special="all").ids) == wanted.encode(
+            text, allowed_special="all"
+        )
 
 
 NAMES = {
@@ -210,6 +250,15 @@ def test_what_the_caller_gets_wrong_is_a_value_error(tmp_path, options):
         TiktokenTokenizer.from_file(ranks_file(tmp_path / "a.tiktoken"), **options)
 
 
+def test_ordinary_tokens_come_before_special_ones_of_the_same_text(tmp_path):
+    tokenizer = TiktokenTokenizer.from_file(
+        ranks_file(tmp_path / "a.tiktoken"), special_tokens={"hello": 300}
+    )
+    assert tokenizer.token_to_id("hello") == tokenizer.bytes_to_id(b"hello") == 260
+    assert tokenizer.token_bytes(300) == b"hello"
+    assert tokenizer.decode([300, 260], skip_special_tokens=True) == "hello"
+
+
 def test_one_token_is_a_vocabulary(tmp_path):
     (tmp_path / "a.tiktoken").write_text("\nIQ== 0\r\n\n")
     tokenizer = TiktokenTokenizer.from_file(tmp_path / "a.tiktoken")
@@ -261,3 +310,10 @@ def test_the_cache_of_tiktoken_itself_is_found(tmp_path):
     ranks_file(tmp_path / hashlib.sha1(address).hexdigest())
     tokenizer = TiktokenTokenizer.from_model(TiktokenModel.CL100K_BASE, cache_dir=tmp_path)
     assert tokenizer.token_to_id("<|endofprompt|>") == 100276
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.tiktoken")
+    with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
+        importlib.import_module("mini_vllm.tokenizer.tiktoken")

@@ -1,0 +1,41 @@
+"""Run groups of benchmarks, each in a process of its own: `python -m benchmarks [NAME ...]`.
+
+Results go to `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Peers take
+part where they are installed; `make oracles` installs them.
+"""
+
+import argparse
+import subprocess
+import sys
+
+from benchmarks.mistral import HAS_MISTRAL
+from benchmarks.peers import HAS_VLLM, ROOT
+
+GROUPS = (
+    "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "pipeline",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Run the groups in turn; return 1 if one of them failed."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__,
+                                     formatter_class=form)  # fmt: skip
+    parser.add_argument("groups", nargs="*", metavar="NAME", help=", ".join(GROUPS))
+    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    args = parser.parse_args()
+    if unknown := set(args.groups) - set(GROUPS):
+        parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    if not (HAS_VLLM and HAS_MISTRAL):
+        print("Without vLLM and the 131k vocabulary: `make oracles` installs them.", flush=True)
+    failed = 0
+    names = args.groups or GROUPS
+    for number, name in enumerate(names, start=1):
+        print(f"\n[{number}/{len(names)}] {name}", flush=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}", *["--quick"] * args.quick]
+        failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

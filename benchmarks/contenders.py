@@ -1,0 +1,161 @@
+"""Whoever streams text out of ids: ours, the floor, and the peers that are installed.
+
+vLLM's two classes get the same tokenizer, though vLLM itself would only use `Fast` for it.
+
+Each has three ways to run: `one` stream with an id a step, one stream in `bursts`, and `many`
+streams with an id a step each. All hand every piece of text to `emit`. A `stepper` takes one id.
+
+But: the loops look alike on purpose and are not shared: a call more a token is what is measured.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import tokenizers
+from tokenizers.decoders import DecodeStream as PeerStream
+
+from benchmarks.peers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
+from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+
+Emit = Callable[[Any], None]
+Ids = Sequence[int]
+OURS, FLOOR, HF = "ours", "floor", "HF"
+FAST, SLOW = "vLLM Fast", "vLLM Slow"
+
+
+class Floor:
+    """The least that a Python method can do: look into a list. It is no detokenizer."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def step(self, token_id: int) -> str:
+        """Return the token's text."""
+        return self._texts[token_id]
+
+
+class _WithStep:
+    """A contender whose streams take one id by a method `step`."""
+
+    def __init__(self, make: Callable[[Ids], Any]) -> None:
+        self.make = make
+
+    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+        step = self.make(prompt).step
+        for token_id in ids:
+            emit(step(token_id))
+
+    def stepper(self, prompt: Ids) -> Callable[[int], object]:
+        return self.make(prompt).step
+
+    def bursts(self, bursts: Sequence[list[int]], emit: Emit) -> None:
+        step = self.make(()).step
+        for burst in bursts:
+            emit("".join(map(step, burst)))
+
+    def many(self, rows: Sequence[Ids], emit: Emit) -> None:
+        steps = [self.make(()).step for _ in rows[0]]
+        for row in rows:
+            for step, token_id in zip(steps, row, strict=True):
+                emit(step(token_id))
+
+
+class _HuggingFace:
+    """The `tokenizers` library's own stream: its `step` wants the tokenizer each time."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self.inner = inner
+
+    def make(self, prompt: Ids = ()) -> PeerStream:
+        return PeerStream(ids=list(prompt), skip_special_tokens=True)
+
+    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+        inner, step = self.inner, self.make(prompt).step
+        for token_id in ids:
+            emit(step(inner, token_id))
+
+    def stepper(self, prompt: Ids) -> Callable[[int], object]:
+        return partial(self.make(prompt).step, self.inner)
+
+    def bursts(self, bursts: Sequence[list[int]], emit: Emit) -> None:
+        inner, step = self.inner, self.make().step
+        for burst in bursts:
+            emit(step(inner, burst))
+
+    def many(self, rows: Sequence[Ids], emit: Emit) -> None:
+        inner, steps = self.inner, [self.make().step for _ in rows[0]]
+        for row in rows:
+            for step, token_id in zip(steps, row, strict=True):
+                emit(step(inner, token_id))
+
+
+class _Vllm:
+    """vLLM's classes as its engine calls them: a list of new ids a step, then the new text."""
+
+    def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
+        self.make = partial(vllm_detokenizer, kind, vllm_tokenizer(inner))
+
+    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+        stream = self.make(prompt)
+        update, text = stream.update, stream.get_next_output_text
+        for token_id in ids:
+            update([token_id], False)
+            emit(text(False, True))
+
+    def stepper(self, prompt: Ids) -> Callable[[int], object]:
+        update = self.make(prompt).update
+        return lambda token_id: update([token_id], False)
+
+    def bursts(self, bursts: Sequence[list[int]], emit: Emit) -> None:
+        stream = self.make()
+        update, text = stream.update, stream.get_next_output_text
+        for burst in bursts:
+            update(burst, False)
+            emit(text(False, True))
+
+    def many(self, rows: Sequence[Ids], emit: Emit) -> None:
+        streams = [self.make() for _ in rows[0]]
+        for row in rows:
+            for stream, token_id in zip(streams, row, strict=True):
+                stream.update([token_id], False)
+                emit(stream.get_next_output_text(False, True))
+
+
+Contender = _WithStep | _HuggingFace | _Vllm
+
+
+def ours(tokenizer: HuggingFaceTokenizer) -> Contender:
+    """Return our stream over a tokenizer."""
+    return _WithStep(lambda prompt: DecodeStream(tokenizer, prompt))
+
+
+def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
+    """Return the contenders for a tokenizer by name: those whose packages are there."""
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.pieces is not None
+    floor = Floor([(piece or b"").decode("utf-8", "replace") for piece in tokenizer.pieces.rest])
+    found: dict[str, Contender] = {
+        OURS: ours(tokenizer),
+        FLOOR: _WithStep(lambda prompt: floor),
+        HF: _HuggingFace(inner),
+    }
+    if HAS_VLLM and has("transformers"):
+        found[FAST] = _Vllm("Fast", inner)
+        found[SLOW] = _Vllm("Slow", inner)
+    return found
+
+
+def check(contender: Contender, ids: Ids, text: str) -> None:
+    """Make sure that a contender does the work before it is timed.
+
+    Raises:
+        AssertionError: its text is not `text`, but for a character cut off at the end.
+    """
+    parts: list[str | None] = []
+    contender.one(ids, parts.append)
+    streamed = "".join(part or "" for part in parts)
+    if not text.startswith(streamed) or len(text) - len(streamed) > 3:
+        raise AssertionError(f"streams {streamed[-40:]!r}, not {text[-40:]!r}")

@@ -1,0 +1,109 @@
+"""Nanoseconds a token of streaming detokenization, as ratios to real peers.
+
+One id a step; bursts of four; 256 streams with an id a step each. The *floor* is a Python method
+that only looks into a list: no `step(id)` in Python can be faster. *HF* is the `DecodeStream` of
+the `tokenizers` library. *vLLM Fast* and *Slow* are vLLM's two detokenizer classes, without its
+server: it uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for all others.
+
+*Interleaved*, the caches are as another contender left them; *alone*, they are a stream's own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks import texts, vocabularies
+from benchmarks.contenders import FAST, FLOOR, HF, OURS, SLOW, Contender, check, contenders
+from benchmarks.harness import Report, Work, alone, interleaved, main
+
+STREAMS = 256
+BURST = 4
+# Least ratios to each peer, per way to run.
+LEAST = {
+    "interleaved": {HF: 4, FAST: 9, SLOW: 25},
+    "alone": {HF: 8},
+    "bursts of 4": {HF: 3, FAST: 7},
+    f"{STREAMS} streams": {HF: 4, FAST: 9, SLOW: 25},
+}
+MOST_FLOORS = 2
+Timed = dict[str, float]
+
+
+def work(report: Report) -> None:
+    """Measure every vocabulary and kind of text."""
+    count = 512 if report.quick else 40 * STREAMS
+    for vocabulary, inner in vocabularies.available(quick=report.quick).items():
+        found = contenders(inner)
+        by_kind: dict[str, dict[str, Timed]] = {}
+        for kind in texts.KINDS:
+            ids = vocabularies.ids(inner, kind, count)
+            for name, contender in found.items():
+                if name != FLOOR:
+                    check(contender, ids, inner.decode(ids, skip_special_tokens=True))
+            by_kind[kind] = _ways(found, ids, report.repeats)
+        for way in ("interleaved", "alone", f"bursts of {BURST}", f"{STREAMS} streams"):
+            _table(report, vocabulary, way, {kind: ways[way] for kind, ways in by_kind.items()})
+    _summary(report)
+    report.counts["tokens"] = count
+
+
+def _ways(found: dict[str, Contender], ids: list[int], repeats: int) -> dict[str, Timed]:
+    """Return nanoseconds a token by way to run and contender."""
+    bursts = [ids[place : place + BURST] for place in range(0, len(ids), BURST)]
+    lane = len(ids) // STREAMS
+    rows = list(zip(*(ids[n * lane : (n + 1) * lane] for n in range(STREAMS)), strict=True))
+
+    def timed(take_turns: Callable[[dict[str, Work], int], Timed], way: str, data: Any) -> Timed:
+        runs = {n: _run(getattr(c, way), data) for n, c in found.items()}
+        return {n: t / len(ids) * 1e9 for n, t in take_turns(runs, repeats).items()}
+
+    return {
+        "interleaved": timed(interleaved, "one", ids),
+        "alone": timed(alone, "one", ids),
+        f"bursts of {BURST}": timed(interleaved, "bursts", bursts),
+        f"{STREAMS} streams": timed(interleaved, "many", rows),
+    }
+
+
+def _run(way: Callable[[Any, Callable[[Any], None]], None], data: Any) -> Work:
+    def run() -> None:
+        texts: list[Any] = []
+        way(data, texts.append)
+
+    return run
+
+
+def _table(report: Report, vocabulary: str, way: str, by_kind: dict[str, Timed]) -> None:
+    others = [name for name in next(iter(by_kind.values())) if name != OURS]
+    rows = []
+    for kind, timed in by_kind.items():
+        ratios = {name: timed[name] / timed[OURS] for name in others}
+        rows.append([kind, *timed.values(), *ratios.values()])
+        what = f"{vocabulary}, {kind}, {way}"
+        for name, least in LEAST[way].items():
+            if name in ratios:
+                report.at_least(f"{what}: {name} / ours", ratios[name], least)
+        if not way.startswith("bursts"):
+            report.at_most(f"{what}: ours / floor", 1 / ratios[FLOOR], MOST_FLOORS)
+    title = f"{vocabulary}: {way} (ns a token; x: as a multiple of ours)"
+    report.table(title, ["text", OURS, *others, *(f"{name} x" for name in others)], rows)
+
+
+def _summary(report: Report) -> None:
+    """Put a table in front: of each target the worst of all texts and vocabularies."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for target in report.targets:
+        where, ratio = target["what"].split(": ")
+        found.setdefault((where.split(", ")[-1], ratio, target["limit"]), []).append(
+            target["value"]
+        )
+    rows = [
+        [way, ratio, min(values), max(values), limit]
+        for (way, ratio, limit), values in found.items()
+    ]
+    header = ["way", "ratio", "least", "most", "wanted"]
+    report.table("In short, over all texts and vocabularies", header, rows)
+    report.tables.insert(0, report.tables.pop())
+
+
+if __name__ == "__main__":
+    main(work, name="detokenize", about=__doc__)

@@ -1,0 +1,187 @@
+"""Encoding: throughput, batches, clients at once, threads and processes (B01, B02, B03, B09).
+
+The numbers are seed 003's groups. Python's GIL is a result here: what threads gain shows which
+backend works outside it.
+"""
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+
+from benchmarks.backends import backends
+from benchmarks.harness import Report, Work, interleaved, main, seconds
+from benchmarks.texts import PROMPTS
+from mini_vllm.tokenizer import Tokenizer
+
+MEDIUM = PROMPTS["medium"]
+
+
+def work(report: Report) -> None:
+    """Measure every group."""
+    found = backends(quick=report.quick)
+    throughput(report, found)
+    batches(report, found)
+    clients(report, found)
+    threads(report, found)
+
+
+def throughput(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B01: six prompts, one thread."""
+    rows = []
+    for name, prompt in PROMPTS.items():
+        times = many_times({n: _encode(t, prompt) for n, t in found.items()}, report)
+        for backend, each in times.items():
+            tokens = len(found[backend].encode(prompt))
+            speed = [len(prompt) / each / 1e6, tokens / each / 1e6, 1 / each]
+            rows.append([name, len(prompt), backend, tokens, *speed])
+    header = ["prompt", "characters", "backend", "tokens", "Mchar/s", "Mtoken/s", "calls/s"]
+    report.table("B01 encode: throughput", header, rows)
+    report.counts["B01"] = {"prompts": len(PROMPTS), "backends": len(found)}
+
+
+def many_times(runs: dict[str, Work], report: Report) -> dict[str, float]:
+    """Return the seconds of one run of each, from so many that a clock's grain is nothing."""
+    least = 0.0005 if report.quick else 0.01
+    counts = {name: max(1, int(least / max(seconds(run), 1e-7))) for name, run in runs.items()}
+    repeated = {name: _repeat(run, counts[name]) for name, run in runs.items()}
+    return {n: t / counts[n] for n, t in interleaved(repeated, report.repeats).items()}
+
+
+def _repeat(run: Work, count: int) -> Work:
+    def repeated() -> None:
+        for _ in range(count):
+            run()
+
+    return repeated
+
+
+def _encode(tokenizer: Tokenizer, text: str) -> Work:
+    return partial(tokenizer.encode, text)
+
+
+def batches(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B02: batches of the medium prompt, against a loop."""
+    rows = []
+    for size in (1, 8) if report.quick else (1, 8, 32, 128):
+        texts = [MEDIUM] * size
+        for name, tokenizer in found.items():
+            runs: dict[str, Work] = {
+                "batch": partial(tokenizer.encode_batch, texts),
+                "loop": partial(_loop, tokenizer, texts),
+            }
+            times = many_times(runs, report)
+            rows.append([size, name, size / times["batch"], times["loop"] / times["batch"]])
+    report.table("B02 encode: batches", ["batch", "backend", "texts/s", "loop / batch"], rows)
+
+
+def _loop(tokenizer: Tokenizer, texts: list[str]) -> None:
+    for text in texts:
+        tokenizer.encode(text)
+
+
+def clients(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B03: clients that encode as fast as they can, as threads and from an event loop."""
+    rows, span = [], 0.02 if report.quick else 0.5
+    for count in (1, 4) if report.quick else (1, 4, 16, 32):
+        for name, tokenizer in found.items():
+            for way, run in (("threads", _threads), ("asyncio.to_thread", _event_loop)):
+                done = run(_encode(tokenizer, MEDIUM), count, span)
+                rows.append([count, name, way, sum(done) / span, min(done) / max(*done, 1)])
+    header = ["clients", "backend", "way", "calls/s in all", "fairness (min / max)"]
+    report.table("B03 encode: clients at once", header, rows)
+
+
+def _threads(run: Work, count: int, span: float) -> list[int]:
+    together = threading.Barrier(count)
+
+    def client() -> int:
+        calls = 0
+        together.wait()
+        end = time.monotonic() + span
+        while time.monotonic() < end:
+            run()
+            calls += 1
+        return calls
+
+    with ThreadPoolExecutor(count) as pool:
+        return [future.result() for future in [pool.submit(client) for _ in range(count)]]
+
+
+def _event_loop(run: Work, count: int, span: float) -> list[int]:
+    end = time.monotonic() + span
+
+    async def client() -> int:
+        calls = 0
+        while time.monotonic() < end:
+            await asyncio.to_thread(run)
+            calls += 1
+        return calls
+
+    async def together() -> list[int]:
+        return list(await asyncio.gather(*(client() for _ in range(count))))
+
+    return asyncio.run(together())
+
+
+def threads(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B09: the same work per worker, by more and more of them."""
+    calls = 20 if report.quick else 2000
+    efficiency(report, "B09 encode: workers", [*found], _encode_calls, calls)
+
+
+def efficiency(
+    report: Report, title: str, names: list[str], task: Callable[[str, bool, int], None], size: int
+) -> None:
+    """Add a table of how much of their speed workers keep next to each other.
+
+    Args:
+        report: gets the table.
+        title: the table's.
+        names: of the backends.
+        task: work for `(backend, quick, size)`; at module level, for processes.
+        size: how much each worker does.
+    """
+    rows = []
+    counts = (1, 2) if report.quick else (1, 2, 4, 8, 16)
+    spawn = multiprocessing.get_context("spawn")
+    for name in names:
+        pools: list[tuple[str, Callable[[int], Executor]]] = [("threads", ThreadPoolExecutor)]
+        if not report.quick and name != "byte":
+            pools.append(("processes", lambda n: ProcessPoolExecutor(n, mp_context=spawn)))
+        for way, pool in pools:
+            alone = 0.0
+            for count in counts if way == "threads" else (1, 2):
+                taken = _together(pool, task, (name, report.quick, size), count)
+                alone = alone or taken
+                rows.append([name, way, count, count * size / taken, alone / taken * 100])
+    header = ["backend", "way", "workers", "calls/s in all", "speed of each, %"]
+    report.table(title, header, rows)
+
+
+def _together(
+    make: Callable[[int], Executor],
+    task: Callable[[str, bool, int], None],
+    args: tuple[str, bool, int],
+    count: int,
+) -> float:
+    with make(count) as pool:
+        # Once for nothing: it loads what a worker needs.
+        for _ in range(2):
+            start = time.perf_counter()
+            for future in [pool.submit(task, *args) for _ in range(count)]:
+                future.result()
+        return time.perf_counter() - start
+
+
+def _encode_calls(name: str, quick: bool, size: int) -> None:
+    tokenizer = backends(quick=quick)[name]
+    for _ in range(size):
+        tokenizer.encode(MEDIUM)
+
+
+if __name__ == "__main__":
+    main(work, name="encode", about=__doc__, pin=False)

@@ -1,0 +1,112 @@
+"""Write RESULTS.md from what the last full runs left in `benchmarks/out/`.
+
+But: it measures nothing. Run `python -m benchmarks` first.
+"""
+
+import argparse
+import json
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import GROUPS
+from benchmarks.harness import OUT, shown
+
+PAGE = Path(__file__).resolve().parent / "RESULTS.md"
+CHART = PAGE.with_name("detokenize.svg")
+HEAD = """\
+# Benchmark results
+
+Written by `python -m benchmarks.report --date {day}` after `python -m benchmarks`. Contenders ran
+side by side in one process; figures are medians. Only ratios mean something on another machine.
+
+{machine}
+
+"""
+
+
+def main() -> int:
+    """Write the page and the chart; return the exit code."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--date", required=True, type=date.fromisoformat, help="for the page")
+    parser.add_argument("--from", dest="folder", type=Path, default=OUT, help="the JSON files")
+    parser.add_argument("--to", type=Path, default=PAGE, help="the page")
+    args = parser.parse_args()
+    paths = [args.folder / f"{name}.json" for name in GROUPS]
+    if missing := [path.name for path in paths if not path.is_file()]:
+        print(f"No results: {', '.join(missing)}. Run: python -m benchmarks", file=sys.stderr)
+        return 1
+    groups = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    args.to.write_text(page(groups, args.date), encoding="utf-8")
+    args.to.with_name(CHART.name).write_text(chart(groups[0]), encoding="utf-8")
+    print(f"wrote {args.to.name} and {CHART.name}")
+    return 0
+
+
+def page(groups: list[dict[str, Any]], day: date) -> str:
+    """Return the page for the groups' results."""
+    machines = {json.dumps(group["machine"]): group["machine"] for group in groups}
+    parts = [HEAD.format(day=day, machine="\n\n".join(map(_machine, machines.values())))]
+    for group in groups:
+        parts.append(f"## {group['name']}\n\n{group['about'].strip()}\n\n")
+        if group["name"] == "detokenize":
+            parts.append(f"![Nanoseconds a token, by contender]({CHART.name})\n\n")
+        parts += map(_table, group["tables"])
+        parts.append(_targets(group["targets"]))
+    return "".join(parts).rstrip() + "\n"
+
+
+def _machine(machine: dict[str, str]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in machine.items())
+
+
+def _table(table: dict[str, Any]) -> str:
+    rows = [table["header"], ["---"] + ["---:"] * (len(table["header"]) - 1)]
+    rows += [[shown(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
+    return f"**{table['title']}**\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
+
+
+def _targets(targets: list[dict[str, Any]]) -> str:
+    missed = [target for target in targets if not target["met"]]
+    text = f"{len(targets) - len(missed)} of {len(targets)} targets met.\n\n"
+    for target in missed:
+        text += f"- missed: {target['what']}: {target['value']:.2f}, wanted {target['limit']}\n"
+    return text + "\n" * bool(missed)
+
+
+def chart(group: dict[str, Any]) -> str:
+    """Return bars of the last vocabulary's first table, its texts one below the other, as SVG."""
+    table = [table for table in group["tables"] if "interleaved" in table["title"]][-1]
+    names = [name for name in table["header"][1:] if not name.endswith(" x")]
+    bars = [
+        (row[0], n, value)
+        for row in table["rows"]
+        for n, value in zip(names, row[1:], strict=False)
+    ]
+    most = max(value for _, _, value in bars)
+    lines = [f'<text x="8" y="18">{table["title"]}</text>']
+    y = 34
+    for number, (kind, name, value) in enumerate(bars):
+        first = number % len(names) == 0
+        y += 8 * first
+        width = max(1, 420 * value / most)
+        colour = "#2a7" if name == "ours" else "#bbb" if name == "floor" else "#57a"
+        lines += [
+            f'<text x="8" y="{y + 11}">{kind if first else ""}</text>',
+            f'<text x="60" y="{y + 11}">{name}</text>',
+            f'<rect x="140" y="{y}" width="{width:.0f}" height="13" fill="{colour}"/>',
+            f'<text x="{146 + width:.0f}" y="{y + 11}">{shown(value)}</text>',
+        ]
+        y += 17
+    body = "\n".join(line for line in lines if "></text>" not in line)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="{y + 8}" '
+        f'font-family="sans-serif" font-size="12">\n'
+        f'<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""How costs scale: memory, and time by length (B11, B12).
+
+Memory is what `tracemalloc` counts, so it is equal on every machine with the same Python.
+"""
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from benchmarks import texts
+from benchmarks.backends import backends, some_ids
+from benchmarks.encode import many_times
+from benchmarks.growth import exponent
+from benchmarks.harness import Report, Work, main
+from mini_vllm.tokenizer import DecodeStream, Sequence, Tokenizer, WindowDecodeStream
+
+LENGTHS = (100, 1_000, 10_000, 100_000)
+MOST_EXPONENT = 1.15
+MOST_STREAM_BYTES = 1_000
+
+
+def work(report: Report) -> None:
+    """Measure every group."""
+    found = backends(quick=report.quick)
+    memory(report, found)
+    scaling(report, found)
+
+
+def memory(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B11: what a stream keeps after many ids, and what an encoding is."""
+    count = 1000 if report.quick else 100_000
+    rows = []
+    for name, tokenizer in found.items():
+        ids = some_ids(tokenizer, count)
+        streams: dict[str, Callable[[], object]] = {
+            "stream A": partial(_stream, DecodeStream, tokenizer, ids),
+            "stream B": partial(_stream, WindowDecodeStream, tokenizer, ids),
+            "Sequence": partial(Sequence.with_tokens, tokenizer, ids),
+            "Encoding": partial(tokenizer.encode, texts.PROMPTS["long"]),
+        }
+        kept = {what: allocated(make) for what, make in streams.items()}
+        encoding = tokenizer.encode(texts.PROMPTS["long"])
+        copied = sys.getsizeof(encoding.token_ids())
+        shared = encoding.token_ids_ref() is encoding.token_ids_ref()
+        rows.append([name, *kept.values(), len(encoding), copied])
+        what = f"B11 {name}: bytes that a stream keeps after {count:,} ids"
+        report.at_most(what, kept["stream A"], MOST_STREAM_BYTES)
+        report.counts.setdefault("B11", {})[name] = {**kept, "ids are shared": shared}
+    header = ["backend", *kept, "ids of it", "token_ids(), copied"]
+    report.table(f"B11 memory after {count:,} ids; of the long prompt (bytes)", header, rows)
+
+
+def _stream(kind: type[DecodeStream], tokenizer: Tokenizer, ids: list[int]) -> DecodeStream:
+    stream = kind(tokenizer)
+    step = stream.step
+    for token_id in ids:
+        step(token_id)
+    return stream
+
+
+def allocated(make: Callable[[], object]) -> int:
+    """Return how many bytes an object keeps, what all of its kind share not counted."""
+    make()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        kept = make()
+        gc.collect()
+        after = tracemalloc.get_traced_memory()[0]
+        del kept
+    finally:
+        tracemalloc.stop()
+    return after - before
+
+
+def scaling(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B12: time by length, of encoding and of both kinds of stream."""
+    lengths = (100, 1_000) if report.quick else LENGTHS
+    rows = []
+    for name, tokenizer in found.items():
+        text = texts.text("ascii", lengths[-1])
+        ids = some_ids(tokenizer, lengths[-1])
+        ways: dict[str, tuple[Callable[[Any], object], str | list[int]]] = {
+            "encode": (tokenizer.encode, text),
+            "A": (partial(_stream, DecodeStream, tokenizer), ids),
+            "B": (partial(_stream, WindowDecodeStream, tokenizer), ids),
+        }
+        for way, (run, whole) in ways.items():
+            runs: dict[str, Work] = {str(n): partial(run, whole[:n]) for n in lengths}
+            taken = list(many_times(runs, report).values())
+            slope = exponent(lengths, taken)
+            each = [seconds / n * 1e9 for seconds, n in zip(taken, lengths, strict=True)]
+            rows.append([name, way, *each, slope])
+            if way != "encode":
+                report.at_most(f"B12 {name}, {way}: exponent", slope, MOST_EXPONENT)
+    header = ["backend", "way", *map("{:,}".format, lengths), "exponent"]
+    report.table("B12 scaling (ns per character or id)", header, rows)
+
+
+if __name__ == "__main__":
+    main(work, name="shape", about=__doc__)

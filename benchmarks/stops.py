@@ -1,0 +1,207 @@
+"""Stop strings: nanoseconds a delta by the number of stops, and how much text waits.
+
+A delta is the text of one token. *vLLM check* is its `check_stop_strings` alone, with the last 200
+characters to look at; *vLLM* is what its detokenizer does around that: it joins the text, checks,
+and keeps back as many characters as the longest stop has, less one. The *floor* is a method that
+returns what it gets.
+
+But: of a stop that never comes. What a found one costs is paid once.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from benchmarks import vocabularies
+from benchmarks.harness import Report, Work, interleaved, main, seconds
+from benchmarks.peers import HAS_VLLM, has, vllm_stop_check
+from mini_vllm.text.stop import StopMatcher
+from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+
+OURS, FLOOR, CHECK, VLLM = "ours", "floor", "vLLM check", "vLLM"
+STOPS = [
+    "\n\nUser:", "<|im_end|>", "###", "</s>",
+    "\nObservation:", "<end_of_turn>", "<|eot_id|>", "Question:", "\nQ:", "[INST]", "</answer>",
+    "\nHuman:", "```\n\n", "<|endoftext|>", "\n\n\n", "STOP",
+    *(f"\n{word} {number}:" for word in ("Step", "Example", "Problem") for number in range(16)),
+]  # fmt: skip
+COUNTS = (1, 4, 16, 64)
+LEAST = {4: 6, 64: 40}
+MOST_HELD = 0.6
+TAIL = 200
+REPLY = 400
+
+
+class _Floor:
+    """No matcher: the least that a Python method can do."""
+
+    def feed(self, text: str) -> str:
+        return text
+
+
+class _Check:
+    """vLLM's check alone: what is measured is the call, not the text around it."""
+
+    def __init__(self, stops: list[str]) -> None:
+        self._stops = stops
+        self._check = vllm_stop_check()
+        self._tail = ""
+
+    def feed(self, text: str) -> str:
+        tail = self._tail + text
+        if self._check(tail, len(text), self._stops, False) is not None:
+            raise AssertionError("a stop was found")
+        self._tail = tail if len(tail) <= TAIL else tail[-TAIL:]
+        return text
+
+
+class _Vllm:
+    """What vLLM's detokenizer does with each text, as its `update` and `get_next_output_text`."""
+
+    def __init__(self, stops: list[str]) -> None:
+        self._stops = stops
+        self._check = vllm_stop_check()
+        self._hold = max(map(len, stops)) - 1
+        self._text = ""
+        self._shown = 0
+
+    def feed(self, text: str) -> str:
+        self._text += text
+        if self._check(self._text, len(text), self._stops, False) is not None:
+            raise AssertionError("a stop was found")
+        end = len(self._text) - self._hold
+        if self._shown >= end:
+            return ""
+        start, self._shown = self._shown, end
+        return self._text[start:end]
+
+
+def work(report: Report) -> None:
+    """Measure every number of stops, then what is held, and a set that is new."""
+    texts_by_kind = deltas(500 if report.quick else 10_000)
+    makers = contenders()
+    for kind, pieces in texts_by_kind.items():
+        _speed(report, kind, pieces, makers)
+    _held(report, texts_by_kind)
+    _cold(report, texts_by_kind["English"], makers)
+
+
+def contenders() -> dict[str, Callable[[list[str]], Any]]:
+    """Return what makes each contender of a list of stops: those that are there."""
+    found: dict[str, Callable[[list[str]], Any]] = {OURS: StopMatcher, FLOOR: lambda _: _Floor()}
+    if HAS_VLLM and has("transformers"):
+        found[CHECK] = _Check
+        found[VLLM] = _Vllm
+    return found
+
+
+def deltas(count: int) -> dict[str, list[str]]:
+    """Return texts as the pieces that tokens make of them."""
+    inner = vocabularies.trained(1024 if count < 1000 else 16_384)
+    found = {}
+    for kind in ("ascii", "cjk"):
+        stream = DecodeStream(HuggingFaceTokenizer.from_tokenizer(inner))
+        ids = vocabularies.ids(inner, kind, count)
+        pieces = [piece for token_id in ids if (piece := stream.step(token_id))]
+        found["English" if kind == "ascii" else "CJK"] = _without_stops(pieces)
+    generator = random.Random(0)
+    beginnings = [stop[:size] for stop in STOPS for size in range(1, len(stop))]
+    near = [part for _ in range(count // 2) for part in (generator.choice(beginnings), "~")]
+    found["nothing but near misses"] = near
+    return found
+
+
+def _without_stops(pieces: list[str]) -> list[str]:
+    """Leave out the pieces that complete a stop."""
+    matcher, kept = StopMatcher(STOPS), []
+    for piece in pieces:
+        matcher.feed(piece)
+        if matcher.matched is None:
+            kept.append(piece)
+        else:
+            matcher = StopMatcher(STOPS)
+            matcher.feed("".join(kept[-20:]))
+    return kept
+
+
+def _speed(
+    report: Report,
+    kind: str,
+    pieces: list[str],
+    makers: dict[str, Callable[[list[str]], Any]],
+) -> None:
+    rows = []
+    for count in COUNTS:
+        runs: dict[str, Work] = {
+            name: partial(_run, make, STOPS[:count], pieces) for name, make in makers.items()
+        }
+        times = interleaved(runs, report.repeats)
+        each = [times[name] / len(pieces) * 1e9 for name in makers]
+        rows.append([count, *each, *(times[n] / times[OURS] for n in (CHECK, VLLM) if n in times)])
+        if CHECK in times and count in LEAST and kind == "English":
+            ratio = times[CHECK] / times[OURS]
+            report.at_least(f"{kind}, {count} stops: vLLM's check / ours", ratio, LEAST[count])
+    size = sum(map(len, pieces)) / len(pieces)
+    title = f"{kind}: ns a delta of {size:.1f} characters, by number of stops"
+    ratios = [f"{name} x" for name in (CHECK, VLLM) if name in makers]
+    report.table(title, ["stops", *makers, *ratios], rows)
+
+
+def _run(make: Callable[[list[str]], Any], stops: list[str], pieces: Sequence[str]) -> None:
+    feed = make(stops).feed
+    for piece in pieces:
+        feed(piece)
+
+
+def _held(report: Report, texts_by_kind: dict[str, list[str]]) -> None:
+    rows = []
+    for kind, pieces in texts_by_kind.items():
+        for count in COUNTS:
+            stops = STOPS[:count]
+            matcher, held = StopMatcher(stops), []
+            for piece in pieces:
+                matcher.feed(piece)
+                held.append(len(matcher.held))
+            mean, none = sum(held) / len(held), held.count(0) / len(held) * 100
+            longest = max(map(len, stops))
+            rows.append([f"{kind}, {count} stops", mean, none, max(held), longest - 1])
+            report.counts[f"{kind}, {count}"] = {"mean": mean, "most": max(held), "vLLM": longest}
+            if kind == "English":
+                report.at_most(f"{count} stops: characters that wait, on average", mean, MOST_HELD)
+    header = ["", "mean", "% of deltas with none", "most", "vLLM, always"]
+    report.table("Characters that wait after a delta", header, rows)
+
+
+def _cold(report: Report, pieces: list[str], makers: dict[str, Callable[[list[str]], Any]]) -> None:
+    """A set of stops that nobody sent before, for one reply."""
+    rows = []
+    for count in COUNTS:
+        row: list[float] = []
+        for make in makers.values():
+            made, fed = [], []
+            for number in range(3 * report.repeats):
+                stops = [f"{stop}{number}{report.repeats}" for stop in STOPS[:count]]
+                matcher: list[Any] = []
+                made.append(seconds(partial(_make, make, stops, matcher)))
+                fed.append(seconds(partial(_feed_all, matcher[0], pieces[:REPLY])))
+            row += [sorted(made)[len(made) // 2] * 1e6, sorted(fed)[len(fed) // 2] / REPLY * 1e9]
+        rows.append([count, *row])
+    header = ["stops", *(f"{name}, {what}" for name in makers for what in ("us to make", "ns"))]
+    report.table(f"A new set for a reply of {REPLY} deltas", header, rows)
+
+
+def _make(make: Callable[[list[str]], Any], stops: list[str], into: list[Any]) -> None:
+    into.append(make(stops))
+
+
+def _feed_all(matcher: Any, pieces: Sequence[str]) -> None:
+    feed = matcher.feed
+    for piece in pieces:
+        feed(piece)
+
+
+assert len(STOPS) == COUNTS[-1]
+
+if __name__ == "__main__":
+    main(work, name="stops", about=__doc__)

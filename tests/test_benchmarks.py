@@ -1,0 +1,115 @@
+"""Every benchmark runs, in its quick form, and leaves the results that the page is made of.
+
+But: no time is asserted. What is counted is equal on every machine.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+KEYS = {"name", "about", "quick", "machine", "tables", "targets", "counts"}
+TABLES = {
+    "detokenize": 5, "growth": 5, "encode": 4, "decode": 5, "shape": 2,
+    "stops": 5, "tool_parsers": 2, "pipeline": 2,
+}  # fmt: skip
+
+
+def run(*args):
+    done = subprocess.run(
+        [sys.executable, "-m", *args], cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=TABLES)
+def result(request):
+    run("benchmarks", request.param, "--quick")
+    path = ROOT / "benchmarks" / "out" / f"{request.param}-quick.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_quick_run_leaves_whole_results(result):
+    assert set(result) == KEYS
+    assert result["quick"] is True
+    assert {"processor", "cores", "Python", "tokenizers"} <= set(result["machine"])
+    assert len(result["tables"]) == TABLES[result["name"]]
+    for table in result["tables"]:
+        assert table["rows"]
+        assert all(len(row) == len(table["header"]) for row in table["rows"])
+        numbers = [cell for row in table["rows"] for cell in row if isinstance(cell, float)]
+        assert all(number > 0 for number in numbers)
+    for target in result["targets"]:
+        assert set(target) == {"what", "value", "limit", "met"}
+    _COUNTS.get(result["name"], lambda counts: None)(result["counts"])
+
+
+def growth(counts):
+    """Endless first bytes: each ends the one before it, and one waits."""
+    ids = counts["bytes that end no character"]["ids"]
+    assert counts["bytes that end no character"]["characters"] == ids - 1
+    assert counts["bytes that end no character"]["most bytes held"] == 1
+    assert counts["skipped special tokens"]["characters"] == 0
+    assert counts["skipped special tokens"]["most bytes held"] == 0
+    assert 0 < counts["text"]["most bytes held"] <= 3
+
+
+def decode(counts):
+    """Every way gives the text that `decode` gives."""
+    for ways in counts["B04"].values():
+        assert all(ways.values())
+        assert {"A", "B", "Sequence"} < set(ways)
+
+
+def shape(counts):
+    """A stream keeps nothing that grows; an encoding lends its ids without a copy."""
+    for kept in counts["B11"].values():
+        assert kept["stream A"] < 1000 < kept["Sequence"]
+        assert kept["ids are shared"]
+
+
+_COUNTS = {"growth": growth, "decode": decode, "shape": shape}
+
+
+def test_the_page_is_made_of_results(tmp_path):
+    for name in TABLES:
+        table = {"title": "interleaved", "header": ["text", "ours", "HF x"],
+                 "rows": [["ascii", 100.0, 9.5]]}  # fmt: skip
+        target = {"what": "ratio", "value": 3.0, "limit": ">= 4", "met": False}
+        content = {"name": name, "about": "What it is.", "quick": False, "counts": {},
+                   "machine": {"cores": "2"}, "tables": [table], "targets": [target]}  # fmt: skip
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    page = tmp_path / "page.md"
+    run("benchmarks.report", "--date", "2026-01-31", "--from", str(tmp_path), "--to", str(page))
+    assert "--date 2026-01-31" in page.read_text()
+    assert "| ascii | 100 | 9.5 |" in page.read_text()
+    assert "- missed: ratio: 3.00, wanted >= 4" in page.read_text()
+    assert "<rect" in (tmp_path / "detokenize.svg").read_text()
+
+
+def test_a_wrong_contender_is_not_timed():
+    from benchmarks import contenders
+
+    class Wrong:
+        def one(self, ids, emit):
+            emit("other text")
+
+    with pytest.raises(AssertionError, match="streams"):
+        contenders.check(Wrong(), [1], "text")
+
+
+@pytest.mark.parametrize("name", ["benchmarks", "benchmarks.report", "benchmarks.fetch_vllm"])
+def test_help_says_what_it_does(name):
+    assert "usage" in run(name, "--help")
+
+
+def test_an_unknown_group_is_named():
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "decod"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "no such group: decod" in done.stderr

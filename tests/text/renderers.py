@@ -1,0 +1,481 @@
+"""Calls to text, one renderer per format, and the events that the text stands for.
+
+A renderer writes prose and calls as a model of the family does, with white space, spelling and
+order of members drawn from `layout`. What it returns is the pair (text, events): the events follow
+from the calls alone, so neither a parser nor a reference is asked.
+"""
+
+import json
+from dataclasses import dataclass
+
+from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, ReasoningDelta, TextDelta
+
+# Which types the parameters have that the tools below name; `any` has a schema without a type.
+PARAMETERS = {
+    "path": "string",
+    "count": "integer",
+    "ratio": "number",
+    "flag": "boolean",
+    "items": "array",
+    "options": "object",
+    "nothing": "null",
+    "either": ["integer", "null"],
+    "any": None,
+}
+NAMES = ["f", "get_weather", "browser.search", "größe", "search-web2"]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    key: {"type": kind} if kind else {"description": "anything"}
+                    for key, kind in PARAMETERS.items()
+                },
+            },
+        },
+    }
+    for name in NAMES
+]
+_KINDS = {
+    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list,
+    "object": dict, "null": type(None),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call as it is meant: a name, and arguments as a value."""
+
+    name: str
+    arguments: dict
+
+
+class Expected:
+    """Collects the events that a text stands for."""
+
+    def __init__(self):
+        self.events = []
+        self.calls = 0
+
+    def text(self, text, kind=TextDelta):
+        if text and self.events and type(self.events[-1]) is kind:
+            self.events[-1] = kind(self.events[-1].text + text)
+        elif text:
+            self.events.append(kind(text))
+
+    def call(self, name, arguments, id=None):
+        self.events += [
+            CallStart(self.calls, id, name),
+            ArgsDelta(self.calls, arguments),
+            CallEnd(self.calls),
+        ]
+        self.calls += 1
+
+
+def space(layout, most=2):
+    return "".join(layout.choice(" \n\t\r") for _ in range(layout.randint(0, most)))
+
+
+def json_string(text, layout):
+    """A string as JSON, each character in one of the spellings that it has."""
+    spelled = []
+    for char in text:
+        plain = json.dumps(char, ensure_ascii=False)[1:-1]
+        ways = [plain, plain, plain, json.dumps(char)[1:-1]]
+        if ord(char) < 0x10000:
+            ways.append(f"\\u{ord(char):04X}")
+        if char == "/":
+            ways.append("\\/")
+        spelled.append(layout.choice(ways))
+    return f'"{"".join(spelled)}"'
+
+
+def json_value(value, layout):
+    """A value as JSON, with white space wherever it may be."""
+    if isinstance(value, str):
+        return json_string(value, layout)
+    if isinstance(value, dict):
+        members = [
+            f"{space(layout, 1)}{json_string(key, layout)}{space(layout, 1)}:"
+            f"{space(layout, 1)}{json_value(item, layout)}{space(layout, 1)}"
+            for key, item in value.items()
+        ]
+        return "{" + (",".join(members) or space(layout)) + "}"
+    if isinstance(value, list):
+        items = [f"{space(layout, 1)}{json_value(item, layout)}" for item in value]
+        return "[" + (",".join(items) or space(layout)) + "]"
+    return json.dumps(value)
+
+
+def json_object(call, layout, keys=("arguments",), id=None, others=()):
+    """A call as one object, members in any order; return (text, arguments, id if it is seen)."""
+    arguments = json_value(call.arguments, layout)
+    members = [("name", json_string(call.name, layout)), (layout.choice(keys), arguments)]
+    if layout.random() < 0.2:
+        members.reverse()
+    needed = 2
+    if id is not None:
+        place = layout.randint(0, 2)
+        members.insert(place, ("id", json.dumps(id)))
+        needed += place < 2
+        id = id if place < 2 else None
+    for other in others:
+        members.insert(layout.randint(0, len(members)), other)
+    inside = ",".join(
+        f"{space(layout, 1)}{json_string(key, layout)}{space(layout, 1)}:{space(layout, 1)}{value}"
+        for key, value in members
+    )
+    return "{" + inside + space(layout) + "}", arguments, id
+
+
+def python_string(text, layout):
+    """A string as Python, in either quotes, with any of its escapes."""
+    quote = layout.choice("'\"")
+    spelled = []
+    for char in text:
+        plain = repr("'\"" + char)[4:-1] if char not in "'\"" else char
+        if char == quote:
+            plain = "\\" + quote
+        ways = [plain, plain, plain, f"\\U{ord(char):08x}"]
+        if char.isprintable() and char not in "'\"\\":
+            ways.append(char)
+        if ord(char) < 0x10000:
+            ways.append(f"\\u{ord(char):04X}")
+        if ord(char) < 0x100:
+            ways += [f"\\x{ord(char):02x}", f"\\{ord(char):03o}"]
+        spelled.append(layout.choice(ways))
+    return quote + "".join(spelled) + quote
+
+
+def python_value(value, layout):
+    """A value as a Python literal; lists also as tuples."""
+    if isinstance(value, str):
+        return python_string(value, layout)
+    if isinstance(value, dict):
+        members = [
+            f"{python_string(key, layout)}:{space(layout, 1)}{python_value(item, layout)}"
+            for key, item in value.items()
+        ]
+        return "{" + ", ".join(members) + ("," if members and layout.random() < 0.2 else "") + "}"
+    if isinstance(value, list):
+        items = ", ".join(python_value(item, layout) for item in value)
+        if layout.random() < 0.3:
+            return f"({items}{',' if len(value) == 1 else ''})"
+        return f"[{items}{',' if value and layout.random() < 0.2 else ''}]"
+    if value is None or isinstance(value, bool):
+        return str(value)
+    return json.dumps(value)
+
+
+def canonical(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+def tagged_value(call, key, value, layout):
+    """The text of a parameter, and the value that a reader gets."""
+    kind = PARAMETERS.get(key) if call.name in NAMES else None
+    if isinstance(value, str):
+        # In place of another type, a text that is not one by chance.
+        value = value if kind in ("string", None) else "x" + value
+        return value, value
+    text = json_value(value, layout)
+    if isinstance(value, bool | None) and layout.random() < 0.5:
+        text = str(value)
+    kinds = [kind] if isinstance(kind, str) else kind or []
+    fits = any(isinstance(value, _KINDS[name]) for name in kinds)
+    if isinstance(value, bool):
+        fits = "boolean" in kinds
+    return text, value if fits else text
+
+
+def hermes(calls, prose, layout):
+    expected, text = Expected(), ""
+    for call, before in zip([*calls, None], prose, strict=True):
+        text += before
+        expected.text(before)
+        if call is not None:
+            others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
+            others = others if layout.random() < 0.2 else []
+            body, arguments, id = json_object(
+                call, layout, id=layout.choice([None, None, "call_1"]), others=others
+            )
+            text += f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>"
+            expected.call(call.name, arguments, id)
+    return text, expected.events
+
+
+def mistral_array(calls, prose, layout):
+    expected, text = Expected(), prose[0]
+    expected.text(text)
+    if calls:
+        text += f"[TOOL_CALLS]{space(layout)}["
+        for number, call in enumerate(calls):
+            body, arguments, id = json_object(call, layout, id=layout.choice([None, "Abc123xyZ"]))
+            text += f"{',' if number else ''}{space(layout)}{body}{space(layout)}"
+            expected.call(call.name, arguments, id)
+        text += "]" + prose[-1]
+        expected.text(prose[-1])
+    return text, expected.events
+
+
+def _mistral_headers(with_ids):
+    def render(calls, prose, layout):
+        expected, text = Expected(), ""
+        for call, before in zip([*calls, None], prose, strict=True):
+            text += before
+            expected.text(before)
+            if call is not None:
+                arguments, id = json_value(call.arguments, layout), None
+                text += f"[TOOL_CALLS]{space(layout, 1)}{call.name}{space(layout, 1)}"
+                if with_ids:
+                    id = "".join(layout.choice("aB3") for _ in range(9))
+                    text += f"[CALL_ID]{id}"
+                if with_ids or layout.random() < 0.7:
+                    text += "[ARGS]" + space(layout, 1)
+                text += arguments
+                expected.call(call.name, arguments, id)
+        return text, expected.events
+
+    return render
+
+
+def llama_json(calls, prose, layout):
+    expected, text = Expected(), prose[0]
+    if not calls:
+        expected.text(text)
+        return text, expected.events
+    text = space(layout, 1)
+    if layout.random() < 0.5:
+        text += "<|python_tag|>" + space(layout, 1)
+    else:
+        expected.text(text)
+    for number, call in enumerate(calls):
+        others = [("type", '"function"')] if layout.random() < 0.3 else []
+        body, arguments, _ = json_object(
+            call, layout, ("parameters", "parameters", "arguments"), others=others
+        )
+        text += f"{space(layout, 1)};{space(layout, 1)}" if number else ""
+        text += body
+        expected.call(call.name, arguments)
+    return text, expected.events
+
+
+def pythonic(calls, prose, layout):
+    expected, text = Expected(), prose[0]
+    if not calls:
+        expected.text(text)
+        return text, expected.events
+    text = space(layout, 1)
+    tagged = layout.random() < 0.5
+    if tagged:
+        text += "<|python_start|>" + space(layout, 1)
+    else:
+        expected.text(text)
+    written = []
+    for call in calls:
+        members = [
+            f"{space(layout, 1)}{key}{space(layout, 1)}={space(layout, 1)}"
+            f"{python_value(value, layout)}{space(layout, 1)}"
+            for key, value in call.arguments.items()
+        ]
+        tail = "," if members and layout.random() < 0.2 else ""
+        written.append(f"{call.name}({','.join(members)}{tail})")
+        expected.call(call.name, canonical(call.arguments))
+    text += "[" + f",{space(layout, 1)}".join(written) + space(layout, 1) + "]"
+    if tagged and layout.random() < 0.7:
+        text += space(layout, 1) + "<|python_end|>"
+    return text, expected.events
+
+
+def _tagged(around, header, parameter):
+    """A renderer of a format with one block per call and one piece of text per parameter."""
+
+    def render(calls, prose, layout):
+        expected, text = Expected(), ""
+        for call, before in zip([*calls, None], prose, strict=True):
+            text += before
+            expected.text(before)
+            if call is not None:
+                value = {}
+                body = header(call, layout)
+                for key, item in call.arguments.items():
+                    written, value[key] = tagged_value(call, key, item, layout)
+                    body += parameter(key, written, layout)
+                text += around(body, layout)
+                expected.call(call.name, canonical(value))
+        return text, expected.events
+
+    return render
+
+
+def _qwen_parameter(key, text, layout):
+    framed = text.startswith("\n") or text.endswith("\n") or layout.random() < 0.8
+    text = f"\n{text}\n" if framed else text
+    return f"{space(layout, 1)}<parameter={key}>{text}</parameter>{space(layout, 1)}"
+
+
+qwen3_coder = _tagged(
+    lambda body, layout: (
+        f"<tool_call>{space(layout, 1)}{body}</function>{space(layout, 1)}</tool_call>"
+    ),
+    lambda call, layout: f"<function={call.name}>{space(layout, 1)}",
+    _qwen_parameter,
+)
+
+glm45 = _tagged(
+    lambda body, layout: f"<tool_call>{body}</tool_call>",
+    lambda call, layout: call.name + layout.choice(["\n", "\n", ""]),
+    lambda key, text, layout: (
+        f"<arg_key>{key}</arg_key>{space(layout, 1)}<arg_value>{text}</arg_value>{space(layout, 1)}"
+    ),
+)
+
+
+def _sections(opening, closing, write):
+    """A renderer of a format with sections that hold one or more calls.
+
+    `write(call, number, layout)` returns the text of a call, the arguments and the id.
+    """
+
+    def render(calls, prose, layout):
+        expected, text, inside = Expected(), "", False
+        for number, (call, before) in enumerate(zip([*calls, None], prose, strict=True)):
+            if inside and (call is None or before or layout.random() < 0.3):
+                text += closing
+                inside = False
+            text += before
+            expected.text(before)
+            if call is not None:
+                text += "" if inside else opening + space(layout, 1)
+                written, arguments, id = write(call, number, layout)
+                text += written + space(layout, 1)
+                expected.call(call.name, arguments, id)
+                inside = True
+        return text, expected.events
+
+    return render
+
+
+def _kimi_call(call, number, layout):
+    arguments = json_value(call.arguments, layout)
+    id = f"functions.{call.name}:{number + layout.randint(0, 12)}"
+    return (
+        f"<|tool_call_begin|>{space(layout, 1)}{id}{space(layout, 1)}<|tool_call_argument_begin|>"
+        f"{space(layout, 1)}{arguments}{space(layout, 1)}<|tool_call_end|>",
+        arguments,
+        id,
+    )
+
+
+def _deepseek_call(call, number, layout):
+    arguments = json_value(call.arguments, layout)
+    return (
+        f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>{arguments}"
+        f"{space(layout, 1)}<｜tool▁call▁end｜>",
+        arguments,
+        None,
+    )
+
+
+def _minimax_call(call, number, layout):
+    text, value = f'<invoke name="{call.name}">{space(layout, 1)}', {}
+    for key, item in call.arguments.items():
+        written, value[key] = tagged_value(call, key, item, layout)
+        text += f'<parameter name="{key}">{written}</parameter>{space(layout, 1)}'
+    return text + "</invoke>", canonical(value), None
+
+
+kimi_k2 = _sections("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", _kimi_call)
+deepseek_v31 = _sections("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", _deepseek_call)
+minimax_m2 = _sections("<minimax:tool_call>", "</minimax:tool_call>", _minimax_call)
+
+
+def harmony(calls, prose, layout):
+    """Prose as final messages or preambles, reasoning before each call."""
+    expected, text = Expected(), ""
+    for call, before in zip([*calls, None], prose, strict=True):
+        start = "<|start|>assistant" if text or layout.random() < 0.5 else ""
+        if before:
+            channel = layout.choice(["final", "commentary", "analysis"])
+            end = layout.choice(["<|end|>", "<|return|>"])
+            text += f"{start}<|channel|>{channel}<|message|>{before}{end}"
+            expected.text(before, ReasoningDelta if channel == "analysis" else TextDelta)
+            start = "<|start|>assistant"
+        if call is not None:
+            arguments = json_value(call.arguments, layout)
+            recipient = f" to=functions.{call.name}"
+            kind = layout.choice(["", " <|constrain|>json", "<|constrain|>json"])
+            header = f"<|channel|>commentary{recipient}{kind}"
+            if start and layout.random() < 0.3:
+                header = f"{recipient}<|channel|>commentary{kind}"
+            text += f"{start}{header}<|message|>{space(layout, 1)}{arguments}{space(layout, 1)}"
+            text += layout.choice(["<|call|>", "<|call|>", "<|end|>"])
+            expected.call(call.name, arguments)
+    return text, expected.events
+
+
+@dataclass(frozen=True)
+class Style:
+    """One way in which a format is written.
+
+    Attributes:
+        format: its name.
+        render: the renderer.
+        markers: all strings that mean something in it.
+        openers: those that mean something in prose.
+        closers: those that may not be in the text of a parameter.
+        opening: what prose may not begin with, in a format that has no marker.
+    """
+
+    format: str
+    render: object
+    markers: tuple
+    openers: tuple = ()
+    closers: tuple = ()
+    opening: str = ""
+
+    @property
+    def json(self):
+        """Whether arguments are passed on as they are written."""
+        return self.format not in {"pythonic", "qwen3_coder", "glm45", "minimax_m2"}
+
+
+_MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
+_HARMONY = (
+    "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>", "<|constrain|>",
+)  # fmt: skip
+_KIMI = (
+    "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>", "<|tool_calls_section_end|>",
+)  # fmt: skip
+_DEEPSEEK = (
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+)  # fmt: skip
+_QWEN = (
+    "<tool_call>", "<function=", ">", "<parameter=", "</parameter>", "</function>", "</tool_call>",
+)  # fmt: skip
+_GLM = ("<tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>")
+_MINIMAX = (
+    "<minimax:tool_call>", '<invoke name="', '">', '<parameter name="', "</parameter>", "</invoke>",
+    "</minimax:tool_call>",
+)  # fmt: skip
+STYLES = {
+    "hermes": Style("hermes", hermes, ("<tool_call>", "</tool_call>"), ("<tool_call>",)),
+    "mistral-array": Style("mistral", mistral_array, _MISTRAL, ("[TOOL_CALLS]",)),
+    "mistral-ids": Style("mistral", _mistral_headers(True), _MISTRAL, ("[TOOL_CALLS]",)),
+    "mistral-args": Style("mistral", _mistral_headers(False), _MISTRAL, ("[TOOL_CALLS]",)),
+    "llama_json": Style("llama_json", llama_json, ("<|python_tag|>", ";"), opening="{<"),
+    "pythonic": Style(
+        "pythonic", pythonic, ("<|python_start|>", "<|python_end|>", "(", ")"), opening="[<"
+    ),
+    "qwen3_coder": Style("qwen3_coder", qwen3_coder, _QWEN, _QWEN[:1], ("</parameter>",)),
+    "kimi_k2": Style("kimi_k2", kimi_k2, _KIMI, _KIMI[:1]),
+    "harmony": Style("harmony", harmony, _HARMONY, _HARMONY),
+    "deepseek_v31": Style("deepseek_v31", deepseek_v31, _DEEPSEEK, _DEEPSEEK[:1]),
+    "glm45": Style("glm45", glm45, _GLM, _GLM[:1], ("</arg_value>",)),
+    "minimax_m2": Style("minimax_m2", minimax_m2, _MINIMAX, _MINIMAX[:1], ("</parameter>",)),
+}

@@ -1,0 +1,679 @@
+"""Real bugs of tool-call parsers, one row each: what must come out where an engine once failed.
+
+A row is a format, the pieces as in the report (or the text, where it is not about pieces) and the
+events. Each runs as reported, and under every way to cut its text. A mistake in a format that we
+have not is made in the nearest one that we have.
+
+Rows of the catalogue that are elsewhere, because they are about other layers:
+
+- T36, T46, T47, T52 are the server's and its clients' (finish reasons, chunks, indices, null):
+  tests of the server and of the pipeline.
+- T37, T44 and T53 are about reasoning and calls together: `test_reasoning`.
+- T49 (re-reading what has accumulated) is P10 in `test_tool_parsers`; here its smallest case.
+- T30 is about tools of a request: parsers forward unknown names, so a row shows that.
+- T45 is two layers: a character that straddles a step is the detokenizer's; here the text after it.
+"""
+
+import json
+
+import pytest
+from chunking import norm, run, same_under_all
+from renderers import STYLES
+
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.text.tool_parsers import create_tool_parser
+
+MARKERS = {style.format: style.markers for style in STYLES.values()}
+BEGIN, END = "<tool_call>\n", "\n</tool_call>"
+KIMI_BEGIN, KIMI_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+KIMI_CALL, KIMI_ARGS, KIMI_STOP = (
+    "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+)  # fmt: skip
+DS_BEGIN, DS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+DS_CALL, DS_SEP, DS_STOP = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+
+
+def call(arguments, name="f", *, index=0, id=None):
+    return [CallStart(index, id, name), ArgsDelta(index, arguments), CallEnd(index)]
+
+
+def calls(*pairs):
+    return [event for i, (name, args) in enumerate(pairs) for event in call(args, name, index=i)]
+
+
+def text(text):
+    return [TextDelta(text)]
+
+
+def broken(arguments, raw, name="f", *, index=0, id=None):
+    """A call that is announced and then none; the reason is for people and not compared."""
+    events = [CallStart(index, id, name)]
+    events += [ArgsDelta(index, arguments)] if arguments else []
+    return [*events, Malformed(index, raw, "")]
+
+
+def ds(*bodies):
+    return DS_BEGIN + "".join(DS_CALL + body + DS_STOP for body in bodies) + DS_END
+
+
+def one(name, arguments):
+    return f'{{"name": "{name}", "arguments": {arguments}}}'
+
+
+OLD = "    if x:\n        y"
+LARGE = '{"code": "' + "x = 1\\n" * 1500 + '"}'
+WEATHER = '{"city": "Paris"}'
+
+ROWS = {
+    "tool-T01": (
+        "hermes",
+        [BEGIN, '{"name": "f", "arguments": {"a', '": {"b": [1', ", 2]}", "}}", END],
+        call('{"a": {"b": [1, 2]}}'),
+    ),
+    "tool-T01-open": (
+        "hermes",
+        [BEGIN, '{"name": "f", "arguments": {"a": {"b": [1'],
+        broken('{"a": {"b": [1', ""),
+    ),
+    "tool-T02": (
+        "hermes",
+        [BEGIN + '{"name": "f", "arguments": {"id": 42', "}\n}\n</tool_call>"],
+        call('{"id": 42}'),
+    ),
+    "tool-T02-framed": (
+        "hermes",
+        [BEGIN, '{"name":"f","arguments":{"id": 42', "}", "}", "\n</", "tool_call>"],
+        call('{"id": 42}'),
+    ),
+    "tool-T03": (
+        "deepseek_v31",
+        [DS_BEGIN + DS_CALL + "f" + DS_SEP + '{"code": 1', "23}" + DS_STOP + DS_END],
+        call('{"code": 123}'),
+    ),
+    "tool-T03-nested": (
+        "deepseek_v31",
+        [DS_BEGIN, DS_CALL, "f", DS_SEP, '{"a": {"b": "c', '"}}' + DS_STOP, DS_END],
+        call('{"a": {"b": "c"}}'),
+    ),
+    "tool-T04": ("deepseek_v31", [ds("f" + DS_SEP + "{}")], call("{}")),
+    "tool-T04-two": (
+        "deepseek_v31",
+        ["Ok. " + ds("f" + DS_SEP + '{"a": 1}', "g" + DS_SEP + "{}")],
+        text("Ok. ") + calls(("f", '{"a": 1}'), ("g", "{}")),
+    ),
+    "tool-T05": ("llama_json", ['{"name": "f", "parameters": {"city": "Paris"}}'], call(WEATHER)),
+    "tool-T05-blocks": (
+        "hermes",
+        [BEGIN + one("f", "{}") + END + "\n" + BEGIN + one("g", "{}") + END],
+        [*call("{}"), TextDelta("\n"), *call("{}", "g", index=1)],
+    ),
+    "tool-T06": (
+        "minimax_m2",
+        [
+            '<minimax:tool_call><invoke name="f"><parameter name="city">Par',
+            "is</parameter></invoke>",
+            "</minimax:tool_call>",
+        ],
+        call(WEATHER),
+    ),
+    "tool-T07": (
+        "kimi_k2",
+        [
+            "<|tool_calls_sec",
+            "tion_begin|>",
+            "<|tool_call_be",
+            "gin|>functions.f:0",
+            KIMI_ARGS + "{}",
+            KIMI_STOP + KIMI_END,
+        ],
+        call("{}", id="functions.f:0"),
+    ),
+    "tool-T08": (
+        "hermes",
+        ["<tool_call>\n", BEGIN + one("f", WEATHER) + END],
+        text("<tool_call>\n") + call(WEATHER),
+    ),
+    "tool-T08-coder": (
+        "qwen3_coder",
+        "<tool_call>\n<tool_call>\n<function=f>\n</function>\n</tool_call>",
+        text("<tool_call>\n") + call("{}"),
+    ),
+    "tool-T08-mistral": (
+        "mistral",
+        "[TOOL_CALLS][TOOL_CALLS]f[ARGS]{}",
+        text("[TOOL_CALLS]") + call("{}"),
+    ),
+    "tool-T09": (
+        "hermes",
+        [BEGIN + '{"name": "f", "arguments": {"cmd": "mkdir test/{test1,', 'test2"}}' + END],
+        call('{"cmd": "mkdir test/{test1,test2"}'),
+    ),
+    "tool-T10": (
+        "hermes",
+        BEGIN + one("f", '{"doc": "</tool_call> ends it"}') + END,
+        call('{"doc": "</tool_call> ends it"}'),
+    ),
+    "tool-T10-both": (
+        "hermes",
+        BEGIN + one("f", '{"doc": "<tool_call></tool_call>"}') + END + BEGIN + one("g", "{}") + END,
+        calls(("f", '{"doc": "<tool_call></tool_call>"}'), ("g", "{}")),
+    ),
+    "tool-T11": ("hermes", [BEGIN, '{"name":"f","arguments":{}}', END], call("{}")),
+    "tool-T11-llama": ("llama_json", ['{"name":"f",', '"parameters":{}}'], call("{}")),
+    "tool-T11-pythonic": ("pythonic", ["[f(", ")]"], call("{}")),
+    "tool-T12": (
+        "glm45",
+        "<tool_call>get_current_time</tool_call>",
+        call("{}", "get_current_time"),
+    ),
+    "tool-T12-line": (
+        "glm45",
+        ["<tool_call>get_current_time\n", "</tool_call>"],
+        call("{}", "get_current_time"),
+    ),
+    "tool-T12-coder": (
+        "qwen3_coder",
+        "<tool_call>\n<function=f>\n</function>\n</tool_call>",
+        call("{}"),
+    ),
+    "tool-T12-minimax": (
+        "minimax_m2",
+        '<minimax:tool_call>\n<invoke name="f">\n</invoke>\n</minimax:tool_call>',
+        call("{}"),
+    ),
+    "tool-T13": (
+        "qwen3_coder",
+        f"<tool_call>\n<function=f>\n<parameter=old>\n{OLD}\n</parameter>\n</function>\n</tool_call>",
+        call(json.dumps({"old": OLD})),
+    ),
+    "tool-T13-lines": (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=old>\n\n\n x\r\n\n</parameter></function></tool_call>",
+        call(r'{"old": "\n\n x\r\n"}'),
+    ),
+    "tool-T13-glm": (
+        "glm45",
+        "<tool_call>f\n<arg_key>old</arg_key>\n<arg_value>\n  x\n</arg_value>\n</tool_call>",
+        call(r'{"old": "\n  x\n"}'),
+    ),
+    "tool-T13-minimax": (
+        "minimax_m2",
+        '<minimax:tool_call><invoke name="f"><parameter name="old">\n  x </parameter>'
+        "</invoke></minimax:tool_call>",
+        call(r'{"old": "\n  x "}'),
+    ),
+    "tool-T14": ("hermes", BEGIN + one("f", '{"city":"北京"}') + END, call('{"city":"北京"}')),
+    "tool-T14-escaped": (
+        "hermes",
+        BEGIN + one("f", r'{"city":"\u5317京"}') + END,
+        call(r'{"city":"\u5317京"}'),
+    ),
+    "tool-T14-coder": (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=city>北京</parameter></function></tool_call>",
+        call('{"city": "北京"}'),
+    ),
+    "tool-T14-pythonic": ("pythonic", "[f(city='北京')]", call('{"city": "北京"}')),
+    "tool-T15": (
+        "llama_json",
+        ['{"name":"f","parameters":{"a":1,', '"b" : [1,2],"c":\n{"d":1.0}', "}}"],
+        call('{"a":1,"b" : [1,2],"c":\n{"d":1.0}}'),
+    ),
+    "tool-T16": (
+        "mistral",
+        [
+            '[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": 1}',
+            '[TOOL_CALLS]g[CALL_ID]def456UVW[ARGS]{"b": 2}',
+        ],
+        call('{"a": 1}', id="abc123XYZ") + call('{"b": 2}', "g", index=1, id="def456UVW"),
+    ),
+    "tool-T17": ("mistral", ["[TOOL_CALLS]", "f", '{"city": "Paris"}'], call(WEATHER)),
+    "tool-T18": (
+        "mistral",
+        '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{"b": 2}',
+        calls(("f", '{"a": 1}'), ("g", '{"b": 2}')),
+    ),
+    "tool-T18-prose": (
+        "mistral",
+        "[TOOL_CALLS]f[ARGS]{} and so on",
+        call("{}") + text(" and so on"),
+    ),
+    "tool-T19": (
+        "hermes",
+        'A 5" screen.\n' + BEGIN + one("f", "{}") + END,
+        text('A 5" screen.\n') + call("{}"),
+    ),
+    "tool-T20": (
+        "llama_json",
+        '{"name": "f", "parameters": {"a": {"b": {"c": {}}}, "d": [{}]}}',
+        call('{"a": {"b": {"c": {}}}, "d": [{}]}'),
+    ),
+    "tool-T21": (
+        "pythonic",
+        '[f(x=-3, y=-1.5, s="a]b", l=[-1, "]"])]',
+        call('{"x": -3, "y": -1.5, "s": "a]b", "l": [-1, "]"]}'),
+    ),
+    "tool-T22": (
+        "hermes",
+        [BEGIN + one("f", '{"a": 1}') + END + BEGIN + one("g", '{"b": 2}') + END],
+        calls(("f", '{"a": 1}'), ("g", '{"b": 2}')),
+    ),
+    "tool-T22-kimi": (
+        "kimi_k2",
+        [
+            KIMI_BEGIN
+            + KIMI_CALL
+            + "functions.f:0"
+            + KIMI_ARGS
+            + '{"a": 1}'
+            + KIMI_STOP
+            + KIMI_CALL
+            + "functions.g:1"
+            + KIMI_ARGS
+            + "{}"
+            + KIMI_STOP
+            + KIMI_END
+        ],
+        call('{"a": 1}', id="functions.f:0") + call("{}", "g", index=1, id="functions.g:1"),
+    ),
+    "tool-T22-last": (
+        "llama_json",
+        ['{"name": "f", "parameters": {"a": 1}}', '; {"name": "g", "parameters": {"b": 2}}'],
+        calls(("f", '{"a": 1}'), ("g", '{"b": 2}')),
+    ),
+    "tool-T23": (
+        "hermes",
+        BEGIN + one("f", '{"a": 1}') + END + BEGIN + one("f", '{"a": 2}') + END,
+        calls(("f", '{"a": 1}'), ("f", '{"a": 2}')),
+    ),
+    "tool-T24": (
+        "mistral",
+        [
+            '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}',
+            ', {"name": "g", "arguments": {"b": 2}}]',
+        ],
+        calls(("f", '{"a": 1}'), ("g", '{"b": 2}')),
+    ),
+    "tool-T25": (
+        "minimax_m2",
+        ["Ok <mini", 'max:tool_call><invoke name="f"></inv', "oke></minimax:tool", "_call>"],
+        text("Ok ") + call("{}"),
+    ),
+    "tool-T25-not": ("minimax_m2", ["Ok <mini", "mum>"], text("Ok <minimum>")),
+    "tool-T26": (
+        "minimax_m2",
+        '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>'
+        '<invoke name="g"><parameter name="b">2</parameter></invoke></minimax:tool_call>',
+        calls(("f", '{"a": "1"}'), ("g", '{"b": "2"}')),
+    ),
+    "tool-T27": (
+        "kimi_k2",
+        KIMI_BEGIN
+        + "".join(
+            f"{KIMI_CALL}functions.{n}:{i}{KIMI_ARGS}{{}}{KIMI_STOP}" for i, n in enumerate("fg")
+        )
+        + KIMI_END,
+        call("{}", id="functions.f:0") + call("{}", "g", index=1, id="functions.g:1"),
+    ),
+    "tool-T27-deepseek": (
+        "deepseek_v31",
+        ds("f" + DS_SEP + "{}", "g" + DS_SEP + "{}"),
+        calls(("f", "{}"), ("g", "{}")),
+    ),
+    "tool-T28": (
+        "pythonic",
+        '[search(query="hello]world"), g()]',
+        calls(("search", '{"query": "hello]world"}'), ("g", "{}")),
+    ),
+    "tool-T29": ("mistral", "a[0] or [TOOL]", text("a[0] or [TOOL]")),
+    "tool-T29-behind": (
+        "mistral",
+        '[TOOL_CALLS][{"name": "f", "arguments": {}}] a[0] ]',
+        call("{}") + text(" a[0] ]"),
+    ),
+    "tool-T30": (
+        "hermes",
+        BEGIN + one("nobody_knows_it", "{}") + END + BEGIN + one("f", "{}") + END,
+        calls(("nobody_knows_it", "{}"), ("f", "{}")),
+    ),
+    "tool-T31": (
+        "kimi_k2",
+        KIMI_BEGIN + KIMI_CALL + "\nfunctions.f:12\n" + KIMI_ARGS + " {}\n" + KIMI_STOP + KIMI_END,
+        call("{}", id="functions.f:12"),
+    ),
+    "tool-T31-large": (
+        "kimi_k2",
+        KIMI_BEGIN + KIMI_CALL + "functions.f:0" + KIMI_ARGS + LARGE + KIMI_STOP + KIMI_END,
+        call(LARGE, id="functions.f:0"),
+    ),
+    "tool-T32": (
+        "minimax_m2",
+        [
+            '<minimax:tool_call><invoke name="f"><parameter name="a">x</para',
+            "meter></invoke></minimax:tool_call>",
+        ],
+        call('{"a": "x"}'),
+    ),
+    "tool-T32-not": (
+        "minimax_m2",
+        [
+            '<minimax:tool_call><invoke name="f"><parameter name="a">x</para',
+            "graph></parameter></invoke></minimax:tool_call>",
+        ],
+        call('{"a": "x</paragraph>"}'),
+    ),
+    "tool-T33": (
+        "hermes",
+        BEGIN + one("f", "{}") + END + " That is all.",
+        call("{}") + text(" That is all."),
+    ),
+    "tool-T34": ("hermes", ["a <"], text("a <")),
+    "tool-T34-opener": ("mistral", ["a ", "[TOOL_CAL"], text("a [TOOL_CAL")),
+    "tool-T34-object": (
+        "hermes",
+        BEGIN + '{"name": "f", "argum',
+        text(BEGIN + '{"name": "f", "argum'),
+    ),
+    "tool-T35": (
+        "hermes",
+        [BEGIN, '{"name": "f", "arguments": {"city": "Par'],
+        broken('{"city": "Par', ""),
+    ),
+    "tool-T35-coder": (
+        "qwen3_coder",
+        ["<tool_call>\n<function=f>\n<parameter=city>\nPar"],
+        broken('{"city": "Par', ""),
+    ),
+    "tool-T38": ("llama_json", '{"answer": 42}', text('{"answer": 42}')),
+    "tool-T38-named": (
+        "llama_json",
+        '{"name": "Ada", "age": 36}',
+        text('{"name": "Ada", "age": 36}'),
+    ),
+    "tool-T38-array": (
+        "llama_json",
+        '[{"name": "f", "parameters": {}}]',
+        text('[{"name": "f", "parameters": {}}]'),
+    ),
+    "tool-T39": ("pythonic", "[1, 2, 3] is a list", text("[1, 2, 3] is a list")),
+    "tool-T39-link": ("pythonic", "[see](https://example.com)", text("[see](https://example.com)")),
+    "tool-T39-strings": ("pythonic", "['a', 'b']", text("['a', 'b']")),
+    "tool-T40": (
+        "hermes",
+        BEGIN + '{"arguments":{"name":"Ada"},"name":"f"}' + END,
+        call('{"name":"Ada"}'),
+    ),
+    "tool-T40-inside": (
+        "hermes",
+        BEGIN + '{"name":"f","arguments":{"arguments":{"name":"g"}}}' + END,
+        call('{"arguments":{"name":"g"}}'),
+    ),
+    "tool-T41": ("hermes", BEGIN + one("f", '{"x": "a ] } b"}') + END, call('{"x": "a ] } b"}')),
+    "tool-T41-mistral": (
+        "mistral",
+        '[TOOL_CALLS] [{"name": "f", "arguments": {"x": "a ] } b"}}]',
+        call('{"x": "a ] } b"}'),
+    ),
+    "tool-T42": (
+        "mistral",
+        '[TOOL_CALLS] [{"name": "f", "arguments": {"x": [1,2], "y": [[]]}}]',
+        call('{"x": [1,2], "y": [[]]}'),
+    ),
+    "tool-T43": (
+        "hermes",
+        [
+            BEGIN + '{"name": "f", "arguments": {"a": "x',
+            "\\",
+            'n", "b": tr',
+            "ue, ",
+            '"c": -',
+            "1}}" + END,
+        ],
+        call('{"a": "x\\n", "b": true, "c": -1}'),
+    ),
+    "tool-T45": (
+        "hermes",
+        [BEGIN + '{"name": "f", "arguments": {"a": "', "é😀", '"}}', END],
+        call('{"a": "é😀"}'),
+    ),
+    "tool-T48": (
+        "qwen3_coder",
+        [
+            "<tool_call><function=f><parameter=a>",
+            "one ",
+            "two ",
+            "</parameter></function></tool_call>",
+        ],
+        call('{"a": "one two "}'),
+    ),
+    "tool-T49": (
+        "llama_json",
+        ['{"name": "f", "parameters": {"a": "', *["long "] * 200, '"}}'],
+        call('{"a": "' + "long " * 200 + '"}'),
+    ),
+    "tool-T50": ("mistral", "[TOOL_CALLS]f[ARGS]{} then", call("{}") + text(" then")),
+    "tool-T50-open": (
+        "mistral",
+        '[TOOL_CALLS]f[ARGS]{"cmd": "rm -r /tmp/',
+        broken('{"cmd": "rm -r /tmp/', ""),
+    ),
+    "tool-T50-unclosed": ("hermes", BEGIN + one("f", "{}"), broken("{}", "}")),
+    "tool-T51": (
+        "harmony",
+        "<|channel|>final<|message|>a<|end|> 364 "
+        "<|start|>assistant<|channel|>final<|message|>b<|return|>",
+        text("a 364 b"),
+    ),
+    "tool-T51-doubled": (
+        "harmony",
+        "<|start|><|start|>assistant<|channel|>final<|message|>hi",
+        text("hi"),
+    ),
+    "tool-T51-name": (
+        "harmony",
+        "<|start|>assistant to=functions.query_dataset<|channel|>commentary<|message|>{}<|call|>",
+        call("{}", "query_dataset"),
+    ),
+    "tool-T51-reasoning": (
+        "harmony",
+        "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>commentary "
+        "to=functions.f <|constrain|>json<|message|>{}<|call|>",
+        [ReasoningDelta("Hm"), *call("{}")],
+    ),
+}
+
+
+def plain(events):
+    """Without the reasons."""
+    return [
+        Malformed(event.index, event.raw, "") if isinstance(event, Malformed) else event
+        for event in events
+    ]
+
+
+@pytest.mark.parametrize(
+    ("format", "pieces", "expected"), [pytest.param(*row, id=id) for id, row in ROWS.items()]
+)
+def test_the_mistake_is_not_made(format, pieces, expected):
+    pieces = [pieces] if isinstance(pieces, str) else pieces
+    whole = "".join(pieces)
+
+    def make():
+        return create_tool_parser(format)
+
+    every_cut = len(whole) < 400
+    events = same_under_all(make, whole, MARKERS[format], every_cut=every_cut)
+    assert plain(events) == plain(expected)
+    assert run(make(), pieces) == events
+
+
+def test_every_row_of_a_parser_is_there():
+    elsewhere = {36, 37, 44, 46, 47, 52, 53}
+    numbers = {int(id.removeprefix("tool-T")[:2]) for id in ROWS}
+    assert numbers == set(range(1, 54)) - elsewhere
+
+
+def test_t48_arguments_are_out_with_their_piece():
+    for format, before, after in (
+        ("hermes", BEGIN + '{"name": "f", "arguments": {"a": "', '"}}' + END),
+        ("qwen3_coder", "<tool_call><function=f><parameter=a>", "</parameter></function>"),
+        ("pythonic", "[f(a='", "')]"),
+        ("kimi_k2", KIMI_BEGIN + KIMI_CALL + "functions.f:0" + KIMI_ARGS + '{"a": "', '"}'),
+    ):
+        parser = create_tool_parser(format)
+        parser.feed(before)
+        for piece in ("one ", "two ", "é😀"):
+            assert norm(parser.feed(piece)) == [ArgsDelta(0, piece)]
+            assert parser.held == ""
+        parser.feed(after)
+        parser.flush()
+
+
+def test_t38_an_answer_is_out_with_the_key_that_no_call_has():
+    parser = create_tool_parser("llama_json")
+    assert parser.feed('{"answer') == []
+    assert norm(parser.feed('"')) == text('{"answer"')
+    assert parser.held == ""
+
+
+def test_t13_types_come_from_the_schema_and_never_from_the_text():
+    value = "<parameter=n>\n42\n</parameter>"
+    source = f"<tool_call><function=f>{value}</function></tool_call>"
+    schema = {"n": {"type": "integer"}}
+    tool = {"function": {"name": "f", "parameters": {"properties": schema}}}
+    assert run(create_tool_parser("qwen3_coder"), [source]) == call('{"n": "42"}')
+    assert run(create_tool_parser("qwen3_coder", tools=[tool]), [source]) == call('{"n": 42}')
+
+
+# More than the catalogue has: found while these tests were written.
+FOUND = {
+    "a closing tag behind a bad name": (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=a b</tool_call>x",
+        [*broken("", "><parameter=a b</tool_call>"), TextDelta("x")],
+    ),
+    "a closing tag in a name": (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=a</tool_call>x",
+        [*broken("", "><parameter=a</tool_call>"), TextDelta("x")],
+    ),
+    "a line break in a string": ("pythonic", '[f(a="x\ny")]', broken('{"a": "x', '\ny")]')),
+    "an escape too large": (
+        "pythonic",
+        r'[f(a="xy\UFFFFFFFF")]',
+        broken('{"a": "xy', r'\UFFFFFFFF")]'),
+    ),
+    "a name of no character": (
+        "pythonic",
+        r'[f(a="xy\N{no such}")]',
+        broken('{"a": "xy', r'\N{no such}")]'),
+    ),
+    "a long name of no character": (
+        "pythonic",
+        '[f(a="\\N{' + "x" * 120 + '}")]',
+        broken('{"a": "', "\\N{" + "x" * 120 + '}")]'),
+    ),
+    "a large escape in a list": (
+        "pythonic",
+        r'[f(a=["\UFFFFFFFF"])]',
+        broken('{"a": ', r'["\UFFFFFFFF"])]'),
+    ),
+    "half an escape in a list": ("pythonic", r'[f(a=["\xZ"])]', broken('{"a": ', r'["\xZ"])]')),
+    "a lone surrogate": ("pythonic", r'[f(a="é\ud83dé")]', call(r'{"a": "é\ud83dé"}')),
+    "a lone surrogate in a list": (
+        "pythonic",
+        r'[f(a=["é\ud83dé"])]',
+        call(r'{"a": ["é\ud83dé"]}'),
+    ),
+    "brackets around one value": (
+        "pythonic",
+        "[f(a=(1), b=(1,), c=())]",
+        call('{"a": 1, "b": [1], "c": []}'),
+    ),
+    "a comma and nothing else": ("pythonic", "[f(a=[,])]", broken('{"a": ', "[,])]")),
+    "arguments twice": (
+        "llama_json",
+        '{"name":"f","parameters":{},"arguments":{}}',
+        broken("{}", ',"arguments":{}}'),
+    ),
+    "arguments twice before the name": (
+        "llama_json",
+        '{"parameters":{},"arguments":{},"name":"f"}',
+        text('{"parameters":{},"arguments":{},"name":"f"}'),
+    ),
+    "arguments that are an array": (
+        "kimi_k2",
+        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0{KIMI_ARGS} [1]{KIMI_STOP}",
+        broken("", f"{KIMI_ARGS} [1]{KIMI_STOP}", id="functions.f:0"),
+    ),
+    "arguments that are a string": (
+        "harmony",
+        '<|channel|>commentary to=functions.f<|message|>"{}"<|call|>',
+        broken("", '"{}"<|call|>'),
+    ),
+    "arguments that are null": (
+        "hermes",
+        BEGIN + one("f", "null") + END,
+        text(BEGIN + one("f", "null") + END),
+    ),
+    "a name that is too long": (
+        "deepseek_v31",
+        DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}",
+        text(DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}"),
+    ),
+    "a name that is not too long": (
+        "deepseek_v31",
+        ds("x" * 256 + DS_SEP + "{}"),
+        call("{}", "x" * 256),
+    ),
+    "a name that is empty": (
+        "hermes",
+        BEGIN + one("", "{}") + END,
+        text(BEGIN + one("", "{}") + END),
+    ),
+    "a name that is a number": (
+        "llama_json",
+        '{"name": 5, "parameters": {}}',
+        text('{"name": 5, "parameters": {}}'),
+    ),
+    "an answer with a name and parameters": (
+        "llama_json",
+        '{"name": "Ada", "age": 36, "parameters": {}}',
+        text('{"name": "Ada", "age": 36, "parameters": {}}'),
+    ),
+    "the end inside a marker, before a call": (
+        "hermes",
+        "<tool_call>{} </tool_",
+        text("<tool_call>{} </tool_"),
+    ),
+    "the end inside a marker of a header": (
+        "kimi_k2",
+        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg",
+        text(f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg"),
+    ),
+    "the end inside a marker, in a call": (
+        "hermes",
+        BEGIN + one("f", "{}") + "</tool_",
+        broken("{}", "}</tool_"),
+    ),
+    "a marker behind a long header": (
+        "harmony",
+        "<|start|>" + "x" * 300 + "<|channel|>final<|message|>hi",
+        text("<|start|>" + "x" * 300 + "hi"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("format", "source", "expected"), [pytest.param(*row, id=id) for id, row in FOUND.items()]
+)
+def test_what_was_found_here(format, source, expected):
+    events = same_under_all(lambda: create_tool_parser(format), source, MARKERS[format])
+    assert plain(events) == plain(expected)

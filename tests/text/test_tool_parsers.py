@@ -1,0 +1,800 @@
+"""The properties P1-P13 of the tool parsers, for every format and every way to cut a text.
+
+Calls are drawn, written by a renderer, and read back: the events must be those of the renderer and
+those of a reference that sees the whole text. Then the texts are damaged: whatever a model writes,
+events do not depend on how it was cut, nothing is lost, and each call is valid or flagged.
+
+P12, composition, is in `test_reasoning` (splitter before parser) and in `test_pipeline`.
+"""
+
+import ast
+import dataclasses
+import itertools
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from chunking import chunkings, cut_at, norm, run, same_under_all, sized
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references import reference
+from renderers import NAMES, PARAMETERS, STYLES, TOOLS, Call
+
+from mini_vllm.text import json_scanner, object_state, parser_states
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.json_scanner import JsonScanner
+from mini_vllm.text.markers import MarkerScanner
+from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.text.tool_parsers import create_tool_parser, main
+
+TYPES = dict.fromkeys(NAMES, PARAMETERS)
+EXAMPLES = 250 if os.environ.get("SOAK") else 14
+some = settings(max_examples=EXAMPLES)
+few = settings(max_examples=EXAMPLES // 3)
+# What `ast` says of escapes that Python has not.
+pytestmark = pytest.mark.filterwarnings("ignore:.*escape sequence")
+every_style = pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+
+FRAGMENTS = [
+    "a", "Z", "0", " ", "é", "北京", "😀", "e\u0301", "\u2028", "\x7f", "\n", "\r\n", "\t", "\\",
+    '"', "'", "{", "}", "[", "]", "(", ")", ",", ":", "=", "/", "<", ">", "|", '"}', "}}", '\\"',
+    "]]", "\\u0041", "word ", '{"name": "g", "arguments": {}}', "<think>", "`", "\x00", "-1", "; ",
+]  # fmt: skip
+LOOK_ALIKES = [
+    "<tool_call",
+    "[TOOL_",
+    "</",
+    "<|",
+    "<｜tool",
+    "<function",
+    "function=",
+    "functools[",
+]
+
+
+# What one format's texts are made of: one sample each, to be cut in every way.
+SAMPLES = {
+    "hermes": 'Let me see.\n<tool_call>\n{"name": "f", "arguments": {"a": "}</tool_call>\\"", '
+    '"b": [1, {"c": null}]}}\n</tool_call>\n<tool_call>{"arguments":{},"name":"g"}</tool_call> ok',
+    "mistral-array": 'Hm.[TOOL_CALLS] [{"name": "f", "arguments": {"a": "]}[TOOL_CALLS]"}, '
+    '"id": "abc123XYZ"}, {"name": "g", "arguments": {}}] a[0]',
+    "mistral-ids": 'I.[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": "[ARGS]"}[TOOL_CALLS]g[CALL_ID]x1'
+    "[ARGS]{}",
+    "mistral-args": '[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}[TOOL_CALLS]g{} done',
+    "llama_json": ' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
+    '{"type": "function", "name": "g", "parameters": {}}',
+    "pythonic": "[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
+    "qwen3_coder": "So:\n<tool_call>\n<function=f>\n<parameter=path>\n\n  a <b>\n</parameter>\n"
+    "<parameter=count>\n42\n</parameter>\n<parameter=flag>true</parameter></function>\n</tool_call>"
+    "\n<tool_call><function=g></function></tool_call>.",
+    "kimi_k2": "Ok <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+    '<|tool_call_argument_begin|>{"a": "<|tool_call_end|>"}<|tool_call_end|>'
+    "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    "<|tool_calls_section_end|>",
+    "harmony": "<|channel|>analysis<|message|>Hm <|end|><|start|>assistant<|channel|>commentary "
+    'to=functions.f <|constrain|>json<|message|>{"a": "<|call|>"}<|call|>'
+    "<|start|>assistant<|channel|>final<|message|>Done.",
+    "deepseek_v31": "Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
+    '{"code": 123}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜>'
+    "<｜tool▁calls▁end｜>",
+    "glm45": "A <tool_call>f\n<arg_key>path</arg_key>\n<arg_value> x\n</arg_value>\n"
+    "<arg_key>count</arg_key><arg_value>3</arg_value></tool_call><tool_call>g</tool_call> z",
+    "minimax_m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="path">a\n</parameter>\n'
+    '<parameter name="items">[1, 2]</parameter>\n</invoke>\n<invoke name="g">\n</invoke>\n'
+    "</minimax:tool_call> end",
+}
+
+
+ALLOWED = create_tool_parser("hermes", tools=TOOLS).types
+
+
+def make(style):
+    """A fresh parser, as `create_tool_parser` makes it, without reading the tools again."""
+    return StreamParser(FORMATS[style.format], types=ALLOWED)
+
+
+def parse(style, text):
+    return run(make(style), [text])
+
+
+# Drawing texts.
+
+
+def texts(style, most=6):
+    parts = st.sampled_from([*FRAGMENTS, *LOOK_ALIKES, *style.markers])
+    return st.lists(parts, max_size=most).map("".join)
+
+
+def without(text, markers):
+    """Whether none of the markers is in the text, also if it is followed by one."""
+    return all((text + marker).index(marker) == len(text) for marker in markers)
+
+
+def values(style):
+    strings = texts(style).filter(lambda text: without(text, style.closers))
+    leaves = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(10**20), 10**20),
+        st.floats(allow_nan=False, allow_infinity=False),
+        strings,
+        strings,
+    )
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3),
+        max_leaves=5,
+    )
+
+
+def calls(style):
+    if style.format == "pythonic":
+        names = [name for name in NAMES if re.fullmatch(r"[\w.]+", name)]
+        names, keys = st.sampled_from(names), st.sampled_from([*PARAMETERS, "größe"])
+    elif not style.json:
+        names = st.sampled_from([*NAMES, "unknown"])
+        keys = st.sampled_from([*PARAMETERS, "größe", "x-1"])
+    else:
+        names, keys = st.sampled_from(NAMES), texts(style, 3)
+        if style.format in ("hermes", "llama_json"):
+            names |= texts(style, 3).filter(bool)
+    arguments = st.dictionaries(keys, values(style), max_size=3)
+    return st.builds(Call, names, arguments)
+
+
+@st.composite
+def written(draw, style):
+    """A valid text and its events."""
+    drawn = draw(st.lists(calls(style), max_size=3))
+    prose = texts(style, 4).filter(lambda text: without(text, style.openers))
+    if style.opening:
+        prose = prose.filter(lambda text: text.strip()[:1] not in tuple(style.opening))
+    prose = draw(st.lists(prose, min_size=len(drawn) + 1, max_size=len(drawn) + 1))
+    layout = random.Random(draw(st.integers(0, 2**16)))
+    return style.render(drawn, prose, layout)
+
+
+@st.composite
+def damaged(draw, style):
+    """A text that was valid once."""
+    text = draw(written(style))[0]
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 12)))
+        kind = draw(st.sampled_from(["cut", "insert", "insert", "delete", "double", "replace"]))
+        if kind == "cut":
+            text = text[:start]
+        elif kind == "delete":
+            text = text[:start] + text[end:]
+        elif kind == "double":
+            text = text[:end] + text[start:]
+        else:
+            new = draw(st.sampled_from([*FRAGMENTS, *LOOK_ALIKES, *style.markers]))
+            text = text[:start] + new + text[start if kind == "insert" else end :]
+    return text
+
+
+def texts_of(style):
+    """Valid texts and damaged ones."""
+    return written(style).map(lambda pair: pair[0]) | damaged(style)
+
+
+# P1 and P5: how a text is cut changes nothing, and arguments are what the model wrote.
+
+
+@every_style
+@some
+@given(data=st.data())
+def test_p1_p5_valid_texts_give_the_events_of_renderer_and_reference(style, data):
+    text, expected = data.draw(written(style))
+    assert reference(style.format, text, TYPES) == expected
+    assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_p1_p5_samples_under_every_cut(name):
+    style, text = STYLES[name], SAMPLES[name]
+    expected = reference(style.format, text, TYPES)
+    assert [event.name for event in expected if isinstance(event, CallStart)] in (["f", "g"], ["f"])
+    assert same_under_all(lambda: make(style), text, style.markers, seeds=20) == expected
+
+
+@every_style
+@some
+@given(data=st.data())
+def test_p1_damaged_texts_are_read_the_same_under_every_cut(style, data):
+    text = data.draw(damaged(style))
+    events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
+    expected = reference(style.format, text, TYPES)
+    if style.format == "pythonic" and any(isinstance(e, Malformed | TextDelta) for e in events):
+        # The parser takes less than Python does: no `"a" "b"`, no `0x1`.
+        return
+    assert expected is None or events == expected
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_p1_truncated_at_every_place(name):
+    style, text = STYLES[name], SAMPLES[name]
+    for end in range(len(text)):
+        events = parse(style, text[:end])
+        check_calls(events)
+        for size in (1, 2, 5):
+            assert run(make(style), sized(text[:end], size)) == events
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", "a <tool_call> b </tool"),
+        ("mistral-args", "[TOOL_CALLS]f{}]"),
+        ("llama_json", '{"name":"f"; 1}'),
+        ("pythonic", "[f(a='\\x41'),g()] x"),
+        ("qwen3_coder", "<tool_call><function=>"),
+        ("glm45", "<tool_call>f</tool_call>"),
+        ("harmony", "<|channel|>x<|message|>y"),
+    ],
+)
+def test_p1_short_texts_under_every_two_cuts(name, text):
+    assert len(text) <= 24
+    same_under_all(lambda: make(STYLES[name]), text, STYLES[name].markers)
+
+
+# P2: what was emitted stays.
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p2_events_of_a_prefix_are_a_prefix_of_the_events(style, data):
+    text = data.draw(texts_of(style))
+    whole = parse(style, text)
+    for end in range(len(text)):
+        assert_prefix(norm(make(style).feed(text[:end])), whole)
+
+
+def assert_prefix(early, late):
+    if early:
+        *done, last = early
+        assert done == late[: len(done)]
+        longer = late[len(done)]
+        if isinstance(last, TextDelta | ReasoningDelta | ArgsDelta):
+            cut = dataclasses.replace(longer, text=longer.text[: len(last.text)])
+            assert last == cut
+        else:
+            assert last == longer
+
+
+# P3: what some continuation cannot change is out.
+
+
+def common(first, second):
+    """The longest list of events that both begin with; the last may be a part."""
+    same = []
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            if type(one) is type(other) and isinstance(one, TextDelta | ReasoningDelta | ArgsDelta):
+                pairs = zip(one.text, other.text, strict=False)
+                text = "".join(
+                    a for a, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+                )
+                alike = dataclasses.replace(one, text="") == dataclasses.replace(other, text="")
+                same += [dataclasses.replace(one, text=text)] if text and alike else []
+            break
+        same.append(one)
+    return same
+
+
+def rest(style, text, end):
+    """What completes a marker that a text may end in, and a call after it."""
+    for marker in style.markers:
+        for size in range(1, len(marker)):
+            if text[:end].endswith(marker[:size]):
+                yield marker[size:]
+                yield marker[size:] + text.partition(marker)[2]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_p3_what_all_continuations_agree_on_is_out(name):
+    """The common beginning of what continuations lead to, no more and no less, is emitted."""
+    style, text = STYLES[name], SAMPLES[name]
+    for end in range(len(text) + 1):
+        out = norm(make(style).feed(text[:end]))
+        certain = parse(style, text)
+        for behind in ("", "x", ' "', "\nx", "é'", *style.markers, text, *rest(style, text, end)):
+            certain = common(certain, parse(style, text[:end] + behind))
+        assert out == certain, text[:end]
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p3_arguments_are_out_with_the_piece_that_brings_them(style, data):
+    """One character at a time, a string in the arguments is never behind by more than one thing.
+
+    What may wait: an escape (10 characters, in Python text), a line break, the closing marker.
+    """
+    text = data.draw(st.text("abc {}[]é😀,:", min_size=1, max_size=40))
+    if style.json:
+        source, _ = style.render([Call("f", {"path": text})], ["", ""], random.Random(0))
+    else:
+        source, _ = style.render([Call("f", {"path": text, "any": ""})], ["", ""], random.Random(0))
+    parser, shown, started = make(style), "", False
+    longest = max(10, *(len(marker) for marker in style.markers))
+    for char in source:
+        for event in parser.feed(char):
+            started = started or isinstance(event, ArgsDelta)
+            shown += event.text if isinstance(event, ArgsDelta) else ""
+        if started and style.json and style.format != "harmony" and shown[-1:] != "}":
+            assert parser.held == ""
+        if started and shown.endswith("abc"):
+            assert len(parser.held) <= 2 * longest + 2
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p3_prose_is_out_at_once_but_for_what_may_be_a_marker(style, data):
+    prose = texts(style, 8).filter(lambda text: without(text, style.openers))
+    text = "x" + data.draw(prose)
+    parser, shown = make(style), ""
+    for char in text:
+        shown += "".join(event.text for event in parser.feed(char))
+        assert shown + parser.held == text[: len(shown + parser.held)]
+        waits = max(
+            size
+            for opener in (*style.openers, "")
+            for size in range(len(opener) + 1)
+            if (shown + parser.held).endswith(opener[:size])
+        )
+        assert len(parser.held) == waits
+
+
+# P4 and P6: order, and valid or flagged.
+
+
+def check_calls(events):
+    """Each call starts once, in order, ends once, nothing between; its arguments are an object."""
+    number, arguments = 0, None
+    for event in events:
+        if isinstance(event, CallStart):
+            assert arguments is None
+            assert event.index == number
+            assert event.name
+            arguments = ""
+        elif isinstance(event, TextDelta | ReasoningDelta):
+            assert arguments is None
+            assert event.text
+        else:
+            assert arguments is not None
+            assert event.index == number
+            if isinstance(event, ArgsDelta):
+                assert event.text
+                arguments += event.text
+                continue
+            if isinstance(event, CallEnd):
+                assert isinstance(json.loads(arguments), dict)
+            number, arguments = number + 1, None
+    assert arguments is None
+
+
+@every_style
+@some
+@given(data=st.data())
+def test_p4_p6_calls_are_in_order_and_valid_or_flagged(style, data):
+    events = parse(style, data.draw(damaged(style)))
+    check_calls(events)
+    assert all(event.reason for event in events if isinstance(event, Malformed))
+
+
+# P7: nothing is lost.
+
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+TOKEN = rf"{STRING.pattern}|[\s{{}}\[\]:,;]|[^\s<>\"'{{}}()\[\]|]"
+PUNCTUATION = {"mistral": r"|[,\[\]]", "llama_json": "|;", "pythonic": r"|[\[\](),='\"]|\\\n"}
+
+
+def steps(parser, text):
+    """Yield (what is no longer held, the events) for each character, and for the end."""
+    held = ""
+    for char in text:
+        events = parser.feed(char)
+        taken, held = held + char, parser.held
+        assert taken.endswith(held)
+        yield taken[: len(taken) - len(held)], events
+    yield held, parser.flush()
+
+
+def markup(style, *, starts, inside, behind):
+    """What may vanish: markers and white space, in a call also what its object has beside."""
+    if starts and style.format == "harmony":
+        return re.compile(r"[\s\S]*")
+    gap = "|".join([*map(re.escape, style.markers), r"\s"])
+    if style.format == "harmony" and not inside:
+        header = r"<\|(?:start|channel)\|>(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
+        gap = f"{header}|{gap}"
+    if inside or behind or starts:
+        gap += PUNCTUATION.get(style.format, "")
+    if starts or (inside and style.json):
+        gap += f"|{TOKEN}"
+    return re.compile(f"(?:{gap})*+")
+
+
+def sources(style, released, event, gap):
+    """Yield the places (start, end) of what the model may have written to cause an event."""
+    if isinstance(event, CallStart | CallEnd):
+        yield 0, 0
+        return
+    known = [event.raw if isinstance(event, Malformed) else event.text]
+    typed = isinstance(event, ArgsDelta) and not style.json
+    if typed:
+        known = [unquoted(event.text)]
+        if event.text in ('"', "}", "{}"):
+            yield 0, 0
+        key = re.fullmatch(rf'(?:\{{|, )({STRING.pattern}): ("?)', event.text)
+        known += [json.loads(key[1])] if key else []
+    for source in known:
+        start = released.find(source) if source is not None else -1
+        while start >= 0:
+            yield start, start + len(source)
+            start = released.find(source, start + 1)
+    if typed:
+        for start in range(gap.match(released).end() + 1):
+            for end in range(len(released), max(start, len(released) - 3), -1):
+                if stands_for(released[start:end], event.text):
+                    yield start, end
+
+
+def unquoted(text):
+    try:
+        return json.loads(f'"{text}"')
+    except ValueError:
+        return None
+
+
+WORDS = {"True": True, "False": False, "None": None}
+READS = (
+    lambda text: text,
+    lambda text: WORDS[text],
+    json.loads,
+    lambda text: ast.literal_eval(text.strip()),
+    lambda text: ast.literal_eval(f"'{text}'"),
+    lambda text: ast.literal_eval(f'"{text}"'),
+)
+
+
+def stands_for(written, text):
+    """Whether a part of the arguments is what is written, as a value or in a string."""
+    for read in READS:
+        try:
+            value = json.dumps(read(written))
+        except (ValueError, SyntaxError, KeyError, TypeError):
+            continue
+        for meant in (text, f'"{text}"'):
+            try:
+                if json.dumps(json.loads(meant)) == value:
+                    return True
+            except ValueError:
+                continue
+    return text == '"' and written in ("'", '"')
+
+
+def explained(style, released, events, gap):
+    """Whether all that was let go of is in the events, but for markup."""
+    if not events:
+        return gap.fullmatch(released) is not None
+    return any(
+        gap.fullmatch(released[:start]) and explained(style, released[end:], events[1:], gap)
+        for start, end in sources(style, released, events[0], gap)
+    )
+
+
+def check_nothing_lost(style, text):
+    inside = behind = False
+    for released, events in steps(make(style), text):
+        starts = [event.name for event in events if isinstance(event, CallStart)]
+        gap = markup(style, starts=starts, inside=inside, behind=behind)
+        assert explained(style, released, events, gap), (released, events)
+        spelled = [json.loads(string) for string in STRING.findall(released) if is_json(string)]
+        assert all(name in released or name in spelled for name in starts)
+        for event in events:
+            inside = isinstance(event, CallStart | ArgsDelta)
+            behind = isinstance(event, CallEnd)
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p7_each_character_is_text_name_argument_raw_or_markup(style, data):
+    check_nothing_lost(style, data.draw(texts_of(style)))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_p7_nothing_is_lost_of_the_samples(name):
+    for end in (len(SAMPLES[name]), *range(0, len(SAMPLES[name]), 7)):
+        check_nothing_lost(STYLES[name], SAMPLES[name][:end])
+
+
+@every_style
+@some
+@given(data=st.data())
+def test_p7_without_a_call_all_is_text(style, data):
+    text = data.draw(damaged(style))
+    events = parse(style, text)
+    sections = {"harmony", "kimi_k2", "deepseek_v31", "minimax_m2"}
+    closed = style.format in sections and any(marker in text for marker in style.openers)
+    if not closed and not any(isinstance(event, CallStart) for event in events):
+        assert events == ([TextDelta(text)] if text else [])
+
+
+# P8: markers count only where the grammar allows them.
+
+
+@pytest.mark.parametrize(
+    ("style", "marker"),
+    [
+        pytest.param(style, marker, id=f"{name}-{marker}")
+        for name, style in STYLES.items()
+        for marker in dict.fromkeys([*style.markers, "{", "}", "[", "]", '"', "\\", '"}', "\n"])
+        if marker not in style.closers
+    ],
+)
+def test_p8_a_marker_in_a_string_is_text(style, marker):
+    call = Call("f", {"path": f"a {marker} b {marker}"})
+    text, expected = style.render([call, call], ["", "", ""], random.Random(1))
+    assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
+
+
+# P9: look-alikes are text.
+
+
+@every_style
+def test_p9_the_beginning_of_a_marker_is_text_at_the_end_and_before_another(style):
+    for marker in style.markers:
+        for size in range(1, len(marker)):
+            for text in (f"x {marker[:size]}", f"x {marker[:size]}{marker[:size]} y"):
+                if without(text, style.openers):
+                    for pieces in ([text], sized(text, 1), sized(text, 3), cut_at(text, [2])):
+                        assert run(make(style), pieces) == [TextDelta(text)]
+
+
+@every_style
+@some
+@given(data=st.data())
+def test_p9_prose_without_a_marker_is_unchanged(style, data):
+    prose = texts(style, 10).filter(lambda text: without(text, style.openers))
+    text = "x" + data.draw(prose)
+    events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
+    assert events == [TextDelta(text)]
+
+
+# P10: the work is linear.
+
+
+class Counting:
+    """A state that counts the characters which it is given."""
+
+    def __init__(self, state, counts):
+        self.state = state
+        self.counts = counts
+
+    def take(self, parser, text):
+        self.counts["given"] += len(text)
+        return self.state.take(parser, text)
+
+    def waiting(self, parser):
+        return self.state.waiting(parser)
+
+    def end(self, parser):
+        return self.state.end(parser)
+
+
+def work(monkeypatch, name, pieces):
+    """Count what a fresh format examines and is given, when nothing is remembered."""
+    scanner = JsonScanner()
+    monkeypatch.setattr(parser_states, "JSON", scanner)
+    monkeypatch.setattr(object_state, "JSON", scanner)
+    monkeypatch.setattr(json_scanner, "_LONGEST_REMEMBERED", -1)
+    monkeypatch.setattr(MarkerScanner, "LONGEST_REMEMBERED", -1)
+    format = FORMATS[name]
+    fresh = {key: dataclasses.replace(state) for key, state in format.states.items()}
+    counts = {"given": 0}
+    states = {key: Counting(state, counts) for key, state in fresh.items()}
+    run(StreamParser(dataclasses.replace(format, states=states)), pieces)
+    scanners = [state.scanner for state in fresh.values() if hasattr(state, "scanner")]
+    return counts["given"], scanner.examined + sum(one.examined for one in scanners)
+
+
+class Plain:
+    """A layout that always takes the first way."""
+
+    def choice(self, ways):
+        return ways[0]
+
+    def randint(self, least, most):
+        return least
+
+    def random(self):
+        return 0.5
+
+
+def long_texts(style, size):
+    """Texts of about so many characters that could be dear."""
+    opener = (*style.openers, "<|python_start|>")[0]
+    for call in (
+        Call("f", {"path": "ab \\" * (size // 4)}),
+        Call("f", {"path": "\n" * size}),
+        Call("f", {"items": [1, 2, 3] * (size // 9)}),
+        Call("f", {"options": {"a": "<" * size}}),
+    ):
+        text, _ = style.render([call], ["", ""], Plain())
+        yield text
+        yield text[: -len(text) // 3]
+    text, _ = style.render([Call("f", {"path": "x"})] * 3, [""] * 4, Plain())
+    yield text * (size // len(text))
+    yield opener * (size // len(opener))
+    yield opener[:-1] * (size // len(opener))
+    yield opener + " " * size + "x"
+    yield opener + "a" * size
+    yield opener + '{"name": "' + "<" * size
+    yield f"{opener}{{" * (size // (len(opener) + 1))
+    yield '{"a": ' * (size // 6)
+    yield "[" * size
+    yield "[f(a=" + "[" * size
+
+
+@every_style
+@pytest.mark.parametrize("size", [1, 7])
+def test_p10_no_character_is_looked_at_often(style, size, monkeypatch):
+    """An automaton examines a character at most twice, over all states and attempts.
+
+    And the texts that states pass on to each other hold each character at most 6 times for each
+    character of a piece: a piece is passed on at most so often.
+    """
+    for text in long_texts(style, 1_500):
+        given, examined = work(monkeypatch, style.format, sized(text, size))
+        assert examined <= 2 * len(text)
+        assert given <= 6 * size * len(text)
+
+
+@every_style
+def test_p10_twice_the_text_is_twice_the_work(style, monkeypatch):
+    """Of a long piece states pass on the rest, but of a window of 4096 characters only."""
+    for short, long in zip(long_texts(style, 8_192), long_texts(style, 16_384), strict=True):
+        less, _ = work(monkeypatch, style.format, [short])
+        more, examined = work(monkeypatch, style.format, [long])
+        assert examined <= 2 * len(long)
+        assert more <= 2.2 * less + 1_000
+
+
+# P11: flush ends a text, once.
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_p11_after_a_flush_at_any_place_the_parser_is_fresh(name):
+    style, text = STYLES[name], SAMPLES[name]
+    expected = parse(style, text)
+    parser = make(style)
+    for end in range(len(text)):
+        run(parser, [text[:end]])
+        assert parser.held == ""
+        assert parser.flush() == []
+        assert run(parser, [text]) == expected
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p11_flush_in_any_state(style, data):
+    text = data.draw(damaged(style))
+    parser = make(style)
+    first = run(parser, sized(text, 5))
+    assert parser.flush() == []
+    assert parser.held == ""
+    assert run(parser, sized(text, 3)) == first
+
+
+# P13: streams do not know each other.
+
+
+@every_style
+@few
+@given(data=st.data())
+def test_p13_interleaved_streams_are_as_apart(style, data):
+    drawn = [data.draw(texts_of(style)) for _ in range(3)]
+    parsers = [make(style) for _ in drawn]
+    pieces = [sized(text, size) for text, size in zip(drawn, (1, 2, 3), strict=True)]
+    events = [[] for _ in drawn]
+    for turn in range(max(len(part) for part in pieces)):
+        for parser, part, seen in zip(parsers, pieces, events, strict=True):
+            if turn < len(part):
+                seen += parser.feed(part[turn])
+    for parser, seen, text in zip(parsers, events, drawn, strict=True):
+        assert norm([*seen, *parser.flush()]) == parse(style, text)
+
+
+def test_p13_formats_are_isolated_too():
+    parsers = {name: make(style) for name, style in STYLES.items()}
+    events = {name: [] for name in STYLES}
+    for place in range(max(len(text) for text in SAMPLES.values())):
+        for name, parser in parsers.items():
+            events[name] += parser.feed(SAMPLES[name][place : place + 1])
+    for name, parser in parsers.items():
+        assert norm([*events[name], *parser.flush()]) == parse(STYLES[name], SAMPLES[name])
+
+
+# What a format has that others have not.
+
+
+def test_every_format_has_a_style_and_a_sample():
+    assert {style.format for style in STYLES.values()} == set(FORMATS)
+    assert set(SAMPLES) == set(STYLES)
+
+
+def test_all_kinds_of_chunkings_are_there():
+    kinds = {re.sub(r"\d+", "N", name) for name, _ in chunkings("ab<c>d", ["<c>"])}
+    assert kinds == {
+        "whole", "size N", "empty pieces", "all markers", "before and after markers", "cut at N",
+        "cut at N and N", "random N",
+    }  # fmt: skip
+    assert all("".join(pieces) == "ab<c>d" for _, pieces in chunkings("ab<c>d", ["<c>"]))
+
+
+def test_unknown_formats_list_the_known_and_the_near():
+    with pytest.raises(ValueError, match="did you mean hermes") as error:
+        create_tool_parser("hermez")
+    assert all(name in str(error.value) for name in FORMATS)
+    with pytest.raises(ValueError, match="unknown tool-call format 'zzz'; known: hermes"):
+        create_tool_parser("zzz")
+
+
+# The command.
+
+
+def test_the_command_shows_pieces_events_and_what_is_held():
+    done = subprocess.run(
+        [sys.executable, "-m", "mini_vllm.text.tool_parsers", "hermes", "--size", "20"],
+        input='Hi <tool_call>{"name": "f", "arguments": {"a": "é"}}</tool_call>',
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        timeout=30,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == "'Hi <tool_call>{\"name'"
+    assert lines[1] == "    TextDelta(text='Hi ')"
+    assert lines[2].startswith("    held: '<tool_call>{")
+    assert "    CallStart(index=0, id=None, name='f')" in lines
+    assert "    CallEnd(index=0)" in lines
+    assert lines[-1] == "flush"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["hermez"], "hermes"), ([], "FORMAT"), (["hermes", "--size", "0"], "at least 1")],
+)
+def test_the_command_refuses(arguments, says, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    assert says in capsys.readouterr().err

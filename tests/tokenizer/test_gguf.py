@@ -1,0 +1,408 @@
+"""GGUF: the reader of metadata, cut off everywhere, and the tokenizers made from it."""
+
+import random
+import struct
+import tracemalloc
+
+import pytest
+import tokenizers
+from model_files import (
+    CORPUS,
+    NUMBERS,
+    gguf,
+    gpt2_keys,
+    llama_keys,
+    replaced,
+    sentencepiece_model,
+)
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
+from vocabularies import TEXTS, byte_level
+
+from mini_vllm.tokenizer import (
+    ChatTemplateError,
+    CorruptModelFile,
+    DecodeStream,
+    EncodingKind,
+    HuggingFaceTokenizer,
+    TokenizerFileNotFound,
+    UnknownTokenId,
+    UnsupportedFormat,
+    split_patterns,
+)
+from mini_vllm.tokenizer.gguf import read_gguf_metadata
+from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
+
+VALUES = [
+    ("u8", "u8", 255),
+    ("i8", "i8", -128),
+    ("u16", "u16", 65535),
+    ("i16", "i16", -32768),
+    ("u32", "u32", 2**32 - 1),
+    ("i32", "i32", -(2**31)),
+    ("f32", "f32", 0.5),
+    ("yes", "bool", True),
+    ("no", "bool", False),
+    ("text", "string", "naïve 🚀\0"),
+    ("u64", "u64", 2**64 - 1),
+    ("i64", "i64", -(2**63)),
+    ("f64", "f64", 0.1),
+    ("", "string", ""),
+    ("numbers", "[i32]", [3, -4]),
+    ("truths", "[bool]", [True, False]),
+    ("texts", "[string]", ["", "é", "b"]),
+    ("nothing", "[u8]", []),
+    ("nested", "[[string]]", [["a"], [], ["b", "c"]]),
+    ("deep", "[[[u16]]]", [[[1, 2], []], []]),
+]
+
+
+def read(tmp_path, data):
+    path = tmp_path / "a.gguf"
+    path.write_bytes(data)
+    return read_gguf_metadata(path)
+
+
+def load(tmp_path, keys):
+    path = tmp_path / "a.gguf"
+    path.write_bytes(gguf(keys))
+    return GGUFTokenizer.from_file(path)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_kind_of_value(tmp_path, version):
+    metadata = read(tmp_path, gguf(VALUES, version=version) + b"tensors")
+    assert metadata == {key: value for key, _, value in VALUES}
+    assert type(metadata["yes"]) is bool
+    assert read(tmp_path, gguf([], version=version)) == {}
+
+
+def test_every_cut_says_what_is_missing_and_where(tmp_path):
+    data = gguf(VALUES)
+    for end in range(len(data)):
+        with pytest.raises(CorruptModelFile, match=r"ends in|need more than") as caught:
+            read(tmp_path, data[:end])
+        assert 0 <= caught.value.offset <= end
+        assert caught.value.path == tmp_path / "a.gguf"
+
+
+def string(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+def header(count, *, magic=b"GGUF", version=3, order="<"):
+    return magic + struct.pack(f"{order}IQQ", version, 0, count)
+
+
+KEY = header(1) + string(b"k")
+DAMAGED = {
+    "empty": (b"", 0, "ends in the magic"),
+    "wrong magic": (header(0, magic=b"GGML"), 0, "begins with b'GGML'"),
+    "version 1": (header(0, version=1), 4, "GGUF version 1;"),
+    "version 4": (header(0, version=4), 4, "GGUF version 4;"),
+    "big-endian": (header(0, order=">"), 4, "big-endian GGUF version 3"),
+    "too many keys": (header(2**63), 16, "9223372036854775808 keys need more"),
+    "a long key": (header(1) + struct.pack("<Q", 2**40) + b"k" * 9, 32, "ends in key 1 of 1"),
+    "a key that is no text": (header(1) + string(b"a\xff") + b"\0" * 5, 33, "key 1 of 1 is not"),
+    "a key twice": (gguf([("k", "u8", 1), ("k", "u8", 2)]), 38, "'k' is there twice"),
+    "an unknown type": (KEY + struct.pack("<I", 13), 33, "unknown type 13"),
+    "an unknown element": (KEY + struct.pack("<IIQ", 9, 99, 0), 37, "unknown element type 99"),
+    "many numbers": (KEY + struct.pack("<IIQ", 9, 10, 2**60), 41, "elements of 'k' need more"),
+    "many texts": (KEY + struct.pack("<IIQ", 9, 8, 2**61) + b"\0" * 80, 41, "elements of 'k'"),
+    "many arrays": (KEY + struct.pack("<IIQ", 9, 9, 9) + b"\0" * 80, 41, "elements of 'k' need"),
+    "a long text": (KEY + struct.pack("<IQ", 8, 2**63), 45, "ends in 'k'"),
+    "a text that is none": (KEY + struct.pack("<I", 8) + string(b"ab\xff"), 47, "'k' is not UTF-8"),
+    "half a truth": (KEY + struct.pack("<IB", 7, 2), 37, "neither 0 nor 1"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files(tmp_path, case):
+    data, offset, message = DAMAGED[case]
+    tracemalloc.start()
+    with pytest.raises(CorruptModelFile, match=message) as caught:
+        read(tmp_path, data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert caught.value.offset == offset
+    # The reader's buffer is a megabyte.
+    assert peak < 3 << 20
+
+
+def test_arrays_in_arrays_have_an_end(tmp_path):
+    def nested(depth):
+        value = 1
+        for _ in range(depth):
+            value = [value]
+        return gguf([("k", "[" * depth + "u8" + "]" * depth, value)])
+
+    assert read(tmp_path, nested(8))["k"] == [[[[[[[[1]]]]]]]]
+    for depth in (9, 3000):
+        data = KEY + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * depth
+        with pytest.raises(CorruptModelFile, match="more than 8 deep"):
+            read(tmp_path, data + b"\0" * 20)
+
+
+def test_tensors_are_not_read(tmp_path):
+    path = tmp_path / "a.gguf"
+    path.write_bytes(gguf(VALUES, tensors=3))
+    with path.open("r+b") as file:
+        file.truncate(1 << 36)
+    tracemalloc.start()
+    assert len(read_gguf_metadata(path)) == len(VALUES)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
+def test_missing_files(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TokenizerFileNotFound):
+            read_gguf_metadata(path)
+
+
+def test_the_writer_knows_every_type():
+    assert {number for number, _ in NUMBERS.values()} | {8, 9} == set(range(13))
+
+
+@pytest.mark.parametrize("dummy_prefix", [True, False])
+def test_llama_is_sentencepiece(tmp_path, dummy_prefix):
+    model = sentencepiece_model(dummy_prefix=dummy_prefix)
+    wanted = SentencePieceTokenizer(model, "a.model")
+    flag = ("tokenizer.ggml.add_space_prefix", "bool", dummy_prefix)
+    tokenizer = load(tmp_path, [*llama_keys(model), flag])
+    for text in CORPUS:
+        assert tokenizer.encode(text) == wanted.encode(text)
+        added = tokenizer.encode(text, add_special_tokens=True)
+        assert added == wanted.encode(text, add_special_tokens=True)
+        assert tokenizer.decode(added.ids, skip_special_tokens=True) == wanted.decode(
+            wanted.encode(text).ids
+        )
+    generator = random.Random(0)
+    for _ in range(1000):
+        ids = generator.choices(range(tokenizer.vocab_size), k=5)
+        assert tokenizer.decode(ids) == wanted.decode(ids)
+    assert tokenizer.special_tokens == wanted.special_tokens
+    assert tokenizer.eos_token_ids == wanted.eos_token_ids
+    assert tokenizer.vocab_size == wanted.vocab_size
+    assert (tokenizer.pieces.rest, tokenizer.pieces.first, tokenizer.pieces.special) == (
+        wanted.pieces.rest,
+        wanted.pieces.first,
+        wanted.pieces.special,
+    )
+
+
+def test_gpt2_is_byte_level_bpe(tmp_path):
+    inner = byte_level()
+    wanted = HuggingFaceTokenizer.from_tokenizer(inner)
+    tokenizer = load(tmp_path, gpt2_keys())
+    for text in [*CORPUS, *TEXTS, "a<think>b</s>a b"]:
+        assert tokenizer.encode(text) == wanted.encode(text)
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
+    assert tokenizer.encode("abc").kind is EncodingKind.HF
+    assert tokenizer.special_tokens == wanted.special_tokens
+    assert tokenizer.pieces.rest == wanted.pieces.rest
+    assert tokenizer.pieces.special == wanted.pieces.special
+    decoder = DecodeStream(tokenizer)
+    ids = tokenizer.encode("naïve 🚀").ids
+    assert "".join(decoder.step(i) for i in ids) == "naïve 🚀"
+
+
+def trained(*patterns, ignore_merges=False):
+    """Train a byte-level BPE that cuts text with these patterns."""
+    inner = tokenizers.Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+        + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<s>", "</s>"],
+        show_progress=False,
+    )
+    inner.train_from_iterator([*TEXTS, *CORPUS, "don't DON'T 1234 12 foo/bar FooBar"] * 3, trainer)
+    return inner
+
+
+PATTERNS = {
+    "gpt-2": split_patterns.GPT2,
+    "llama-bpe": split_patterns.LLAMA3,
+    "qwen2": split_patterns.QWEN2,
+    "gpt-4o": split_patterns.O200K,
+    "tekken": split_patterns.TEKKEN,
+}
+WORDS = "don't DON'Tx fooBar 123456 a/b//c \n\n x...!? é中文"
+
+
+@pytest.mark.parametrize("pre", PATTERNS)
+def test_each_way_to_split(tmp_path, pre):
+    inner = trained(PATTERNS[pre])
+    tokenizer = load(tmp_path, gpt2_keys(inner, pre))
+    for text in [*CORPUS, WORDS]:
+        assert list(tokenizer.encode(text).ids) == inner.encode(text).ids
+        assert tokenizer.decode(tokenizer.encode(text).ids) == text
+    added = tokenizer.encode("a", add_special_tokens=True)
+    has_bos = pre in ("llama-bpe", "tekken")
+    assert added.tokens == (("<s>", "a") if has_bos else ("a",))
+
+
+SPLITS = {
+    "gpt-2": "don|'t| DON|'|Tx| fooBar| 123456| a|/|b|//|c| \n\n| x|...!?| é中文",
+    "llama-bpe": "don|'t| DON|'T|x| fooBar| |123|456| a|/b|//|c| \n\n| x|...!?| é中文",
+    "qwen2": "don|'t| DON|'T|x| fooBar| |1|2|3|4|5|6| a|/b|//|c| \n\n| x|...!?| é中文",
+    "gpt-4o": "don't| DON'T|x| foo|Bar| |123|456| a|/b|//|c| \n\n| x|...!?| é中文",
+    "tekken": "don|'t| DON|'Tx| foo|Bar| |1|2|3|4|5|6| a|/b|//|c| \n\n| x|...!?| é中文",
+}
+
+
+@pytest.mark.parametrize("pre", SPLITS)
+def test_words_of_each_way_to_split(pre):
+    split = pre_tokenizers.Split(Regex(PATTERNS[pre]), "isolated")
+    assert "|".join(word for word, _ in split.pre_tokenize_str(WORDS)) == SPLITS[pre]
+
+
+def test_digits_first_and_the_default(tmp_path):
+    inner = trained(r"\p{N}", split_patterns.GPT2)
+    for pre in ("smollm", "starcoder", "refact", "command-r"):
+        assert list(load(tmp_path, gpt2_keys(inner, pre)).encode(WORDS).ids) == (
+            inner.encode(WORDS).ids
+        )
+    keys = replaced(gpt2_keys(inner), ("tokenizer.ggml.pre", "string", None))
+    missing, named = load(tmp_path, keys), load(tmp_path, gpt2_keys(inner, "default"))
+    assert missing.encode(WORDS) == named.encode(WORDS)
+
+
+def test_llama_3_takes_a_word_that_is_a_token_as_it_is(tmp_path):
+    keys = gpt2_keys()
+    tokens = next(value for key, _, value in keys if key.endswith("tokens"))
+    kinds = next(value for key, _, value in keys if key.endswith("token_type"))
+    for pre, count in (("llama-bpe", 1), ("tekken", 1), ("gpt-2", 4), ("qwen2", 4)):
+        changed = replaced(
+            keys,
+            ("tokenizer.ggml.tokens", "[string]", [*tokens, "zqxj"]),
+            ("tokenizer.ggml.token_type", "[i32]", [*kinds, 1]),
+            ("tokenizer.ggml.pre", "string", pre),
+        )
+        assert len(load(tmp_path, changed).encode("zqxj")) == count
+
+
+def test_a_way_to_split_that_we_do_not_know_is_refused(tmp_path):
+    with pytest.raises(UnsupportedFormat, match=r"'jais' \(tokenizer\.ggml\.pre\).* qwen2"):
+        load(tmp_path, gpt2_keys(pre="jais"))
+
+
+def test_other_models_are_refused(tmp_path):
+    for kind in ("bert", "t5", "rwkv"):
+        with pytest.raises(UnsupportedFormat, match=f"kind '{kind}'; supported: llama, gpt2"):
+            load(tmp_path, [("tokenizer.ggml.model", "string", kind)])
+    with pytest.raises(UnsupportedFormat, match="no tokenizer"):
+        load(tmp_path, [("general.architecture", "string", "llama")])
+
+
+def test_bos_and_eos_are_added_as_the_file_says(tmp_path):
+    def added(keys, bos, eos):
+        flags = [("tokenizer.ggml.add_bos_token", "bool", bos)]
+        flags.append(("tokenizer.ggml.add_eos_token", "bool", eos))
+        encoding = load(tmp_path, [*keys, *flags]).encode("the", add_special_tokens=True)
+        assert {
+            span for span, s in zip(encoding.offsets, encoding.special_mask, strict=True) if s
+        } <= {(0, 0)}
+        return encoding.tokens[:1] == ("<s>",), encoding.tokens[-1:] == ("</s>",)
+
+    for keys in (llama_keys(sentencepiece_model()), gpt2_keys()):
+        for bos in (False, True):
+            for eos in (False, True):
+                assert added(keys, bos, eos) == (bos, eos)
+
+
+def test_every_id_that_ends_a_generation(tmp_path):
+    keys = [
+        ("tokenizer.ggml.eot_token_id", "u32", 4),
+        ("tokenizer.ggml.eom_token_id", "u32", 7),
+    ]
+    assert load(tmp_path, gpt2_keys()).eos_token_ids == {1}
+    assert load(tmp_path, [*gpt2_keys(), *keys]).eos_token_ids == {1, 4, 7}
+
+
+def test_a_llama_file_with_tokens_alone(tmp_path):
+    tokens = ["<unk>", "<s>", "</s>", "▁", "a", "▁a", "b"]
+    model = ("tokenizer.ggml.model", "string", "llama")
+    bare = load(tmp_path, [model, ("tokenizer.ggml.tokens", "[string]", tokens)])
+    assert (bare.special_tokens.bos, bare.special_tokens.eos) == ("<s>", "</s>")
+    assert bare.encode("ab?", add_special_tokens=True).tokens == ("<s>", "▁a", "b", "<unk>")
+    tokens += [f"<0x{byte:02X}>" for byte in range(256)]
+    full = load(tmp_path, [model, ("tokenizer.ggml.tokens", "[string]", tokens)])
+    assert full.decode(full.encode("aé🚀").ids) == "aé🚀"
+
+
+def test_chat_templates(tmp_path):
+    template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    key = "tokenizer.chat_template"
+    tokenizer = load(tmp_path, [*gpt2_keys(), (key, "string", template)])
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "hi"}]) == "<s>hi"
+    assert load(tmp_path, gpt2_keys()).chat_template is None
+    for broken in ("{% if", "x" * 10_000_000):
+        tokenizer = load(tmp_path, [*gpt2_keys(), (key, "string", broken)])
+        assert tokenizer.encode("a").tokens == ("a",)
+        with pytest.raises(ChatTemplateError):
+            tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
+
+
+TOKENS = ["<unk>", "<s>", "</s>", "a"]
+CONTRADICTIONS = {
+    "no tokens": ("tokens", "[string]", [], "tokens is missing"),
+    "tokens of numbers": ("tokens", "[u8]", [1], "tokens is no list of str"),
+    "a token twice": ("tokens", "[string]", ["a", "a"], "has a token twice"),
+    "few scores": ("scores", "[f32]", [1.0], "scores has 1 values"),
+    "scores of numbers": ("scores", "[i32]", [1], "scores is no list of float"),
+    "few types": ("token_type", "[i32]", [1], "token_type has 1 values"),
+    "an unknown type": ("token_type", "[i32]", [1, 1, 1, 9] + [1] * 400, "token_type has"),
+    "types of truths": ("token_type", "[bool]", [True], "token_type is no list of int"),
+    "a merge of one": ("merges", "[string]", ["ab"], "not two tokens"),
+    "a merge of three": ("merges", "[string]", ["a b c"], "not two tokens"),
+    "a BOS beyond": ("bos_token_id", "u32", 4_000_000, "bos_token_id is 4000000; the ids end at"),
+    "a negative EOS": ("eos_token_id", "i32", -1, "eos_token_id is -1"),
+    "an EOT that is text": ("eot_token_id", "string", "</s>", "eot_token_id is '</s>'"),
+    "a BOS that is a truth": ("bos_token_id", "bool", True, "bos_token_id is True"),
+    "a flag that is a number": ("add_bos_token", "u8", 1, "which is no truth value"),
+}
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_contradictions(tmp_path, kind, case):
+    key, value_kind, value, message = CONTRADICTIONS[case]
+    keys = llama_keys(sentencepiece_model()) if kind == "llama" else gpt2_keys()
+    with pytest.raises(CorruptModelFile, match=message):
+        load(tmp_path, replaced(keys, (f"tokenizer.ggml.{key}", value_kind, value)))
+
+
+def test_what_the_libraries_refuse(tmp_path):
+    merges = ("tokenizer.ggml.merges", "[string]", ["zz yy"])
+    with pytest.raises(CorruptModelFile, match=r"tokenizer\.ggml\.merges"):
+        load(tmp_path, replaced(gpt2_keys(), merges))
+    scores = ("tokenizer.ggml.scores", "[f32]", [float("nan")] * 4)
+    tokens = ("tokenizer.ggml.tokens", "[string]", TOKENS)
+    model = ("tokenizer.ggml.model", "string", "llama")
+    with pytest.raises(CorruptModelFile, match="NaN"):
+        load(tmp_path, [model, tokens, scores])
+    with pytest.raises(CorruptModelFile, match="empty"):
+        load(tmp_path, [model, (tokens[0], tokens[1], [*TOKENS, ""])])
+
+
+def test_unknown_ids(tmp_path):
+    for keys in (llama_keys(sentencepiece_model()), gpt2_keys()):
+        tokenizer = load(tmp_path, keys)
+        for token_id in (-1, tokenizer.vocab_size, 2**40):
+            with pytest.raises(UnknownTokenId):
+                tokenizer.decode([token_id])
+
+
+def test_added_tokens_with_awkward_text(tmp_path):
+    inner = trained(split_patterns.GPT2)
+    inner.add_special_tokens([AddedToken("$A:1 <x>", special=True)])
+    bos = ("tokenizer.ggml.bos_token_id", "u32", inner.token_to_id("$A:1 <x>"))
+    keys = replaced(gpt2_keys(inner, "llama-bpe"), bos)
+    tokenizer = load(tmp_path, keys)
+    assert tokenizer.encode("a", add_special_tokens=True).tokens == ("$A:1 <x>", "a")

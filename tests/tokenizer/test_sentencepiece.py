@@ -1,0 +1,293 @@
+"""SentencePieceTokenizer: ids, text and offsets of the library, streams, damaged models."""
+
+import importlib
+import itertools
+import random
+import sys
+
+import pytest
+import sentencepiece
+from model_files import CORPUS, sentencepiece_model
+
+from mini_vllm.tokenizer import (
+    CorruptModelFile,
+    DecodeStream,
+    EncodeError,
+    EncodingKind,
+    TokenizerFileNotFound,
+    UnknownTokenId,
+    UnsupportedFormat,
+)
+from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.sentencepiece_model import (
+    ModelFlags,
+    ModelPiece,
+    PieceType,
+    read_flags,
+    write_model,
+)
+
+SEQUENCES = 1500
+KINDS = list(itertools.product(["bpe", "unigram"], [False, True], [False, True]))
+kinds = pytest.mark.parametrize(("kind", "dummy_prefix", "strip"), KINDS)
+
+
+def library(model):
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(model)
+    return processor
+
+
+def load(model):
+    return SentencePieceTokenizer(model, "a.model")
+
+
+def stream(tokenizer, ids, prompt=(), **options):
+    decoder = DecodeStream(tokenizer, prompt, **options)
+    return "".join(decoder.step(i) for i in ids) + decoder.flush()
+
+
+def sequences(inner, count, seed=0):
+    """Yield random ids, often of short pieces with spaces, where the rules are."""
+    generator = random.Random(seed)
+    size = inner.vocab_size()
+    spaced = [i for i in range(size) if inner.id_to_piece(i).startswith("▁")]
+    short = [i for i in spaced if len(inner.id_to_piece(i)) < 3] + [0, 1, 2, 3]
+    for _ in range(count):
+        pool = generator.choice([range(size), spaced, short])
+        length = generator.randint(0, 6)
+        yield [generator.choice(generator.choice([pool, pool, range(size)])) for _ in range(length)]
+
+
+@kinds
+def test_text_is_the_librarys(kind, dummy_prefix, strip):
+    model = sentencepiece_model(kind, dummy_prefix=dummy_prefix, strip=strip)
+    inner, tokenizer = library(model), load(model)
+    compared = 0
+    for ids in sequences(inner, SEQUENCES):
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        assert stream(tokenizer, ids) == text
+        shown = tokenizer.decode(ids)
+        assert stream(tokenizer, ids, skip_special_tokens=False) == shown
+        control = any(inner.is_control(i) for i in ids)
+        if "\ufffd" not in text and "\ufffd" not in shown:
+            assert text == inner.decode(ids)
+            assert control or shown == text
+            compared += 1
+    assert compared > SEQUENCES / 2
+
+
+@kinds
+def test_ids_and_round_trips_are_the_librarys(kind, dummy_prefix, strip):
+    model = sentencepiece_model(kind, dummy_prefix=dummy_prefix, strip=strip)
+    inner, tokenizer = library(model), load(model)
+    for text in CORPUS:
+        encoding = tokenizer.encode(text)
+        assert list(encoding.ids) == inner.encode(text)
+        assert encoding.kind is EncodingKind.SP
+        assert encoding.tokens == tuple(inner.id_to_piece(i) for i in encoding.ids)
+        assert tokenizer.decode(encoding.ids) == inner.decode(list(encoding.ids))
+        if not strip and (dummy_prefix or not text.startswith(" ")):
+            assert tokenizer.decode(encoding.ids) == text
+    assert tokenizer.encode_batch(CORPUS) == [tokenizer.encode(text) for text in CORPUS]
+
+
+def test_what_the_start_of_a_text_strips():
+    """One leading space, or each piece's while there is no text; `<s>` does not hide it."""
+    once = load(sentencepiece_model(strip=False))
+    every = load(sentencepiece_model(strip=True))
+    space, double, word = "▁", "▁▁", "▁the"
+    expected = {
+        (word,): ("the", "the"),
+        (space, word): (" the", "the"),
+        (space, space, word): ("  the", "the"),
+        (double, word): ("  the", "  the"),
+        ("<s>", word): ("the", "the"),
+        (word, "<s>", word): ("the the", "the the"),
+        ("<unk>", word): (" ⁇  the", " ⁇  the"),
+        ("<0x20>", word): ("  the", "  the"),
+    }
+    for tokens, texts in expected.items():
+        for tokenizer, text in zip((once, every), texts, strict=True):
+            ids = [tokenizer.token_to_id(token) for token in tokens]
+            assert stream(tokenizer, ids) == text
+    for tokenizer in (once, every):
+        ids = [tokenizer.token_to_id(token) for token in ("<s>", word)]
+        assert tokenizer.decode(ids) == "<s> the"
+
+
+@kinds
+def test_the_prompt_is_context_and_never_text(kind, dummy_prefix, strip):
+    model = sentencepiece_model(kind, dummy_prefix=dummy_prefix, strip=strip)
+    tokenizer = load(model)
+    generator = random.Random(1)
+    for ids in sequences(library(model), SEQUENCES, seed=1):
+        cut = generator.randrange(len(ids) + 1)
+        whole = tokenizer.decode(ids, skip_special_tokens=True)
+        before = DecodeStream(tokenizer)
+        shown = "".join(before.step(i) for i in ids[:cut])
+        assert shown + stream(tokenizer, ids[cut:], ids[:cut]) == whole
+
+
+def test_ill_formed_bytes_are_byte_exact_where_the_library_is_not():
+    tokenizer = load(sentencepiece_model())
+    ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in b"\xf0\x9f\x98"]
+    assert tokenizer.decode(ids) == stream(tokenizer, ids) == "\ufffd"
+    assert tokenizer._inner.decode(ids) == "\ufffd" * 3
+    ids.insert(1, tokenizer.token_to_id("</s>"))
+    ids.append(tokenizer.token_to_id("<0x80>"))
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "😀"
+    assert tokenizer.decode(ids) == "\ufffd</s>\ufffd\ufffd\ufffd"
+
+
+def test_special_tokens():
+    tokenizer = load(sentencepiece_model())
+    special = tokenizer.special_tokens
+    assert (special.bos, special.eos, special.unk, special.pad) == ("<s>", "</s>", "<unk>", "<pad>")
+    assert special.additional == ("<|im_end|>", "▁control")
+    assert tokenizer.eos_token_ids == {tokenizer.token_to_id("</s>")}
+    assert len(tokenizer.pieces.special) == 5
+    for token in special.all():
+        assert tokenizer.id_to_token(tokenizer.token_to_id(token)) == token
+
+
+def test_special_tokens_in_a_text_are_plain_text_and_user_defined_ones_are_not():
+    tokenizer = load(sentencepiece_model())
+    text = "<s>hello</s><|im_end|>"
+    assert not tokenizer.pieces.special & set(tokenizer.encode(text).ids)
+    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+    assert tokenizer.token_to_id("<think>") in tokenizer.encode("a<think>b").ids
+
+
+def test_added_special_tokens():
+    model = sentencepiece_model()
+    tokenizer = load(model)
+    plain, added = tokenizer.encode("é a"), tokenizer.encode("é a", add_special_tokens=True)
+    assert added.ids == (1, *plain.ids)
+    assert added.offsets == ((0, 0), *plain.offsets)
+    assert added.special_mask == (True, *plain.special_mask)
+    both = SentencePieceTokenizer(model, "a.model", prefix=[1, 1], suffix=[2])
+    assert both.encode("the", add_special_tokens=True).tokens == ("<s>", "<s>", "▁the", "</s>")
+    assert both.encode("", add_special_tokens=True).ids == (1, 1, 2)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_offsets_are_spans_of_the_original(kind):
+    for rule in ("identity", "nmt_nfkc"):
+        tokenizer = load(sentencepiece_model(kind, rule=rule))
+        for text in CORPUS:
+            offsets = tokenizer.encode(text).offsets
+            assert all(0 <= start <= end <= len(text) for start, end in offsets)
+            assert [start for start, _ in offsets] == sorted(start for start, _ in offsets)
+            if rule == "identity":
+                assert {i for a, b in offsets for i in range(a, b)} == set(range(len(text)))
+    encoding = load(sentencepiece_model(kind)).encode("x\u4e94\u4e94")
+    assert encoding.offsets[-6:] == ((1, 2),) * 3 + ((2, 3),) * 3
+    encoding = load(sentencepiece_model(kind, rule="nmt_nfkc")).encode("①the")
+    assert (encoding.tokens[1], encoding.offsets[1]) == ("<0x31>", (0, 1))
+    assert encoding.offsets[-1][1] == 4
+
+
+def test_every_id_and_token():
+    tokenizer = load(sentencepiece_model())
+    for token_id in range(tokenizer.vocab_size):
+        assert tokenizer.token_to_id(tokenizer.id_to_token(token_id)) == token_id
+    assert [tokenizer.pieces.rest[tokenizer.token_to_id(f"<0x{b:02X}>")] for b in range(256)] == [
+        bytes([byte]) for byte in range(256)
+    ]
+
+
+@pytest.mark.parametrize("token_id", [-1, 100_000, 2**31, 2**40])
+def test_unknown_ids(token_id):
+    with pytest.raises(UnknownTokenId):
+        load(sentencepiece_model()).decode([5, token_id])
+
+
+def test_lone_surrogates():
+    with pytest.raises(EncodeError, match=r"lone surrogate U\+D800 at position 1"):
+        load(sentencepiece_model()).encode("a\ud800")
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_very_long_text(kind):
+    tokenizer = load(sentencepiece_model(kind))
+    text = "a" * 300_000
+    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+
+
+def test_from_file(tmp_path):
+    path = tmp_path / "a.model"
+    path.write_bytes(sentencepiece_model())
+    assert SentencePieceTokenizer.from_file(path).encode("the").tokens == ("▁the",)
+    for missing in (tmp_path, tmp_path / "none"):
+        with pytest.raises(TokenizerFileNotFound):
+            SentencePieceTokenizer.from_file(missing)
+
+
+PIECES = [
+    ModelPiece("<unk>", 0, PieceType.UNKNOWN),
+    ModelPiece("▁a", -1, PieceType.NORMAL),
+    ModelPiece("b", -2, PieceType.NORMAL),
+    ModelPiece("▁", -3, PieceType.UNUSED),
+    ModelPiece("<s>", 0, PieceType.CONTROL),
+]
+
+
+def test_models_of_our_own_writing():
+    model = write_model(PIECES, add_dummy_prefix=True)
+    assert read_flags(model, "a") == ModelFlags(True, False)
+    tokenizer = load(model)
+    assert [tokenizer.id_to_token(i) for i in range(5)] == [piece.text for piece in PIECES]
+    assert tokenizer.encode("ab?").tokens == ("▁a", "b", "<unk>")
+    assert tokenizer.decode([1, 3, 2]) == "a b"
+    assert tokenizer.decode([3, 1]) == " a"
+    assert read_flags(write_model(PIECES, add_dummy_prefix=False), "a") == ModelFlags(False, False)
+
+
+def test_a_field_that_is_not_there_is_true():
+    assert read_flags(b"", "a") == ModelFlags(True, True)
+    assert read_flags(b"\x1a\x02\x18\x00", "a") == ModelFlags(False, True)
+    # Numbers of four and eight bytes, and a text, in fields that we do not know.
+    unknown = b"\x25\xff\xff\xff\xff\x29" + b"\xff" * 8 + b"\x1d\x00\x00\x00\x00\x32\x01\xff"
+    assert read_flags(unknown + b"\x1a\x02\x18\x00" + unknown, "a") == ModelFlags(False, True)
+    # Two messages of one field count as one, the later values winning.
+    assert read_flags(b"\x1a\x02\x18\x00\x1a\x04\x18\x01\x20\x00", "a") == ModelFlags(True, False)
+
+
+def test_a_denormalizer_is_refused():
+    model = sentencepiece_model()
+    assert load(model + b"\x2a\x02\x0a\x00").vocab_size
+    with pytest.raises(UnsupportedFormat, match="denormalizer"):
+        load(model + b"\x2a\x05\x12\x03abc")
+
+
+MODEL = write_model(PIECES, add_dummy_prefix=True)
+DAMAGED = {
+    "empty": (b"", None),
+    "html": (b"<html><s>", 0),
+    "a length beyond the end": (b"\x0a\xff\xff\xff\xff\x0f", 6),
+    "an endless number": (b"\x08" + b"\xff" * 20, 1),
+    "a cut number": (b"\x08\xff", 1),
+    "an unknown wire type": (b"\x08\x01\x0f", 2),
+    "no piece": (b"\x1a\x00", None),
+    "no unknown piece": (write_model(PIECES[1:], add_dummy_prefix=True), None),
+    "a piece twice": (write_model([*PIECES, PIECES[1]], add_dummy_prefix=True), None),
+    "a piece that is no text": (MODEL + b"\x0a\x03\x0a\x01\xff", None),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_models(tmp_path, case):
+    data, offset = DAMAGED[case]
+    path = tmp_path / "a.model"
+    path.write_bytes(data)
+    with pytest.raises(CorruptModelFile, match=r"a\.model") as caught:
+        SentencePieceTokenizer.from_file(path)
+    assert caught.value.offset == offset
+
+
+def test_without_the_package_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.sentencepiece")
+    with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
+        importlib.import_module("mini_vllm.tokenizer.sentencepiece")

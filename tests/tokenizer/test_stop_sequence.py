@@ -1,0 +1,419 @@
+"""StopSequenceDecoder: seed 003's tests by name with exact texts, and the contract."""
+
+import itertools
+import os
+import random
+
+import pytest
+from prometheus_client import CollectorRegistry
+from vocabularies import KINDS, byte_level
+
+from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
+from mini_vllm.tokenizer.metrics import TokenizerMetrics
+from mini_vllm.tokenizer.stop_sequence import (
+    Held,
+    StopMatch,
+    Stopped,
+    StoppedWithText,
+    StopSequenceConfig,
+    StopSequenceDecoder,
+    StopSequenceDecoderBuilder,
+    Text,
+)
+
+CASES = 40_000 if os.environ.get("SOAK") else 4_000
+HELLO, WORLD, TEST, TOKEN, EOS, BOS = 1, 2, 3, 4, 999, 1000
+EOS_BYTE = ByteTokenizer.eos_token_id
+
+
+def mock(**config):
+    return StopSequenceDecoder(MockTokenizer(), StopSequenceConfig(**config))
+
+
+def of_bytes(*stops, **options):
+    return StopSequenceDecoder(
+        ByteTokenizer(), StopSequenceConfig(stop_sequences=stops, **options.pop("config", {})),
+        **options,
+    )  # fmt: skip
+
+
+def ids(text):
+    return list(text.encode() if isinstance(text, str) else text)
+
+
+def joined(outputs):
+    return "".join(out.text for out in outputs if isinstance(out, Text | StoppedWithText))
+
+
+def pieces_decoder(words, *stops, **options):
+    """Return a decoder whose tokens are these words, and their ids."""
+    from tokenizers import Tokenizer, decoders, models
+
+    inner = Tokenizer(models.WordLevel({word: n for n, word in enumerate(dict.fromkeys(words))}))
+    inner.decoder = decoders.Fuse()
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    config = StopSequenceConfig(stop_sequences=stops, **options)
+    return StopSequenceDecoder(tokenizer, config), [*map(tokenizer.token_to_id, words)]
+
+
+# --- the seed's tests: U14 to U22 and I06
+
+
+def test_stop_token_detection():
+    decoder = mock(stop_tokens=frozenset([EOS]))
+    assert decoder.process_token(HELLO) == Text("Hello")
+    assert decoder.process_token(EOS) == Stopped()
+    assert [decoder.process_token(i) for i in (WORLD, EOS, HELLO)] == [Stopped()] * 3
+    assert decoder.matched_stop == StopMatch("token", EOS)
+    assert (decoder.is_stopped, decoder.tokens_consumed) == (True, 2)
+
+
+def test_visible_stop_token():
+    decoder = mock(visible_stop_tokens=frozenset([EOS]))
+    assert decoder.process_token(HELLO) == Text("Hello")
+    # A special token is shown as it is written; a word in its context, so with its space.
+    assert decoder.process_token(EOS) == StoppedWithText("<eos>")
+    decoder = mock(visible_stop_tokens=frozenset([WORLD]))
+    assert [decoder.process_token(i) for i in (HELLO, WORLD)] == [
+        Text("Hello"), StoppedWithText(" world"),
+    ]  # fmt: skip
+    assert decoder.matched_stop == StopMatch("visible_token", WORLD)
+
+
+def test_builder_pattern():
+    decoder = (
+        StopSequenceDecoderBuilder(MockTokenizer())
+        .stop_token(EOS)
+        .stop_sequence("test")
+        .visible_stop_token(TOKEN)
+        .visible_stop_sequence("world")
+        .skip_special_tokens(False)
+        .build()
+    )
+    assert not decoder.is_stopped
+    assert decoder.matched_stop is None
+    assert decoder.process_tokens([HELLO, BOS]) == [Text("Hello"), Text(" <bos>")]
+    assert decoder.process_tokens([WORLD]) == [StoppedWithText(" world")]
+    for token_id, last, kind in [
+        (EOS, Stopped(), "token"),
+        (TEST, StoppedWithText(" "), "string"),
+        (TOKEN, StoppedWithText(" token"), "visible_token"),
+    ]:
+        decoder.reset()
+        assert decoder.process_tokens([HELLO, token_id]) == [Text("Hello"), last]
+        assert decoder.matched_stop.kind == kind
+
+
+def test_incremental_decoding_no_repetition():
+    outputs = mock().process_tokens([HELLO, WORLD, TEST])
+    assert outputs == [Text("Hello"), Text(" world"), Text(" test")]
+    for one, other in itertools.permutations(outputs, 2):
+        assert one.text not in other.text
+
+
+def test_stop_sequence_detection():
+    decoder = mock(stop_sequences=("test",))
+    assert decoder.process_tokens([HELLO, WORLD, TEST, TOKEN]) == [
+        Text("Hello"), Text(" world"), StoppedWithText(" "),
+    ]  # fmt: skip
+    assert decoder.matched_stop == StopMatch("string", "test")
+    assert decoder.tokens_consumed == 3
+
+
+def test_flush_after_partial():
+    decoder = mock(stop_sequences=("lo_NEVER",))
+    assert decoder.process_token(HELLO) == Text("Hel")
+    assert decoder.jail == "lo"
+    assert [decoder.flush(), decoder.flush()] == [Text("lo"), Held()]
+    decoder = mock(stop_sequences=("NEVER_MATCH",))
+    assert decoder.process_token(HELLO) == Text("Hello")
+    assert decoder.flush() == Held()
+
+
+def test_reset_functionality():
+    decoder = mock(stop_tokens=frozenset([EOS]), stop_sequences=("test",))
+    assert decoder.process_tokens([HELLO, EOS]) == [Text("Hello"), Stopped()]
+    decoder.reset()
+    assert (decoder.is_stopped, decoder.matched_stop, decoder.tokens_consumed) == (False, None, 0)
+    assert decoder.process_tokens([WORLD, TEST]) == [Text("world"), StoppedWithText(" ")]
+    decoder.reset()
+    assert (decoder.process_token(HELLO), decoder.jail) == (Text("Hello"), "")
+
+
+def test_visible_stop_sequence():
+    decoder = mock(visible_stop_sequences=("world",))
+    assert decoder.process_tokens([HELLO, WORLD, TEST]) == [
+        Text("Hello"), StoppedWithText(" world"),
+    ]  # fmt: skip
+    assert decoder.matched_stop == StopMatch("visible_string", "world")
+
+
+def test_multiple_tokens_processing():
+    decoder = mock(stop_sequences=("!",))
+    outputs = decoder.process_tokens([HELLO, WORLD, TEST])
+    assert outputs == [Text("Hello"), Text(" world"), Text(" test")]
+    assert not decoder.is_stopped
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "bytes"])
+def test_stop_sequence_decoder(kind):
+    """I06 ignores the stop of its third case; here every case has its exact text."""
+    tokenizer = (
+        ByteTokenizer() if kind == "bytes" else HuggingFaceTokenizer.from_tokenizer(byte_level())
+    )
+    for text, stop, expected in [
+        ("Hello world! Stop here please", "Stop", "Hello world! "),
+        ("Testing stop sequences.", ".", "Testing stop sequences"),
+        ("No match here", "xyz", "No match here"),
+    ]:
+        decoder = StopSequenceDecoder(tokenizer, StopSequenceConfig(stop_sequences=(stop,)))
+        outputs = decoder.process_tokens(tokenizer.encode(text).ids)
+        assert joined([*outputs, decoder.flush()]) == expected
+        assert decoder.matched_stop == (StopMatch("string", stop) if stop != "xyz" else None)
+
+
+# --- the examples of the specification
+
+
+@pytest.mark.parametrize(
+    ("stops", "words", "outputs"),
+    [
+        (["###"], ["abc", "de###"], [Text("abc"), StoppedWithText("de")]),
+        (["###"], ["ab#", "#c"], [Text("ab"), Text("##c")]),
+        (["aab"], ["a", "a", "a", "b"], [Held(), Held(), Text("a"), StoppedWithText("")]),
+        (["abcd", "bc"], ["abcd"], [StoppedWithText("a")]),
+        (["abcd", "bc"], ["a", "b", "c"], [Text("a"), Held(), Stopped()]),
+        (["END###", "###"], ["foo##", "END###"], [Text("foo"), StoppedWithText("##")]),
+        (["END", "###"], ["foo", "###bar", "END"], [Text("foo"), Stopped()]),
+        (["abc", "de###"], ["abc"], [Stopped()]),
+        (["你好"], ["说你", "好吗"], [Text("说"), Stopped()]),
+    ],
+    ids=lambda value: "|".join(value) if isinstance(value[0], str) else None,
+)
+def test_examples(stops, words, outputs):
+    decoder, token_ids = pieces_decoder(words, *stops)
+    outputs = [Stopped() if out == StoppedWithText("") else out for out in outputs]
+    assert decoder.process_tokens(token_ids) == outputs
+
+
+def test_k6_list_order_does_not_matter():
+    """K6: the seed's code looks for the first stop of the list, and shows `foo###bar`."""
+    for stops in (["END", "###"], ["###", "END"]):
+        decoder = of_bytes(*stops)
+        assert joined(decoder.process_tokens(ids("foo###barEND"))) == "foo"
+        assert decoder.matched_stop == StopMatch("string", "###")
+
+
+@pytest.mark.parametrize("stop", [" ×", "Δ", "🚀", "中", "é", "ñ!", "🇫🇷", "\u0301", "\ufffd"])
+def test_k6_stops_of_several_bytes(stop):
+    """K6: byte offsets of the seed's code fall inside characters, and it panics."""
+    decoder = of_bytes(stop)
+    before = f"a{stop[0]} b" if len(stop) > 1 else "ab"
+    assert joined(decoder.process_tokens(ids(f"{before}{stop}c"))) == before
+    assert decoder.matched_stop == StopMatch("string", stop)
+
+
+def test_k6_only_what_may_become_a_stop_is_held():
+    """K6: the real one always keeps as many bytes as the longest stop has."""
+    decoder = mock(stop_sequences=("Hello world",))
+    assert decoder.process_token(TEST) == Text("test")
+    assert (decoder.process_token(HELLO), decoder.jail) == (Text(" "), "Hello")
+    assert decoder.process_token(WORLD) == Stopped()
+
+
+def test_k5_a_half_character_at_a_stop_is_said():
+    """K5: it is lost in the original. A hidden stop token ends the text, and the character."""
+    config = {"config": {"stop_tokens": frozenset([EOS_BYTE])}}
+    decoder = of_bytes(**config)
+    assert decoder.process_tokens([*b"ok\xf0\x9f", EOS_BYTE]) == [
+        Text("o"), Text("k"), Held(), Held(), StoppedWithText("\ufffd"),
+    ]  # fmt: skip
+    decoder = of_bytes("#!", **config)
+    assert decoder.process_tokens([*b"#\xe4", EOS_BYTE])[2] == StoppedWithText("#\ufffd")
+    decoder = of_bytes()
+    decoder.process_tokens(b"ok\xf0\x9f")
+    assert [decoder.flush(), decoder.flush()] == [Text("\ufffd"), Held()]
+
+
+def test_the_flush_may_complete_a_stop():
+    decoder = of_bytes("k\ufffd")
+    assert decoder.process_tokens(b"ok\xf0") == [Text("o"), Held(), Held()]
+    assert (decoder.flush(), decoder.flush()) == (Stopped(), Stopped())
+    assert decoder.matched_stop == StopMatch("string", "k\ufffd")
+
+
+# --- stop tokens
+
+
+def test_a_token_stops_before_a_string_can():
+    """And what was jailed was no stop, so it is shown."""
+    decoder = of_bytes("ab", config={"stop_tokens": frozenset(b"b")})
+    assert decoder.process_tokens(b"xab") == [Text("x"), Held(), StoppedWithText("a")]
+    assert decoder.matched_stop == StopMatch("token", ord("b"))
+
+
+def test_a_token_that_is_both_is_hidden():
+    both = frozenset([WORLD])
+    decoder = mock(stop_tokens=both, visible_stop_tokens=both)
+    assert decoder.process_tokens([HELLO, WORLD]) == [Text("Hello"), Stopped()]
+
+
+def test_a_visible_token_that_is_half_a_character():
+    """It is what its bytes are; the spelling of a byte in the vocabulary is nobody's text."""
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_level())
+    lead = tokenizer.token_to_id("ä")
+    assert tokenizer.pieces.rest[lead] == b"\xe4"
+    config = StopSequenceConfig().with_visible_stop_token(lead)
+    for skip in (True, False):
+        decoder = StopSequenceDecoder(tokenizer, config, skip_special_tokens=skip)
+        assert decoder.process_token(lead) == StoppedWithText("\ufffd")
+
+
+@pytest.mark.parametrize("skip", [True, False], ids=["skip", "show"])
+def test_a_visible_special_token_ends_a_half_character(skip):
+    decoder = of_bytes(
+        "#<eos>!", config={"visible_stop_tokens": frozenset([EOS_BYTE])}, skip_special_tokens=skip
+    )
+    assert joined(decoder.process_tokens([*b"#\xf0\x9f", EOS_BYTE])) == "#\ufffd<eos>"
+    assert decoder.matched_stop.kind == "visible_token"
+
+
+def test_a_stop_string_that_is_a_special_token_stops_at_its_id():
+    """A skipped token never reaches the text, so no string can find it there."""
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_level())
+    end = tokenizer.token_to_id("<|im_end|>")
+    text = tokenizer.encode("hello").ids
+    stops = StopSequenceConfig(stop_sequences=("<|im_end|>",))
+    decoder = StopSequenceDecoder(tokenizer, stops)
+    assert joined(decoder.process_tokens([*text, end, *text])) == "hello"
+    assert decoder.matched_stop == StopMatch("token", end)
+    # Written out, without the special token, it is a string like any other.
+    decoder = StopSequenceDecoder(tokenizer, stops)
+    letters = [tokenizer.token_to_id(char) for char in "x<|im_end|>"]
+    assert joined(decoder.process_tokens(letters)) == "x"
+    assert decoder.matched_stop == StopMatch("string", "<|im_end|>")
+    decoder = StopSequenceDecoder(tokenizer, stops, resolve_special_stops=False)
+    assert joined(decoder.process_tokens([*text, end, *text])) == "hellohello"
+    shown = StopSequenceConfig(visible_stop_sequences=("<|im_end|>",))
+    decoder = StopSequenceDecoder(tokenizer, shown)
+    assert joined(decoder.process_tokens([*text, end, *text])) == "hello<|im_end|>"
+
+
+def test_unknown_ids_are_no_text_and_may_stop():
+    decoder = of_bytes("ab", config={"stop_tokens": frozenset([-7])})
+    assert decoder.process_tokens([-1, *b"a", 2**40, *b"c", -7]) == [
+        Held(), Held(), Held(), Text("ac"), Stopped(),
+    ]  # fmt: skip
+
+
+# --- the contract
+
+
+def test_text_is_never_empty_and_jail_and_shown_are_all_there_is():
+    generator = random.Random(0)
+    stopped = 0
+    for _ in range(CASES):
+        stops = [
+            "".join(generator.choices("aé#", k=generator.randint(1, 4)))
+            for _ in range(generator.randint(1, 3))
+        ]
+        text = "".join(generator.choices("aé#", k=generator.randint(0, 8)))
+        decoder, shown = of_bytes(*stops), ""
+        for taken, token_id in enumerate(ids(text), start=1):
+            output = decoder.process_token(token_id)
+            shown += joined([output])
+            assert output not in (Text(""), StoppedWithText(""))
+            if decoder.is_stopped:
+                assert isinstance(output, Stopped | StoppedWithText)
+                break
+            assert isinstance(output, Text | Held)
+            assert len(decoder.jail) < max(map(len, stops))
+            assert any(stop.startswith(decoder.jail) for stop in stops)
+            complete = ids(text)[:taken]
+            assert shown + decoder.jail == bytes(complete).decode(errors="ignore")
+        end = next(
+            (n for n in range(1, len(text) + 1) if text[:n].endswith(tuple(stops))), len(text) + 1
+        )
+        longest = max((s for s in stops if text[:end].endswith(s)), key=len, default="")
+        if end <= len(text):
+            assert (shown, decoder.matched_stop) == (
+                text[: end - len(longest)], StopMatch("string", longest),
+            )  # fmt: skip
+            assert decoder.tokens_consumed == len(text[:end].encode())
+            assert decoder.flush() == Stopped()
+            stopped += 1
+        else:
+            assert shown + joined([decoder.flush()]) == text
+            assert decoder.jail == ""
+    assert CASES / 4 < stopped < CASES
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "llama", "wordpiece-cleanup", "none"])
+def test_every_kind_of_tokenizer(kind):
+    """With or without a table of pieces: up to the stop the text is what the tokenizer decodes."""
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    generator = random.Random(kind)
+    for _ in range(300):
+        some = [generator.randrange(3, tokenizer.vocab_size) for _ in range(6)]
+        plain = StopSequenceDecoder(tokenizer, StopSequenceConfig())
+        text = joined([*plain.process_tokens(some), plain.flush()])
+        stop = text[len(text) // 2 :][:2] or "x"
+        decoder = StopSequenceDecoder(tokenizer, StopSequenceConfig(stop_sequences=(stop,)))
+        shown = joined([*decoder.process_tokens(some), decoder.flush()])
+        assert shown == text.partition(stop)[0]
+        assert decoder.is_stopped == (stop in text)
+
+
+def test_the_prompt_is_context_and_no_text():
+    rocket = ids("🚀")
+    decoder = of_bytes("🚀!", prompt_token_ids=[*b"!", *rocket[:3]])
+    for _ in range(2):
+        assert decoder.process_tokens([rocket[3], *b"?"]) == [Held(), Text("🚀?")]
+        decoder.reset()
+    words = StopSequenceDecoder(MockTokenizer(), StopSequenceConfig(), prompt_token_ids=[HELLO])
+    assert words.process_token(WORLD) == Text(" world")
+
+
+def test_isolated():
+    one, other = of_bytes("END"), of_bytes("END")
+    for a, b in zip(b"xENx", b"END!", strict=True):
+        one.process_token(a)
+        other.process_token(b)
+    assert (one.is_stopped, other.is_stopped) == (False, True)
+
+
+def test_configuration():
+    config = StopSequenceConfig().with_stop_token(1).with_stop_sequence("a")
+    assert config.with_visible_stop_token(2).with_visible_stop_sequence("b") == StopSequenceConfig(
+        frozenset([1]), ("a",), frozenset([2]), ("b",)
+    )
+    # It does not change; empty strings are ignored, and one string is no list.
+    assert config == StopSequenceConfig(frozenset([1]), ("a",))
+    assert of_bytes("", "#", "").process_tokens(b"a#") == [Text("a"), Stopped()]
+    for name in ("stop_sequences", "visible_stop_sequences"):
+        with pytest.raises(ValueError, match="END"):
+            StopSequenceDecoder(ByteTokenizer(), StopSequenceConfig(**{name: "END"}))
+
+
+def test_metrics_are_counted():
+    registry = CollectorRegistry()
+    metrics = TokenizerMetrics(registry)
+    config = StopSequenceConfig(
+        frozenset([257]),
+        ("###",),
+        frozenset(b"!"),
+        ("yes",),
+    )
+    for text in ([*b"a#b"], [*b"a", 257], b"a!", b"a###", b"ayes", b"a\xf0"):
+        decoder = StopSequenceDecoder(ByteTokenizer(), config, metrics=metrics)
+        decoder.process_tokens(text)
+        decoder.flush()
+
+    def value(name, **labels):
+        return registry.get_sample_value(f"sgl_tokenizer_{name}", labels)
+
+    for kind in ("token", "visible_token", "string", "visible_string"):
+        assert value("stop_sequences_detected_total", type=kind) == 1, kind
+    # `#` of the first text, `#` and `##` of the fourth; what is shown is no possible stop.
+    assert value("partial_matches_total") == 3
+    assert value("stop_detection_duration_seconds_count") == 20
