@@ -50,7 +50,7 @@ class MarkerScanner:
         examined: characters that the automaton has looked at, for tests of the cost.
     """
 
-    MOST_REMEMBERED = 1 << 16
+    MOST_REMEMBERED = 1 << 14
     LONGEST_REMEMBERED = 64
 
     def __init__(

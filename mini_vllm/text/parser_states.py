@@ -14,6 +14,8 @@ from mini_vllm.text.markers import MarkerScanner
 from mini_vllm.text.stream_parser import On, StreamParser
 
 SPACE = " \t\r\n"
+_MOST_SHARED = 1 << 14
+_LONGEST_SHARED = 32
 JSON = JsonScanner()
 
 
@@ -49,10 +51,23 @@ class Prose(Marked):
         scratch = parser.scratch
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            parser.emit(self.kind(shown))
+            parser.emit(self._made.get(shown) or self._make(shown))
         if marker is None:
             return ""
         return parser.follow(self.on[marker], marker) + rest
+
+    @cached_property
+    def _made(self) -> dict[str, TextDelta | ReasoningDelta]:
+        """Events by their text: models repeat themselves, and a new one takes longer to make."""
+        return {}
+
+    def _make(self, text: str) -> TextDelta | ReasoningDelta:
+        event = self.kind(text)
+        if len(text) <= _LONGEST_SHARED:
+            if len(self._made) >= _MOST_SHARED:
+                self._made.clear()
+            self._made[text] = event
+        return event
 
     def end(self, parser: StreamParser) -> bool:
         """Emit what may have been a marker."""

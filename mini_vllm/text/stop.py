@@ -106,7 +106,7 @@ def _checked(stops: Iterable[str], name: str) -> tuple[str, ...]:
     return stops
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _scanner(
     hidden: tuple[str, ...], visible: tuple[str, ...], *, keep_hopeless: bool = False
 ) -> MarkerScanner:

@@ -31,6 +31,7 @@ from mini_vllm.tokenizer.factory import (
     create_tokenizer_from_file,
     create_tokenizer_with_chat_template,
 )
+from mini_vllm.tokenizer.gguf import read_gguf_metadata
 from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.incremental import IncrementalDetokenizer
 from mini_vllm.tokenizer.mock import MockTokenizer
@@ -38,6 +39,17 @@ from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.registry import LoadOutcome, TokenizerRegistry
 from mini_vllm.tokenizer.sequence import Sequence
+from mini_vllm.tokenizer.stop_sequence import (
+    Held,
+    SequenceDecoderOutput,
+    StopMatch,
+    Stopped,
+    StoppedWithText,
+    StopSequenceConfig,
+    StopSequenceDecoder,
+    StopSequenceDecoderBuilder,
+    Text,
+)
 from mini_vllm.tokenizer.window_stream import WindowDecodeStream
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 
@@ -77,6 +89,7 @@ __all__ = [
     "Encoding",
     "EncodingKind",
     "GGUFTokenizer",
+    "Held",
     "HubError",
     "HuggingFaceTokenizer",
     "IncrementalDetokenizer",
@@ -85,8 +98,16 @@ __all__ = [
     "ModelTokenizerMap",
     "SentencePieceTokenizer",
     "Sequence",
+    "SequenceDecoderOutput",
     "SpecialTokens",
+    "StopMatch",
+    "StopSequenceConfig",
+    "StopSequenceDecoder",
+    "StopSequenceDecoderBuilder",
+    "Stopped",
+    "StoppedWithText",
     "TemplateLimits",
+    "Text",
     "TiktokenModel",
     "TiktokenTokenizer",
     "Tokenizer",
@@ -104,4 +125,5 @@ __all__ = [
     "create_tokenizer_from_file",
     "create_tokenizer_with_chat_template",
     "get_tokenizer_info",
+    "read_gguf_metadata",
 ]
