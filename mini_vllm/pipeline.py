@@ -84,9 +84,6 @@ class TextPipeline:
         self._early = inf
         self._reasoning = reasoning
         self._tools = tools
-        # How many calls have ended, in whatever way, and whether one of them was complete.
-        self._ended = 0
-        self._called = False
         self.finish_reason: FinishReason | None = None
         self.stop_reason: str | int | None = None
         self.tokens = 0
@@ -110,15 +107,22 @@ class TextPipeline:
         events: list[Event] = []
         if self.finish_reason is not None:
             return events
-        stop = self._stop
+        stop, first = self._stop, self._stop_first
+        # The usual request has no reasoning to be split off: its text goes straight to the tools.
+        tools = self._tools if self._reasoning is None else None
         for token_id in token_ids:
             self.tokens += 1
             if token_id in self._ends and self.tokens > self._min_tokens:
                 self._stop_at(token_id, events)
                 break
             text = self._step(token_id)
+            if first is not None:
+                text = first.feed(text)
             if text:
-                self._pour(text, events)
+                if tools is not None:
+                    tools.feed_into(text, events)
+                else:
+                    self._parse(text, events)
             if stop is not None:
                 if stop.matched is not None:
                     self._end("stop", events)
@@ -187,15 +191,7 @@ class TextPipeline:
         if tools is None:
             events.append(TextDelta(text))
             return
-        calls = tools.feed(text)
-        events += calls
-        if tools.calls != self._ended:
-            self._ended = tools.calls
-            self._note(calls)
-
-    def _note(self, calls: list[Event]) -> None:
-        if any(isinstance(event, CallEnd) for event in calls):
-            self._called = True
+        tools.feed_into(text, events)
 
     def _end(self, reason: FinishReason, events: list[Event]) -> None:
         """Flush the layers, first to last."""
@@ -210,13 +206,15 @@ class TextPipeline:
             rest = self._stop_later.flush()
             if rest:
                 self._answer(rest, events)
+        called = False
         if self._tools is not None:
-            calls = self._tools.flush()
-            events += calls
-            self._note(calls)
+            called = self._tools.completed > 0
+            rest_of_calls = self._tools.flush()
+            called = called or any(isinstance(event, CallEnd) for event in rest_of_calls)
+            events += rest_of_calls
         if self._stop is not None and self._stop.matched is not None:
             reason, self.stop_reason = "stop", self._stop.matched
-        self.finish_reason = "tool_calls" if reason == "stop" and self._called else reason
+        self.finish_reason = "tool_calls" if reason == "stop" and called else reason
 
 
 def feed_batch(

@@ -49,9 +49,14 @@ class Prose(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit all but what may be a marker."""
         scratch = parser.scratch
-        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        known = self.scanner.known[scratch.marker].get(text)
+        if known is not None:
+            (shown, after), marker, rest = known, None, ""
+            scratch.marker = after.state
+        else:
+            shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            parser.emit(self._made.get(shown) or self._make(shown))
+            parser.events.append(self._made.get(shown) or self._make(shown))
         if marker is None:
             return ""
         return parser.follow(self.on[marker], marker) + rest

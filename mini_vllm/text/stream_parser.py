@@ -78,7 +78,7 @@ class Format:
     broken: str = "broken"
 
 
-@dataclass
+@dataclass(slots=True)
 class Scratch:
     """What the present state of a stream remembers: made anew with each state."""
 
@@ -94,6 +94,11 @@ class StreamParser:
 
     `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
     text is cut never changes the events, once neighbours of one kind are joined.
+
+    Attributes:
+        events: what the present feed has found so far, for states.
+        calls: how many calls have ended, complete or malformed.
+        completed: how many of them were complete.
 
     Args:
         format: the table.
@@ -118,6 +123,7 @@ class StreamParser:
         self.state = self._start
         self.scratch = Scratch()
         self.calls = 0
+        self.completed = 0
         self.name = ""
         self.parameters: int | None = None
         self.parameter = ""
@@ -125,7 +131,7 @@ class StreamParser:
         self.progress: Any = None
         self.reason = ""
         self._raw: list[str] = []
-        self._events: list[Event] = []
+        self.events: list[Event] = []
 
     @property
     def held(self) -> str:
@@ -134,14 +140,20 @@ class StreamParser:
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of text; return the events that are certain now."""
+        events: list[Event] = []
+        self.feed_into(text, events)
+        return events
+
+    def feed_into(self, text: str, events: list[Event]) -> None:
+        """Do what `feed` does, but append the events to a list of the caller's."""
+        own, self.events = self.events, events
         if len(text) <= _WINDOW:
             while text:
                 text = self.state.take(self, text)
         else:
             for start in range(0, len(text), _WINDOW):
                 self.pour(text[start : start + _WINDOW])
-        events, self._events = self._events, []
-        return events
+        self.events = own
 
     def pour(self, text: str) -> None:
         """Let the states take a text, one after the other."""
@@ -153,13 +165,13 @@ class StreamParser:
         while not self.state.end(self):
             self.pour(self.fail("the text ended inside the call"))
         self._release()
-        events = self._events
+        events = self.events
         self._reset()
         return events
 
     def emit(self, event: Event) -> None:
         """Return an event with this feed."""
-        self._events.append(event)
+        self.events.append(event)
 
     def hold(self, text: str) -> None:
         """Keep text that is neither emitted nor forgotten."""
@@ -196,7 +208,7 @@ class StreamParser:
     def arguments(self, text: str) -> None:
         """Emit the next characters of the arguments."""
         if text:
-            self._events.append(ArgsDelta(self.calls, text))
+            self.events.append(ArgsDelta(self.calls, text))
             if self._raw:
                 self._raw.clear()
 
@@ -210,6 +222,7 @@ class StreamParser:
         self._end_parameters()
         self.progress = None
         self.emit(CallEnd(self.calls))
+        self.completed += 1
         self._raw.clear()
         self.calls += 1
         self.announced = False

@@ -648,6 +648,16 @@ FOUND = {
         '{"name": "Ada", "age": 36, "parameters": {}}',
         text('{"name": "Ada", "age": 36, "parameters": {}}'),
     ),
+    "a call whose end token the server cut off": (
+        "harmony",
+        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{} ",
+        call("{}"),
+    ),
+    "two channels in a header": (
+        "harmony",
+        "<|channel|>analysis<|channel|>final<|message|>hi",
+        text("hi"),
+    ),
     "the end inside a marker, before a call": (
         "hermes",
         "<tool_call>{} </tool_",
