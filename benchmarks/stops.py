@@ -1,4 +1,4 @@
-"""Stop strings: nanoseconds a delta by the number of stops, and how much text waits.
+"""Stop strings (B08): nanoseconds a delta by the number of stops, and how much text waits.
 
 A delta is the text of one token. *vLLM check* is its `check_stop_strings` alone, with the last 200
 characters to look at; *vLLM* is what its detokenizer does around that: it joins the text, checks,

@@ -10,8 +10,7 @@ But:
 
 from collections.abc import Iterable
 
-from mini_vllm.tokenizer.encoding import Encoding, character_offsets, encode_each
-from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.tokenizer.encoding import Encoding, character_offsets, encode_each, utf8
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
@@ -39,14 +38,7 @@ class ByteTokenizer:
         Raises:
             EncodeError: `text` holds a lone surrogate, which has no UTF-8 form.
         """
-        try:
-            ids = tuple(text.encode("utf-8"))
-        except UnicodeEncodeError as error:
-            surrogate = ord(text[error.start])
-            raise EncodeError(
-                f"lone surrogate U+{surrogate:04X} at position {error.start} has no UTF-8 form; "
-                "replace it before encoding"
-            ) from None
+        ids = tuple(utf8(text))
         offsets = tuple(character_offsets(text))
         if not add_special_tokens:
             return Encoding(ids, offsets=offsets, special_mask=(False,) * len(ids))

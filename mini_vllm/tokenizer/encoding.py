@@ -102,3 +102,19 @@ def encode_each(encode: Callable[[str], Encoding], texts: Iterable[str]) -> list
         except EncodeError as error:
             raise EncodeError(error.detail, index) from None
     return encodings
+
+
+def utf8(text: str) -> bytes:
+    """Return the bytes of a text.
+
+    Raises:
+        EncodeError: it holds a lone surrogate, which has no UTF-8 form.
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        surrogate = ord(text[error.start])
+        raise EncodeError(
+            f"lone surrogate U+{surrogate:04X} at position {error.start} has no UTF-8 form; "
+            "replace it before encoding"
+        ) from None

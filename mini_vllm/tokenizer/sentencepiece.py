@@ -23,8 +23,8 @@ except ImportError:
         "pip install 'mini-vllm-labs[tokenizers]'"
     ) from None
 
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
-from mini_vllm.tokenizer.errors import CorruptModelFile, EncodeError, TokenizerFileNotFound
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
+from mini_vllm.tokenizer.errors import CorruptModelFile, TokenizerFileNotFound
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer.sentencepiece_model import read_flags
@@ -120,15 +120,8 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         Raises:
             EncodeError: `text` holds a lone surrogate.
         """
-        try:
-            text.encode()
-            found = self._inner.encode(text, return_type="offset_mapping")
-        except UnicodeEncodeError as error:
-            surrogate = ord(text[error.start])
-            raise EncodeError(
-                f"lone surrogate U+{surrogate:04X} at position {error.start} has no UTF-8 form; "
-                "replace it before encoding"
-            ) from None
+        utf8(text)
+        found = self._inner.encode(text, return_type="offset_mapping")
         prefix, suffix = (self._prefix, self._suffix) if add_special_tokens else ((), ())
         ids = (*prefix, *found["ids"], *suffix)
         return Encoding(

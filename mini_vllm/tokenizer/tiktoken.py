@@ -19,7 +19,7 @@ except ImportError:
         "TiktokenTokenizer needs the tiktoken package: pip install 'mini-vllm-labs[tokenizers]'"
     ) from None
 
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
 from mini_vllm.tokenizer.errors import (
     EncodeError,
     TokenizerFileNotFound,
@@ -177,7 +177,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
                 more than the library can take (a run of a million spaces).
         """
         # The library would replace surrogates and say nothing.
-        _refuse_surrogates(text)
+        utf8(text)
         allowed: Any = allowed_special if allowed_special == "all" else frozenset(allowed_special)
         try:
             ids = self._inner.encode(text, allowed_special=allowed, disallowed_special=())
@@ -240,17 +240,6 @@ def _text(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _refuse_surrogates(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        surrogate = ord(text[error.start])
-        raise EncodeError(
-            f"lone surrogate U+{surrogate:04X} at position {error.start} has no UTF-8 form; "
-            "replace it before encoding"
-        ) from None
 
 
 def _offsets(pieces: Iterable[bytes]) -> tuple[tuple[int, int], ...]:

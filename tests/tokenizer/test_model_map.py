@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tiktoken.model import MODEL_TO_ENCODING
 
 from mini_vllm.tokenizer.errors import CorruptModelFile, TokenizerFileNotFound
 from mini_vllm.tokenizer.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
@@ -77,7 +78,7 @@ def test_the_most_specific_rule_wins(name, target):
 
 def test_what_we_know_is_what_tiktoken_says():
     """No name that tiktoken lists resolves to something else."""
-    models = pytest.importorskip("tiktoken.model").MODEL_TO_ENCODING
+    models = MODEL_TO_ENCODING
     resolved = {name: BUILT_IN.resolve(name) for name in models}
     wrong = {name for name, target in resolved.items() if target not in (None, models[name])}
     assert not wrong

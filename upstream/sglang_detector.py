@@ -1,0 +1,112 @@
+"""The course's tool parsers in SGLang: `register` adds each format as a parser `mini_<format>`.
+
+    PYTHONPATH=. python upstream/sglang_detector.py --model-path MODEL \\
+        --tool-call-parser mini_hermes
+
+SGLang has no flag for parsers. Run like this, the file registers them and then starts the server.
+A package that is installed beside SGLang may instead name `register` in its entry points, group
+`sglang.srt.plugins`; then every process of the server has them.
+
+But: a detector of SGLang cannot say the id of a call, so ids that the model wrote are lost. Unlike
+SGLang's own, these show calls of functions that the request does not have: the model wrote them.
+They constrain no generation, and what a format shows as reasoning is text here.
+
+Read for SGLang 0.5.23.
+"""
+
+import runpy
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from sglang.srt.function_call.base_format_detector import BaseFormatDetector
+from sglang.srt.function_call.core_types import StreamingParseResult, ToolCallItem
+
+from mini_vllm.text.events import ArgsDelta, CallStart, Event, Malformed, ReasoningDelta, TextDelta
+from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.text.tool_parsers import create_tool_parser
+
+
+class MiniDetector(BaseFormatDetector):
+    """One format of the course as SGLang wants it: one object for one stream."""
+
+    format: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stream: StreamParser | None = None
+
+    def has_tool_call(self, text: str) -> bool:
+        """Say whether a text is anything but plain text: SGLang shows it unparsed if not."""
+        result = self.detect_and_parse(text, [])
+        return bool(result.calls) or result.normal_text != text
+
+    def detect_and_parse(self, text: str, tools: Sequence[Any]) -> StreamingParseResult:
+        """Return the calls in a whole text, and its other text."""
+        parser = self._parser(tools)
+        return _result(parser.feed(text) + parser.flush())
+
+    def parse_streaming_increment(
+        self, new_text: str, tools: Sequence[Any]
+    ) -> StreamingParseResult:
+        """Return what the next piece of a stream makes certain."""
+        if self._stream is None:
+            self._stream = self._parser(tools)
+        return _result(self._stream.feed(new_text))
+
+    def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
+        """Return what was held when the stream has ended."""
+        return _result(self._stream.flush() if self._stream else [])
+
+    def supports_structural_tag(self) -> bool:
+        """Say that a call cannot be forced in this format; SGLang then forces a JSON array."""
+        return False
+
+    def structure_info(self) -> Any:
+        """Raise: SGLang asks for it only where structural tags are supported."""
+        raise NotImplementedError
+
+    def _parser(self, tools: Sequence[Any]) -> StreamParser:
+        return create_tool_parser(self.format, tools=[tool.model_dump() for tool in tools])
+
+
+def _result(events: Iterable[Event]) -> StreamingParseResult:
+    """Return the text of some events and one item for each call that they speak of."""
+    text: list[str] = []
+    items: dict[int, ToolCallItem] = {}
+    for event in events:
+        if isinstance(event, TextDelta | ReasoningDelta):
+            text.append(event.text)
+        elif isinstance(event, Malformed):
+            text.append(event.raw)
+        elif isinstance(event, CallStart):
+            # SGLang makes an id for each item that has a name.
+            items[event.index] = ToolCallItem(
+                tool_index=event.index, name=event.name, parameters=""
+            )
+        elif isinstance(event, ArgsDelta):
+            item = ToolCallItem(tool_index=event.index, parameters="")
+            items.setdefault(event.index, item).parameters += event.text
+    return StreamingParseResult(normal_text="".join(text), calls=list(items.values()))
+
+
+def register(prefix: str = "mini_") -> None:
+    """Add the formats to SGLang's parsers, before it reads its arguments.
+
+    Args:
+        prefix: stands before each name. Without one `kimi_k2` is replaced, and SGLang makes the
+            ids that this model expects for a parser of that name only.
+    """
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+
+    FunctionCallParser.ToolCallParserEnum.update(
+        {
+            f"{prefix}{name}": type(f"Mini_{name}", (MiniDetector,), {"format": name})
+            for name in FORMATS
+        }
+    )
+
+
+if __name__ == "__main__":
+    register()
+    runpy.run_module("sglang.launch_server", run_name="__main__", alter_sys=True)
