@@ -1,0 +1,319 @@
+"""What callers see of the engine: requests in, chunks out, and `step()` for whoever drives it.
+
+Any thread submits and cancels; one thread steps. What both touch is the line of submissions and the
+channels; slots, blocks, ids and text belong to the stepping thread and need no lock.
+
+But:
+- It runs no thread of its own; `EngineThread` does.
+- It has no weights: a model is whatever returns ids.
+
+Source: seed 004, made a loop of its own.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mini_vllm.engine.core import EngineCore
+from mini_vllm.engine.errors import (
+    EngineDeadError,
+    EngineOverloadedError,
+    EngineStateError,
+    StreamingSubmissionError,
+)
+from mini_vllm.engine.finalizer import StreamChannelFinalizer
+from mini_vllm.engine.handle import Handle
+from mini_vllm.engine.intake import Intake, Row, Submitted
+from mini_vllm.engine.kv import KVBlockPool
+from mini_vllm.engine.metrics import NullMetrics
+from mini_vllm.engine.model import Model
+from mini_vllm.engine.request import Request, Response
+from mini_vllm.engine.scheduler import Scheduler
+from mini_vllm.engine.submission import (
+    Channels,
+    attach_all,
+    refuse,
+    validate_streaming_submission,
+)
+from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
+from mini_vllm.tokenizer.protocols import Tokenizer
+
+
+class EngineState(Enum):
+    """RUNNING takes requests; DRAINING only finishes them; CLOSED and FAILED are the end."""
+
+    RUNNING = "running"
+    DRAINING = "draining"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """How an engine is doing, at the end of an iteration.
+
+    Attributes:
+        running: choices with a slot.
+        waiting: choices without one.
+        used_blocks: KV blocks that somebody has.
+        held: how much each layer of the text path holds, over all slots: characters, and bytes for
+            a layer that holds bytes.
+    """
+
+    running: int
+    waiting: int
+    used_blocks: int
+    held: Mapping[str, int]
+
+
+class Engine:
+    """Requests in, chunks out.
+
+    Args:
+        model: makes ids.
+        tokenizer: encodes prompts; its vocabulary says which ids are known.
+        max_num_seqs: slots: choices that run at the same time.
+        num_blocks: KV blocks.
+        block_size: tokens in a block.
+        max_num_batched_tokens: most prompt tokens that one iteration takes in; by default as many
+            as the blocks hold.
+        max_waiting: most choices that wait for a slot, or None for any number.
+        make_text_path: makes the text path of a choice; by default a `TextPipeline`.
+        hooks: functions by the names in `core.HOOKS`, called at those points of each iteration.
+        metrics: takes reports.
+
+    Attributes:
+        state: whether it takes requests.
+        thread_id: of the thread that stepped last.
+
+    Raises:
+        ValueError: a number is below 1, or a hook has an unknown name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tokenizer: Tokenizer,
+        *,
+        max_num_seqs: int = 8,
+        num_blocks: int = 256,
+        block_size: int = 16,
+        max_num_batched_tokens: int | None = None,
+        max_waiting: int | None = None,
+        make_text_path: MakeTextPath | None = None,
+        hooks: Mapping[str, Callable[[], object]] | None = None,
+        metrics: NullMetrics | None = None,
+    ) -> None:
+        self._pool = KVBlockPool(num_blocks, block_size)
+        self.max_model_len = num_blocks * block_size
+        self.max_num_seqs = max_num_seqs
+        self._scheduler = Scheduler(
+            self._pool,
+            max_num_seqs,
+            self.max_model_len if max_num_batched_tokens is None else max_num_batched_tokens,
+        )
+        self._max_waiting = max_waiting
+        self._intake = Intake(
+            tokenizer,
+            make_text_path or TextPathFactory(tokenizer),
+            self._scheduler.why_never,
+            may_block=max_num_seqs == 1,
+        )
+        self._core = EngineCore(
+            model,
+            self._scheduler,
+            tokenizer.vocab_size,
+            on_end=self._ended,
+            hooks=hooks or {},
+            metrics=metrics or NullMetrics(),
+        )
+        self.state = EngineState.RUNNING
+        self.thread_id: int | None = None
+        self._failure: BaseException | None = None
+        # Of what submitters touch.
+        self._lock = threading.Lock()
+        self._inbox: list[Row] = []
+        self._live: dict[str, int] = {}
+        self._cancelling_all = False
+        self._wake = threading.Event()
+        # Of the table: held during an iteration, and by `stats`.
+        self._table_lock = threading.RLock()
+        self._stepping = threading.Lock()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a choice runs or waits."""
+        return bool(self._live)
+
+    def submit(self, requests: Sequence[Request], channels: Channels | None = None) -> list[Handle]:
+        """Take requests in; any thread.
+
+        Args:
+            requests: what to generate.
+            channels: one for each choice of each request, in their order, or None where nobody
+                reads along; none at all means the same for every choice.
+
+        Returns:
+            For each request, what will have its response.
+
+        Raises:
+            StreamingSubmissionError: a request or a channel is at fault; nothing was taken in, and
+                fresh channels are ended with the error.
+            EngineOverloadedError: too many wait already; likewise.
+            EngineStateError: the engine takes no more requests; likewise.
+            EngineDeadError: the engine has failed; likewise.
+        """
+        return [one.handle for one in self._submit(requests, channels)]
+
+    def step(self) -> bool:
+        """Run one iteration; return whether there is more to do.
+
+        What the model raises ends every stream with an error, and is raised.
+
+        Raises:
+            EngineStateError: another thread steps at this moment.
+            EngineDeadError: the engine has failed before.
+        """
+        if not self._stepping.acquire(blocking=False):
+            raise EngineStateError("another thread runs an iteration at this moment")
+        try:
+            self._check_alive()
+            self.thread_id = threading.get_ident()
+            with self._table_lock:
+                try:
+                    self._take_inbox()
+                    self._core.iterate(cancel_all=self._cancelling_all)
+                except BaseException as error:
+                    self._fail(error)
+                    raise
+            with self._lock:
+                if self.state is EngineState.DRAINING and not self._live:
+                    self.state = EngineState.CLOSED
+            return self.has_work
+        finally:
+            self._stepping.release()
+
+    def run_until_idle(self, max_steps: int | None = 10_000) -> bool:
+        """Step until there is nothing to do, or so many times; return whether work is left."""
+        for _ in itertools.count() if max_steps is None else range(max_steps):
+            if not self.step():
+                return False
+        return self.has_work
+
+    def handle_request(
+        self, requests: Sequence[Request], channels: Channels | None = None
+    ) -> Response:
+        """Submit, step on this thread until these requests have ended; return all their choices.
+
+        Raises:
+            StreamingError: as `submit` does.
+            BaseException: what the model raised, or what interrupted this call.
+        """
+        submitted = self._submit(requests, channels)
+        rows = [row for one in submitted for row in one.rows]
+        with StreamChannelFinalizer(lambda: rows):
+            while not all(one.handle.future.done() for one in submitted):
+                self.step()
+        return Response(tuple(out for one in submitted for out in one.handle.result().outputs))
+
+    def drain(self, *, cancel: bool = False) -> None:
+        """Take no more requests; any thread. The engine is closed once those it has are ended.
+
+        Args:
+            cancel: end them at the next iteration.
+        """
+        with self._lock:
+            self._cancelling_all = self._cancelling_all or cancel
+            if self.state is EngineState.RUNNING:
+                self.state = EngineState.DRAINING if self._live else EngineState.CLOSED
+        self._wake.set()
+
+    def shutdown(self, drain: bool = True) -> None:
+        """Take no more requests, and step on this thread until those it has are ended.
+
+        Args:
+            drain: let them finish; otherwise they are cancelled.
+        """
+        self.drain(cancel=not drain)
+        while self.state is EngineState.DRAINING:
+            self.step()
+
+    def wait_for_work(self, timeout: float | None = None) -> None:
+        """Wait until something was submitted, or `drain` was called, since the last wait."""
+        self._wake.wait(timeout)
+        self._wake.clear()
+
+    def stats(self) -> EngineStats:
+        """Return how the engine is doing; any thread. It waits for the iteration that runs."""
+        held: dict[str, int] = {}
+        with self._table_lock:
+            for stream in self._scheduler.streams:
+                for layer, text in stream.held().items():
+                    held[layer] = held.get(layer, 0) + len(text)
+            running = self._scheduler.num_running
+            waiting = sum(self._live.values()) - running
+            return EngineStats(running, waiting, self._pool.num_used_blocks, held)
+
+    def _submit(self, requests: Sequence[Request], channels: Channels | None) -> list[Submitted]:
+        try:
+            validate_streaming_submission(requests, channels)
+            places = channels or [None] * sum(request.params.n for request in requests)
+            submitted = self._intake.prepare(requests, places)
+            with self._lock:
+                self._check_takes(submitted)
+                rows = [row for one in submitted for row in one.rows]
+                producers = attach_all(places, self)
+                for (_, stream), producer in zip(rows, producers, strict=True):
+                    stream.producer = producer
+                self._inbox += rows
+                self._live.update({one.handle.request_id: len(one.rows) for one in submitted})
+        except BaseException as error:
+            refuse(channels, self, error)
+            raise
+        self._wake.set()
+        return submitted
+
+    def _check_alive(self) -> None:
+        if self.state is EngineState.FAILED:
+            raise EngineDeadError(f"the engine has failed: {self._failure!r}") from self._failure
+
+    def _check_takes(self, submitted: Sequence[Submitted]) -> None:
+        """Raise if the engine takes nothing, or not this. The caller has the lock."""
+        self._check_alive()
+        if self.state is not EngineState.RUNNING:
+            raise EngineStateError(f"the engine is {self.state.value} and takes no more requests")
+        names = set(self._live)
+        choices = sum(self._live.values())
+        for index, (handle, rows) in enumerate(submitted):
+            if handle.request_id in names:
+                raise StreamingSubmissionError(
+                    index, f"request_id {handle.request_id!r} is that of a request that runs"
+                )
+            names.add(handle.request_id)
+            choices += len(rows)
+            if self._max_waiting is not None and choices > self.max_num_seqs + self._max_waiting:
+                raise EngineOverloadedError(
+                    index, f"{self._max_waiting} choices may wait, and as many do: try again later"
+                )
+
+    def _take_inbox(self) -> None:
+        with self._lock:
+            rows, self._inbox = self._inbox, []
+        for row in rows:
+            self._scheduler.add(*row)
+
+    def _ended(self, request_id: str) -> None:
+        with self._lock:
+            self._live[request_id] -= 1
+            if not self._live[request_id]:
+                del self._live[request_id]
+
+    def _fail(self, error: BaseException) -> None:
+        """End everything with an error, for good."""
+        with self._lock:
+            self.state, self._failure = EngineState.FAILED, error
+            self._live = {}
+        self._take_inbox()
+        self._core.fail(error)

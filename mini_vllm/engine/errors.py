@@ -1,0 +1,46 @@
+"""What can go wrong between a submission and its last chunk. Errors carry what they are about."""
+
+
+class StreamingError(Exception):
+    """Base of all errors of the engine."""
+
+
+class StreamingSubmissionError(StreamingError):
+    """A submission was refused as a whole. `index` is the request or channel at fault."""
+
+    def __init__(self, index: int, detail: str) -> None:
+        super().__init__(f"submission refused at index {index}: {detail}")
+        self.index = index
+        self.detail = detail
+
+
+class EngineOverloadedError(StreamingSubmissionError):
+    """As many requests wait as may wait. Try again later."""
+
+
+class ChannelStateError(StreamingError):
+    """A channel was used in a way that its state does not allow."""
+
+
+class SlowConsumerError(StreamingError):
+    """A channel with the policy CANCEL overflowed."""
+
+
+class StreamError(StreamingError):
+    """A stream ended with an error. `reason` says how it ended, `__cause__` why."""
+
+    def __init__(self, reason: object, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class ModelContractError(StreamingError):
+    """A model returned what no model may return."""
+
+
+class EngineStateError(StreamingError):
+    """The engine is in a state that does not allow the call."""
+
+
+class EngineDeadError(EngineStateError):
+    """The engine has failed and takes no more requests. `__cause__` is what it failed of."""

@@ -1,0 +1,66 @@
+"""Reading streams in asyncio: one as an async generator, or several as one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from mini_vllm.engine.channel import StreamChannel
+from mini_vllm.engine.chunk import StreamChunk
+from mini_vllm.engine.engine import Engine
+from mini_vllm.engine.errors import StreamError
+from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.request import Request
+
+
+async def generate(
+    engine: Engine, request: Request, *, raise_on_error: bool = True
+) -> AsyncIterator[tuple[int, StreamChunk]]:
+    """Submit a request; yield (choice index, chunk) until all its choices have ended.
+
+    Something else steps the engine, such as an `EngineThread`. Leaving early, by `break`, `aclose`
+    or a cancelled task, cancels the request.
+
+    Args:
+        engine: takes the request.
+        request: what to generate.
+        raise_on_error: after the terminal chunk of a choice that failed, raise.
+
+    Raises:
+        StreamingError: the engine refused the request.
+        StreamError: a choice ended with an error.
+    """
+    channels = [StreamChannel.create() for _ in range(request.params.n)]
+    engine.submit([request], channels)
+    async for index, chunk in merge(channels):
+        yield index, chunk
+        if raise_on_error and chunk.reason is FinishReason.ERROR:
+            error = channels[index].error
+            raise StreamError(chunk.reason, f"the stream ended with an error: {error}") from error
+
+
+async def merge(channels: Sequence[StreamChannel]) -> AsyncIterator[tuple[int, StreamChunk]]:
+    """Yield (index, chunk) of several channels as they come, each channel's in order, to the end.
+
+    Leaving early cancels them all.
+    """
+    if len(channels) == 1:
+        async for chunk in channels[0]:
+            yield 0, chunk
+        return
+    streams = [aiter(channel) for channel in channels]
+    waiting = {asyncio.ensure_future(anext(one)): index for index, one in enumerate(streams)}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=waiting.__getitem__):
+                index = waiting.pop(task)
+                if isinstance(task.exception(), StopAsyncIteration):
+                    continue
+                chunk = task.result()
+                waiting[asyncio.ensure_future(anext(streams[index]))] = index
+                yield index, chunk
+    finally:
+        for channel in channels:
+            if not channel.is_finished:
+                channel.cancel()
+        for task in waiting:
+            task.cancel()

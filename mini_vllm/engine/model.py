@@ -1,0 +1,97 @@
+"""What the engine wants of a model: ids for slots, once an iteration. No text, no positions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import contains
+from typing import NamedTuple, Protocol
+
+from mini_vllm.engine.errors import ModelContractError
+from mini_vllm.engine.params import SamplingParams
+
+
+class Burst(NamedTuple):
+    """What a model generated for one slot in one iteration.
+
+    Attributes:
+        token_ids: at least one id; several where a model guesses ahead.
+        logprobs: for each id, logarithms of probabilities by token id: that of the id itself and of
+            at least as many of the likeliest as were asked for. Empty where none were.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[Mapping[int, float], ...] = ()
+
+
+News = Burst | None | Exception
+
+
+@dataclass(slots=True, eq=False)
+class SlotView:
+    """What a model sees of a slot. It reads the lists and leaves them as they are.
+
+    Attributes:
+        request_id: whose.
+        choice_index: which of the request's choices, from 0.
+        prompt_token_ids: the prompt.
+        output_token_ids: what was generated so far.
+        params: how to generate.
+        step: how often a model was asked for this slot before.
+    """
+
+    request_id: str
+    choice_index: int
+    prompt_token_ids: tuple[int, ...]
+    params: SamplingParams
+    output_token_ids: list[int] = field(default_factory=list)
+    step: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The name of the slot for as long as it lives."""
+        return self.request_id, self.choice_index
+
+
+class Model(Protocol):
+    """A source of token ids.
+
+    `prefill` is called once for a slot, with its prompt, and `decode` from then on. Both get
+    several slots at once and return, for each and in their order, a burst; None where a slot has no
+    id in this iteration; or an exception, which ends that slot alone. A model that has nothing for
+    any slot waits for the first, but only some milliseconds: cancellations are seen between calls.
+
+    What a model raises, on the other hand, ends the engine.
+    """
+
+    def prefill(self, slots: Sequence[SlotView]) -> Sequence[News]:
+        """Take in the prompts of new slots; return their first ids."""
+        ...
+
+    def decode(self, slots: Sequence[SlotView]) -> Sequence[News]:
+        """Return the next ids."""
+        ...
+
+    def release(self, slot: SlotView) -> None:
+        """Forget a slot: it has ended, for whatever reason."""
+        ...
+
+
+def check_burst(slot: SlotView, burst: Burst) -> None:
+    """Check that a model gave what it has to.
+
+    Raises:
+        ModelContractError: there is no id, one is no int, or logprobs were asked for and are not
+            there for each id.
+    """
+    where = f"the model's burst {slot.step} for {slot.request_id!r}"
+    if not isinstance(burst, Burst):
+        raise ModelContractError(f"{where} is {burst!r}; it must be a Burst, None or an exception")
+    if not burst.token_ids:
+        raise ModelContractError(f"{where} has no ids; return None for a slot without news")
+    for token_id in burst.token_ids:
+        if not isinstance(token_id, int):
+            raise ModelContractError(f"{where} has the id {token_id!r}, which is no int")
+    if slot.params.logprobs is not None and not (
+        len(burst.logprobs) == len(burst.token_ids)
+        and all(map(contains, burst.logprobs, burst.token_ids))
+    ):
+        raise ModelContractError(f"{where} has not a logprob for each of its ids")

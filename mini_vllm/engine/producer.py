@@ -1,0 +1,130 @@
+"""The writer's side of a channel, and what it shares with the reader's.
+
+But: whoever writes gets a `Producer` from `channel._attach`, once a channel; this file gives none.
+"""
+
+import asyncio
+import threading
+from enum import Enum
+from typing import Protocol
+
+from mini_vllm.engine.chunk import StreamChunk
+from mini_vllm.engine.chunk_buffer import ChunkBuffer
+from mini_vllm.engine.errors import ChannelStateError, SlowConsumerError
+from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.loop_waker import LoopWaker
+
+
+class OverflowPolicy(Enum):
+    """What happens to a chunk that comes while `max_pending` wait.
+
+    COALESCE joins it to the last one that waits: nothing is lost, and the terminal chunk stays the
+    last. UNBOUNDED queues it. CANCEL joins it and cancels the stream, with `SlowConsumerError`.
+    BLOCK holds the engine up, so an engine takes it only if it has a single slot.
+    """
+
+    COALESCE = "coalesce"
+    UNBOUNDED = "unbounded"
+    CANCEL = "cancel"
+    BLOCK = "block"
+
+
+class Owner(Protocol):
+    """Who writes: it says on which thread."""
+
+    thread_id: int | None
+
+
+class ChannelCore:
+    """What the reader's and the writer's side share. All but `cancelled` changes under the lock.
+
+    `cancelled` may be set by a signal handler, which must not wait for a lock.
+    """
+
+    def __init__(self, max_pending: int | None, overflow: OverflowPolicy) -> None:
+        self.condition = threading.Condition(threading.Lock())
+        self.pending = ChunkBuffer(max_pending)
+        self.overflow = overflow
+        self.cancelled = False
+        self.finished = False
+        self.reason = FinishReason.NOT_FINISHED
+        self.error: BaseException | None = None
+        self.owner: Owner | None = None
+        self.batch_idx = -1
+        self.stream_interval = 1
+        self.skip_special_tokens = True
+        self.return_held = False
+        self.waiter: tuple[LoopWaker, asyncio.Event] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will come any more."""
+        return self.finished or (self.cancelled and self.owner is None)
+
+    def wake(self) -> None:
+        """Tell the reader, and a writer that waits. The caller has the lock."""
+        self.condition.notify_all()
+        if self.waiter is not None:
+            waker, event = self.waiter
+            self.waiter = None
+            if not waker.set(event):
+                # The reader's loop is closed, and so is the reader.
+                self.cancelled = True
+
+
+class Producer:
+    """The writer's side of one channel. Only the engine's thread uses it."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, core: ChannelCore) -> None:
+        self._core = core
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the reader wants no more."""
+        return self._core.cancelled
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the terminal chunk was written."""
+        return self._core.finished
+
+    @property
+    def stream_interval(self) -> int:
+        """How many ids a chunk has at least."""
+        return self._core.stream_interval
+
+    @property
+    def return_held(self) -> bool:
+        """Whether every iteration makes a chunk."""
+        return self._core.return_held
+
+    def push(self, chunk: StreamChunk, error: BaseException | None = None) -> None:
+        """Write a chunk. A finished one ends the channel, with `error` as what went wrong.
+
+        Raises:
+            ChannelStateError: the terminal chunk was written already.
+        """
+        core = self._core
+        with core.condition:
+            if core.overflow is OverflowPolicy.BLOCK:
+                core.condition.wait_for(lambda: not core.pending.full or core.cancelled)
+            if core.finished:
+                raise ChannelStateError("a chunk came after the terminal one")
+            if core.pending.full and core.overflow is OverflowPolicy.CANCEL and not core.cancelled:
+                core.cancelled = True
+                core.error = SlowConsumerError(f"{len(core.pending)} chunks waited for the reader")
+            core.pending.push(chunk)
+            if chunk.finished:
+                core.finished, core.reason = True, chunk.reason
+                core.error = error or core.error
+            core.wake()
+
+    def finish(self, reason: FinishReason, error: BaseException | None = None) -> None:
+        """End the channel with an empty chunk, unless it has ended; the first reason stays."""
+        with_end = StreamChunk(finished=True, reason=reason)
+        try:
+            self.push(with_end, error)
+        except ChannelStateError:
+            return

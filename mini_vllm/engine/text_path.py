@@ -1,0 +1,108 @@
+"""From a request to its text path. The engine takes any function of this shape."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from mini_vllm.engine.request import Request
+from mini_vllm.pipeline import FinishReason as PipelineReason
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text.events import Event
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
+from mini_vllm.tokenizer.protocols import Tokenizer
+
+
+class TextPath(Protocol):
+    """What turns the ids of one choice into events: `TextPipeline`, or what behaves like it."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the text ended, or None while it runs."""
+        ...
+
+    @property
+    def stop_reason(self) -> str | int | None:
+        """The stop string or stop id that ended it."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """How many ids were taken."""
+        ...
+
+    @property
+    def held(self) -> dict[str, str | bytes]:
+        """What each layer holds, by name."""
+        ...
+
+    def feed(self, token_ids: Iterable[int]) -> list[Event]:
+        """Take ids; return what is certain."""
+        ...
+
+    def finish(self, reason: PipelineReason) -> list[Event]:
+        """End the text; return what was held."""
+        ...
+
+
+MakeTextPath = Callable[[Request, Sequence[int]], TextPath]
+
+
+class TextPathFactory:
+    """Makes a `TextPipeline` for each choice.
+
+    Args:
+        tokenizer: makes text of ids.
+        tool_format: the format of the model's tool calls, used where a request has tools.
+        reasoning_format: the format of the model's reasoning, or None for a model without.
+        stop_scope: `all`, or `content` to look for stop strings behind the reasoning only.
+
+    Raises:
+        ValueError: a format is unknown.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        tool_format: str | None = None,
+        reasoning_format: str | None = None,
+        stop_scope: str = "all",
+    ) -> None:
+        if stop_scope not in ("all", "content"):
+            raise ValueError(f"stop_scope is {stop_scope!r}; it must be all or content")
+        if tool_format is not None:
+            create_tool_parser(tool_format)
+        if reasoning_format is not None:
+            create_reasoning_splitter(reasoning_format)
+        self._tokenizer = tokenizer
+        self._tool_format = tool_format
+        self._reasoning_format = reasoning_format
+        self._stop_scope = stop_scope
+
+    def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> TextPath:
+        """Return a new pipeline.
+
+        Raises:
+            ValueError: the schema of a tool is invalid.
+        """
+        params = request.params
+        tools = reasoning = None
+        if request.tools is not None and self._tool_format is not None:
+            tools = create_tool_parser(self._tool_format, tools=request.tools)
+        if self._reasoning_format is not None:
+            reasoning = create_reasoning_splitter(
+                self._reasoning_format, in_reasoning=request.thinking
+            )
+        return TextPipeline(
+            self._tokenizer,
+            prompt_token_ids=prompt_token_ids,
+            skip_special_tokens=params.skip_special_tokens,
+            stop=params.stop,
+            stop_token_ids=params.stop_token_ids,
+            eos_token_ids=() if params.ignore_eos else self._tokenizer.eos_token_ids,
+            include_stop_str_in_output=params.include_stop_str_in_output,
+            min_tokens=params.min_tokens,
+            stop_scope="content" if self._stop_scope == "content" else "all",
+            reasoning=reasoning,
+            tools=tools,
+        )

@@ -1,0 +1,73 @@
+"""A thread that steps an engine for as long as there is work, and sleeps when there is none."""
+
+import logging
+import threading
+from types import TracebackType
+
+from mini_vllm.engine.engine import Engine, EngineState
+
+_LOG = logging.getLogger(__name__)
+
+
+class EngineThread:
+    """Runs an engine in the background: `with EngineThread(engine): ...` drains it at the end.
+
+    A failure of the model ends the thread; all streams have their error by then, it is logged, and
+    later submissions raise `EngineDeadError`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        # A daemon: a process may end although a model hangs.
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the engine is served."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            RuntimeError: it was started before.
+        """
+        self._thread.start()
+
+    def shutdown(self, *, drain: bool = True, timeout: float | None = None) -> bool:
+        """Take no more requests, end those there are, and stop the thread.
+
+        Args:
+            drain: let requests finish; otherwise they are cancelled at once.
+            timeout: seconds after which they are cancelled; again as many are waited for the end.
+
+        Returns:
+            Whether the thread has stopped. One that is stuck in its model has not.
+        """
+        self.engine.drain(cancel=not drain)
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self.engine.drain(cancel=True)
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> "EngineThread":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.shutdown(drain=kind is None)
+
+    def _run(self) -> None:
+        engine = self.engine
+        try:
+            while engine.state in (EngineState.RUNNING, EngineState.DRAINING):
+                if not engine.step():
+                    engine.wait_for_work()
+        except BaseException:
+            _LOG.exception("the engine has failed")
