@@ -10,7 +10,7 @@ setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): insta
 	$(PYTHON) -I labkit/bootstrap.py
 labkit = .venv/bin/python -m labkit
 
-.PHONY: help lab progress hint solution watch reset demo tokenizer reference bug test check soak \
+.PHONY: help lab progress hint solution watch reset demo serve tokenizer reference bug test check soak \
 	bench oracles matrix lock
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
+	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
@@ -63,6 +64,10 @@ reset:
 demo:
 	$(setup) core
 	@.venv/bin/python phase-16-serving-apis-and-parsers/demo.py $(ARGS)
+
+serve:
+	$(setup) serve
+	@.venv/bin/python -m labkit.serve $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers

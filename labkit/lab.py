@@ -48,6 +48,23 @@ class Bug:
 
 
 @dataclass(frozen=True)
+class Serves:
+    """How a lab's pipeline becomes the text path of a server.
+
+    Attributes:
+        pipeline: its class.
+        layers: classes of what it is made of, in the order of its arguments.
+        stops_go_to: the layer that takes the stop strings.
+        tools_go_to: the layer that is left out where a request has no tools.
+    """
+
+    pipeline: str
+    layers: tuple[str, ...]
+    stops_go_to: str
+    tools_go_to: str
+
+
+@dataclass(frozen=True)
 class Lab:
     """One lab. Build it with `read_lab`.
 
@@ -56,6 +73,7 @@ class Lab:
         title, summary, time, difficulty, prerequisites, place: as `lab.toml` has them.
         tasks: in order.
         parts: class name -> folder name of the lab that builds it.
+        serves: how its pipeline serves, if it can.
     """
 
     path: Path
@@ -67,6 +85,7 @@ class Lab:
     place: int
     tasks: tuple[Task, ...]
     parts: Mapping[str, str]
+    serves: Serves | None = None
 
     @property
     def name(self) -> str:
@@ -140,6 +159,8 @@ def read_lab(path: Path) -> Lab:
         _build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
         for number, row in enumerate(facts.pop("task", []), start=1)
     ]
+    if "serves" in facts:
+        facts["serves"] = _build(Serves, facts["serves"], file, layers=tuple)
     return _build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
 
 

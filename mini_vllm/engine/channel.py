@@ -20,7 +20,7 @@ from time import monotonic
 from mini_vllm.engine.chunk import StreamChunk
 from mini_vllm.engine.errors import ChannelStateError
 from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.loop_waker import waker_of
+from mini_vllm.engine.loop_waker import LoopWaker, waker_of
 from mini_vllm.engine.producer import ChannelCore, OverflowPolicy, Owner, Producer
 
 
@@ -242,6 +242,17 @@ class StreamChannel:
         if core.overflow is OverflowPolicy.BLOCK:
             core.condition.notify_all()
         return core.pending.pop()
+
+    def _take_all(self, waiter: tuple[LoopWaker, asyncio.Event]) -> tuple[list[StreamChunk], bool]:
+        """Return all that waits and whether nothing will come; if both are no, arm the waiter."""
+        core = self._core
+        with core.condition:
+            chunks = []
+            while (chunk := self._take()) is not None:
+                chunks.append(chunk)
+            if not core.over:
+                core.waiter = waiter
+            return chunks, core.over
 
     def _wait(
         self, timeout: float | None, poll: float, detach_on_cancel: bool = False

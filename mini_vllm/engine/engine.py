@@ -77,8 +77,10 @@ class Engine:
         max_num_seqs: slots: choices that run at the same time.
         num_blocks: KV blocks.
         block_size: tokens in a block.
+        max_model_len: most tokens of a prompt and its answer together; by default as many as the
+            blocks hold.
         max_num_batched_tokens: most prompt tokens that one iteration takes in; by default as many
-            as the blocks hold.
+            as one choice may have.
         max_waiting: most choices that wait for a slot, or None for any number.
         make_text_path: makes the text path of a choice; by default a `TextPipeline`.
         hooks: functions by the names in `core.HOOKS`, called at those points of each iteration.
@@ -100,6 +102,7 @@ class Engine:
         max_num_seqs: int = 8,
         num_blocks: int = 256,
         block_size: int = 16,
+        max_model_len: int | None = None,
         max_num_batched_tokens: int | None = None,
         max_waiting: int | None = None,
         make_text_path: MakeTextPath | None = None,
@@ -107,11 +110,13 @@ class Engine:
         metrics: NullMetrics | None = None,
     ) -> None:
         self._pool = KVBlockPool(num_blocks, block_size)
-        self.max_model_len = num_blocks * block_size
+        room = num_blocks * block_size
+        self.max_model_len = room if max_model_len is None else min(max_model_len, room)
         self.max_num_seqs = max_num_seqs
         self._scheduler = Scheduler(
             self._pool,
             max_num_seqs,
+            self.max_model_len,
             self.max_model_len if max_num_batched_tokens is None else max_num_batched_tokens,
         )
         self._max_waiting = max_waiting

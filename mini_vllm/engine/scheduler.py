@@ -25,21 +25,30 @@ class Scheduler:
     Args:
         pool: the blocks.
         max_num_seqs: slots.
+        max_model_len: most tokens of a prompt and its answer together; the pool has room for them.
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
 
     Raises:
         ValueError: a number is below 1.
     """
 
-    def __init__(self, pool: KVBlockPool, max_num_seqs: int, max_num_batched_tokens: int) -> None:
+    def __init__(
+        self,
+        pool: KVBlockPool,
+        max_num_seqs: int,
+        max_model_len: int,
+        max_num_batched_tokens: int,
+    ) -> None:
         for name, value in (
             ("max_num_seqs", max_num_seqs),
+            ("max_model_len", max_model_len),
             ("max_num_batched_tokens", max_num_batched_tokens),
         ):
             if value < 1:
                 raise ValueError(f"{name} is {value}; it must be at least 1")
         self._pool = pool
         self._max_num_seqs = max_num_seqs
+        self._max_model_len = max_model_len
         self._max_num_batched_tokens = max_num_batched_tokens
         self._waiting: deque[Row] = deque()
         self._table = SlotTable("sequences", "streams", "blocks")
@@ -58,17 +67,16 @@ class Scheduler:
 
     def why_never(self, sequence: SequenceState) -> str | None:
         """Return why a choice could never run, or None if it could."""
-        prompt, pool = len(sequence.view.prompt_token_ids), self._pool
-        room = pool.num_blocks * pool.block_size
+        prompt = len(sequence.view.prompt_token_ids)
         if prompt > self._max_num_batched_tokens:
             return (
                 f"the prompt has {prompt} tokens; an iteration takes in at most "
                 f"max_num_batched_tokens, {self._max_num_batched_tokens}"
             )
-        if pool.blocks_for(sequence.num_tokens_at_most) > pool.num_blocks:
+        if sequence.num_tokens_at_most > self._max_model_len:
             return (
                 f"the prompt has {prompt} tokens and max_tokens is "
-                f"{sequence.view.params.max_tokens}; the KV pool has room for {room}"
+                f"{sequence.view.params.max_tokens}; together at most {self._max_model_len} fit"
             )
         return None
 

@@ -55,3 +55,19 @@ def create_reasoning_splitter(
     }
     start = "inside" if (inside if in_reasoning is None else in_reasoning) else "start"
     return StreamParser(Format(name, states, start=start, home="answer"))
+
+
+def prompt_in_reasoning(name: str, prompt: str) -> bool | None:
+    """Return whether a prompt ends inside the reasoning, or None if it does not say.
+
+    It says so by ending with a tag: templates put the opening one there, or an empty pair for
+    models that are to answer at once.
+
+    Raises:
+        KeyError: the name is unknown.
+    """
+    opening, closing, _ = _TAGS[name]
+    end = prompt.rstrip()
+    if end.endswith((opening, closing)):
+        return end.endswith(opening)
+    return None
