@@ -16,9 +16,10 @@ from labkit.drive import Driver
 from labkit.errors import LoadFailure, UsageError
 from labkit.failure import Failure
 from labkit.lab import Lab, read_lab
-from labkit.loader import Implementation, choose, last_line_in, short_hash
+from labkit.loader import Implementation, choose, short_hash
 from labkit.progress import Progress
 from labkit.run import LabRun, Result
+from labkit.source import last_line_in
 from labkit.under_test import CodeUnderTest
 from labkit.watchdog import Watchdog
 

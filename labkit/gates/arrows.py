@@ -8,7 +8,7 @@ from pathlib import Path
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding
 from labkit.lab import find_labs
-from labkit.loader import check_imports
+from labkit.source import check_imports
 
 _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
@@ -39,7 +39,7 @@ def _labs(root: Path) -> list[Finding]:
         for path in (lab.solution, lab.pristine_starter):
             try:
                 if path.exists():
-                    check_imports(path)
+                    check_imports(path.read_bytes(), path.name)
             except LoadFailure as error:
                 found.append(Finding(f"{lab.name}/{path.name}", str(error)))
     return found

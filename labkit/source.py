@@ -1,0 +1,113 @@
+"""Importing the code under test from its bytes, so that its author understands what fails.
+
+It needs nothing but the standard library, because it also runs where nothing else is: in the
+process that holds a submission.
+
+But: it does not isolate. The module runs in this process.
+"""
+
+import ast
+import linecache
+import sys
+import traceback
+from types import ModuleType
+
+from labkit.errors import LoadFailure
+
+_SHARED = "mini_vllm.text.events"
+
+
+def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType:
+    """Import `data` as module `name`.
+
+    Args:
+        data: the source.
+        shown: how messages name the file.
+        filename: what tracebacks name.
+        name: of the module.
+
+    Raises:
+        LoadFailure: it does not parse, imports what a lab may not import, or stops while imported.
+    """
+    tree = _parse(data, shown)
+    _check_tree(tree, shown)
+    module = ModuleType(name)
+    # Python shows the lines of a traceback through linecache, also of code that is in no file.
+    text = data.decode("utf-8", "replace")
+    linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
+    module.__file__ = filename
+    sys.modules[name] = module
+    try:
+        exec(compile(tree, filename, "exec"), module.__dict__)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # The time limit of pytest-timeout arrives here too: it is no Exception.
+        raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
+    return module
+
+
+def check_imports(data: bytes, shown: str) -> None:
+    """Check that a source imports only what a lab's code may import.
+
+    Raises:
+        LoadFailure: it imports something else, or does not parse.
+    """
+    _check_tree(_parse(data, shown), shown)
+
+
+def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
+    """Return the deepest line of `filename` in the error's traceback: its number and text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [(f.lineno or 0, f.line or "") for f in frames if f.filename == filename]
+    return lines[-1] if lines else None
+
+
+def _stopped(error: BaseException, filename: str) -> str:
+    where = last_line_in(error, filename)
+    at = f" at line {where[0]} (`{where[1].strip()}`)" if where else ""
+    if isinstance(error, SystemExit):
+        return f"called exit{at} while it was imported: remove that call"
+    if str(error).startswith("Timeout"):
+        return f"was still running{at} when the time limit came: is there an endless loop?"
+    return f"stopped{at} while it was imported: {type(error).__name__}: {error}"
+
+
+def _parse(data: bytes, shown: str) -> ast.Module:
+    try:
+        return ast.parse(data, shown)
+    except SyntaxError as error:
+        line = f"\n    {error.text.rstrip()}" if error.text else ""
+        caret = f"\n    {' ' * (error.offset - 1)}^" if line and error.offset else ""
+        raise LoadFailure(
+            f"{shown} line {error.lineno} is not valid Python: {error.msg}{line}{caret}"
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise LoadFailure(f"{shown} is not valid Python: {error}") from None
+
+
+def _check_tree(tree: ast.Module, shown: str) -> None:
+    for line, module in sorted(_imports(tree)):
+        if module == _SHARED or module.split(".")[0] in sys.stdlib_module_names:
+            continue
+        raise LoadFailure(
+            f"{shown} line {line} imports {module!r}: a lab's code may import the standard "
+            f"library and {_SHARED}, nothing else. The point is to build the rest yourself"
+        )
+
+
+def _imports(tree: ast.Module) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            shared = module == "mini_vllm.text" and names == [_SHARED]
+            found.append((node.lineno, _SHARED if shared else module))
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            function = ast.unparse(node.func).rpartition(".")[2]
+            if function in ("import_module", "__import__"):
+                found.append((node.lineno, str(node.args[0].value)))
+    return found
