@@ -13,6 +13,7 @@ from benchmarks.peers import HAS_VLLM, ROOT
 
 GROUPS = (
     "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "pipeline",
+    "engine", "server",
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ Source: seed 004.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
@@ -90,7 +90,7 @@ class StreamChannel:
 
     @property
     def error(self) -> BaseException | None:
-        """What went wrong, if the reason is ERROR."""
+        """What went wrong: if the reason is ERROR, or the policy CANCEL ended the stream."""
         return self._core.error
 
     @property
@@ -157,7 +157,8 @@ class StreamChannel:
 
         Args:
             wake: wake a waiting reader at once. A signal handler passes False, because it may have
-                interrupted whoever has the lock; the reader then notices within its `poll`.
+                interrupted whoever has the lock; the reader then notices within its `poll`, and one
+                in asyncio, or in `wait_pop`, at the terminal chunk.
         """
         core = self._core
         core.cancelled = True
@@ -201,13 +202,16 @@ class StreamChannel:
 
         Args:
             handler: runs on this thread, with no lock held.
-            poll: seconds after which a `cancel(wake=False)` is noticed at the latest.
+            poll: seconds after which a `cancel(wake=False)` is noticed at the latest; above 0.
             detach_on_cancel: return as soon as the channel is cancelled and empty.
 
         Raises:
             ChannelStateError: somebody else reads, or this is the engine's own thread and would
                 wait for itself.
+            ValueError: `poll` is not above 0.
         """
+        if not poll > 0:
+            raise ValueError(f"poll is {poll}; it must be above 0")
         with self._reading(), self._cancelling():
             while (chunk := self._wait(None, poll, detach_on_cancel)) is not None:
                 handler(chunk)
@@ -218,10 +222,10 @@ class StreamChannel:
             while (chunk := self._wait(None, 0.1)) is not None:
                 yield chunk
 
-    async def __aiter__(self) -> AsyncIterator[StreamChunk]:
-        core = self._core
-        waker, event = waker_of(asyncio.get_running_loop()), asyncio.Event()
+    async def __aiter__(self) -> AsyncGenerator[StreamChunk, None]:
+        core, event = self._core, asyncio.Event()
         with self._reading(), self._cancelling():
+            core.waker = waker_of(asyncio.get_running_loop())
             while True:
                 with core.condition:
                     chunk = self._take()
@@ -229,9 +233,11 @@ class StreamChannel:
                         if core.over:
                             return
                         event.clear()
-                        core.waiter = (waker, event)
+                        core.event = event
                 if chunk is not None:
                     yield chunk
+                    # Other tasks run too, however fast the chunks come.
+                    await asyncio.sleep(0)
                 else:
                     await event.wait()
 
@@ -251,7 +257,7 @@ class StreamChannel:
             while (chunk := self._take()) is not None:
                 chunks.append(chunk)
             if not core.over:
-                core.waiter = waiter
+                core.waker, core.event = waiter
             return chunks, core.over
 
     def _wait(
@@ -271,7 +277,7 @@ class StreamChannel:
                         "this thread runs the engine and would wait for itself: "
                         "read on another thread, or let the engine step first"
                     )
-                core.condition.wait(min(left, poll))
+                core.condition.wait(min(left, poll, threading.TIMEOUT_MAX))
             return self._take()
 
     @contextmanager
@@ -285,12 +291,17 @@ class StreamChannel:
 
     @contextmanager
     def _cancelling(self) -> Iterator[None]:
-        """Cancel when the reading ends before the stream does."""
+        """Cancel when the reading ends before the stream does.
+
+        No lock is taken: the garbage collector may end an iterator on a thread that has it.
+        """
+        core = self._core
         try:
             yield
         finally:
-            if not self._core.finished:
-                self.cancel()
+            core.waker = core.event = None
+            if not core.finished:
+                core.cancelled = True
 
     @contextmanager
     def _unattached(self) -> Iterator[None]:

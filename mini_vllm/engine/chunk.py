@@ -1,7 +1,7 @@
 """The news of one iteration for one reader. A chunk never changes once made."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.text.events import Event
@@ -59,7 +59,8 @@ class StreamChunk:
     logprobs: tuple[TokenLogprobs, ...] = ()
     events: tuple[Event, ...] = ()
     stop_reason: str | int | None = None
-    held: Mapping[str, str | bytes] | None = None
+    # A dict has no hash; equality looks at it all the same.
+    held: Mapping[str, str | bytes] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if self.finished != (self.reason is not FinishReason.NOT_FINISHED):

@@ -13,11 +13,10 @@ from mini_vllm.engine.errors import EngineDeadError, ModelContractError
 from mini_vllm.engine.finalizer import StreamChannelFinalizer
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.metrics import NullMetrics
-from mini_vllm.engine.model import Burst, Model, News, SlotView, check_burst
+from mini_vllm.engine.model import Model, News, SlotView, check_burst
 from mini_vllm.engine.scheduler import Scheduler
 from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
-from mini_vllm.tokenizer.errors import is_library_fault
 
 HOOKS = (
     "after_admit",
@@ -90,7 +89,7 @@ class EngineCore:
         self._update_finish_states()
         self._hook("before_emit")
         for sequence, stream in zip(scheduler.sequences, scheduler.streams, strict=True):
-            stream.emit(sequence)
+            self._emit(sequence, stream)
         self._hook("after_emit")
         self._evict()
         self._hook("after_evict")
@@ -109,10 +108,13 @@ class EngineCore:
 
     def _apply_cancellation(self, everyone: bool) -> None:
         left = self._scheduler.apply_cancellation(lambda one: everyone or one.is_cancelled)
-        for sequence, stream in left:
-            stream.update(sequence)
-            stream.emit(sequence)
-            self._end(sequence, stream)
+        try:
+            with StreamChannelFinalizer(lambda: left):
+                for sequence, stream in left:
+                    stream.update_or_give_up(sequence)
+                    self._emit(sequence, stream)
+        finally:
+            self._end(left)
 
     def _ask(
         self,
@@ -123,6 +125,8 @@ class EngineCore:
         if not sequences:
             return
         news = model([sequence.view for sequence in sequences])
+        if not isinstance(news, Sequence):
+            raise ModelContractError(f"the model returned {news!r}; it must be a list of bursts")
         if len(news) != len(sequences):
             raise ModelContractError(
                 f"the model was asked for {len(sequences)} slots and returned {len(news)} bursts"
@@ -136,44 +140,55 @@ class EngineCore:
                 sequence.burst = burst
 
     def _update_finish_states(self) -> None:
-        """Turn ids into text; find what has ended. A fault in one slot's text ends that slot."""
+        """Turn ids into text; find what has ended."""
         now = monotonic()
         for sequence, stream in zip(
             self._scheduler.sequences, self._scheduler.streams, strict=True
         ):
             if sequence.burst is None and not sequence.finished:
                 continue
-            if sequence.burst is not None:
-                self._report(sequence.view, sequence.burst, now - stream.last_news)
+            has_news, before = sequence.burst is not None, len(sequence.view.output_token_ids)
+            stream.update_or_give_up(sequence)
+            if has_news:
+                self._report(sequence.view.output_token_ids, before, now - stream.last_news)
                 stream.last_news = now
-            try:
-                stream.update(sequence)
-            except BaseException as error:
-                if not is_library_fault(error):
-                    raise
-                stream.fail(sequence, error)
 
-    def _report(self, view: SlotView, burst: Burst, seconds: float) -> None:
-        if view.output_token_ids:
-            self._metrics.next_token(seconds, len(burst.token_ids))
+    def _report(self, token_ids: Sequence[int], before: int, seconds: float) -> None:
+        if before:
+            self._metrics.next_token(seconds, len(token_ids) - before)
         else:
             self._metrics.first_token(seconds)
-        unknown = sum(not 0 <= one < self._vocab_size for one in burst.token_ids)
+        unknown = sum(not 0 <= one < self._vocab_size for one in token_ids[before:])
         if unknown:
             self._metrics.unknown_tokens(unknown)
 
-    def _evict(self) -> None:
-        for sequence, stream in self._scheduler.evict():
-            self._model.release(sequence.view)
-            self._end(sequence, stream)
+    def _emit(self, sequence: SequenceState, stream: SlotStreamState) -> None:
+        try:
+            stream.emit(sequence)
+        except UnicodeError as error:
+            # The text path made text that has no UTF-8 form. That is this slot's fault alone.
+            StreamChannelFinalizer(lambda: [(sequence, stream)]).close(error)
 
-    def _end(self, sequence: SequenceState, stream: SlotStreamState) -> None:
-        view = sequence.view
-        self._metrics.finished(
-            sequence.finish_reason, len(view.prompt_token_ids), len(view.output_token_ids)
-        )
-        self._on_end(view.request_id)
-        stream.handle.add(stream.output(sequence))
+    def _evict(self) -> None:
+        gone = self._scheduler.evict()
+        try:
+            for sequence, _ in gone:
+                self._model.release(sequence.view)
+        finally:
+            self._end(gone)
+
+    def _end(self, rows: Sequence[tuple[SequenceState, SlotStreamState]]) -> None:
+        """Say that these have ended. Nobody else knows them any more, so each handle is told."""
+        try:
+            for sequence, _ in rows:
+                view = sequence.view
+                self._metrics.finished(
+                    sequence.finish_reason, len(view.prompt_token_ids), len(view.output_token_ids)
+                )
+        finally:
+            for sequence, stream in rows:
+                self._on_end(sequence.view.request_id)
+                stream.handle.add(stream.output(sequence))
 
     def _hook(self, name: str) -> None:
         if name in self._hooks:

@@ -91,7 +91,7 @@ class Engine:
         thread_id: of the thread that stepped last.
 
     Raises:
-        ValueError: a number is below 1, or a hook has an unknown name.
+        ValueError: a number is below 1 (`max_waiting`: below 0), or a hook has an unknown name.
     """
 
     def __init__(
@@ -119,6 +119,8 @@ class Engine:
             self.max_model_len,
             self.max_model_len if max_num_batched_tokens is None else max_num_batched_tokens,
         )
+        if max_waiting is not None and max_waiting < 0:
+            raise ValueError(f"max_waiting is {max_waiting}; it must be at least 0, or None")
         self._max_waiting = max_waiting
         self._intake = Intake(
             tokenizer,
@@ -196,6 +198,7 @@ class Engine:
             with self._lock:
                 if self.state is EngineState.DRAINING and not self._live:
                     self.state = EngineState.CLOSED
+                    self._wake.set()
             return self.has_work
         finally:
             self._stepping.release()
@@ -218,9 +221,14 @@ class Engine:
         """
         submitted = self._submit(requests, channels)
         rows = [row for one in submitted for row in one.rows]
-        with StreamChannelFinalizer(lambda: rows):
+        try:
             while not all(one.handle.future.done() for one in submitted):
                 self.step()
+        except BaseException as error:
+            # Another thread may be in the middle of an iteration with them.
+            with self._table_lock:
+                StreamChannelFinalizer(lambda: rows).close(error)
+            raise
         return Response(tuple(out for one in submitted for out in one.handle.result().outputs))
 
     def drain(self, *, cancel: bool = False) -> None:
@@ -246,7 +254,10 @@ class Engine:
             self.step()
 
     def wait_for_work(self, timeout: float | None = None) -> None:
-        """Wait until something was submitted, or `drain` was called, since the last wait."""
+        """Wait until something was submitted, or `drain` was called, since the last wait.
+
+        Of a closed engine it returns once more, so that whoever serves it sees that it is closed.
+        """
         self._wake.wait(timeout)
         self._wake.clear()
 

@@ -4,6 +4,7 @@ Source: seed 004; there it forgets text that stop strings held back.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from types import TracebackType
 
 from mini_vllm.engine.errors import EngineStateError
@@ -42,12 +43,10 @@ class StreamChannelFinalizer:
         """End all that is open with this error."""
         for sequence, stream in self._rows():
             producer = stream.producer
-            try:
+            with suppress(BaseException):
                 stream.fail(sequence, error)
                 stream.emit(sequence)
-            except BaseException:
-                # Nothing can be said any more; that it ended still can, below.
-                pass
-            finally:
+            # Where nothing could be said any more, that it ended still can.
+            with suppress(BaseException):
                 if producer is not None:
                     producer.finish(FinishReason.ERROR, error)

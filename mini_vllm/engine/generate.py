@@ -1,7 +1,8 @@
 """Reading streams in asyncio: one as an async generator, or several as one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.chunk import StreamChunk
@@ -13,7 +14,7 @@ from mini_vllm.engine.request import Request
 
 async def generate(
     engine: Engine, request: Request, *, raise_on_error: bool = True
-) -> AsyncIterator[tuple[int, StreamChunk]]:
+) -> AsyncGenerator[tuple[int, StreamChunk], None]:
     """Submit a request; yield (choice index, chunk) until all its choices have ended.
 
     Something else steps the engine, such as an `EngineThread`. Leaving early, by `break`, `aclose`
@@ -30,21 +31,27 @@ async def generate(
     """
     channels = [StreamChannel.create() for _ in range(request.params.n)]
     engine.submit([request], channels)
-    async for index, chunk in merge(channels):
-        yield index, chunk
-        if raise_on_error and chunk.reason is FinishReason.ERROR:
-            error = channels[index].error
-            raise StreamError(chunk.reason, f"the stream ended with an error: {error}") from error
+    async with aclosing(merge(channels)) as stream:
+        async for index, chunk in stream:
+            yield index, chunk
+            if raise_on_error and chunk.reason is FinishReason.ERROR:
+                error = channels[index].error
+                raise StreamError(
+                    chunk.reason, f"the stream ended with an error: {error}"
+                ) from error
 
 
-async def merge(channels: Sequence[StreamChannel]) -> AsyncIterator[tuple[int, StreamChunk]]:
+async def merge(
+    channels: Sequence[StreamChannel],
+) -> AsyncGenerator[tuple[int, StreamChunk], None]:
     """Yield (index, chunk) of several channels as they come, each channel's in order, to the end.
 
     Leaving early cancels them all.
     """
     if len(channels) == 1:
-        async for chunk in channels[0]:
-            yield 0, chunk
+        async with aclosing(aiter(channels[0])) as only:
+            async for chunk in only:
+                yield 0, chunk
         return
     streams = [aiter(channel) for channel in channels]
     waiting = {asyncio.ensure_future(anext(one)): index for index, one in enumerate(streams)}
@@ -59,8 +66,9 @@ async def merge(channels: Sequence[StreamChannel]) -> AsyncIterator[tuple[int, S
                 waiting[asyncio.ensure_future(anext(streams[index]))] = index
                 yield index, chunk
     finally:
-        for channel in channels:
-            if not channel.is_finished:
-                channel.cancel()
         for task in waiting:
             task.cancel()
+        # Their errors are those of leaving; nobody is to be told of them.
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for stream in streams:
+            await stream.aclose()

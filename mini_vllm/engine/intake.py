@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
+from uuid import uuid4
 
 from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.errors import StreamingSubmissionError
@@ -51,7 +52,6 @@ class Intake:
         self._why_never = why_never
         self._may_block = may_block
         self._piece_of = _pieces_of(tokenizer)
-        self._numbers = itertools.count(1)
 
     def prepare(
         self, requests: Sequence[Request], channels: Sequence[StreamChannel | None]
@@ -76,7 +76,7 @@ class Intake:
     ) -> Submitted:
         try:
             prompt = self._encode(request.prompt)
-            handle = Handle(request.request_id or f"request-{next(self._numbers)}", len(places))
+            handle = Handle(request.request_id or f"request-{uuid4().hex}", len(places))
             rows = [
                 self._row(request, prompt, handle, choice, place, channel)
                 for choice, (place, channel) in enumerate(places)

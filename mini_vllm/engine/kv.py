@@ -4,6 +4,8 @@ But: there are no tensors. What is real is the accounting: who has which block, 
 back exactly once.
 """
 
+from collections import Counter
+
 
 class KVBlockPool:
     """A fixed number of blocks, each with room for `block_size` tokens.
@@ -48,10 +50,11 @@ class KVBlockPool:
         """Take blocks back.
 
         Raises:
-            ValueError: one of them is free already; none was taken back.
+            ValueError: one of them is free already, or given twice; none was taken back.
         """
-        wrong = [block for block in blocks if block not in self._used]
+        counts = Counter(blocks)
+        wrong = [block for block in counts if block not in self._used or counts[block] > 1]
         if wrong:
-            raise ValueError(f"blocks {wrong} are free already")
+            raise ValueError(f"blocks {wrong} are free already, or given twice")
         self._used.difference_update(blocks)
         self._free += reversed(blocks)

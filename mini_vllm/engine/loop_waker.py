@@ -8,6 +8,7 @@ import asyncio
 import threading
 import weakref
 from collections import deque
+from contextlib import suppress
 
 _LOCK = threading.Lock()
 _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
@@ -23,21 +24,23 @@ class LoopWaker:
         self._events: deque[asyncio.Event] = deque()
         self._called = False
 
-    def set(self, event: asyncio.Event) -> bool:
-        """Set an event soon; return False if its loop is closed."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether the loop is closed, so that none of its tasks will ever run again."""
+        loop = self._loop()
+        return loop is None or loop.is_closed()
+
+    def set(self, event: asyncio.Event) -> None:
+        """Set an event soon, if the loop is not closed."""
         self._events.append(event)
         # `_set_all` takes the mark away before it looks at the events, so this one is seen.
-        if self._called:
-            return True
-        self._called = True
         loop = self._loop()
-        try:
-            if loop is None:
-                return False
+        if self._called or loop is None:
+            return
+        self._called = True
+        # It raises when the loop was closed just now.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._set_all)
-        except RuntimeError:
-            return False
-        return True
 
     def _set_all(self) -> None:
         self._called = False

@@ -42,12 +42,15 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
             raise ValueError(f"stop is the str {self.stop!r}; it must be a tuple of strings")
-        if "" in self.stop:
-            raise ValueError("stop has an empty string; leave it out")
+        for one in self.stop:
+            if not isinstance(one, str) or not one:
+                raise ValueError(f"stop has {one!r}; it must be strings, none of them empty")
+        if not isinstance(self.stop_token_ids, frozenset):
+            raise ValueError(f"stop_token_ids is {self.stop_token_ids!r}; it must be a frozenset")
         for name, least in (("max_tokens", 1), ("min_tokens", 0), ("n", 1), ("logprobs", 0)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+            if value is not None and not (isinstance(value, int) and value >= least):
+                raise ValueError(f"{name} is {value!r}; it must be an int, at least {least}")
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens is {self.min_tokens}; it must not be over max_tokens, "

@@ -54,7 +54,9 @@ class ChannelCore:
         self.stream_interval = 1
         self.skip_special_tokens = True
         self.return_held = False
-        self.waiter: tuple[LoopWaker, asyncio.Event] | None = None
+        # Of a reader in asyncio: its loop while it reads, and what to set while it waits.
+        self.waker: LoopWaker | None = None
+        self.event: asyncio.Event | None = None
 
     @property
     def over(self) -> bool:
@@ -64,12 +66,15 @@ class ChannelCore:
     def wake(self) -> None:
         """Tell the reader, and a writer that waits. The caller has the lock."""
         self.condition.notify_all()
-        if self.waiter is not None:
-            waker, event = self.waiter
-            self.waiter = None
-            if not waker.set(event):
-                # The reader's loop is closed, and so is the reader.
-                self.cancelled = True
+        waker, event = self.waker, self.event
+        if waker is None:
+            return
+        if waker.is_closed:
+            # And so is the reader, who could not say so.
+            self.cancelled = True
+        elif event is not None:
+            self.event = None
+            waker.set(event)
 
 
 class Producer:
@@ -108,11 +113,14 @@ class Producer:
         """
         core = self._core
         with core.condition:
-            if core.overflow is OverflowPolicy.BLOCK:
-                core.condition.wait_for(lambda: not core.pending.full or core.cancelled)
             if core.finished:
                 raise ChannelStateError("a chunk came after the terminal one")
-            if core.pending.full and core.overflow is OverflowPolicy.CANCEL and not core.cancelled:
+            if core.overflow is OverflowPolicy.BLOCK:
+                while core.pending.full and not core.cancelled:
+                    # A reader that is dropped, or left by a signal, wakes nobody.
+                    core.condition.wait(0.1)
+            ends = chunk.finished or core.cancelled
+            if core.overflow is OverflowPolicy.CANCEL and core.pending.full and not ends:
                 core.cancelled = True
                 core.error = SlowConsumerError(f"{len(core.pending)} chunks waited for the reader")
             core.pending.push(chunk)

@@ -6,7 +6,6 @@ before its end, and then in one go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 
 from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.engine.finish import FinishReason
@@ -57,7 +56,7 @@ class SlotStreamState:
         self.last_news = now
         self._text_path = text_path
         self._has_stops = bool(params.stop)
-        self._most_logprobs = params.logprobs or 0
+        self._most_logprobs = params.logprobs
         self._piece_of = piece_of
         self._fed = 0
         self._events: list[Event] = []
@@ -71,14 +70,18 @@ class SlotStreamState:
         A stop string may end the burst earlier than its ids do; what comes after it is removed.
         """
         path, output = self._text_path, sequence.view.output_token_ids
+        if path.finish_reason is not None:
+            return
         reason = sequence.finish_reason
         if sequence.burst is not None:
             burst, ended = sequence.take_burst()
-            self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
+            if self._most_logprobs is not None:
+                self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
             reason = reason or ended
         if reason or self.producer is not None or self._has_stops:
-            self._events += path.feed(output[self._fed :])
-            self._fed = len(output)
+            # Noted first: what a path has taken it is not given again, even if it raises.
+            new, self._fed = output[self._fed :], len(output)
+            self._events += path.feed(new)
         if reason and path.finish_reason is None:
             self._events += path.finish(_PIPELINE_REASONS[reason])
         if path.finish_reason is not None:
@@ -94,17 +97,24 @@ class SlotStreamState:
         return self.handle.is_cancelled or (producer is not None and producer.is_cancelled)
 
     def fail(self, sequence: SequenceState, error: BaseException) -> None:
-        """End the choice with an error; let go of what the text path still gives."""
+        """End the choice with an error; take what the text path still gives."""
         sequence.latch(FinishReason.ERROR, error)
+        self.update_or_give_up(sequence)
+
+    def update_or_give_up(self, sequence: SequenceState) -> None:
+        """Update; if the text path fails at that, end the choice with what it has given so far."""
         try:
             self.update(sequence)
-        except BaseException as second:
-            if not is_library_fault(second):
+        except BaseException as error:
+            if not is_library_fault(error):
                 raise
-            self._fed = len(sequence.view.output_token_ids)
-            if self._text_path.finish_reason is None:
-                with suppress(Exception):
+            sequence.latch(FinishReason.ERROR, error)
+            try:
+                if self._text_path.finish_reason is None:
                     self._events += self._text_path.finish("error")
+            except BaseException as second:
+                if not is_library_fault(second):
+                    raise
 
     def emit(self, sequence: SequenceState) -> None:
         """Write the chunk of this iteration, if there is to be one."""
@@ -119,6 +129,8 @@ class SlotStreamState:
             elif new_tokens < producer.stream_interval or len(self._events) == self._sent_events:
                 return
         producer.push(self._chunk(sequence), sequence.error)
+        self._sent_tokens += new_tokens
+        self._sent_events = len(self._events)
 
     def output(self, sequence: SequenceState) -> CompletionOutput:
         """Return the whole of a finished choice."""
@@ -140,7 +152,7 @@ class SlotStreamState:
 
     def _chunk(self, sequence: SequenceState) -> StreamChunk:
         output, events = sequence.view.output_token_ids, self._events[self._sent_events :]
-        chunk = StreamChunk(
+        return StreamChunk(
             token_ids=tuple(output[self._sent_tokens :]),
             text=_text_of(events),
             finished=sequence.finished,
@@ -150,8 +162,6 @@ class SlotStreamState:
             stop_reason=self._text_path.stop_reason if sequence.finished else None,
             held=self.held() if self.producer and self.producer.return_held else None,
         )
-        self._sent_tokens, self._sent_events = len(output), len(self._events)
-        return chunk
 
     def _token_logprobs(self, token_id: int, logprobs: Mapping[int, float]) -> TokenLogprobs:
         def entry(one: int) -> LogprobEntry:

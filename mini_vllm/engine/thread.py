@@ -5,6 +5,7 @@ import threading
 from types import TracebackType
 
 from mini_vllm.engine.engine import Engine, EngineState
+from mini_vllm.engine.errors import EngineStateError
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ class EngineThread:
         Raises:
             RuntimeError: it was started before.
         """
+        # Whoever stepped before does not any more, and may wait for chunks from now on.
+        self.engine.thread_id = None
         self._thread.start()
 
     def shutdown(self, *, drain: bool = True, timeout: float | None = None) -> bool:
@@ -44,6 +47,10 @@ class EngineThread:
         Returns:
             Whether the thread has stopped. One that is stuck in its model has not.
         """
+        if self._thread.ident is None:
+            # It was never started. What was submitted is ended, without the model.
+            self.engine.shutdown(drain=False)
+            return True
         self.engine.drain(cancel=not drain)
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -67,7 +74,17 @@ class EngineThread:
         engine = self.engine
         try:
             while engine.state in (EngineState.RUNNING, EngineState.DRAINING):
-                if not engine.step():
+                if not self._step():
                     engine.wait_for_work()
         except BaseException:
             _LOG.exception("the engine has failed")
+
+    def _step(self) -> bool:
+        try:
+            return self.engine.step()
+        except EngineStateError:
+            if self.engine.state is EngineState.FAILED:
+                raise
+            # Somebody steps by hand at this moment.
+            self.engine.wait_for_work(0.01)
+            return True

@@ -1,0 +1,217 @@
+"""The whole server: events a second over HTTP, and how long the first one takes.
+
+Our server, with a model that has every token ready, and a bare Starlette stream of the same events,
+made beforehand, under the same uvicorn settings. Each is a process on one core; the client is
+another, on another core where there is one, and reads raw sockets. All streams of a round are asked
+for at once, and every one is checked to the last character afterwards. Rounds take turns.
+
+The peer comes in two kinds. One lets other tasks run after each event, `await asyncio.sleep(0)`,
+as any source of news does that is not there yet: **the goal is meant against this one**. The other
+never does, so it serves its streams one after the other and the last one waits for all; it is the
+limit of uvicorn itself.
+
+*paced* is our server with a model that takes 5 ms a step and lets others run meanwhile, as one on
+another processor does. An instant model written in Python does not: its thread and that of the
+event loop take turns at the interpreter, 5 ms each.
+
+But: nobody's server is this busy with so little to say; a model costs more than all of this.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks.harness import Report, main
+from benchmarks.peers import ROOT
+from benchmarks.server_apps import material, text_of
+from benchmarks.server_client import Answer, read_streams, request
+
+SHAPES = {1: 2_000, 32: 500, 256: 100}
+QUICK_SHAPES = {1: 20, 8: 5}
+# Rounds of a shape: with few streams a round is short and says little.
+ROUNDS = {1: 35, 32: 11, 256: 7}
+FIRST_ROUNDS = {1: 200, 32: 20, 256: 5}
+FIRST_TOKENS = 50
+QUICK_TOKENS = 3
+PACE = 0.005
+LEAST = 0.6
+AWAITS, NEVER = "Starlette, awaits", "Starlette, never awaits"
+OURS, CHAT = "ours, completions", "ours, chat"
+PACED, PACED_CHAT = "ours, completions, paced", "ours, chat, paced"
+TEXT, DELTA = b'"text":', b'"delta":{"content":'
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to get a stream: whose port, which path, what to send, and what marks content."""
+
+    port: int
+    path: str
+    asked: dict[str, object]
+    mark: bytes
+
+    def message(self, count: int) -> bytes:
+        """Return the request for a stream of so many tokens."""
+        body = {**self.asked, "max_tokens": count, "stream": True, "ignore_eos": True}
+        return request(self.path.format(count), json.dumps(body).encode())
+
+
+@dataclass
+class Found:
+    """What the rounds of one contender gave."""
+
+    events: list[float] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+    per_stream: float = 0.0
+    busy: list[float] = field(default_factory=list)
+    first_byte: list[float] = field(default_factory=list)
+    first_content: list[float] = field(default_factory=list)
+
+
+def work(report: Report) -> None:
+    """Measure events a second, then the first byte."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    tokenizer, ids = material(quick=report.quick)
+    texts = text_of(tokenizer, ids)
+    # Those that nobody asks at the moment idle, and take no time from the one that runs.
+    with _server(report, "peer") as peer, _server(report, "ours") as ours:
+        prompt, chat = _asked()
+        contenders = {
+            AWAITS: Contender(peer, "/awaits/{}", {}, TEXT),
+            NEVER: Contender(peer, "/never/{}", {}, TEXT),
+            OURS: Contender(ours, "/v1/completions", prompt, TEXT),
+            CHAT: Contender(ours, "/v1/chat/completions", chat, DELTA),
+        }
+        _events(report, contenders, texts)
+        with _server(report, "ours", "--step", str(PACE)) as paced:
+            contenders[PACED] = Contender(paced, "/v1/completions", prompt, TEXT)
+            contenders[PACED_CHAT] = Contender(paced, "/v1/chat/completions", chat, DELTA)
+            _firsts(report, contenders, texts)
+
+
+def _asked() -> tuple[dict[str, object], dict[str, object]]:
+    return {"prompt": [1, 2, 3]}, {"messages": [{"role": "user", "content": "Tell me all."}]}
+
+
+@contextmanager
+def _server(report: Report, *arguments: str) -> Iterator[int]:
+    """Run a server; yield its port."""
+    command = [sys.executable, "-m", "benchmarks.server_apps", *arguments]
+    command += ["--quick"] * report.quick
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"the server did not start: {' '.join(command[1:])}")
+            yield int(line)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) -> None:
+    rows = []
+    for streams, count in (QUICK_SHAPES if report.quick else SHAPES).items():
+        rounds = 1 if report.quick else ROUNDS[streams]
+        found = _rounds(contenders, streams, count, rounds, texts)
+        rate = {name: median(one.events) for name, one in found.items()}
+        for name, one in found.items():
+            rows.append(
+                [f"{streams} x {count:,}", name, rate[name], one.per_stream, median(one.tokens),
+                 rate[name] / rate[AWAITS], rate[name] / rate[NEVER], median(one.busy)]
+            )  # fmt: skip
+        what = f"{streams} streams: events a second, ours / Starlette that awaits"
+        report.at_least(what, rate[OURS] / rate[AWAITS], LEAST)
+        report.counts[f"{streams} x {count}"] = {n: one.per_stream for n, one in found.items()}
+    header = ["", "", "events/s", "events a stream", "tokens/s", "/ awaits", "/ never awaits",
+              "client busy"]  # fmt: skip
+    report.table("Streams x tokens: events a second", header, rows)
+
+
+def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) -> None:
+    rows = []
+    for streams in QUICK_SHAPES if report.quick else SHAPES:
+        rounds = 2 if report.quick else FIRST_ROUNDS[streams]
+        count = QUICK_TOKENS if report.quick else FIRST_TOKENS
+        found = _rounds(contenders, streams, count, rounds, texts)
+        for name, one in found.items():
+            shown = [1e3 * part for times in (one.first_byte, one.first_content)
+                     for part in (median(times), quantiles(times, n=100)[98])]  # fmt: skip
+            rows.append([streams, name, *shown])
+    header = ["streams", "", "first byte, median", "99 %", "first content, median", "99 %"]
+    report.table("From the request to the first byte of the body (ms)", header, rows)
+
+
+def _rounds(
+    contenders: dict[str, Contender], streams: int, count: int, rounds: int, texts: list[str]
+) -> dict[str, Found]:
+    """Let all contenders run once a round, in random order, after one round that does not count."""
+    found = {name: Found() for name in contenders}
+    generator = random.Random(0)
+    console = Console(stderr=True)
+    with Progress(
+        console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("", total=rounds * len(contenders))
+        for number in range(rounds + 1):
+            for name in generator.sample(list(contenders), len(contenders)):
+                one, contender = Found() if number == 0 else found[name], contenders[name]
+                busy, began = time.process_time(), time.perf_counter()
+                answers = read_streams(contender.port, contender.message(count), streams)
+                share = (time.process_time() - busy) / (time.perf_counter() - began)
+                _add(one, answers, contender, "".join(texts[:count]), count)
+                one.busy.append(share)
+                progress.update(task, advance=1, description=name, refresh=True)
+    return found
+
+
+def _add(found: Found, answers: list[Answer], contender: Contender, text: str, count: int) -> None:
+    taken = max(one.ended for one in answers) - min(one.sent for one in answers)
+    events = sum(check(one.body(), text) for one in answers)
+    found.events.append(events / taken)
+    found.tokens.append(count * len(answers) / taken)
+    found.per_stream = events / len(answers)
+    found.first_byte += [one.first_byte for one in answers]
+    found.first_content += [one.first(contender.mark) for one in answers]
+
+
+def check(body: bytes, text: str) -> int:
+    """Return how many events a stream has.
+
+    Raises:
+        AssertionError: it does not say `text`, or does not end with `[DONE]`.
+    """
+    *events, done, rest = body.split(b"\n\n")
+    if done != b"data: [DONE]" or rest:
+        raise AssertionError(f"the stream ends with {body[-200:]!r}")
+    said = "".join(map(_text, events))
+    if said != text:
+        raise AssertionError(f"the stream says {said[-40:]!r}, not {text[-40:]!r}")
+    return len(events) + 1
+
+
+def _text(event: bytes) -> str:
+    if b'"choices":' not in event:
+        raise AssertionError(f"the stream has {event[:200]!r}")
+    choice = json.loads(event.removeprefix(b"data: "))["choices"][0]
+    text: str = choice["text"] if "text" in choice else choice["delta"].get("content", "")
+    return text
+
+
+if __name__ == "__main__":
+    main(work, name="server", about=__doc__, pin=False)

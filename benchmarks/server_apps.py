@@ -1,0 +1,154 @@
+"""The servers that are measured, one to a process: ours, and a bare Starlette stream as its peer.
+
+    python -m benchmarks.server_apps ours|peer [--quick] [--step SECONDS]
+
+Each prints its port, and serves until SIGTERM, on one core where the system can. All run under the
+same uvicorn settings.
+
+But: they measure nothing; the client does.
+"""
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from benchmarks import vocabularies
+from benchmarks.engine import Instant
+from mini_vllm.engine import (
+    Engine,
+    EngineThread,
+    FinishReason,
+    StreamChunk,
+    TextPathFactory,
+)
+from mini_vllm.server.app import create_app
+from mini_vllm.server.completion_stream import CompletionStream
+from mini_vllm.server.metrics import PrometheusMetrics
+from mini_vllm.server.run import listen, make_server
+from mini_vllm.server.service import Service
+from mini_vllm.server.sse_stream import StreamHead
+from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer, Tokenizer
+
+MODEL = "instant"
+MOST_STREAMS, MOST_TOKENS = 256, 4096
+BLOCK_SIZE = 16
+
+
+def material(*, quick: bool) -> tuple[HuggingFaceTokenizer, list[int]]:
+    """Return the tokenizer, and the ids that every stream has."""
+    inner = vocabularies.trained(1024 if quick else 16_384)
+    ids = vocabularies.ids(inner, "ascii", MOST_TOKENS)
+    return HuggingFaceTokenizer.from_tokenizer(inner), ids
+
+
+def text_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    """Return the text of each id; these ids are whole characters each."""
+    return [tokenizer.decode([token_id]) for token_id in ids]
+
+
+def our_service(tokenizer: HuggingFaceTokenizer, ids: list[int], step: float) -> Service:
+    """Return our service, as `mini_vllm.server.cli` makes it, with an instant model.
+
+    Args:
+        tokenizer: of the model.
+        ids: what it says, to everyone.
+        step: seconds to wait before each step; other threads run meanwhile.
+    """
+    metrics = PrometheusMetrics(CollectorRegistry())
+    engine = Engine(
+        Instant([(token_id,) for token_id in ids]),
+        tokenizer,
+        max_num_seqs=MOST_STREAMS,
+        num_blocks=MOST_STREAMS * MOST_TOKENS // BLOCK_SIZE,
+        block_size=BLOCK_SIZE,
+        max_model_len=MOST_TOKENS,
+        max_waiting=MOST_STREAMS,
+        make_text_path=TextPathFactory(tokenizer),
+        hooks={"before_decode": lambda: time.sleep(step)} if step else None,
+        metrics=metrics,
+    )
+    metrics.watch(engine.stats)
+    template = ChatTemplate.simple()
+    return Service(engine, EngineThread(engine), tokenizer, template, MODEL, metrics)
+
+
+def frames(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
+    """Return the events of a completion of these ids, one for each id and then the end."""
+    head = StreamHead(id=f"cmpl-{'0' * 24}", created=1_700_000_000, model=MODEL)
+    wire = CompletionStream(head)
+    wire.start()
+    events = [wire.feed(0, StreamChunk((0,), text)) for text in text_of(tokenizer, ids)]
+    last = StreamChunk(finished=True, reason=FinishReason.LENGTH)
+    return [*events, wire.feed(0, last), wire.end()]
+
+
+def peer_app(tokenizer: Tokenizer, ids: list[int]) -> Starlette:
+    """Return an application that streams ready-made events and does nothing else.
+
+    `/awaits/N` lets other tasks run after each event, as any source of real news does; `/never/N`
+    does not, and serves its streams one after the other.
+    """
+    *events, last, done = frames(tokenizer, ids)
+
+    async def awaits(request: HttpRequest) -> StreamingResponse:
+        return _stream(_awaiting([*events[: request.path_params["count"]], last, done]))
+
+    async def never(request: HttpRequest) -> StreamingResponse:
+        return _stream(_never([*events[: request.path_params["count"]], last, done]))
+
+    routes = [
+        Route("/awaits/{count:int}", awaits, methods=["POST"]),
+        Route("/never/{count:int}", never, methods=["POST"]),
+    ]
+    return Starlette(routes=routes)
+
+
+def _stream(events: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+async def _awaiting(events: list[bytes]) -> AsyncIterator[bytes]:
+    for event in events:
+        yield event
+        await asyncio.sleep(0)
+
+
+async def _never(events: list[bytes]) -> AsyncIterator[bytes]:
+    for event in events:
+        yield event
+
+
+def main() -> None:
+    """Serve one of them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server_apps")
+    parser.add_argument("which", choices=("ours", "peer"))
+    parser.add_argument("--quick", action="store_true", help="a tiny vocabulary")
+    parser.add_argument("--step", type=float, default=0.0, help="seconds that a step takes")
+    args = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    tokenizer, ids = material(quick=args.quick)
+    listener = listen("127.0.0.1", 0)
+    print(listener.getsockname()[1], flush=True)
+    service = our_service(tokenizer, ids, args.step)
+    app = create_app(service) if args.which == "ours" else peer_app(tokenizer, ids)
+    server: uvicorn.Server = make_server(
+        app, service, drain_seconds=1.0, log_level="warning", access_log=False
+    )
+    if args.which == "peer":
+        # The same settings, and no engine.
+        server = uvicorn.Server(server.config)
+    server.run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+// The page's controls: read the form, ask the server, hand what comes to the playback and panels.
+//
+// But: it keeps no conversation. Every prompt is a new one.
+
+import { Panels } from "./panels.js";
+import { Playback } from "./playback.js";
+import { SseReader } from "./sse.js";
+
+const byId = (id) => document.getElementById(id);
+const form = byId("ask");
+const panels = new Panels();
+const playback = new Playback(show, drawState);
+/** The request whose answer is being shown, or null. */
+let run = null;
+
+/** An error that is about a field of the form. */
+class FieldError extends Error {
+  constructor(field, message) {
+    super(message);
+    this.field = field;
+  }
+}
+
+function number(name) {
+  const field = form.elements[name];
+  if (field.validity.badInput) throw new FieldError(name, `${name} is no number`);
+  return field.value === "" ? undefined : field.valueAsNumber;
+}
+
+function tools() {
+  if (!byId("use-tools").checked) return undefined;
+  try {
+    return JSON.parse(byId("tools").value);
+  } catch (error) {
+    throw new FieldError("tools", `The tools are no JSON: ${error.message}`);
+  }
+}
+
+function requestBody() {
+  const stops = byId("stop").value.split("\n").filter(Boolean);
+  return {
+    model: byId("model").value || undefined,
+    messages: [{ role: "user", content: byId("prompt").value }],
+    stream: true,
+    stream_options: { include_usage: true },
+    return_held: true,
+    stop: stops.length ? stops.map((stop) => stop.replaceAll("\\n", "\n")) : undefined,
+    tools: tools(),
+    max_tokens: number("max_tokens"),
+    temperature: number("temperature"),
+    seed: number("seed"),
+  };
+}
+
+function headers() {
+  const key = byId("key").value;
+  const json = { "Content-Type": "application/json" };
+  return key ? { ...json, Authorization: `Bearer ${key}` } : json;
+}
+
+/** Make an error of a response that is none of an answer. */
+async function refusal(response) {
+  const body = await response.json().catch(() => null);
+  const { message, param } = body?.error ?? {};
+  const wait = response.headers.get("Retry-After");
+  const words = [`${response.status}: ${message ?? response.statusText}`];
+  if (wait) words.push(`Try again in ${wait} s.`);
+  return new FieldError(param?.match(/^\w+/)?.[0], words.join(" "));
+}
+
+/** Say where a connection failed, in place of the browser's own words alone. */
+function explain(error, where) {
+  return error instanceof TypeError ? new Error(`${where}: ${error.message}`) : error;
+}
+
+async function send() {
+  stop();
+  clearErrors();
+  panels.reset();
+  const mine = { controller: new AbortController(), done: false, failed: false };
+  run = mine;
+  byId("answer").setAttribute("aria-busy", "true");
+  setStatus("Waiting");
+  let where = "The server cannot be reached";
+  try {
+    const response = await fetch("v1/chat/completions", {
+      method: "POST",
+      headers: headers(),
+      body: JSON.stringify(requestBody()),
+      signal: mine.controller.signal,
+    });
+    if (!response.ok) throw await refusal(response);
+    where = "The stream broke off";
+    const events = new SseReader();
+    const reader = response.body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (run !== mine) return;
+      if (done) break;
+      for (const event of events.feed(value)) playback.push(read(event));
+    }
+    playback.push({ token: false, lines: events.flush() });
+    playback.push({ token: false, lines: [], end: true });
+  } catch (error) {
+    const item = { token: false, lines: [], end: true, error: explain(error, where) };
+    if (run === mine) playback.push(item);
+  }
+}
+
+/** Make an item for the playback of an event of the stream. */
+function read({ data, lines }) {
+  if (data === null) return { token: false, lines };
+  if (data === "[DONE]") return { token: false, lines, done: true };
+  try {
+    const chunk = JSON.parse(data);
+    const error = chunk.error && new Error(chunk.error.message ?? "The server reports an error");
+    return { token: Boolean(chunk.mini_vllm?.token_ids?.length), lines, chunk, error };
+  } catch {
+    return { token: false, lines, error: new Error("An event of the stream is no JSON") };
+  }
+}
+
+function show(item) {
+  if (item.lines.length) panels.wire(item.lines);
+  if (item.done) run.done = true;
+  if (item.error) {
+    run.failed = true;
+    showError(item.error);
+  } else if (item.chunk) {
+    setStatus("Receiving");
+    panels.chunk(item.chunk);
+  }
+  if (item.end) {
+    if (!run.done && !run.failed) {
+      run.failed = true;
+      showError(new Error("The stream broke off before its end"));
+    }
+    end(run.failed ? "Failed" : "Finished");
+  }
+}
+
+/** Abort the request and forget what was not shown yet. */
+function stop() {
+  if (!run) return;
+  run.controller.abort();
+  playback.clear();
+  end("Stopped");
+}
+
+function end(status) {
+  run = null;
+  byId("answer").setAttribute("aria-busy", "false");
+  setStatus(status);
+}
+
+function setStatus(status) {
+  // Screen readers say every change of it, so there is one only where it is another.
+  if (byId("status").textContent !== status) byId("status").textContent = status;
+  drawState();
+}
+
+function drawState() {
+  byId("stop-button").setAttribute("aria-disabled", String(!run));
+  byId("pause").textContent = playback.paused ? "Play" : "Pause";
+  const parts = [];
+  if (panels.tokens) parts.push(`${panels.tokens} ${panels.tokens === 1 ? "token" : "tokens"}`);
+  if (playback.waiting) parts.push(`${playback.waiting} waiting`);
+  byId("progress").textContent = parts.join(", ");
+}
+
+function clearErrors() {
+  byId("alert").textContent = "";
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
+}
+
+function showError(error) {
+  byId("alert").textContent = error.message;
+  const field = error.field && form.elements[error.field];
+  if (field) {
+    byId("settings").open = true;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-errormessage", "alert");
+    field.focus();
+  }
+}
+
+async function listModels() {
+  try {
+    const response = await fetch("v1/models", { headers: headers() });
+    if (!response.ok) throw await refusal(response);
+    const models = (await response.json()).data;
+    byId("model").replaceChildren(...models.map(({ id }) => new Option(id, id)));
+  } catch (error) {
+    showError(explain(error, "The server cannot be reached"));
+  }
+}
+
+function setTools(on) {
+  byId("use-tools").checked = on;
+  byId("tools").hidden = !on;
+}
+
+function setPace() {
+  const pace = byId("pace").valueAsNumber;
+  byId("pace-value").textContent = pace ? `${pace} ms a token` : "as they come";
+  playback.setPace(pace);
+}
+
+const togglePause = () => playback.setPaused(!playback.paused);
+const KEYS = { Escape: stop, F8: togglePause, F9: () => playback.step() };
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    send();
+  } else if (Object.hasOwn(KEYS, event.key) && !event.isComposing) {
+    event.preventDefault();
+    KEYS[event.key]();
+  }
+});
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  send();
+});
+for (const example of document.querySelectorAll("[data-prompt]")) {
+  example.addEventListener("click", () => {
+    byId("prompt").value = example.dataset.prompt;
+    setTools("tools" in example.dataset);
+    send();
+  });
+}
+byId("stop-button").addEventListener("click", stop);
+byId("pause").addEventListener("click", togglePause);
+byId("step").addEventListener("click", () => playback.step());
+byId("pace").addEventListener("input", setPace);
+byId("use-tools").addEventListener("change", (event) => setTools(event.target.checked));
+byId("key").addEventListener("change", () => {
+  clearErrors();
+  listModels();
+});
+
+// On a small screen the answer comes before the settings.
+byId("settings").open = matchMedia("(min-width: 900px)").matches;
+setTools(false);
+setPace();
+listModels();

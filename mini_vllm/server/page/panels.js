@@ -1,0 +1,190 @@
+// Draws the news of one event into the panels. Data becomes text nodes, never markup.
+//
+// But: it decides nothing. What is shown, held or naive was said by the server.
+
+const MOST_ROWS = 400;
+const byId = (id) => document.getElementById(id);
+
+/** A new element with text in it. */
+function make(tag, className = "", text = "") {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.textContent = text;
+  return element;
+}
+
+/** Make blanks visible. */
+function visible(text) {
+  return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+function appendRow(box, row) {
+  box.append(row);
+  if (box.childElementCount > MOST_ROWS) box.firstElementChild.remove();
+}
+
+/** Parts of a text, the replacement characters apart. */
+function appendNaive(box, text) {
+  for (const part of text.split(/(\ufffd+)/)) {
+    if (part) box.append(make("span", part[0] === "\ufffd" ? "broken" : "", part));
+  }
+}
+
+export class Panels {
+  #calls = new Map();
+  #most = {};
+  #characters = 0;
+  #diamonds = 0;
+  /** What came out since the last token; one token may make several events. */
+  #emitted = [];
+  /** How many tokens were shown. */
+  tokens = 0;
+
+  /** Empty everything for a new answer. */
+  reset() {
+    this.#calls.clear();
+    this.#most = {};
+    this.#characters = this.#diamonds = this.tokens = 0;
+    this.#emitted = [];
+    for (const id of ["answer", "finish", "naive", "naive-count", "raw"]) byId(id).textContent = "";
+    document.querySelector("#timeline tbody").textContent = "";
+    this.#drawHeld({});
+    this.#drawReader();
+  }
+
+  /** Add lines of the stream. */
+  wire(lines) {
+    appendRow(byId("raw"), make("p", "", lines.join("\n")));
+  }
+
+  /** Draw a chunk of a chat completion. */
+  chunk(chunk) {
+    const choice = chunk.choices?.[0];
+    const emitted = this.#say(choice?.delta ?? {});
+    if (choice?.finish_reason) this.#finish("finish-reason", choice.finish_reason);
+    if (chunk.usage) {
+      const { prompt_tokens: prompt, completion_tokens: completion } = chunk.usage;
+      this.#finish("usage", `${prompt} tokens in the prompt, ${completion} in the answer`);
+    }
+    const trace = chunk.mini_vllm;
+    const ids = trace?.token_ids ?? [];
+    if (ids.length) this.#emitted = [];
+    this.#emitted.push(...emitted);
+    this.tokens += ids.length;
+    if (trace) {
+      this.#drawHeld(trace.held ?? {});
+      this.#drawNaive(trace.naive ?? "");
+    }
+    this.#drawReader();
+    if (trace) this.#drawToken(ids, trace);
+  }
+
+  /** Add what a delta says to the answer; return it as pairs of kind and text. */
+  #say(delta) {
+    const emitted = [];
+    if (delta.reasoning_content) emitted.push(["reasoning", delta.reasoning_content]);
+    if (delta.content) emitted.push(["content", delta.content]);
+    for (const [kind, text] of emitted) this.#text(kind, text);
+    for (const part of delta.tool_calls ?? []) {
+      const name = part.function?.name ?? "";
+      const args = part.function?.arguments ?? "";
+      this.#call(part.index, part.id, name, args);
+      if (name) emitted.push(["call", name]);
+      if (args) emitted.push(["arguments", args]);
+    }
+    for (const [, text] of emitted) this.#characters += [...text].length;
+    return emitted;
+  }
+
+  #text(kind, text) {
+    const answer = byId("answer");
+    let last = answer.lastElementChild;
+    if (last?.dataset.kind !== kind) {
+      last = make("div", kind);
+      last.dataset.kind = kind;
+      last.append(document.createTextNode(""));
+      answer.append(last);
+    }
+    last.firstChild.appendData(text);
+  }
+
+  #call(index, id, name, args) {
+    if (!this.#calls.has(index)) {
+      const card = make("article", "call");
+      const head = make("header");
+      head.append(make("b", "name"), make("small", "id"));
+      card.append(head, make("pre", "arguments"));
+      card.setAttribute("aria-label", "Tool call");
+      byId("answer").append(card);
+      this.#calls.set(index, card);
+    }
+    const card = this.#calls.get(index);
+    for (const [part, text] of Object.entries({ name, id, arguments: args })) {
+      if (text) card.querySelector(`.${part}`).append(text);
+    }
+  }
+
+  #finish(className, text) {
+    const line = byId("finish");
+    if (line.childElementCount) line.append(" · ");
+    line.append(make("span", className, text));
+  }
+
+  #drawHeld(held) {
+    for (const row of document.querySelectorAll("#held [data-layer]")) {
+      const layer = row.dataset.layer;
+      const value = held[layer] ?? "";
+      const bytes = layer === "detokenizer";
+      const units = bytes ? value.split(" ").filter(Boolean) : [...visible(value)];
+      const [, cell, now, most] = row.cells;
+      this.#most[layer] = Math.max(this.#most[layer] ?? 0, units.length);
+      row.classList.toggle("holding", units.length > 0);
+      cell.replaceChildren();
+      for (const unit of units) {
+        if (bytes && cell.hasChildNodes()) cell.append(" ");
+        cell.append(make("span", "unit", unit));
+      }
+      now.textContent = units.length;
+      most.textContent = this.#most[layer];
+    }
+  }
+
+  #drawEmitted(cell) {
+    const spans = this.#emitted.map(([kind, text]) => make("span", kind, visible(text)));
+    cell.replaceChildren(...spans);
+  }
+
+  #drawReader() {
+    const [, cell, count] = byId("emitted").cells;
+    this.#drawEmitted(cell);
+    byId("emitted").classList.toggle("fresh", this.#emitted.length > 0);
+    count.textContent = `${this.#characters} in all`;
+  }
+
+  #drawNaive(text) {
+    appendNaive(byId("naive"), text);
+    this.#diamonds += text.split("\ufffd").length - 1;
+    const count = this.#diamonds;
+    byId("naive-count").textContent = count ? `${count} × U+FFFD, the replacement character` : "";
+  }
+
+  #drawToken(ids, { naive, held }) {
+    const rows = document.querySelector("#timeline tbody");
+    if (ids.length) {
+      const row = make("tr");
+      row.append(make("td", "token", ids.join(" ")), make("td", "alone"));
+      row.append(make("td", "out"), make("td", "held"));
+      appendNaive(row.cells[1], visible(naive ?? ""));
+      appendRow(rows, row);
+    }
+    const last = rows.lastElementChild;
+    if (!last) return;
+    this.#drawEmitted(last.cells[2]);
+    last.cells[3].replaceChildren();
+    for (const [layer, value] of Object.entries(held ?? {})) {
+      if (!value) continue;
+      const shown = layer === "detokenizer" ? value : visible(value);
+      last.cells[3].append(make("span", "waiting", shown), make("small", "", ` ${layer} `));
+    }
+  }
+}

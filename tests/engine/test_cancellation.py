@@ -1,0 +1,229 @@
+"""Cancelling: seen within one iteration, from anywhere, and felt by nobody else."""
+
+import asyncio
+import threading
+
+import pytest
+from scenes import (
+    EOS,
+    PROMPT,
+    Scene,
+    assert_ended,
+    ids,
+    ids_of,
+    one_by_one,
+    params,
+    popped,
+    text_of,
+)
+
+from mini_vllm.engine import (
+    Engine,
+    EngineThread,
+    FinishReason,
+    Request,
+    StreamChannel,
+    StreamChunk,
+)
+from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
+
+CANCELLED = FinishReason.CANCELLED
+ENDLESS = 3000
+
+
+def endless(*names):
+    """Return an engine whose requests run long, and their channels and handles."""
+    engine = Engine(
+        ScriptedModel({name: one_by_one(name * ENDLESS) for name in names}),
+        ByteTokenizer(),
+        num_blocks=1000,
+    )
+    channels = [StreamChannel.create(max_pending=None) for _ in names]
+    requests = [Request(PROMPT, params(max_tokens=ENDLESS), name) for name in names]
+    return engine, channels, engine.submit(requests, channels)
+
+
+@pytest.mark.parametrize("iteration", [2, 3, 5])
+@pytest.mark.parametrize("by", ["channel", "handle"])
+def test_a_cancel_before_decode_lets_that_burst_out_and_ends_one_later(iteration, by):
+    cancelled = {"channel": lambda s: s.channels["A"], "handle": lambda s: s.handles["A"]}[by]
+    scene = Scene(
+        {"A": one_by_one("abcdefgh"), "B": one_by_one("bbbbbb", end=True)},
+        at={("before_decode", iteration): lambda scene: cancelled(scene).cancel()},
+    )
+    for _ in range(iteration):
+        scene.step()
+    assert scene.log["A"][-1] == (iteration, StreamChunk((96 + iteration,), chr(96 + iteration)))
+    scene.step()
+    assert scene.log["A"][-1] == (iteration + 1, StreamChunk(finished=True, reason=CANCELLED))
+    assert scene.engine.stats().used_blocks == 4
+    assert scene.output("A").token_ids == ids("abcdefgh")[:iteration]
+    scene.run()
+    assert scene.outcome("B") == ((*ids("bbbbbb"), EOS), "bbbbbb", FinishReason.END_ID)
+    assert scene.engine.stats().used_blocks == 0
+
+
+def test_a_cancelled_slot_is_not_stepped_again():
+    asked = []
+
+    class Model(ScriptedModel):
+        def decode(self, slots):
+            asked.append([slot.request_id for slot in slots])
+            return super().decode(slots)
+
+    scripts = {"A": one_by_one("a" * 9), "B": one_by_one("bbb", end=True)}
+    scene = Scene(
+        scripts,
+        model=Model(scripts),
+        at={("after_evict", 2): lambda scene: scene.channels["A"].cancel()},
+    ).run()
+    # The first is the prefill's.
+    assert asked == [["A", "B"], ["A", "B"], ["B"], ["B"]]
+    assert scene.outcome("A") == (ids("aa"), "aa", CANCELLED)
+
+
+def test_held_text_comes_with_the_terminal_chunk():
+    scene = Scene(
+        {"A": [(97,), (35,), (35,), (0xF0,), (35,)]},
+        params=params(stop=("###",)),
+        at={("after_evict", 4): lambda scene: scene.channels["A"].cancel()},
+    ).run()
+    assert scene.chunks("A")[-1] == StreamChunk((35, 35, 0xF0), "##\ufffd", True, CANCELLED)
+
+
+def test_a_waiting_choice_is_cancelled_without_a_prefill():
+    seen = []
+    model = ScriptedModel(
+        lambda slot: seen.append(slot.request_id) or one_by_one(slot.request_id, end=True)
+    )
+    scene = Scene({"A": None, "B": None, "C": None}, model=model, max_num_seqs=1)
+    scene.step()
+    scene.handles["B"].cancel()
+    scene.step()
+    assert scene.log["B"] == [(2, StreamChunk(finished=True, reason=CANCELLED))]
+    scene.run()
+    assert seen == ["A", "C"]
+    assert scene.outcome("B") == ((), "", CANCELLED)
+    assert scene.outcome("C")[1] == "C"
+
+
+def test_X16_cancelled_before_the_submission():
+    model = ScriptedModel({})
+    engine = Engine(model, ByteTokenizer())
+    channel = StreamChannel.create()
+    channel.cancel()
+    response = engine.handle_request([Request(PROMPT, params(), "A")], [channel])
+    assert response.finish_reasons == [CANCELLED]
+    assert assert_ended(channel, CANCELLED) == [StreamChunk(finished=True, reason=CANCELLED)]
+
+
+def test_cancel_after_the_end_changes_nothing():
+    scene = Scene({"A": one_by_one("a", end=True)}).run()
+    scene.channels["A"].cancel()
+    scene.handles["A"].cancel()
+    assert not scene.step()
+    assert scene.outcome("A")[2] is FinishReason.END_ID
+    assert scene.channels["A"].reason is FinishReason.END_ID
+
+
+def test_one_choice_of_two_is_cancelled_by_its_channel_both_by_the_handle():
+    def started():
+        engine = Engine(ScriptedModel({"A": one_by_one("abc", end=True)}), ByteTokenizer())
+        channels = [StreamChannel.create(), StreamChannel.create()]
+        (handle,) = engine.submit([Request(PROMPT, params(n=2), "A")], channels)
+        engine.step()
+        return engine, channels, handle
+
+    engine, channels, handle = started()
+    channels[0].cancel()
+    engine.run_until_idle()
+    assert handle.result(timeout=0).texts == ["a", "abc"]
+    assert handle.result().finish_reasons == [CANCELLED, FinishReason.END_ID]
+    engine, channels, handle = started()
+    handle.cancel()
+    engine.run_until_idle()
+    assert handle.result(timeout=0).finish_reasons == [CANCELLED] * 2
+
+
+def test_R3_one_of_three_is_cancelled_from_another_thread():
+    engine, channels, handles = endless("A", "B", "C")
+    with EngineThread(engine):
+        reader = threading.Thread(
+            target=lambda: (channels[1].wait_pop(10), channels[1].cancel()), daemon=True
+        )
+        reader.start()
+        response = handles[1].result(timeout=20)
+        reader.join(20)
+        assert response.finish_reasons == [CANCELLED]
+        for handle, name in ((handles[0], "A"), (handles[2], "C")):
+            assert handle.result(timeout=60).texts == [name * ENDLESS]
+    assert engine.stats().used_blocks == 0
+    for channel, name in ((channels[0], "A"), (channels[2], "C")):
+        assert text_of(popped(channel)) == name * ENDLESS
+    assert_ended(channels[1], CANCELLED)
+
+
+def test_from_inside_the_handler_the_terminal_chunk_still_comes():
+    engine, (channel,), (handle,) = endless("A")
+    seen = []
+
+    def handler(chunk):
+        seen.append(chunk)
+        channel.cancel()
+
+    with EngineThread(engine):
+        assert channel.consume(handler) is CANCELLED
+    assert ids_of(seen) == handle.result(timeout=0).outputs[0].token_ids
+    assert [chunk.finished for chunk in seen] == [False] * (len(seen) - 1) + [True]
+
+
+def test_from_a_task_of_asyncio():
+    async def read():
+        engine, (channel,), (handle,) = endless("A")
+        with EngineThread(engine):
+
+            async def reading():
+                async for _ in channel:
+                    pass
+
+            async def stopping():
+                while not channel.is_attached:
+                    await asyncio.sleep(0)
+                channel.cancel()
+
+            await asyncio.gather(reading(), stopping())
+            return await asyncio.wrap_future(handle.future)
+
+    assert asyncio.run(asyncio.wait_for(read(), 20)).finish_reasons == [CANCELLED]
+
+
+def test_a_hundred_threads_at_once_are_one_cancel():
+    engine, channels, handles = endless("A", "B")
+    start = threading.Barrier(101)
+
+    def cancel():
+        start.wait(20)
+        channels[0].cancel()
+        handles[0].cancel()
+
+    threads = [threading.Thread(target=cancel, daemon=True) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    with EngineThread(engine):
+        start.wait(20)
+        assert handles[0].result(timeout=20).finish_reasons == [CANCELLED]
+        handles[1].cancel()
+        handles[1].result(timeout=20)
+    for thread in threads:
+        thread.join(20)
+    for channel in channels:
+        assert_ended(channel, CANCELLED)
+
+
+def test_a_reader_that_is_gone_cancels():
+    engine, channels, handles = endless("A")
+    engine.step()
+    del channels[0]
+    engine.step()
+    assert handles[0].result(timeout=0).finish_reasons == [CANCELLED]

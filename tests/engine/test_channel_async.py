@@ -1,0 +1,550 @@
+"""Channels in asyncio: `async for`, X11, `generate`, `merge`, and loops that go away."""
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import Future
+from contextlib import aclosing
+from types import SimpleNamespace
+
+import pytest
+
+from mini_vllm.engine import (
+    ChannelStateError,
+    Engine,
+    EngineThread,
+    FinishReason,
+    OverflowPolicy,
+    Request,
+    SamplingParams,
+    StreamChannel,
+    StreamChunk,
+    StreamError,
+    StreamingSubmissionError,
+    generate,
+    merge,
+)
+from mini_vllm.engine.channel import _attach
+from mini_vllm.engine.loop_waker import waker_of
+from mini_vllm.engine.scripted import Raise, ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
+
+END = StreamChunk(finished=True, reason=FinishReason.END_ID)
+A, B = StreamChunk((97,), "a"), StreamChunk((98,), "b")
+
+
+def attached(**options):
+    channel = StreamChannel.create(**options)
+    return channel, _attach(channel, 0, SimpleNamespace(thread_id=None))
+
+
+def engine_of(scripts, **options):
+    return Engine(ScriptedModel(scripts), ByteTokenizer(), **options)
+
+
+def endless():
+    """An engine whose one script is longer than any test that leaves early."""
+    return engine_of(lambda slot: [(97,)] * 15_000, num_blocks=1000)
+
+
+def request(name="A", max_tokens=3, **params):
+    return Request((1,), SamplingParams(max_tokens=max_tokens, **params), name)
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def collect(stream):
+    return [one async for one in stream]
+
+
+def test_async_for_gives_what_a_thread_pushes():
+    channel, producer = attached(max_pending=None)
+    sent = [StreamChunk((number,), str(number)) for number in range(2000)] + [END]
+    thread = threading.Thread(target=lambda: [producer.push(chunk) for chunk in sent])
+
+    async def read():
+        reading = asyncio.create_task(collect(channel))
+        await until(lambda: channel._core.waker is not None)
+        thread.start()
+        return await asyncio.wait_for(reading, 10)
+
+    assert asyncio.run(read()) == sent
+    assert not channel.is_cancelled
+
+
+@pytest.mark.parametrize("read", [aiter, lambda channel: merge([channel])], ids=["for", "merge"])
+def test_other_tasks_run_however_many_chunks_wait(read):
+    async def both():
+        channel, producer = attached(max_pending=None)
+        for _ in range(1000):
+            producer.push(A)
+        reading = asyncio.create_task(collect(read(channel)))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert 0 < channel.pending_count < 1000
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert channel.is_cancelled
+
+    asyncio.run(both())
+
+
+def test_anext_after_the_end_is_stop_async_iteration():
+    async def read():
+        for start, first in ((aiter, END), (lambda channel: merge([channel]), (0, END))):
+            channel, producer = attached()
+            producer.push(END)
+            stream = start(channel)
+            assert await anext(stream) == first
+            for _ in range(3):
+                with pytest.raises(StopAsyncIteration):
+                    await anext(stream)
+            assert await collect(channel) == []
+            assert not channel.is_cancelled
+
+    asyncio.run(read())
+
+
+def test_cancel_wakes_a_waiting_task_of_an_unattached_channel():
+    async def read():
+        channel = StreamChannel.create()
+        reading = asyncio.create_task(collect(channel))
+        await asyncio.sleep(0)
+        channel.cancel()
+        assert await asyncio.wait_for(reading, 5) == []
+
+    asyncio.run(read())
+
+
+def test_x9_the_terminal_chunk_is_seen_after_cancel():
+    async def read():
+        channel, producer = attached()
+        reading = asyncio.create_task(collect(channel))
+        await asyncio.sleep(0)
+        channel.cancel()
+        await asyncio.sleep(0)
+        producer.finish(FinishReason.CANCELLED)
+        (last,) = await asyncio.wait_for(reading, 5)
+        assert last.reason is FinishReason.CANCELLED
+
+    asyncio.run(read())
+
+
+def test_x11_leaving_async_for_cancels():
+    async def read():
+        channel = StreamChannel.create()
+        thread.engine.submit([request(max_tokens=15_000)], [channel])
+        async for _ in channel:
+            break
+        await until(lambda: channel.is_cancelled)
+        assert (await collect(channel))[-1].reason is FinishReason.CANCELLED
+
+    with EngineThread(endless()) as thread:
+        asyncio.run(read())
+
+
+@pytest.mark.parametrize("read", [list, lambda channel: channel.try_pop()], ids=["list", "try_pop"])
+def test_a_second_reader_is_refused_and_the_first_reads_on(read):
+    async def both():
+        channel, producer = attached()
+        reading = asyncio.create_task(collect(channel))
+        await asyncio.sleep(0)
+        with pytest.raises(ChannelStateError, match="one reader"):
+            read(channel)
+        with pytest.raises(ChannelStateError, match="one reader"):
+            await collect(channel)
+        with pytest.raises(ChannelStateError, match="one reader"):
+            await collect(merge([channel]))
+        producer.push(END)
+        assert await asyncio.wait_for(reading, 5) == [END]
+        assert not channel.is_cancelled
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("push_before_closing", [False, True])
+def test_a_closed_loop_cancels_every_channel_that_was_read_on_it(push_before_closing):
+    # The loop stops and is closed under its readers, so none of them can say goodbye.
+    loop = asyncio.new_event_loop()
+    pairs = [attached() for _ in range(3)]
+    readings = [anext(aiter(channel)) for channel, _ in pairs]
+    tasks = [loop.create_task(asyncio.wait_for(reading, None)) for reading in readings]
+    loop.run_until_complete(asyncio.sleep(0))
+    if push_before_closing:
+        for _, producer in pairs:
+            producer.push(A)
+    loop.close()
+    for channel, producer in pairs:
+        for _ in range(3):
+            producer.push(B)
+        assert channel.is_cancelled
+        producer.finish(FinishReason.CANCELLED)
+        assert channel.reason is FinishReason.CANCELLED
+    for task in tasks:
+        task._log_destroy_pending = False
+
+
+def test_a_closed_loop_does_not_break_the_engine():
+    gone, live = StreamChannel.create(), StreamChannel.create()
+    scripts = {"A": [(97,)] * 9, "B": [(98,)] * 9}
+    engine = engine_of(scripts)
+    handles = engine.submit([request("A", 9), request("B", 9)], [gone, live])
+    loop = asyncio.new_event_loop()
+    reader = aiter(gone)
+    engine.step()
+    loop.run_until_complete(anext(reader))
+    task = loop.create_task(asyncio.wait_for(anext(reader), None))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    engine.run_until_idle()
+    assert [handle.result(0).finish_reasons[0] for handle in handles] == [
+        FinishReason.CANCELLED,
+        FinishReason.LENGTH,
+    ]
+    assert "".join(chunk.text for chunk in live) == "b" * 9
+    task._log_destroy_pending = False
+
+
+def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
+    async def read():
+        loop = asyncio.get_running_loop()
+        pairs = [attached() for _ in range(20)]
+        readings = [asyncio.create_task(collect(channel)) for channel, _ in pairs]
+        await until(lambda: all(channel._core.event for channel, _ in pairs))
+        calls, call = [], loop.call_soon_threadsafe
+        monkeypatch.setattr(
+            loop, "call_soon_threadsafe", lambda *args: calls.append(args) or call(*args)
+        )
+        for _, producer in pairs:
+            producer.push(A)
+            producer.push(END)
+        assert await asyncio.wait_for(asyncio.gather(*readings), 5) == [[A, END]] * 20
+        assert len(calls) == 1
+        assert waker_of(loop) is waker_of(loop)
+
+    asyncio.run(read())
+
+
+def test_pushes_to_a_busy_loop_do_not_pile_up():
+    async def read():
+        channel, producer = attached(max_pending=2)
+        reading = asyncio.create_task(collect(channel))
+        await asyncio.sleep(0)
+        waker = waker_of(asyncio.get_running_loop())
+        for _ in range(1000):
+            producer.push(A)
+        assert len(waker._events) == 1
+        producer.push(END)
+        assert sum(len(chunk.token_ids) for chunk in await reading) == 1000
+
+    asyncio.run(read())
+
+
+def test_generate_yields_every_chunk_with_its_choice():
+    scripts = {("A", 0): [(97,), (98,)], ("A", 1): [(99,), (100,)], ("A", 2): [(101,), (102,)]}
+
+    async def read():
+        texts = ["", "", ""]
+        ends = []
+        async for index, chunk in generate(thread.engine, request(max_tokens=2, n=3)):
+            texts[index] += chunk.text
+            if chunk.finished:
+                ends.append((index, chunk.reason))
+        assert texts == ["ab", "cd", "ef"]
+        assert sorted(ends) == [(index, FinishReason.LENGTH) for index in range(3)]
+
+    with EngineThread(engine_of(scripts)) as thread:
+        asyncio.run(read())
+
+
+def test_generate_submits_at_the_first_anext_and_refuses_at_once():
+    async def read():
+        engine = engine_of({})
+        stream = generate(engine, Request((), SamplingParams()))
+        with pytest.raises(StreamingSubmissionError, match="prompt is empty"):
+            await anext(stream)
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize("choices", [1, 2])
+def test_generate_gives_the_error_chunk_and_then_raises(choices):
+    boom = RuntimeError("boom")
+
+    async def read(**options):
+        engine = engine_of({"A": [(97,), Raise(boom)]})
+        engine_thread = EngineThread(engine)
+        seen = []
+        with engine_thread:
+            try:
+                async for _, chunk in generate(engine, request(n=choices), **options):
+                    seen.append(chunk.reason)
+            finally:
+                assert FinishReason.ERROR in seen
+        return seen
+
+    with pytest.raises(StreamError, match="boom") as caught:
+        asyncio.run(read())
+    assert caught.value.__cause__ is boom
+    assert caught.value.reason is FinishReason.ERROR
+    seen = asyncio.run(read(raise_on_error=False))
+    assert seen.count(FinishReason.ERROR) == choices
+
+
+def test_100_generators_share_4_slots():
+    def script(slot):
+        return [(byte,) for byte in slot.request_id.encode()]
+
+    async def one(number):
+        name = f"request {number} says é🚀"
+        chunks = generate(thread.engine, request(name, len(name.encode())))
+        return name, "".join([chunk.text async for _, chunk in chunks])
+
+    async def everyone():
+        async with asyncio.timeout(30):
+            return await asyncio.gather(*map(one, range(100)))
+
+    with EngineThread(engine_of(script, max_num_seqs=4)) as thread:
+        got = asyncio.run(everyone())
+    assert len(got) == 100
+    for name, text in got:
+        assert text == name
+
+
+async def leave_by_aclose(stream, started):
+    await anext(stream)
+    await stream.aclose()
+
+
+async def leave_by_break(stream, started):
+    async with aclosing(stream):
+        async for _ in stream:
+            break
+
+
+async def leave_by_timeout(stream, started):
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05), aclosing(stream):
+            await collect(stream)
+
+
+async def leave_by_cancel(stream, started):
+    task = asyncio.create_task(collect(stream))
+    await until(started)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def leave_by_an_error(stream, started):
+    async def read():
+        async with aclosing(stream):
+            async for _ in stream:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await read()
+
+
+LEAVE = [leave_by_aclose, leave_by_break, leave_by_timeout, leave_by_cancel, leave_by_an_error]
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+@pytest.mark.parametrize("leave", LEAVE, ids=lambda leave: leave.__name__)
+def test_leaving_generate_cancels_the_request(leave, choices):
+    engine = endless()
+
+    async def read():
+        await leave(
+            generate(engine, request(max_tokens=15_000, n=choices)), lambda: engine.stats().running
+        )
+        await until(lambda: not engine.has_work)
+
+    ends = []
+    engine._core._metrics = SimpleNamespace(
+        first_token=lambda *_: None,
+        next_token=lambda *_: None,
+        finished=lambda reason, *_: ends.append(reason),
+    )
+    with EngineThread(engine):
+        asyncio.run(read())
+    assert ends == [FinishReason.CANCELLED] * choices
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
+    async def read():
+        pairs = [attached() for _ in range(choices)]
+        for _, producer in pairs:
+            producer.push(A)
+        stream = merge([channel for channel, _ in pairs])
+        await anext(stream)
+        await stream.aclose()
+        assert all(channel.is_cancelled for channel, _ in pairs)
+        for channel, producer in pairs:
+            producer.finish(FinishReason.CANCELLED)
+            assert channel.consume(lambda chunk: None) is FinishReason.CANCELLED
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+def test_generate_that_is_closed_has_cancelled_at_that_moment(choices):
+    async def read():
+        engine = endless()
+        stream = generate(engine, request(max_tokens=15_000, n=choices))
+        first = asyncio.create_task(anext(stream))
+        await until(lambda: engine.has_work)
+        engine.step()
+        await first
+        await stream.aclose()
+        assert not engine.step()
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+def test_a_task_that_is_cancelled_before_the_first_chunk_cancels(choices):
+    async def read():
+        engine = endless()
+        task = asyncio.create_task(collect(generate(engine, request(max_tokens=15_000, n=choices))))
+        await until(lambda: engine.has_work)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        # Nothing has stepped yet: it never needs a slot.
+        assert not engine.step()
+        assert engine.stats().used_blocks == 0
+
+    asyncio.run(read())
+
+
+def test_a_task_that_is_cancelled_while_it_handles_a_chunk_cancels():
+    async def read():
+        channel, producer = attached()
+        producer.push(A)
+        handling = asyncio.Event()
+
+        async def handle():
+            async for _ in channel:
+                handling.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(handle())
+        await handling.wait()
+        assert not channel.is_cancelled
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: channel.is_cancelled)
+
+    asyncio.run(read())
+
+
+def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
+    async def read():
+        pairs = [attached() for _ in range(3)]
+        for number, (_, producer) in enumerate(pairs):
+            for step in range(5 * number):
+                producer.push(StreamChunk((step,), str(number)))
+            producer.push(END)
+        got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), 5)
+        for number in range(3):
+            own = [chunk for index, chunk in got if index == number]
+            assert own == [StreamChunk((step,), str(number)) for step in range(5 * number)] + [END]
+        assert await collect(merge([])) == []
+
+    asyncio.run(read())
+
+
+def test_merge_is_as_quick_as_its_quickest_channel():
+    async def read():
+        (one, _), (other, producer) = attached(), attached()
+        stream = merge([one, other])
+        for chunk in (A, B):
+            producer.push(chunk)
+            assert await asyncio.wait_for(anext(stream), 5) == (1, chunk)
+        await stream.aclose()
+
+    asyncio.run(read())
+
+
+def test_merge_refuses_a_channel_given_twice():
+    async def read():
+        channel, producer = attached()
+        with pytest.raises(ChannelStateError, match="one reader"):
+            await asyncio.wait_for(collect(merge([channel, channel])), 5)
+        producer.push(A)
+
+    asyncio.run(read())
+
+
+def test_merge_that_is_refused_leaves_the_other_reader_alone():
+    async def read():
+        (mine, _), (theirs, producer) = attached(), attached()
+        reading = asyncio.create_task(collect(theirs))
+        await asyncio.sleep(0)
+        with pytest.raises(ChannelStateError, match="one reader"):
+            await asyncio.wait_for(collect(merge([mine, theirs])), 5)
+        assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
+        producer.push(END)
+        assert await reading == [END]
+
+    asyncio.run(read())
+
+
+def test_leaving_merge_leaves_no_task_and_no_complaint(caplog):
+    async def read():
+        (one, first), (other, second) = attached(), attached()
+        first.push(END)
+        second.push(A)
+        stream = merge([one, other])
+        assert await anext(stream) == (0, END)
+        assert await anext(stream) == (1, A)
+        await stream.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        complaints = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
+        del stream
+        gc.collect()
+        await asyncio.sleep(0)
+        assert complaints == []
+        assert other.is_cancelled
+
+    asyncio.run(read())
+    assert caplog.records == []
+
+
+def test_a_handles_future_can_be_awaited_and_giving_up_leaves_the_request_alone():
+    async def read():
+        engine = engine_of({"A": [(97,), (98,), (99,)]})
+        (handle,) = engine.submit([request()])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.wrap_future(handle.future), 0.01)
+        engine.run_until_idle()
+        assert (await asyncio.wrap_future(handle.future)).texts == ["abc"]
+
+    asyncio.run(read())
+    assert isinstance(engine_of({"A": [(97,)]}).submit([request()])[0].future, Future)
+
+
+def test_block_policy_waits_for_a_task():
+    text = "abcdefghij" * 20
+
+    async def read():
+        channel = StreamChannel.create(max_pending=1, overflow=OverflowPolicy.BLOCK)
+        thread.engine.submit([request("A", len(text))], [channel])
+        return [chunk.text async for chunk in channel]
+
+    with EngineThread(
+        engine_of({"A": [(ord(one),) for one in text]}, max_num_seqs=1, num_blocks=1000)
+    ) as thread:
+        assert asyncio.run(read()) == list(text)

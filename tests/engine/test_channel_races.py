@@ -1,0 +1,229 @@
+"""Threads against a channel: order, no lost wake-up, and one terminal chunk whoever is first."""
+
+import os
+import random
+import threading
+from queue import SimpleQueue
+from types import SimpleNamespace
+
+from mini_vllm.engine import (
+    ChannelStateError,
+    Engine,
+    EngineThread,
+    FinishReason,
+    Request,
+    SamplingParams,
+    StreamChannel,
+    StreamChunk,
+)
+from mini_vllm.engine.channel import _attach
+from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
+
+SOAK = bool(os.environ.get("SOAK"))
+TIMEOUT = 100
+
+
+def attached(**options):
+    channel = StreamChannel.create(**options)
+    return channel, _attach(channel, 0, SimpleNamespace(thread_id=None))
+
+
+def together(*calls):
+    """Run calls on threads of their own, from a common start to the end of all."""
+    start, failures = threading.Barrier(len(calls), timeout=TIMEOUT), []
+
+    def run(call):
+        start.wait()
+        try:
+            call()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT)
+        assert not thread.is_alive(), "a thread hangs"
+    assert failures == []
+
+
+def only_the_last_is_terminal(chunks):
+    return [chunk.finished for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+
+
+def test_10_000_pushes_and_pops_over_two_threads_keep_their_order():
+    count, got = 10_000, []
+    channel, producer = attached(max_pending=None)
+
+    def push():
+        for number in range(count):
+            producer.push(StreamChunk((number,), f"{number} "))
+        producer.finish(FinishReason.LENGTH)
+
+    together(push, lambda: got.extend(channel))
+    assert len(got) == count + 1
+    assert [chunk.token_ids for chunk in got[:-1]] == [(number,) for number in range(count)]
+    assert only_the_last_is_terminal(got)
+
+
+def test_a_bounded_channel_keeps_their_order_too():
+    count, got = 10_000, []
+    channel, producer = attached(max_pending=2)
+
+    def push():
+        for number in range(count):
+            producer.push(StreamChunk((number,), f"{number} "))
+            assert channel.pending_count <= 2
+        producer.finish(FinishReason.LENGTH)
+
+    together(push, lambda: got.extend(channel))
+    assert [one for chunk in got for one in chunk.token_ids] == list(range(count))
+    assert "".join(chunk.text for chunk in got) == "".join(f"{n} " for n in range(count))
+    assert only_the_last_is_terminal(got)
+
+
+def test_cancel_finish_and_push_race_to_one_terminal_chunk():
+    rounds = 10_000 if SOAK else 1000
+    pairs = [attached(max_pending=4) for _ in range(rounds)]
+    start = threading.Barrier(3, timeout=TIMEOUT)
+    late = []
+
+    def cancel():
+        for channel, _ in pairs:
+            start.wait()
+            channel.cancel()
+
+    def finish():
+        for _, producer in pairs:
+            start.wait()
+            producer.finish(FinishReason.ERROR)
+            producer.finish(FinishReason.LENGTH)
+
+    def push():
+        for number, (_, producer) in enumerate(pairs):
+            start.wait()
+            try:
+                producer.push(StreamChunk((number,), "a"))
+                producer.push(StreamChunk(finished=True, reason=FinishReason.END_ID))
+            except ChannelStateError:
+                late.append(number)
+
+    together(cancel, finish, push)
+    for channel, _ in pairs:
+        chunks = list(channel)
+        assert only_the_last_is_terminal(chunks)
+        assert chunks[-1].reason is channel.reason
+        assert channel.is_cancelled
+    assert late, "nothing raced"
+
+
+def test_no_wake_up_is_lost_between_looking_and_waiting():
+    # A reader that missed its wake-up would wait for the whole poll, longer than the test may.
+    channels = [StreamChannel.create() for _ in range(2000)]
+    start = threading.Barrier(2, timeout=TIMEOUT)
+    reasons = []
+
+    def read():
+        for channel in channels:
+            start.wait()
+            reasons.append(channel.consume(print, poll=1000))
+
+    def cancel():
+        for channel in channels:
+            start.wait()
+            channel.cancel()
+
+    together(read, cancel)
+    assert reasons == [FinishReason.NOT_FINISHED] * len(channels)
+
+
+def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
+    # The race above, pinned: the reader has looked and has the lock, and now `cancel` comes.
+    channel = StreamChannel.create()
+    wait = channel._core.condition.wait
+    cancelling = threading.Thread(target=channel.cancel, daemon=True)
+
+    def cancel_first(timeout):
+        if not channel.is_cancelled:
+            cancelling.start()
+            while not channel.is_cancelled:
+                pass
+        return wait(timeout)
+
+    monkeypatch.setattr(channel._core.condition, "wait", cancel_first)
+    together(lambda: channel.consume(print, poll=1000))
+
+
+def test_100_threads_cancel_at_once():
+    engine = Engine(ScriptedModel(lambda slot: [(97,)] * 4000), ByteTokenizer(), num_blocks=1000)
+    channel, seen, running = StreamChannel.create(), [], threading.Event()
+
+    def read():
+        engine.submit([Request((1,), SamplingParams(max_tokens=4000))], [channel])
+        for chunk in channel:
+            seen.append(chunk)
+            running.set()
+
+    def cancel():
+        running.wait(TIMEOUT)
+        channel.cancel()
+
+    with EngineThread(engine):
+        together(read, *[cancel] * 100)
+    assert only_the_last_is_terminal(seen)
+    assert channel.reason is FinishReason.CANCELLED
+
+
+def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
+    # Four submitters, each with a thread that cancels what it submits, before, while or after the
+    # engine's thread ends it by itself.
+    workers, rounds = 4, 10_000 if SOAK else 300
+    ends, failures = [], []
+    engine = Engine(ScriptedModel(lambda slot: [(97,)] * 8), ByteTokenizer(), max_num_seqs=3)
+
+    def submit(number, orders):
+        chance = random.Random(number)
+        for _ in range(rounds // workers):
+            channel = StreamChannel.create(max_pending=chance.choice([1, 2, 256]))
+            length = chance.randint(1, 8)
+            orders.put((channel, chance.choice([0, 0, 10, 100, 1000])))
+            request = Request((1,), SamplingParams(max_tokens=length))
+            (handle,) = engine.submit([request], [channel])
+            chunks = []
+            reason = channel.consume(chunks.append, poll=1000)
+            output = handle.result(TIMEOUT).outputs[0]
+            good = (
+                only_the_last_is_terminal(chunks)
+                and chunks[-1].reason is reason is channel.reason is output.finish_reason
+                and reason in (FinishReason.CANCELLED, FinishReason.LENGTH)
+                and "".join(chunk.text for chunk in chunks) == output.text
+                and sum(len(chunk.token_ids) for chunk in chunks) == len(output.token_ids)
+                and (reason is FinishReason.CANCELLED or len(output.token_ids) == length)
+                and channel.try_pop() is None
+            )
+            if not good:
+                failures.append((chunks, output))
+            ends.append(reason)
+        orders.put(None)
+
+    def cancel(orders):
+        while (order := orders.get(timeout=TIMEOUT)) is not None:
+            channel, turns = order
+            for _ in range(turns):
+                pass
+            channel.cancel()
+
+    lines = [SimpleQueue() for _ in range(workers)]
+    with EngineThread(engine) as thread:
+        together(
+            *[lambda n=n, line=line: submit(n, line) for n, line in enumerate(lines)],
+            *[lambda line=line: cancel(line) for line in lines],
+        )
+        assert thread.is_alive
+    assert failures == []
+    assert len(ends) == rounds
+    assert set(ends) == {FinishReason.CANCELLED, FinishReason.LENGTH}, "nothing raced"
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)

@@ -1,0 +1,429 @@
+"""The engine as its callers see it: what is taken in, how it ends, and who may step."""
+
+import threading
+
+import pytest
+from scenes import EOS, PROMPT, Scene, assert_ended, ids, one_by_one, params, popped
+
+from mini_vllm.engine import (
+    Engine,
+    EngineOverloadedError,
+    EngineState,
+    EngineStateError,
+    FinishReason,
+    NullMetrics,
+    Request,
+    Response,
+    StreamChannel,
+    StreamingSubmissionError,
+)
+from mini_vllm.engine.core import HOOKS
+from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
+
+CANCELLED = FinishReason.CANCELLED
+
+
+def engine_of(model=None, **options):
+    model = model or ScriptedModel(lambda slot: one_by_one("abc" * 20, end=True))
+    return Engine(model, ByteTokenizer(), **options)
+
+
+def request(name=None, **changes):
+    return Request(PROMPT, params(**changes), name)
+
+
+def test_hooks_run_in_their_order_in_every_iteration():
+    called = []
+    hooks = {name: (lambda name=name: called.append(name)) for name in reversed(HOOKS)}
+    engine = engine_of(hooks=hooks)
+    engine.submit([request(max_tokens=2)])
+    engine.run_until_idle()
+    assert called == list(HOOKS) * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hooks": {"before_lunch": print}}, "before_lunch"),
+        ({"max_num_seqs": 0}, "max_num_seqs is 0"),
+        ({"num_blocks": 0}, "num_blocks is 0"),
+        ({"block_size": -1}, "block_size is -1"),
+        ({"max_num_batched_tokens": 0}, "max_num_batched_tokens is 0"),
+        ({"max_model_len": 0}, "max_model_len is 0"),
+        ({"max_waiting": -1}, "max_waiting is -1"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        engine_of(**options)
+
+
+def test_nothing_submitted_is_nothing_to_do():
+    engine = engine_of()
+    assert engine.submit([]) == []
+    assert engine.handle_request([]) == Response(())
+    assert not engine.step()
+    assert not engine.run_until_idle(max_steps=0)
+
+
+def test_step_says_whether_there_is_more():
+    engine = engine_of()
+    engine.submit([request(max_tokens=3)])
+    assert [engine.step() for _ in range(4)] == [True, True, False, False]
+
+
+def test_max_steps_leaves_the_rest_for_later():
+    engine = engine_of()
+    channel = StreamChannel.create()
+    (handle,) = engine.submit([request(max_tokens=5)], [channel])
+    assert engine.run_until_idle(max_steps=3)
+    assert not channel.is_finished
+    assert not handle.future.done()
+    assert not engine.run_until_idle(max_steps=3)
+    assert handle.result(timeout=0).texts == ["abcab"]
+
+
+def test_shutdown_without_drain_ends_three_that_run_and_two_that_wait():
+    engine = engine_of(max_num_seqs=3)
+    channels = [StreamChannel.create() for _ in range(5)]
+    handles = engine.submit([request() for _ in range(5)], channels)
+    assert engine.run_until_idle(max_steps=2)
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks) == (3, 2, 12)
+    engine.shutdown(drain=False)
+    for number, channel in enumerate(channels):
+        chunks = assert_ended(channel, CANCELLED)
+        assert len(chunks) == (3 if number < 3 else 1)
+    texts = [handle.result(timeout=0).texts for handle in handles]
+    assert texts == [["ab"], ["ab"], ["ab"], [""], [""]]
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
+    assert engine.state is EngineState.CLOSED
+
+
+def test_shutdown_with_drain_lets_all_finish():
+    engine = engine_of(max_num_seqs=1)
+    handles = engine.submit([request(max_tokens=4), request(max_tokens=4)])
+    engine.shutdown()
+    assert [handle.result(timeout=0).texts for handle in handles] == [["abca"], ["abca"]]
+    assert engine.state is EngineState.CLOSED
+    engine.shutdown()
+    engine.shutdown(drain=False)
+    assert not engine.step()
+
+
+def test_drain_refuses_and_finishes():
+    engine = engine_of()
+    (handle,) = engine.submit([request(max_tokens=2)])
+    engine.drain()
+    assert engine.state is EngineState.DRAINING
+    channel = StreamChannel.create()
+    with pytest.raises(EngineStateError, match="draining"):
+        engine.submit([request()], [channel])
+    assert_ended(channel, FinishReason.ERROR)
+    engine.run_until_idle()
+    assert engine.state is EngineState.CLOSED
+    with pytest.raises(EngineStateError, match="closed"):
+        engine.submit([request()])
+    assert handle.result(timeout=0).texts == ["ab"]
+
+
+def test_drain_of_an_idle_engine_closes_it():
+    engine = engine_of()
+    engine.drain()
+    assert engine.state is EngineState.CLOSED
+
+
+def test_drain_while_others_submit_ends_each_submission_one_way():
+    engine = engine_of(max_num_seqs=4)
+    start = threading.Barrier(9)
+    taken, refused = [], []
+
+    def submit():
+        start.wait(20)
+        for _ in range(30):
+            channel = StreamChannel.create()
+            try:
+                engine.submit([request(max_tokens=2)], [channel])
+                taken.append(channel)
+            except EngineStateError:
+                refused.append(channel)
+
+    threads = [threading.Thread(target=submit, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    start.wait(20)
+    while len(taken) < 40:
+        engine.step()
+    engine.drain()
+    for thread in threads:
+        thread.join(20)
+    engine.shutdown()
+    assert len(taken) + len(refused) == 240
+    for channel in taken:
+        assert_ended(channel, FinishReason.LENGTH)
+    for channel in refused:
+        assert_ended(channel, FinishReason.ERROR)
+    assert engine.stats().used_blocks == 0
+
+
+def test_an_id_is_taken_while_it_runs_and_free_after():
+    engine = engine_of()
+    fresh = [StreamChannel.create(), StreamChannel.create()]
+    engine.submit([request("A", max_tokens=2)])
+    with pytest.raises(StreamingSubmissionError, match="'A'") as caught:
+        engine.submit([request("B"), request("A")], fresh)
+    assert caught.value.index == 1
+    for channel in fresh:
+        assert_ended(channel, FinishReason.ERROR)
+    with pytest.raises(StreamingSubmissionError, match="'C'"):
+        engine.submit([request("C"), request("C")])
+    assert engine.stats().waiting == 1
+    engine.run_until_idle()
+    assert engine.handle_request([request("A", max_tokens=1), request("B", max_tokens=1)]).texts
+
+
+def test_an_id_is_free_as_soon_as_the_response_is_there():
+    engine = engine_of()
+    (handle,) = engine.submit([request("A", max_tokens=1)])
+    again = []
+    handle.future.add_done_callback(
+        lambda _: again.extend(engine.submit([request("A", max_tokens=1)]))
+    )
+    engine.run_until_idle()
+    assert again[0].result(timeout=0).texts == ["a"]
+
+
+def test_an_id_of_the_callers_never_meets_one_of_the_engines():
+    engine = engine_of(max_num_seqs=20)
+    (first,) = engine.submit([request()])
+    rest, last = first.request_id[:-1], first.request_id[-1]
+    engine.submit([request(rest + digit) for digit in "0123456789abcdef" if digit != last])
+    assert len({handle.request_id for handle in engine.submit([request() for _ in range(9)])}) == 9
+
+
+def test_two_submissions_of_one_step_share_it():
+    engine = engine_of()
+    first = engine.submit([request(max_tokens=1)])
+    second = engine.submit([request(max_tokens=1)])
+    assert not engine.step()
+    assert first[0].result(timeout=0).texts == second[0].result(timeout=0).texts == ["a"]
+
+
+def test_too_many_that_wait_are_refused_and_may_come_again():
+    engine = engine_of(max_num_seqs=1, max_waiting=1)
+    engine.submit([request(max_tokens=1)])
+    engine.submit([request(max_tokens=1)])
+    channel = StreamChannel.create()
+    with pytest.raises(EngineOverloadedError, match="try again") as caught:
+        engine.submit([request()], [channel])
+    assert caught.value.index == 0
+    assert_ended(channel, FinishReason.ERROR)
+    engine.step()
+    assert engine.submit([request(max_tokens=1)])
+    engine.run_until_idle()
+
+
+def test_n_choices_wait_as_n():
+    engine = engine_of(max_num_seqs=1, max_waiting=2)
+    with pytest.raises(EngineOverloadedError):
+        engine.submit([request(n=4)])
+    assert engine.submit([request(n=3)])
+
+
+def test_two_threads_do_not_step_at_once():
+    inside, leave = threading.Event(), threading.Event()
+    engine = engine_of(hooks={"before_emit": lambda: (inside.set(), leave.wait(20))})
+    engine.submit([request(max_tokens=1)])
+    thread = threading.Thread(target=engine.step, daemon=True)
+    thread.start()
+    assert inside.wait(20)
+    with pytest.raises(EngineStateError, match="another thread"):
+        engine.step()
+    leave.set()
+    thread.join(20)
+    assert engine.state is EngineState.RUNNING
+    assert not engine.step()
+
+
+def test_a_hook_that_steps_is_refused():
+    engine = engine_of(hooks={"after_emit": lambda: engine.step()})
+    engine.submit([request(max_tokens=1)])
+    with pytest.raises(EngineStateError):
+        engine.step()
+
+
+def test_a_hook_may_submit_and_look():
+    def hook():
+        seen.append(engine.stats().running)
+        if len(seen) == 1:
+            engine.submit([request("late", max_tokens=1)])
+
+    seen = []
+    engine = engine_of(hooks={"after_emit": hook})
+    engine.submit([request(max_tokens=2)])
+    engine.run_until_idle()
+    assert seen == [1, 2]
+
+
+def test_handle_request_while_another_thread_steps_touches_nothing_of_that_iteration():
+    """What the other thread is about to push must not be pushed from here at the same time."""
+    inside, leave = threading.Event(), threading.Event()
+    calls = []
+
+    def hook():
+        calls.append(1)
+        if len(calls) == 1:
+            inside.set()
+            leave.wait(20)
+
+    engine = engine_of(hooks={"before_emit": hook})
+    engine.submit([request(max_tokens=50)])
+    failures = []
+
+    def stepping():
+        try:
+            while engine.step():
+                pass
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=stepping, daemon=True)
+    thread.start()
+    assert inside.wait(20)
+    channel = StreamChannel.create()
+    returned = threading.Event()
+
+    def asking():
+        with pytest.raises(EngineStateError):
+            engine.handle_request([request()], [channel])
+        returned.set()
+
+    asker = threading.Thread(target=asking, daemon=True)
+    asker.start()
+    # It waits for the iteration to end before it ends its own streams.
+    assert not returned.wait(0.05)
+    assert not channel.is_finished
+    leave.set()
+    asker.join(20)
+    thread.join(20)
+    assert returned.is_set()
+    assert failures == []
+    # The other thread may have served it to the end before this one came to it.
+    assert channel.reason in (FinishReason.ERROR, FinishReason.END_ID, FinishReason.LENGTH)
+    assert_ended(channel, channel.reason)
+
+
+def test_an_interrupt_between_steps_ends_what_handle_request_began(monkeypatch):
+    engine = engine_of(max_num_seqs=1)
+    step, channels = engine.step, [StreamChannel.create(), StreamChannel.create()]
+    calls = []
+
+    def interrupted():
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return step()
+
+    monkeypatch.setattr(engine, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.handle_request([request("A"), request("B")], channels)
+    assert len(assert_ended(channels[0], FinishReason.ERROR)) == 3
+    assert len(assert_ended(channels[1], FinishReason.ERROR)) == 1
+    assert isinstance(channels[0].error, KeyboardInterrupt)
+    monkeypatch.undo()
+    # The engine itself is well, and clears the places away.
+    assert engine.handle_request([request("C", max_tokens=1)]).texts == ["a"]
+    assert not engine.run_until_idle()
+    assert engine.stats().used_blocks == 0
+
+
+@pytest.mark.parametrize("wrong", [2.5, 2.0, -1, 259, "a", None])
+def test_a_prompt_id_that_is_none_is_named(wrong):
+    with pytest.raises(StreamingSubmissionError, match=f"prompt id {wrong!r} .* 0 to 258"):
+        engine_of().submit([Request((1, wrong))])
+
+
+def test_waiting_for_work_ends_with_a_submission_or_a_drain():
+    engine = engine_of()
+    engine.wait_for_work(timeout=0.001)
+    engine.submit([request(max_tokens=1)])
+    engine.wait_for_work()
+    engine.drain()
+    engine.wait_for_work()
+
+
+def test_metrics_report_what_was_kept():
+    class Metrics(NullMetrics):
+        def __init__(self):
+            self.log = []
+
+        def first_token(self, seconds):
+            assert seconds >= 0
+            self.log.append("first")
+
+        def next_token(self, seconds, count):
+            assert seconds >= 0
+            self.log.append(("next", count))
+
+        def unknown_tokens(self, count):
+            self.log.append(("unknown", count))
+
+        def finished(self, reason, prompt_tokens, output_tokens):
+            self.log.append((reason, prompt_tokens, output_tokens))
+
+    metrics = Metrics()
+    scripts = {"A": [(97,), None, (98, -1, 999), (100, EOS, 101, -7)]}
+    Scene(scripts, metrics=metrics).run()
+    assert metrics.log == [
+        "first",
+        ("next", 3),
+        ("unknown", 2),
+        ("next", 2),
+        (FinishReason.END_ID, 2, 6),
+    ]
+
+
+def test_stats_count_choices_and_blocks():
+    engine = engine_of(max_num_seqs=2, block_size=4)
+    engine.submit([request(n=3, max_tokens=3)])
+    assert engine.has_work
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks, dict(stats.held)) == (0, 3, 0, {})
+    engine.step()
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks) == (2, 1, 4)
+    engine.run_until_idle()
+    assert not engine.has_work
+
+
+def test_responses_have_one_place_for_each_choice_of_each_request():
+    scripts = {
+        ("A", 0): [(97, EOS)],
+        ("A", 1): [(98,), (EOS,)],
+        "B": [(*ids("é"), EOS)],
+    }
+    engine = engine_of(ScriptedModel(scripts))
+    response = engine.handle_request([request("A", n=2), request("B")])
+    found = [(out.request_id, out.index, out.text) for out in response.outputs]
+    assert found == [("A", 0, "a"), ("A", 1, "b"), ("B", 0, "é")]
+    assert response.logprobs == [(), (), ()]
+
+
+def test_a_prompt_that_cannot_run_is_refused_and_harms_nobody():
+    engine = engine_of()
+    running = StreamChannel.create()
+    (handle,) = engine.submit([request(max_tokens=3)], [running])
+    engine.step()
+    for prompt in ((), "\ud800", (1, 2.5), (1, -1), (259,), None, tuple(range(100)) * 50):
+        channel = StreamChannel.create()
+        with pytest.raises(StreamingSubmissionError) as caught:
+            engine.submit([request(max_tokens=1), Request(prompt)], [channel, None])
+        assert caught.value.index == 1
+        assert_ended(channel, FinishReason.ERROR)
+        assert channel.error is caught.value
+    assert not running.is_finished
+    engine.run_until_idle()
+    assert handle.result(timeout=0).texts == ["abc"]
+    assert len(popped(running)) == 3

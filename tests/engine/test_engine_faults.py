@@ -1,0 +1,497 @@
+"""Whatever breaks, every reader is told, and nobody suffers who need not."""
+
+import pytest
+from scenes import (
+    EOS,
+    PROMPT,
+    ROCKET,
+    Scene,
+    assert_ended,
+    ids,
+    ids_of,
+    one_by_one,
+    params,
+    popped,
+)
+
+from mini_vllm.engine import (
+    Burst,
+    Engine,
+    EngineDeadError,
+    EngineState,
+    FinishReason,
+    ModelContractError,
+    NullMetrics,
+    Request,
+    StreamChannel,
+    StreamChunk,
+    StreamingSubmissionError,
+    TextPathFactory,
+    slot_stream,
+)
+from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
+from mini_vllm.tokenizer.errors import DecodeError
+
+ERROR = FinishReason.ERROR
+
+
+class PanicException(BaseException):
+    """What a library raises that is no Exception."""
+
+
+class Path:
+    """A text path that raises where it is told to; `faults` maps a method to what it raises."""
+
+    def __init__(self, inner, faults, after=0):
+        self.inner = inner
+        self.faults = faults
+        self.after = after
+        self.calls = 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def _raise(self, name):
+        if name in self.faults:
+            raise self.faults[name]
+
+    def feed(self, token_ids):
+        self.calls += 1
+        if self.calls > self.after:
+            self._raise("feed")
+        return self.inner.feed(token_ids)
+
+    def finish(self, reason):
+        self._raise("finish")
+        return self.inner.finish(reason)
+
+
+def paths_with(faults, only="B", after=0):
+    make = TextPathFactory(ByteTokenizer())
+
+    def make_text_path(request, prompt):
+        inner = make(request, prompt)
+        return Path(inner, faults, after) if request.request_id == only else inner
+
+    return make_text_path
+
+
+def assert_dead(scene, error):
+    """All streams and handles are ended with this error, nothing is used, nothing is taken."""
+    engine = scene.engine
+    assert engine.state is EngineState.FAILED
+    for name, handle in scene.handles.items():
+        with pytest.raises(EngineDeadError) as caught:
+            handle.result(timeout=0)
+        assert caught.value.__cause__ is error
+        if name in scene.channels:
+            chunks = scene.chunks(name)
+            assert [chunk.finished for chunk in chunks].count(True) == 1
+            assert chunks[-1].reason is ERROR
+            assert scene.channels[name].error is error
+    stats = engine.stats()
+    assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
+    assert not engine.has_work
+    late = StreamChannel.create()
+    with pytest.raises(EngineDeadError) as caught:
+        engine.submit([Request(PROMPT)], [late])
+    assert caught.value.__cause__ is error
+    assert_ended(late, ERROR)
+    with pytest.raises(EngineDeadError):
+        engine.step()
+    with pytest.raises(EngineDeadError):
+        engine.handle_request([Request(PROMPT)])
+    engine.shutdown()
+    engine.shutdown(drain=False)
+
+
+def dies(scene, error_type):
+    with pytest.raises(error_type) as caught:
+        scene.run()
+    assert_dead(scene, caught.value)
+    return caught.value
+
+
+FATAL = [RuntimeError("boom"), KeyboardInterrupt(), SystemExit(3), MemoryError(), StopIteration()]
+
+
+@pytest.mark.parametrize("error", FATAL, ids=lambda error: type(error).__name__)
+def test_R4_a_model_that_raises_in_the_middle_ends_all(error):
+    scripts = {
+        "A": [(97,), (0xF0,), Raise(error)],
+        "B": [(98,), ids("b#")],
+        "C": [(99,), (100,), (101,)],
+        "D": [(1,)],
+    }
+    scene = Scene(scripts, params=params(stop=("##",)), silent="C", max_num_seqs=3)
+    assert dies(scene, type(error)) is error
+    assert ids_of(scene.chunks("A")) == (97, 0xF0)
+    assert scene.chunks("A")[-1].text == "\ufffd"
+    assert ids_of(scene.chunks("B")) == ids("bb#")
+    assert scene.chunks("B")[-1].text == "#"
+    assert scene.chunks("D") == [StreamChunk(finished=True, reason=ERROR)]
+
+
+@pytest.mark.parametrize("error", FATAL, ids=lambda error: type(error).__name__)
+def test_R4_what_the_model_raises_reaches_the_caller_of_handle_request(error):
+    engine = Engine(ScriptedModel({"A": [(97,), Raise(error)]}), ByteTokenizer())
+    channel = StreamChannel.create()
+    with pytest.raises(type(error)) as caught:
+        engine.handle_request([Request(PROMPT, params(), "A")], [channel])
+    assert caught.value is error
+    chunks = assert_ended(channel, ERROR)
+    assert ids_of(chunks) == (97,)
+
+
+def test_R4_a_model_that_raises_in_prefill():
+    scene = Scene({"A": [Raise(OSError("x"))], "B": [(98,)]})
+    dies(scene, OSError)
+    assert scene.chunks("B") == [StreamChunk(finished=True, reason=ERROR)]
+
+
+def test_what_is_submitted_while_the_iteration_fails_is_ended_too():
+    late = StreamChannel.create()
+    handles = []
+
+    def submit():
+        handles.extend(scene.engine.submit([Request(PROMPT, params(), "late")], [late]))
+
+    scene = Scene({"A": [(97,), Hook(submit, Raise(OSError("x")))]})
+    dies(scene, OSError)
+    assert popped(late) == [StreamChunk(finished=True, reason=ERROR)]
+    with pytest.raises(EngineDeadError):
+        handles[0].result(timeout=0)
+
+
+def test_a_newcomer_keeps_its_first_ids_when_decode_raises():
+    scripts = {"A": [(97,), Raise(OSError("x"))], "B": [(98,), (98,)]}
+    scene = Scene({"A": scripts["A"]}, model=ScriptedModel(scripts))
+    scene.step()
+    channel = StreamChannel.create()
+    scene.engine.submit([Request(PROMPT, params(), "B")], [channel])
+    with pytest.raises(OSError, match="x"):
+        scene.step()
+    assert popped(channel) == [StreamChunk((98,), "b", True, ERROR)]
+
+
+class Returns:
+    """A model that returns what it is told."""
+
+    def __init__(self, news):
+        self.news = news
+
+    def prefill(self, slots):
+        return [Burst((97,)) for _ in slots]
+
+    def decode(self, slots):
+        return self.news
+
+    def release(self, slot):
+        pass
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        [],
+        [Burst((98,))],
+        [Burst((98,))] * 3,
+        [Burst((98,)), Burst(())],
+        [Burst((98,)), (98,)],
+        [Burst((98,)), Burst((98.0,))],
+        [Burst((98,)), Burst(("b",))],
+        [Burst((98,)), Burst((None,))],
+        [Burst((98,)), KeyboardInterrupt()],
+        [Burst((98,)), 98],
+        None,
+        (one for one in [Burst((98,)), Burst((98,))]),
+    ],
+    ids=range(12),
+)
+def test_a_model_that_breaks_its_contract_ends_all(news):
+    scene = Scene({"A": None, "B": None}, model=Returns(news))
+    error = dies(scene, ModelContractError)
+    assert "model" in str(error)
+    assert ids_of(scene.chunks("B")) == (97,)
+
+
+def test_an_exception_instead_of_a_burst_ends_that_slot_alone():
+    gone = OSError("gone")
+    scene = Scene({"A": one_by_one("aaa", end=True), "B": [(98,), (0xF0,), gone]}).run()
+    assert scene.outcome("B") == ((98, 0xF0), "b\ufffd", ERROR)
+    assert scene.output("B").error is gone
+    assert scene.channels["B"].error is gone
+    assert scene.when("B") == [1, 3]
+    assert scene.outcome("A")[1] == "aaa"
+    assert scene.output("A").error is None
+    assert scene.engine.handle_request([]).outputs == ()
+
+
+def test_an_exception_in_prefill_ends_that_slot_alone():
+    scene = Scene({"A": [(97, EOS)], "B": [OSError("gone")]}, silent="B").run()
+    assert scene.outcome("A")[1] == "a"
+    assert scene.outcome("B") == ((), "", ERROR)
+
+
+def test_ids_that_nobody_knows_harm_nobody():
+    scene = Scene(
+        {"A": [(-1,), (2**70, 97), (EOS,)], "B": [(0xF0, -9, 10**9), (*ROCKET[1:], EOS)]},
+    ).run()
+    assert scene.outcome("A") == ((-1, 2**70, 97, EOS), "a", FinishReason.END_ID)
+    assert scene.outcome("B")[1] == "🚀"
+
+
+TEXT_FAULTS = [
+    {"feed": ValueError("feed")},
+    {"feed": DecodeError("feed")},
+    {"feed": PanicException("feed")},
+    {"feed": ValueError("feed"), "finish": ValueError("finish")},
+    {"feed": PanicException("feed"), "finish": PanicException("finish")},
+]
+
+
+@pytest.mark.parametrize("faults", TEXT_FAULTS, ids=repr)
+@pytest.mark.parametrize("silent", ["", "B"])
+def test_X15_a_text_path_that_raises_ends_its_slot_alone(faults, silent):
+    scene = Scene(
+        {"A": one_by_one("aaaa", end=True), "B": one_by_one("bbbb"), "C": [(99, EOS)]},
+        params=params(stop=("##",)),
+        make_text_path=paths_with(faults, after=2),
+        silent=silent,
+    ).run()
+    token_ids, text, reason = scene.outcome("B")
+    assert (token_ids, text, reason) == (ids("bbb"), "bb", ERROR)
+    assert scene.output("B").error is faults["feed"]
+    if not silent:
+        assert scene.channels["B"].error is faults["feed"]
+        assert scene.when("B") == [1, 2, 3]
+    assert scene.outcome("A")[1] == "aaaa"
+    assert scene.outcome("C")[1] == "c"
+    assert scene.engine.state is EngineState.RUNNING
+    assert scene.engine.stats().used_blocks == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("end"), PanicException("end")], ids=repr)
+def test_X15_a_text_path_that_cannot_end_ends_its_slot_alone(error):
+    for script in ([(98,), (98,)], [(98,), OSError("gone")]):
+        scene = Scene(
+            {"A": one_by_one("aaaa", end=True), "B": script},
+            params=params(max_tokens=4) if len(script) > 2 else params(max_tokens=2),
+            make_text_path=paths_with({"finish": error}),
+        )
+        scene.engine.run_until_idle()
+        chunks = popped(scene.channels["B"])
+        assert chunks[-1].reason is ERROR
+        assert scene.output("B").finish_reason is ERROR
+        assert scene.output("A").text == "aa"
+
+
+def test_X15_a_waiting_choice_whose_text_path_cannot_end_harms_nobody():
+    scene = Scene(
+        {"A": one_by_one("aaaa", end=True), "B": [(98,)], "C": [(99, EOS)]},
+        make_text_path=paths_with({"finish": ValueError("end")}),
+        max_num_seqs=1,
+        at={("after_evict", 1): lambda scene: scene.channels["B"].cancel()},
+    ).run()
+    assert scene.outcome("A")[1] == "aaaa"
+    assert scene.outcome("C")[1] == "c"
+    assert scene.when("B") == [2]
+    assert scene.channels["B"].is_finished
+    assert scene.handles["B"].future.done()
+
+
+def test_a_text_path_with_text_that_has_no_utf8_form_ends_its_slot_alone():
+    class Surrogates(Path):
+        def feed(self, token_ids):
+            events = self.inner.feed(token_ids)
+            for event in events:
+                event.text = "\ud800"
+            return events
+
+    make = TextPathFactory(ByteTokenizer())
+
+    def make_text_path(request, prompt):
+        inner = make(request, prompt)
+        return Surrogates(inner, {}) if request.request_id == "B" else inner
+
+    scene = Scene(
+        {"A": one_by_one("aaaa", end=True), "B": one_by_one("bbbb", end=True)},
+        make_text_path=make_text_path,
+    ).run()
+    assert scene.outcome("A")[1] == "aaaa"
+    assert scene.channels["B"].reason is ERROR
+    assert isinstance(scene.channels["B"].error, ValueError)
+    assert scene.output("B").finish_reason is ERROR
+
+
+def test_a_keyboard_interrupt_in_a_text_path_ends_all():
+    faults = {"feed": KeyboardInterrupt()}
+    scene = Scene({"A": [(97,)], "B": [(98,)]}, make_text_path=paths_with(faults))
+    dies(scene, KeyboardInterrupt)
+
+
+def test_a_keyboard_interrupt_while_a_waiting_choice_is_cancelled_ends_all():
+    scene = Scene(
+        {"A": one_by_one("aaaa"), "B": [(98,)], "C": [(99,)]},
+        make_text_path=paths_with({"finish": KeyboardInterrupt()}),
+        max_num_seqs=1,
+        at={("after_evict", 1): lambda scene: scene.channels["B"].cancel()},
+    )
+    with pytest.raises(KeyboardInterrupt):
+        scene.run()
+    for name, reason in (("A", ERROR), ("B", FinishReason.CANCELLED), ("C", ERROR)):
+        assert scene.chunks(name)[-1].finished
+        assert scene.channels[name].reason in (ERROR, reason)
+        assert scene.handles[name].future.done()
+
+
+@pytest.mark.parametrize("error", [ValueError("made"), RuntimeError("made"), KeyError("made")])
+def test_a_text_path_that_cannot_be_made_refuses_the_whole_submission(error):
+    make = TextPathFactory(ByteTokenizer())
+
+    def make_text_path(request, prompt):
+        if request.request_id == "B":
+            raise error
+        return make(request, prompt)
+
+    engine = Engine(
+        ScriptedModel(lambda slot: [(97, EOS)]), ByteTokenizer(), make_text_path=make_text_path
+    )
+    channels = [StreamChannel.create() for _ in range(3)]
+    with pytest.raises((StreamingSubmissionError, type(error))) as caught:
+        engine.submit([Request(PROMPT, params(), name) for name in "ABC"], channels)
+    if isinstance(error, ValueError):
+        assert caught.value.index == 1
+    for channel in channels:
+        assert popped(channel) == [StreamChunk(finished=True, reason=ERROR)]
+        assert channel.error is caught.value
+    assert not engine.has_work
+    assert engine.handle_request([Request(PROMPT, params(), "A")]).texts == ["a"]
+
+
+HOOKS_THAT_LEAVE_TEXT = {
+    "after_admit": (97, "a"),
+    "before_decode": (97, "a"),
+    "after_append": (97, 98, "ab"),
+    "before_emit": (97, 98, "ab"),
+    "after_emit": (97, 98, "ab"),
+}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, GeneratorExit])
+@pytest.mark.parametrize("hook", HOOKS_THAT_LEAVE_TEXT)
+def test_a_hook_that_raises_ends_all_with_all_ids_that_were_made(hook, error):
+    def fail(_):
+        raise error
+
+    scene = Scene({"A": one_by_one("abcdef")}, at={(hook, 2): fail})
+    dies(scene, error)
+    *token_ids, text = HOOKS_THAT_LEAVE_TEXT[hook]
+    assert ids_of(scene.chunks("A")) == tuple(token_ids)
+    assert "".join(chunk.text for chunk in scene.chunks("A")) == text
+
+
+def test_a_choice_that_had_ended_is_told_so_although_the_iteration_fails():
+    def fail(_):
+        raise ValueError("hook")
+
+    scene = Scene({"A": [(97, EOS)], "B": [(98,)]}, at={("before_emit", 1): fail})
+    with pytest.raises(ValueError, match="hook"):
+        scene.step()
+    assert scene.chunks("A") == [StreamChunk((97, EOS), "a", True, FinishReason.END_ID)]
+    assert scene.chunks("B") == [StreamChunk((98,), "b", True, ERROR)]
+
+
+def test_no_memory_for_a_chunk_ends_all(monkeypatch):
+    scene = Scene({"A": one_by_one("abcdef"), "B": one_by_one("bbbb"), "C": one_by_one("c")},
+                  max_num_seqs=2)  # fmt: skip
+    scene.step()
+
+    def fail(**_):
+        raise MemoryError
+
+    monkeypatch.setattr(slot_stream, "StreamChunk", fail)
+    with pytest.raises(MemoryError) as caught:
+        scene.step()
+    monkeypatch.undo()
+    assert_dead(scene, caught.value)
+
+
+def test_a_push_that_raises_ends_all_and_loses_nothing(monkeypatch):
+    scene = Scene({"A": one_by_one("abcdef"), "B": one_by_one("bbbb")})
+    scene.step()
+    push, failing = Producer.push, [True]
+
+    def fail_once(*args):
+        if failing:
+            failing.pop()
+            raise OSError("push")
+        return push(*args)
+
+    monkeypatch.setattr(Producer, "push", fail_once)
+    dies(scene, OSError)
+    assert ids_of(scene.chunks("A")) == ids("ab")
+    assert ids_of(scene.chunks("B")) == ids("bb")
+
+
+def test_a_finalizer_whose_text_paths_raise_still_ends_all():
+    faults = {"feed": ValueError("feed"), "finish": ValueError("finish")}
+    scene = Scene(
+        {"A": [(97,), Raise(OSError("x"))], "B": [(98,), (98,)]},
+        make_text_path=paths_with(faults, after=1),
+    )
+    dies(scene, OSError)
+    assert ids_of(scene.chunks("B")) == (98,)
+
+
+@pytest.mark.parametrize("method", ["release", "finished"])
+def test_a_fault_behind_the_last_chunk_leaves_no_handle_waiting(method):
+    class Model(ScriptedModel):
+        def release(self, slot):
+            if method == "release":
+                raise OSError("x")
+
+    class Metrics(NullMetrics):
+        def finished(self, reason, prompt_tokens, output_tokens):
+            if method == "finished":
+                raise OSError("x")
+
+    scripts = {"A": [(97, EOS)], "B": [(98, EOS)], "C": one_by_one("ccc")}
+    scene = Scene(scripts, model=Model(scripts), metrics=Metrics())
+    with pytest.raises(OSError, match="x"):
+        scene.run()
+    for name in "AB":
+        assert scene.chunks(name)[-1].reason is FinishReason.END_ID
+    for handle in scene.handles.values():
+        assert handle.future.done()
+    assert scene.chunks("C")[-1].reason is ERROR
+    assert scene.engine.stats().used_blocks == 0
+
+
+def test_the_model_is_told_of_every_slot_that_ends_once():
+    released = []
+
+    class Model(ScriptedModel):
+        def release(self, slot):
+            released.append(slot.request_id)
+            super().release(slot)
+
+    scripts = {"A": [(97, EOS)], "B": [(98,), (98,), Raise(OSError("x"))], "C": [OSError("gone")]}
+    scene = Scene(scripts, model=Model(scripts))
+    with pytest.raises(OSError, match="x"):
+        scene.run()
+    assert sorted(released) == ["A", "B", "C"]
+
+
+def test_a_model_that_cancels_while_it_works_is_served():
+    model = ScriptedModel(lambda slot: scripts[slot.request_id])
+    scene = Scene({"A": None, "B": None}, model=model)
+    scripts = {
+        "A": [(97,), Hook(lambda: scene.channels["B"].cancel(), (97,)), (EOS,)],
+        "B": [(98,), (98,), (98,)],
+    }
+    scene.run()
+    assert scene.outcome("B") == (ids("bb"), "bb", FinishReason.CANCELLED)
+    assert scene.outcome("A")[1] == "aa"

@@ -1,0 +1,232 @@
+"""The text stage of one slot, by hand: what is text already, what is held, what is owed."""
+
+import random
+
+import pytest
+from scenes import BOS, EOS, PROMPT, params, popped
+from vocabularies import KINDS, byte_fallback
+
+from mini_vllm.engine import (
+    Burst,
+    FinishReason,
+    Handle,
+    Request,
+    SlotView,
+    StreamChannel,
+    StreamChunk,
+    TextPathFactory,
+)
+from mini_vllm.engine.channel import _attach
+from mini_vllm.engine.intake import Intake
+from mini_vllm.engine.sequence import SequenceState
+from mini_vllm.engine.slot_stream import SlotStreamState
+from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
+
+
+class Owner:
+    thread_id = None
+
+
+class Slot:
+    """A slot whose ids the test gives."""
+
+    def __init__(self, prompt=PROMPT, tokenizer=None, interval=1, held=False, **changes):
+        tokenizer = tokenizer or ByteTokenizer()
+        self.params = params(**changes)
+        intake = Intake(tokenizer, TextPathFactory(tokenizer), lambda _: None, may_block=False)
+        self.channel = StreamChannel.create()
+        self.channel.set_stream_interval(interval)
+        self.channel.set_return_held(held)
+        (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
+        ((self.sequence, self.stream),) = submitted.rows
+        self.stream.producer = _attach(self.channel, 0, Owner())
+
+    def give(self, *token_ids):
+        """Run what an iteration runs; return its chunk, or None."""
+        if token_ids:
+            logprobs = () if self.params.logprobs is None else [{one: -1.0} for one in token_ids]
+            self.sequence.burst = Burst(token_ids, tuple(logprobs))
+        self.stream.update(self.sequence)
+        self.stream.emit(self.sequence)
+        chunks = popped(self.channel)
+        assert len(chunks) <= 1
+        return chunks[0] if chunks else None
+
+    def end(self, reason):
+        self.sequence.latch(reason)
+        return self.give()
+
+    def text(self):
+        return self.stream.output(self.sequence).text
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "gemma", "metaspace-never", "wordpiece"])
+def test_44_the_pieces_of_the_ids_are_the_bytes_of_the_text(kind):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    assert tokenizer.pieces is not None
+    chance = random.Random(kind)
+    for _ in range(50):
+        token_ids = [chance.randrange(tokenizer.vocab_size) for _ in range(6)]
+        slot = Slot((5,), tokenizer, logprobs=0, skip_special_tokens=False, ignore_eos=True)
+        slot.give(*token_ids)
+        slot.end(FinishReason.LENGTH)
+        output = slot.stream.output(slot.sequence)
+        pieces = b"".join(one.chosen.piece for one in output.logprobs)
+        assert pieces.decode("utf-8", "replace") == output.text
+
+
+def test_44_the_pieces_of_byte_tokens_are_their_bytes():
+    slot = Slot(logprobs=0)
+    slot.give(*"né你🚀".encode())
+    pieces = [one.chosen.piece for one in slot.stream.output(slot.sequence).logprobs]
+    assert pieces == [bytes([one]) for one in "né你🚀".encode()]
+
+
+def test_45_a_special_id_is_no_text_or_its_name():
+    assert Slot().give(97, BOS, 98).text == "ab"
+    assert Slot(skip_special_tokens=False).give(97, BOS, 98).text == "a<bos>b"
+
+
+def test_45_a_channel_may_ask_for_special_tokens():
+    channel = StreamChannel.create()
+    channel.set_skip_special_tokens(False)
+    intake = Intake(ByteTokenizer(), TextPathFactory(ByteTokenizer()), lambda _: None,
+                    may_block=False)  # fmt: skip
+    (submitted,) = intake.prepare([Request(PROMPT, params())], [channel])
+    ((sequence, stream),) = submitted.rows
+    sequence.burst = Burst((BOS, EOS))
+    stream.update(sequence)
+    assert stream.output(sequence).text == "<bos>"
+
+
+def test_46_a_byte_fallback_id_is_one_byte():
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_fallback(strip=False))
+    token_ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in "🚀".encode()]
+    slot = Slot(prompt=(5,), tokenizer=tokenizer, logprobs=0)
+    assert [slot.give(one) for one in token_ids[:3]] == [None, None, None]
+    chunk = slot.give(token_ids[3])
+    assert chunk.text == "🚀"
+    assert [one.chosen.piece for one in chunk.logprobs] == [bytes([b]) for b in "🚀".encode()]
+
+
+def test_47_no_new_ids_are_no_text_and_change_nothing():
+    slot = Slot()
+    slot.give(97, 0xF0)
+    held = slot.stream.held()
+    assert slot.give() is None
+    assert slot.give() is None
+    assert slot.stream.held() == held
+    assert slot.give(0x9F, 0x9A, 0x80) == StreamChunk((0x9F, 0x9A, 0x80), "🚀")
+
+
+def test_48_a_character_over_three_iterations():
+    slot = Slot()
+    assert slot.give(0xF0) is None
+    assert slot.stream.held()["detokenizer"] == b"\xf0"
+    assert slot.give(0x9F, 0x9A) is None
+    assert slot.stream.held()["detokenizer"] == b"\xf0\x9f\x9a"
+    assert slot.give(0x80, 0x21) == StreamChunk((0xF0, 0x9F, 0x9A, 0x80, 0x21), "🚀!")
+    assert slot.stream.held()["detokenizer"] == b""
+
+
+def test_48_a_skipped_special_id_inside_a_character_is_transparent():
+    slot = Slot()
+    slot.give(0xF0, 0x9F, BOS)
+    assert slot.give(0x9A, 0x80).text == "🚀"
+
+
+def test_48_a_shown_special_id_inside_a_character_ends_it():
+    slot = Slot(skip_special_tokens=False)
+    assert slot.give(0xF0, 0x9F, BOS).text == "\ufffd<bos>"
+    assert slot.give(0x9A, 0x80).text == "\ufffd\ufffd"
+
+
+def test_49_no_id_of_the_prompt_is_emitted():
+    slot = Slot(prompt=tuple(b"prompt"))
+    assert slot.give(97) == StreamChunk((97,), "a")
+    assert slot.end(FinishReason.LENGTH) == StreamChunk((), "", True, FinishReason.LENGTH)
+
+
+def test_49_a_character_that_began_in_the_prompt_comes_out_whole():
+    slot = Slot(prompt=(97, 0xE4, 0xBD))
+    assert slot.give(0xA0) == StreamChunk((0xA0,), "你")
+
+
+def test_50_the_end_shows_a_cut_off_character_once():
+    slot = Slot()
+    slot.give(97, 0xF0)
+    chunk = slot.end(FinishReason.CANCELLED)
+    assert chunk == StreamChunk((), "\ufffd", True, FinishReason.CANCELLED)
+    assert slot.stream.held()["detokenizer"] == b""
+    assert slot.give() is None
+    assert slot.text() == "a\ufffd"
+
+
+def test_51_valid_text_is_unchanged_and_adversarial_bytes_are_replaced():
+    for data in ("naïve 你好 🚀 \ufffd".encode(), b"\x80A\xc0\xafB\xed\xa0\x80\xf8\xff\xf0\x9f"):
+        slot = Slot(max_tokens=99)
+        for byte in data:
+            slot.give(byte)
+        slot.end(FinishReason.LENGTH)
+        assert slot.text() == data.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("token_id", [-1, -5, 259, 2**31, 2**80])
+def test_ids_that_nobody_knows_are_no_text_but_are_counted(token_id):
+    slot = Slot(logprobs=0)
+    chunk = slot.give(0xC3, token_id, 0xA9)
+    assert (chunk.token_ids, chunk.text) == ((0xC3, token_id, 0xA9), "é")
+    assert [one.chosen.piece for one in chunk.logprobs] == [b"\xc3", b"", b"\xa9"]
+
+
+def test_a_chunk_that_says_what_is_held_comes_every_iteration():
+    slot = Slot(held=True, stop=("##",))
+    assert slot.give(97, 35).held["stop"] == "#"
+    chunk = slot.give(0xF0)
+    assert (chunk.token_ids, chunk.text) == ((0xF0,), "")
+    assert chunk.held["detokenizer"] == b"\xf0"
+    assert slot.give() is None
+
+
+def test_an_interval_counts_ids_since_the_last_chunk():
+    slot = Slot(interval=3)
+    assert slot.give(97, 98) is None
+    assert slot.give(99).token_ids == (97, 98, 99)
+    assert slot.give(100, 101) is None
+    assert slot.end(FinishReason.CANCELLED) == StreamChunk(
+        (100, 101), "de", True, FinishReason.CANCELLED
+    )
+
+
+def test_a_text_path_that_raises_is_not_given_the_same_ids_twice():
+    class Once:
+        """Raises after it has taken ids, one time."""
+
+        def __init__(self, inner):
+            self.inner = inner
+            self.fed = []
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def feed(self, token_ids):
+            self.fed += token_ids
+            events = self.inner.feed(token_ids)
+            if len(self.fed) == 2:
+                raise ValueError("text")
+            return events
+
+    path = Once(TextPathFactory(ByteTokenizer())(Request(PROMPT), PROMPT))
+    sequence = SequenceState(SlotView("A", 0, PROMPT, params()), frozenset(), 0)
+    stream = SlotStreamState(path, Handle("A", 1), params(), lambda _: b"", 0.0)
+    channel = StreamChannel.create()
+    stream.producer = _attach(channel, 0, Owner())
+    sequence.burst = Burst((97,))
+    stream.update(sequence)
+    sequence.burst = Burst((0xF0,))
+    with pytest.raises(ValueError, match="text") as caught:
+        stream.update(sequence)
+    stream.fail(sequence, caught.value)
+    stream.emit(sequence)
+    assert path.fed == [97, 0xF0]
+    assert popped(channel) == [StreamChunk((97, 0xF0), "a\ufffd", True, FinishReason.ERROR)]

@@ -1,0 +1,357 @@
+"""Attaching all channels of a submission or none: seed 004's tests 40, 41, X1, X2, X3, X16."""
+
+import threading
+from itertools import permutations
+from types import SimpleNamespace
+
+import pytest
+
+from mini_vllm.engine import (
+    ChannelStateError,
+    Engine,
+    EngineDeadError,
+    EngineOverloadedError,
+    EngineStateError,
+    FinishReason,
+    OverflowPolicy,
+    Request,
+    SamplingParams,
+    StreamChannel,
+    StreamingSubmissionError,
+)
+from mini_vllm.engine.channel import _attach
+from mini_vllm.engine.scripted import Raise, ScriptedModel
+from mini_vllm.engine.submission import attach_all, refuse, validate_streaming_submission
+from mini_vllm.tokenizer import ByteTokenizer
+
+OWNER = SimpleNamespace(thread_id=None)
+
+
+def engine_of(script=((97,), (98,), (99,)), **options):
+    return Engine(ScriptedModel(lambda slot: script), ByteTokenizer(), **options)
+
+
+def request(**params):
+    return Request((1,), SamplingParams(max_tokens=3, **params))
+
+
+def fresh(count):
+    return [StreamChannel.create() for _ in range(count)]
+
+
+@pytest.mark.parametrize("channels", [None, []])
+def test_40_no_channels_by_default(channels):
+    validate_streaming_submission([request(), request()], channels)
+    engine = engine_of()
+    handles = engine.submit([request()]) + engine.submit([request()], channels)
+    engine.run_until_idle()
+    assert [handle.result(0).texts for handle in handles] == [["abc"], ["abc"]]
+
+
+def test_41_channels_and_none_may_be_mixed():
+    engine = engine_of()
+    one, other = fresh(2)
+    handles = engine.submit([request(), request(n=2)], [one, None, other])
+    engine.run_until_idle()
+    assert [one.original_batch_idx, other.original_batch_idx] == [0, 2]
+    assert ["".join(chunk.text for chunk in channel) for channel in (one, other)] == ["abc"] * 2
+    assert [handle.result(0).texts for handle in handles] == [["abc"], ["abc", "abc"]]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_channel_for_each_choice_or_none_at_all(count):
+    channels = fresh(count)
+    with pytest.raises(StreamingSubmissionError, match=f"{count} channels for 2 choices") as caught:
+        engine_of().submit([request(), request()], channels)
+    assert caught.value.index == min(count, 2)
+    for channel in channels:
+        assert (channel.reason, channel.error) == (FinishReason.ERROR, caught.value)
+
+
+def test_x1_the_same_channel_twice_is_refused_and_finished():
+    one, other = fresh(2)
+    with pytest.raises(StreamingSubmissionError, match="given twice") as caught:
+        engine_of().submit([request()] * 4, [one, None, one, other])
+    assert caught.value.index == 2
+    for channel in (one, other):
+        assert (channel.reason, channel.error) == (FinishReason.ERROR, caught.value)
+        assert [chunk.reason for chunk in channel] == [FinishReason.ERROR]
+
+
+def dead_engine():
+    engine = engine_of([Raise(RuntimeError("boom"))])
+    with pytest.raises(RuntimeError):
+        engine.handle_request([request()])
+    return engine
+
+
+def closed_engine():
+    engine = engine_of()
+    engine.shutdown()
+    return engine
+
+
+def full_engine():
+    engine = engine_of(max_num_seqs=1, max_waiting=0)
+    engine.submit([request()])
+    return engine
+
+
+def broken_text_path(request, prompt):
+    raise MemoryError
+
+
+LONG = Request((1,) * 100, SamplingParams(max_tokens=3))
+REFUSED = {
+    "prompt too long": (lambda: engine_of(num_blocks=2), LONG, StreamingSubmissionError),
+    "no prompt": (engine_of, Request(()), StreamingSubmissionError),
+    "unknown id": (engine_of, Request((1 << 20,)), StreamingSubmissionError),
+    "overloaded": (full_engine, request(), EngineOverloadedError),
+    "closed": (closed_engine, request(), EngineStateError),
+    "dead": (dead_engine, request(), EngineDeadError),
+    "text path": (lambda: engine_of(make_text_path=broken_text_path), request(), MemoryError),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_x2_a_refused_submission_lets_waiting_readers_go(case):
+    make, bad, error = REFUSED[case]
+    engine, channels, seen = make(), fresh(2), []
+    threads = [
+        threading.Thread(target=lambda c=c: seen.append(c.consume(print)), daemon=True)
+        for c in channels
+    ]
+    for thread, channel in zip(threads, channels, strict=True):
+        thread.start()
+        while not channel._core.condition._waiters:
+            assert thread.is_alive()
+    good = request()
+    with pytest.raises(error) as caught:
+        engine.submit([good, bad], channels)
+    for thread in threads:
+        thread.join(5)
+    assert seen == [FinishReason.ERROR] * 2
+    assert [channel.error for channel in channels] == [caught.value] * 2
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refused_submission_leaves_nothing_behind(case):
+    make, bad, error = REFUSED[case]
+    engine = make()
+    before = engine.stats()
+    with pytest.raises(error):
+        engine.submit([request(), bad], fresh(2))
+    assert engine.stats() == before
+
+
+def test_a_channel_of_another_request_is_left_alone():
+    engine = engine_of()
+    live, new = fresh(2)
+    (handle,) = engine.submit([request()], [live])
+    engine.step()
+    with pytest.raises(StreamingSubmissionError, match="used before") as caught:
+        engine.submit([request(), request()], [new, live])
+    assert caught.value.index == 1
+    assert (new.reason, live.reason) == (FinishReason.ERROR, FinishReason.NOT_FINISHED)
+    engine.run_until_idle()
+    assert (live.reason, live.error) == (FinishReason.LENGTH, None)
+    assert "".join(chunk.text for chunk in live) == handle.result(0).texts[0] == "abc"
+
+
+def test_an_ended_channel_is_refused_and_stays_as_it_is():
+    channel = StreamChannel.create()
+    engine = engine_of()
+    engine.handle_request([request()], [channel])
+    chunks = list(channel)
+    with pytest.raises(StreamingSubmissionError, match="used before"):
+        engine.submit([request()], [channel])
+    assert (channel.reason, channel.error) == (FinishReason.LENGTH, None)
+    assert chunks[-1].finished
+    assert list(channel) == []
+
+
+def test_one_channel_instead_of_a_list_is_refused_and_finished():
+    channel, caught = StreamChannel.create(), []
+
+    def submit():
+        try:
+            engine_of().submit([request()], channel)
+        except StreamingSubmissionError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=submit, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert "list" in str(caught[0])
+    assert (channel.reason, channel.error) == (FinishReason.ERROR, caught[0])
+
+
+def test_what_is_no_channel_is_refused_and_the_channels_are_finished():
+    one, other = fresh(2)
+    with pytest.raises(StreamingSubmissionError, match="'nonsense'") as caught:
+        engine_of().submit([request()] * 3, [one, "nonsense", other])
+    assert caught.value.index == 1
+    assert [one.error, other.error] == [caught.value] * 2
+
+
+def test_attach_rolls_back_what_it_had_attached():
+    taken = StreamChannel.create()
+    _attach(taken, 7, OWNER)
+    one, other = fresh(2)
+    with pytest.raises(StreamingSubmissionError) as caught:
+        attach_all([one, taken, other], OWNER)
+    assert caught.value.index == 1
+    assert (one.reason, one.error) == (FinishReason.ERROR, caught.value)
+    assert (taken.is_finished, taken.original_batch_idx) == (False, 7)
+    assert not other.is_attached
+    refuse([one, taken, None, other], OWNER, caught.value)
+    assert (other.reason, taken.is_finished) == (FinishReason.ERROR, False)
+
+
+def test_attach_rolls_back_when_it_is_interrupted(monkeypatch):
+    def interrupted(channel, index, owner):
+        if index == 2:
+            raise KeyboardInterrupt
+        return _attach(channel, index, owner)
+
+    monkeypatch.setattr("mini_vllm.engine.submission._attach", interrupted)
+    channels = fresh(3)
+    with pytest.raises(KeyboardInterrupt):
+        attach_all(channels, OWNER)
+    assert [channel.reason for channel in channels[:2]] == [FinishReason.ERROR] * 2
+    assert all(isinstance(channel.error, KeyboardInterrupt) for channel in channels[:2])
+
+
+def test_x3_a_refusal_between_check_and_attach_takes_no_channel_from_the_winner(monkeypatch):
+    # The second submission sees one channel taken while the first is still attaching the others.
+    engine, channels, caught = engine_of(), fresh(2), []
+
+    def submit_again():
+        try:
+            engine.submit([request(), request()], channels)
+        except StreamingSubmissionError as error:
+            caught.append(error)
+
+    second = threading.Thread(target=submit_again, daemon=True)
+
+    def slow(channel, index, owner):
+        producer = _attach(channel, index, owner)
+        if threading.current_thread() is not second and index == 0:
+            second.start()
+            second.join(0.2)
+        return producer
+
+    monkeypatch.setattr("mini_vllm.engine.submission._attach", slow)
+    engine.submit([request(), request()], channels)
+    second.join(5)
+    assert not second.is_alive()
+    assert len(caught) == 1
+    engine.run_until_idle()
+    assert [channel.reason for channel in channels] == [FinishReason.LENGTH] * 2
+
+
+@pytest.mark.parametrize(("engines", "rounds"), [(1, 1000), (2, 300)])
+def test_x3_of_two_overlapping_submissions_exactly_one_wins(engines, rounds):
+    both = [engine_of(max_num_seqs=3000, num_blocks=3000) for _ in range(engines)]
+    orders = list(permutations(range(3), 2))
+    wins, ready, done = [[], []], threading.Barrier(2, timeout=30), threading.Barrier(3, timeout=30)
+    channels = [fresh(3) for _ in range(rounds)]
+
+    def submitter(which):
+        engine = both[which % engines]
+        for number, these in enumerate(channels):
+            # Two of three channels each, so at least one is wanted by both.
+            order = orders[(number + which * (1 + number // 6)) % 6]
+            ready.wait()
+            try:
+                engine.submit([request(), request()], [these[place] for place in order])
+            except (StreamingSubmissionError, ChannelStateError):
+                continue
+            wins[which].append(number)
+        done.wait()
+
+    threads = [threading.Thread(target=submitter, args=(which,), daemon=True) for which in (0, 1)]
+    for thread in threads:
+        thread.start()
+    done.wait()
+    assert sorted(wins[0] + wins[1]) == list(range(rounds))
+    for engine in both:
+        engine.run_until_idle(None)
+    for these in channels:
+        ends = [
+            [chunk.reason for chunk in one if chunk.finished] for one in these if one.is_attached
+        ]
+        assert sorted(ends) in (
+            [[FinishReason.LENGTH]] * 2,
+            [[FinishReason.LENGTH]] * 2 + [[FinishReason.ERROR]],
+        )
+
+
+def test_x16_a_channel_cancelled_before_submission_costs_no_prefill():
+    asked = []
+
+    class Counting(ScriptedModel):
+        def prefill(self, slots):
+            asked.extend(slots)
+            return super().prefill(slots)
+
+    engine = Engine(Counting({"A": [(97,)], "B": [(98,)]}), ByteTokenizer())
+    gone, live = fresh(2)
+    gone.cancel()
+    params = SamplingParams(max_tokens=1)
+    handles = engine.submit([Request((1,), params, "A"), Request((1,), params, "B")], [gone, live])
+    assert not gone.is_finished
+    engine.run_until_idle()
+    assert [slot.request_id for slot in asked] == ["B"]
+    (end,) = list(gone)
+    assert (end.token_ids, end.text, end.reason) == ((), "", FinishReason.CANCELLED)
+    assert [handle.result(0).texts for handle in handles] == [[""], ["b"]]
+    assert engine.stats().used_blocks == 0
+
+
+def test_policies_do_not_change_what_a_refusal_does():
+    for overflow in OverflowPolicy:
+        channel = StreamChannel.create(max_pending=1, overflow=overflow)
+        with pytest.raises(StreamingSubmissionError):
+            engine_of(max_num_seqs=1).submit([request(), Request(())], [channel, None])
+        assert [chunk.reason for chunk in channel] == [FinishReason.ERROR]
+
+
+def test_a_handle_cancels_all_choices_of_its_request_and_no_other():
+    engine = engine_of()
+    one, other = engine.submit([request(n=2), request()])
+    engine.step()
+    one.cancel()
+    assert (one.is_cancelled, other.is_cancelled) == (True, False)
+    engine.run_until_idle()
+    assert one.result(0).finish_reasons == [FinishReason.CANCELLED] * 2
+    assert one.result(0).texts == ["a", "a"]
+    assert other.result(0).texts == ["abc"]
+
+
+def test_a_handle_waits_as_long_as_it_was_told_and_gives_its_choices_in_order():
+    scripts = {("A", 0): [(97,)] * 3, ("A", 1): [(98,)]}
+    engine = Engine(ScriptedModel(scripts), ByteTokenizer())
+    params = SamplingParams(max_tokens=3, n=2, ignore_eos=False, stop=("b",))
+    (handle,) = engine.submit([Request((1,), params, "A")])
+    assert handle.request_id == "A"
+    engine.step()
+    with pytest.raises(TimeoutError):
+        handle.result(0)
+    assert not handle.future.cancel()
+    engine.run_until_idle()
+    assert [output.index for output in handle.result(0).outputs] == [0, 1]
+    assert handle.result(0).texts == ["aaa", ""]
+
+
+def test_a_handle_tells_of_a_dead_engine_and_why():
+    boom = RuntimeError("boom")
+    engine = engine_of([(97,), Raise(boom)], max_num_seqs=1)
+    handles = engine.submit([request(), request()])
+    with pytest.raises(RuntimeError):
+        engine.run_until_idle()
+    for handle in handles:
+        with pytest.raises(EngineDeadError, match="boom") as caught:
+            handle.result(0)
+        assert caught.value.__cause__ is boom

@@ -1,0 +1,461 @@
+"""A streamed chat, read by a client that adds up as OpenAI's does, and the same chat whole."""
+
+import json
+import random
+from itertools import count
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from wire_client import message_of, read_chat, read_events
+
+from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
+from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.server.chat_delta import DeltaMessage, MessageFold
+from mini_vllm.server.chat_protocol import FunctionName, NamedToolChoice
+from mini_vllm.server.chat_response import add_up, chat_response
+from mini_vllm.server.chat_stream import ChatStream, ChatStreamChoice
+from mini_vllm.server.errors import ApiError
+from mini_vllm.server.sse import DONE, encode_line, frame
+from mini_vllm.server.sse_stream import StreamHead, StreamResponse
+from mini_vllm.text import create_reasoning_splitter, create_tool_parser
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.tokenizer import ByteTokenizer
+
+END = {"finished": True, "reason": FinishReason.END_ID}
+NAMED = NamedToolChoice(FunctionName("f"))
+CALL = (CallStart(0, None, "f"), ArgsDelta(0, '{"a"'), ArgsDelta(0, ": 1}"), CallEnd(0))
+
+
+def head(**options):
+    return StreamHead(id="chatcmpl-1", created=7, model="mini", **options)
+
+
+def new_ids():
+    numbers = count()
+    return lambda: f"call_{next(numbers)}"
+
+
+def stream(*chunks, options=None, **head_options):
+    """All bytes of a stream with one choice."""
+    chat = ChatStream(head(**head_options), new_id=new_ids(), **(options or {}))
+    return chat.start() + b"".join(chat.feed(0, chunk) for chunk in chunks) + chat.end()
+
+
+def read_one(*chunks, options=None):
+    choices, _ = read_chat(stream(*chunks, options=options))
+    return choices[0]
+
+
+def events_chunk(*events, **rest):
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    return StreamChunk(text=text, events=events, **rest)
+
+
+def deltas_of(data):
+    return [e["choices"][0]["delta"] for e in read_events(data) if e.get("choices")]
+
+
+def test_chunk_by_chunk():
+    data = stream(StreamChunk((5,), "Hi"), StreamChunk((6,), "", **END), include_usage=True)
+    same = {
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "mini",
+    }  # fmt: skip
+
+    def event(delta, **rest):
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, **rest}
+        return {**same, "choices": [choice], "usage": None}
+
+    usage = {"prompt_tokens": 0, "completion_tokens": 2, "total_tokens": 2}
+    assert read_events(data) == [
+        event({"role": "assistant", "content": ""}),
+        event({"content": "Hi"}),
+        event({}, finish_reason="stop", stop_reason=None),
+        {**same, "choices": [], "usage": usage},
+    ]
+
+
+def test_a_call_opens_with_empty_arguments_and_goes_on_without_a_name():
+    data = stream(events_chunk(*CALL, **END))
+    assert deltas_of(data)[1:] == [
+        {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    "id": "call_0",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1}'}}]},
+        {},
+    ]
+
+
+def test_one_event_has_one_kind_of_news():
+    data = stream(
+        events_chunk(
+            ReasoningDelta("a"), ReasoningDelta("b"), TextDelta("c"), TextDelta("d"), *CALL,
+            CallStart(1, None, "g"), ArgsDelta(1, "{}"), CallEnd(1), TextDelta("e"), **END,
+        )
+    )  # fmt: skip
+    kinds = [next(iter(delta), None) for delta in deltas_of(data)]
+    assert kinds == [
+        "role", "reasoning_content", "content", *["tool_calls"] * 4, "content", None,
+    ]  # fmt: skip
+    choice = read_chat(data)[0][0]
+    assert (choice["reasoning_content"], choice["content"]) == ("ab", "cde")
+    assert [call["arguments"] for call in choice["calls"]] == ['{"a": 1}', "{}"]
+
+
+def test_the_model_s_own_id_is_kept_and_an_empty_one_is_none():
+    choice = read_one(
+        events_chunk(
+            CallStart(0, "functions.f:0", "f"), ArgsDelta(0, "{}"), CallEnd(0),
+            CallStart(1, "", "f"), ArgsDelta(1, "{}"), CallEnd(1), **END,
+        )
+    )  # fmt: skip
+    assert [call["id"] for call in choice["calls"]] == ["functions.f:0", "call_0"]
+
+
+def test_new_ids_are_call_and_24_digits_each_its_own():
+    found = set()
+    for _ in range(50):
+        chat = ChatStream(head())
+        data = chat.start() + chat.feed(0, events_chunk(*CALL, **END)) + chat.end()
+        found.add(read_chat(data)[0][0]["calls"][0]["id"])
+    assert len(found) == 50
+    assert all(len(one) == 29 and int(one.removeprefix("call_"), 16) >= 0 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("reason", "events", "options", "expected"),
+    [
+        (FinishReason.END_ID, CALL, {}, "tool_calls"),
+        (FinishReason.STOP_WORDS, CALL, {}, "tool_calls"),
+        (FinishReason.END_ID, CALL, {"tool_choice": "required"}, "tool_calls"),
+        (FinishReason.END_ID, CALL, {"tool_choice": NAMED}, "stop"),
+        (FinishReason.END_ID, CALL, {"parallel_tool_calls": False}, "tool_calls"),
+        (FinishReason.LENGTH, CALL, {}, "length"),
+        (FinishReason.LENGTH, CALL[:2], {}, "length"),
+        (FinishReason.END_ID, CALL[:2], {}, "stop"),
+        (FinishReason.END_ID, (*CALL[:2], Malformed(0, "x", "why")), {}, "stop"),
+        (FinishReason.END_ID, (TextDelta("a"),), {}, "stop"),
+        (FinishReason.LENGTH, (TextDelta("a"),), {"tool_choice": NAMED}, "length"),
+    ],
+)
+def test_tool_calls_is_why_only_after_a_whole_call_and_a_normal_end(
+    reason, events, options, expected
+):
+    end = {"finished": True, "reason": reason}
+    assert read_one(events_chunk(*events, **end), options=options)["finish_reason"] == expected
+    # The call may have come long before the end.
+    parts = [events_chunk(event) for event in events]
+    last = StreamChunk(**end)
+    assert read_one(*parts, last, options=options)["finish_reason"] == expected
+
+
+def test_what_is_left_of_a_malformed_call_is_content_and_nothing_is_lost():
+    choice = read_one(
+        events_chunk(TextDelta("a"), *CALL[:2], Malformed(0, " oops</tool_call>", "why"), **END)
+    )
+    assert choice["calls"][0]["arguments"] == '{"a"'
+    assert choice["content"] == "a oops</tool_call>"
+
+
+def test_a_malformed_call_beside_a_whole_one_leaves_the_reason_to_that():
+    whole = (CallStart(1, None, "g"), ArgsDelta(1, "{}"), CallEnd(1))
+    choice = read_one(events_chunk(CALL[0], Malformed(0, "x", "why"), *whole, **END))
+    assert choice["finish_reason"] == "tool_calls"
+    assert [call["name"] for call in choice["calls"]] == ["f", "g"]
+
+
+def test_without_parallel_calls_all_but_the_first_are_dropped_whole():
+    choice = read_one(
+        events_chunk(
+            *CALL, CallStart(1, None, "g"), ArgsDelta(1, "{"), Malformed(1, "x", "why"),
+            TextDelta("after"), **END,
+        ),
+        options={"parallel_tool_calls": False},
+    )  # fmt: skip
+    assert [call["name"] for call in choice["calls"]] == ["f"]
+    assert choice["content"] == "after"
+
+
+def test_a_name_that_is_no_utf_8_does_not_break_the_stream():
+    parser = create_tool_parser("hermes")
+    events = parser.feed(r'<tool_call>{"name": "\ud800x", "id": "\udc00", "arguments": {}}')
+    choice = read_one(events_chunk(*events), events_chunk(*parser.flush(), **END))
+    assert choice["calls"][0]["name"] == "\ufffdx"
+
+
+def test_the_stop_reason_comes_with_the_last_event():
+    chunk = StreamChunk((1,), "a", True, FinishReason.STOP_WORDS, stop_reason="END")
+    choice = read_one(chunk)
+    assert (choice["finish_reason"], choice["stop_reason"]) == ("stop", "END")
+    assert read_events(stream(chunk))[1]["choices"][0].keys().isdisjoint({"stop_reason"})
+
+
+@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
+def test_a_broken_answer_ends_with_an_error_and_then_done(reason):
+    data = stream(StreamChunk((1,), "a", True, reason), include_usage=True)
+    events = read_events(data)
+    assert events[1]["choices"][0]["delta"] == {"content": "a"}
+    assert set(events[2]) == {"error"}
+    assert set(events[2]["error"]) == {"message", "type", "param", "code"}
+    assert len(events) == 3
+
+
+def test_after_an_error_there_is_silence():
+    chat = ChatStream(head(choices=2))
+    chat.start()
+    error = chat.error(ApiError(500, "it broke"))
+    assert error == frame(ApiError(500, "it broke").body) + DONE
+    rest = chat.feed(1, StreamChunk((1,), "a")), chat.error(ApiError(500, "again")), chat.end()
+    assert rest == (b"", b"", b"")
+
+
+def test_the_end_comes_once():
+    chat = ChatStream(head())
+    chat.start()
+    chat.feed(0, StreamChunk(**END))
+    assert (chat.end(), chat.end()) == (DONE, b"")
+
+
+def test_an_end_before_the_answer_s_is_an_error():
+    assert set(read_events(stream(StreamChunk((1,), "a")))[-1]) == {"error"}
+
+
+@pytest.mark.parametrize("index", [1, -1])
+def test_a_choice_that_is_not_open_is_refused(index):
+    chat = ChatStream(head())
+    with pytest.raises(ValueError, match="not open"):
+        chat.feed(0, StreamChunk())
+    chat.start()
+    with pytest.raises(ValueError, match=f"choice {index} of 1 is not open"):
+        chat.feed(index, StreamChunk((1,), "a"))
+    chat.feed(0, StreamChunk(**END))
+    with pytest.raises(ValueError, match="not open"):
+        chat.feed(0, StreamChunk((1,), "a"))
+
+
+def test_a_chunk_without_news_makes_no_event():
+    chat = ChatStream(head())
+    chat.start()
+    assert chat.feed(0, StreamChunk((1,), "")) == b""
+    assert chat.feed(0, events_chunk(CallEnd(0))) == b""
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.booleans(),
+)
+@example("a", "\0", False)
+def test_the_quick_way_to_write_a_text_is_the_plain_way(text, model, include_usage):
+    head = StreamHead(id="i\0", created=7, model=model, choices=4, include_usage=include_usage)
+    chat = ChatStream(head)
+    chat.start()
+    for index in (2, 0, 2, 3):
+        choice = ChatStreamChoice(index, DeltaMessage(content=text))
+        plain = StreamResponse("i\0", chat.object, 7, model, [choice])
+        if include_usage:
+            plain.usage = None
+        assert chat.feed(index, StreamChunk((1,), text)) == frame(plain)
+
+
+def step(piece, logprob=-0.5, *top):
+    return TokenLogprobs(
+        LogprobEntry(1, logprob, piece), tuple(LogprobEntry(2, p, b) for b, p in top)
+    )
+
+
+def test_logprobs_have_each_token_once_also_where_its_text_is_held_back():
+    data = stream(
+        StreamChunk((1,), "", logprobs=(step(b"\xf0\x9f"),)),
+        StreamChunk((2,), "🚀", logprobs=(step(b"\x9a\x80", -1.0, (b"a", -0.1)),)),
+        StreamChunk((3,), "", logprobs=(step(b"", float("-inf")),)),
+        StreamChunk(**END, logprobs=(step(b"!"),), token_ids=(4,)),
+    )
+    found = read_chat(data)[0][0]["logprobs"]
+    assert [entry["bytes"] for entry in found] == [[0xF0, 0x9F], [0x9A, 0x80], [], [33]]
+    assert b"".join(bytes(entry["bytes"]) for entry in found).decode() == "🚀!"
+    assert found[0]["token"] == "\ufffd"
+    assert found[1]["top_logprobs"] == [{"token": "a", "logprob": -0.1, "bytes": [97]}]
+    assert [entry["logprob"] for entry in found] == [-0.5, -1.0, -9999.0, -0.5]
+
+
+def test_token_ids_come_once_where_they_were_asked_for():
+    data = stream(
+        StreamChunk((1,), ""),
+        StreamChunk((2, 3), "a"),
+        StreamChunk((4,), "b c", events=(TextDelta("b"), *CALL, TextDelta(" c"))),
+        StreamChunk((5,), **END),
+        prompt_token_ids=(8, 9),
+    )
+    assert read_chat(data)[0][0]["token_ids"] == [1, 2, 3, 4, 5]
+    asked = [event.get("prompt_token_ids") for event in read_events(data)]
+    assert asked == [[8, 9], *[None] * (len(asked) - 1)]
+    assert b"token_ids" not in stream(StreamChunk((1,), "a"), StreamChunk(**END))
+
+
+def test_what_is_held_is_told_with_every_chunk_if_it_was_asked_for():
+    data = stream(
+        StreamChunk((0xF0, 0x9F), "", held={"detokenizer": b"\xf0\x9f", "stop": ""}),
+        StreamChunk((0x9A, 0x80), "", held={"detokenizer": b"", "stop": "🚀"}),
+        StreamChunk((1,), "b c", events=(TextDelta("b"), *CALL, TextDelta(" c")), held={}),
+        StreamChunk(**END, held={}),
+        naive=lambda ids: bytes(ids).decode(errors="replace"),
+    )
+    reports = [event.get("mini_vllm") for event in read_events(data)]
+    assert reports[:3] == [
+        None,
+        {
+            "token_ids": [0xF0, 0x9F],
+            "held": {"detokenizer": "f0 9f", "stop": ""},
+            "naive": "\ufffd",
+        },
+        {
+            "token_ids": [0x9A, 0x80],
+            "held": {"detokenizer": "", "stop": "🚀"},
+            "naive": "\ufffd\ufffd",
+        },
+    ]
+    assert deltas_of(data)[1:3] == [{}, {}]
+    told = [one for report in reports[1:] for one in report["token_ids"]]
+    assert told == [0xF0, 0x9F, 0x9A, 0x80, 1]
+    assert b"mini_vllm" not in stream(
+        StreamChunk((1,), "a", held={"stop": "x"}), StreamChunk(**END)
+    )
+
+
+def whole(*outputs, head_options=None, **options):
+    response = chat_response(head(**(head_options or {})), outputs, new_id=new_ids(), **options)
+    return json.loads(encode_line(response))
+
+
+def output(events=(), text="", reason=FinishReason.END_ID, **rest):
+    rest = {"request_id": "r", "index": 0, "token_ids": (1, 2), **rest}
+    return CompletionOutput(text=text, finish_reason=reason, events=tuple(events), **rest)
+
+
+def test_a_whole_chat():
+    body = whole(output(text="Hi"), output(text="Ho", index=1), head_options={"prompt_tokens": 3})
+    message = {"role": "assistant", "content": "Hi"}
+    assert body["choices"][0] == {
+        "index": 0, "message": message, "logprobs": None, "finish_reason": "stop",
+        "stop_reason": None,
+    }  # fmt: skip
+    assert body["object"] == "chat.completion"
+    assert body["choices"][1]["index"] == 1
+    assert body["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+
+
+def test_deltas_add_up_however_the_events_came():
+    fold = MessageFold(new_id=new_ids())
+    message = add_up(delta for event in (TextDelta("a"), *CALL) for delta in fold.feed([event]))
+    assert message.content == "a"
+    assert [call.function.arguments for call in message.tool_calls] == ['{"a": 1}']
+
+
+def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
+    assert whole(output(CALL))["choices"][0]["message"]["content"] is None
+    assert whole(output())["choices"][0]["message"]["content"] == ""
+    both = whole(output((TextDelta("a"), *CALL)))["choices"][0]["message"]
+    assert both["content"] == "a"
+    assert whole(output((ReasoningDelta("a"),)))["choices"][0]["message"] == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "a",
+    }
+
+
+@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
+def test_a_broken_whole_chat_is_an_error(reason):
+    with pytest.raises(ApiError) as caught:
+        whole(output(text="a", reason=reason))
+    assert caught.value.status == 500
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            "Hello ", "é你🚀", "\u2028\x85\n", "<tool", "</think>", "<think>", "\\ud800",
+            '<tool_call>{"name": "f", "arguments": {"a": "b\\n{}"}}</tool_call>',
+            '<tool_call>{"arguments": {}, "id": "x", "name": "g\\ud800"}</tool_call>',
+            '<tool_call>{"name": "f", "arguments": {"a": 1}} no</tool_call>',
+            '<tool_call>{"name": "f", "arguments": {"a": ',
+            '<tool_call>{"name": "f"}</tool_call>',
+        ]
+    )
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    max_size=8,
+)  # fmt: skip
+
+
+def pipeline(prompt_ids=()):
+    return TextPipeline(
+        ByteTokenizer(),
+        prompt_token_ids=prompt_ids,
+        reasoning=create_reasoning_splitter("qwen3"),
+        tools=create_tool_parser("hermes"),
+    )
+
+
+def chunks_of(text, generator, reason):
+    """The chunks of a real text path that gets a text in bursts of bytes."""
+    path, ids, chunks = pipeline(), list(text.encode()), []
+    while ids:
+        size = generator.randint(1, 9)
+        burst, ids = ids[:size], ids[size:]
+        chunks.append(events_chunk(*path.feed(burst), token_ids=tuple(burst)))
+    rest = path.finish("stop" if reason is FinishReason.END_ID else "length")
+    return [*chunks, events_chunk(*rest, finished=True, reason=reason)]
+
+
+def output_of(text, index, reason):
+    """The same text as one answer, which the text path got in one piece."""
+    path, ids = pipeline(), tuple(text.encode())
+    name = "stop" if reason is FinishReason.END_ID else "length"
+    events = [*path.feed(ids), *path.finish(name)]
+    return output(events, index=index, token_ids=ids, reason=reason)
+
+
+@given(
+    st.tuples(PIECES, PIECES),
+    st.integers(0, 2**32),
+    st.sampled_from([FinishReason.END_ID, FinishReason.LENGTH]),
+    st.booleans(),
+    st.sampled_from(["auto", "required", NAMED]),
+)
+def test_a_stream_added_up_is_the_whole_chat(texts, seed, reason, parallel, tool_choice):
+    generator = random.Random(seed)
+    texts = ["".join(pieces) for pieces in texts]
+    options = {"tool_choice": tool_choice, "parallel_tool_calls": parallel}
+    chat = ChatStream(
+        head(choices=2, include_usage=True, prompt_tokens=3), new_id=lambda: "call_x", **options
+    )
+    waiting = [chunks_of(text, generator, reason) for text in texts]
+    data = chat.start()
+    while any(waiting):
+        index = generator.choice([i for i in (0, 1) if waiting[i]])
+        data += chat.feed(index, waiting[index].pop(0))
+    choices, usage = read_chat(data + chat.end(), include_usage=True)
+
+    outputs = [output_of(text, index, reason) for index, text in enumerate(texts)]
+    answer = chat_response(head(prompt_tokens=3), outputs, new_id=lambda: "call_x", **options)
+    body = json.loads(encode_line(answer))
+    assert usage == body["usage"]
+    for index, expected in enumerate(body["choices"]):
+        assert message_of(choices[index]) == expected["message"]
+        assert choices[index]["finish_reason"] == expected["finish_reason"]

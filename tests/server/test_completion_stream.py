@@ -1,0 +1,141 @@
+"""Completions, streamed and whole."""
+
+import json
+
+import pytest
+from wire_client import read_events
+
+from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
+from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.server.completion_stream import CompletionStream, completion_response
+from mini_vllm.server.errors import ApiError
+from mini_vllm.server.logprobs import CompletionLogprobsStream
+from mini_vllm.server.sse import encode_line
+from mini_vllm.server.sse_stream import StreamHead
+
+END = {"finished": True, "reason": FinishReason.LENGTH}
+
+
+def head(**options):
+    return StreamHead(id="cmpl-1", created=7, model="mini", **options)
+
+
+def stream(*news, **options):
+    completion = CompletionStream(head(**options))
+    frames = [completion.start(), *(completion.feed(*one) for one in news), completion.end()]
+    return read_events(b"".join(frames))
+
+
+def step(piece, logprob, *top):
+    return TokenLogprobs(
+        LogprobEntry(1, logprob, piece), tuple(LogprobEntry(2, p, b) for b, p in top)
+    )
+
+
+STEPS = (
+    step(b"a", -0.5, (b"b", -0.1), (b"a", -0.5)),
+    step(b"\xc3", -1.0),
+    step(b"\xa9c", -2.0, (b"\xff", -0.2), (b"\xfe", -0.3)),
+    step(b"d", float("-inf")),
+)
+LISTS = {
+    "tokens": ["a", "\ufffd", "\ufffdc", "d"],
+    "token_logprobs": [-0.5, -1.0, -2.0, -9999.0],
+    "top_logprobs": [
+        {"b": -0.1, "a": -0.5},
+        {"\ufffd": -1.0},
+        {"\ufffd": -0.2, "\ufffdc": -2.0},
+        {"d": -9999.0},
+    ],
+    "text_offset": [0, 1, 1, 3],
+}
+
+
+def test_event_by_event():
+    events = stream(
+        (0, StreamChunk((1,), "Hi")),
+        (1, StreamChunk((2,), "Ho")),
+        (0, StreamChunk((3,), "!", stop_reason=9, finished=True, reason=FinishReason.END_ID)),
+        (1, StreamChunk(**END)),
+        choices=2, include_usage=True, prompt_tokens=4,
+    )  # fmt: skip
+
+    def choice(index, text, **rest):
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": None, **rest}
+
+    assert [event["choices"] for event in events] == [
+        [choice(0, "Hi")],
+        [choice(1, "Ho")],
+        [choice(0, "!")],
+        [choice(0, "", finish_reason="stop", stop_reason=9)],
+        [choice(1, "", finish_reason="length", stop_reason=None)],
+        [],
+    ]
+    assert {event["object"] for event in events} == {"text_completion"}
+    assert [event["usage"] for event in events[:-1]] == [None] * 5
+    assert events[-1]["usage"] == {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
+
+
+def test_a_broken_completion_ends_with_an_error():
+    events = stream((0, StreamChunk((1,), "a", True, FinishReason.ERROR)))
+    assert events[0]["choices"][0]["text"] == "a"
+    assert set(events[1]) == {"error"}
+
+
+@pytest.mark.parametrize("cuts", [[4], [1, 3], [1, 1, 1, 1], [2, 2]])
+def test_logprobs_are_the_same_however_the_stream_is_cut(cuts):
+    news, start = [], 0
+    for number, size in enumerate(cuts):
+        # Every second chunk has no text of its own.
+        text = "" if number % 2 else "x"
+        logprobs = STEPS[start : start + size]
+        news.append((0, StreamChunk((1,) * size, text, logprobs=logprobs)))
+        start += size
+    events = stream(*news, (0, StreamChunk(**END)))
+    parts = [event["choices"][0]["logprobs"] for event in events]
+    found = {key: [one for part in parts if part for one in part[key]] for key in LISTS}
+    assert found == LISTS
+
+
+def test_offsets_are_where_characters_begin():
+    text = "é你🚀a"
+    steps = [step(bytes([byte]), -1.0) for byte in text.encode()]
+    offsets = CompletionLogprobsStream().feed(steps).text_offset
+    lengths = [len(char.encode()) for char in text]
+    assert offsets == [place for place, size in enumerate(lengths) for _ in range(size)]
+
+
+def output(text, **rest):
+    rest = {"index": 0, "token_ids": (1, 2), "finish_reason": FinishReason.END_ID, **rest}
+    return CompletionOutput(request_id="r", text=text, **rest)
+
+
+def test_whole_completions_are_counted_through():
+    answer = completion_response(
+        head(prompt_tokens=4), [output("a", logprobs=STEPS), output("b"), output("c", index=1)]
+    )
+    body = json.loads(encode_line(answer))
+    assert body["object"] == "text_completion"
+    assert [(c["index"], c["text"]) for c in body["choices"]] == [(0, "a"), (1, "b"), (2, "c")]
+    assert body["choices"][0]["logprobs"] == LISTS
+    assert body["choices"][1] == {
+        "index": 1, "text": "b", "logprobs": None, "finish_reason": "stop", "stop_reason": None,
+    }  # fmt: skip
+    assert body["usage"] == {"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10}
+
+
+def test_ids_are_told_where_they_were_asked_for():
+    answer = completion_response(head(prompt_token_ids=(5,)), [output("a")])
+    body = json.loads(encode_line(answer))
+    assert (body["prompt_token_ids"], body["choices"][0]["token_ids"]) == ([5], [1, 2])
+    events = stream((0, StreamChunk((1,), "a")), (0, StreamChunk(**END)), prompt_token_ids=(5,))
+    assert events[0]["prompt_token_ids"] == [5]
+    assert events[0]["choices"][0]["token_ids"] == [1]
+
+
+@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
+def test_a_broken_whole_completion_is_an_error(reason):
+    with pytest.raises(ApiError) as caught:
+        completion_response(head(), [output("a", finish_reason=reason)])
+    assert caught.value.status == 500

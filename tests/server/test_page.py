@@ -1,0 +1,555 @@
+"""The page for people, in Chromium: what it shows is what the server said, and nothing is lost."""
+
+import json
+import os
+import struct
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from browser import open_browser
+from page_stub import ANSWERS, ARGUMENTS, GREETING, page_server
+
+PAGE = Path(__file__).parents[2] / "mini_vllm/server/page"
+SECONDS = 30
+CONTROLS = "button, input, select, textarea, .scroll"
+UNTIL_THE_ROCKET = ANSWERS[GREETING].encode().index("🚀".encode())
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with open_browser() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def scripted():
+    with page_server() as server:
+        yield server
+
+
+@pytest.fixture
+def base_url(request):
+    """Where the page is. `PAGE_URL=http://127.0.0.1:8000` has other servers tested."""
+    return os.environ.get("PAGE_URL") or request.getfixturevalue("scripted").url
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, driver, url):
+        from selenium.webdriver.common.keys import Keys
+
+        self.keys = Keys
+        self.driver = driver
+        for kind in ("browser", "performance"):
+            driver.get_log(kind)
+        driver.get(url)
+        self.until(
+            "return document.querySelectorAll('#model option').length || $('alert').innerText"
+        )
+        self.pace(0)
+
+    def js(self, code, *arguments):
+        code = "const $ = (id) => document.getElementById(id);" + code
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, condition):
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        return WebDriverWait(self.driver, SECONDS, 0.02).until(
+            lambda _: self.js(condition), condition
+        )
+
+    def pace(self, milliseconds):
+        code = "$('pace').value = arguments[0]; $('pace').dispatchEvent(new Event('input'))"
+        self.js(code, milliseconds)
+
+    def __getitem__(self, id):
+        return self.driver.find_element("id", id)
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0]).textContent", selector)
+
+    def texts(self, selector):
+        code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        return self.js(code, selector)
+
+    def press(self, *keys):
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def fill(self, id, text):
+        self[id].clear()
+        self[id].send_keys(text)
+
+    def send(self, prompt, *, tools=False):
+        self.fill("prompt", prompt)
+        if self["use-tools"].is_selected() != tools:
+            self["use-tools"].click()
+        self["prompt"].send_keys(self.keys.CONTROL + self.keys.ENTER)
+
+    def ask(self, prompt, **options):
+        self.send(prompt, **options)
+        return self.end()
+
+    def end(self):
+        self.until("return $('answer').ariaBusy === 'false'")
+        return self["status"].text
+
+    def paused_at(self, prompt, tokens, **options):
+        """Send with the playback paused, and step to a token."""
+        self["pause"].click()
+        self.send(prompt, **options)
+        waiting = "$('progress').textContent.match(/(\\d+) waiting/)?.[1]"
+        self.until(f"return Number({waiting}) >= {tokens}")
+        self.press(self.keys.F9 * tokens)
+        self.until(f"return $('progress').textContent.startsWith('{tokens} token')")
+
+    def held(self, layer):
+        return self.text(f"#held [data-layer={layer}] td")
+
+
+@pytest.fixture
+def page(driver, base_url):
+    """The page of any server."""
+    return Page(driver, base_url)
+
+
+@pytest.fixture
+def stage(driver, scripted):
+    """The page of the server whose answers are known."""
+    return Page(driver, scripted.url)
+
+
+def complain(driver):
+    return [entry["message"] for entry in driver.get_log("browser")]
+
+
+# What it shows
+
+
+def test_shows_the_answer_exactly(stage):
+    assert stage.ask("rocket") == "Finished"
+    assert stage.text("#answer .content") == ANSWERS["rocket"]
+    assert stage.text("#finish .finish-reason") == "stop"
+    assert "in the answer" in stage.text("#finish .usage")
+    assert stage.texts("#answer > *") == [ANSWERS["rocket"]]
+
+
+def test_shows_what_the_api_answers(page):
+    body = {
+        "messages": [{"role": "user", "content": "Hello!"}],
+        "temperature": 0,
+        "seed": 1,
+        "max_tokens": 60,
+    }
+    url = urlsplit(page.driver.current_url)
+    request = urllib.request.Request(
+        f"{url.scheme}://{url.netloc}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS) as response:
+        message = json.load(response)["choices"][0]["message"]
+    for name in ("temperature", "seed", "max_tokens"):
+        page.fill(name, str(body[name]))
+    assert page.ask("Hello!") == "Finished"
+    assert page.text("#answer .content") == message["content"] != ""
+
+
+def test_data_is_never_markup(stage):
+    stage.ask("markup")
+    assert stage.text("#answer .content") == ANSWERS["markup"]
+    assert stage.texts("#answer img, #answer b, #timeline img, #raw img, #naive b") == []
+    assert "gone" not in stage.driver.title
+
+
+def test_shows_reasoning_and_a_call_with_its_own_characters(stage):
+    assert stage.ask("weather", tools=True) == "Finished"
+    assert stage.text("#answer .reasoning") == "They want the weather."
+    assert stage.text("#answer .content") == "I shall look. "
+    assert stage.text(".call .name") == "get_weather"
+    assert stage.text(".call .arguments") == ARGUMENTS
+    assert stage.text(".call .id").startswith("call_")
+    assert stage.text("#finish .finish-reason") == "tool_calls"
+
+
+def test_arguments_grow(stage):
+    seen = "<think>They want the weather.</think>I shall look. "
+    until = seen + '<tool_call>\n{"name": "get_weather", "arguments": {"city":  '
+    stage.paused_at("weather", len(until), tools=True)
+    assert stage.text(".call .arguments").rstrip() == '{"city":'
+    assert stage.text(".call .name") == "get_weather"
+
+
+def test_shows_the_bytes_of_an_open_character(stage):
+    stage.paused_at("rocket", len(b"To the ") + 2)
+    assert stage.held("detokenizer") == "f0 9f"
+    assert stage.text("#answer .content") == "To the "
+    assert stage.text("#naive") == "To the ��"
+    assert stage.texts("#timeline tr:last-child td") == ["159", "�", "", "f0 9f detokenizer "]
+    stage.press(stage.keys.F9)
+    stage.press(stage.keys.F9)
+    assert stage.held("detokenizer") == ""
+    assert stage.text("#answer .content") == "To the 🚀"
+    assert stage.texts("#emitted td") == ["🚀", "8 in all"]
+
+
+def test_a_rocket_is_four_diamonds_for_the_naive(stage):
+    stage.ask("rocket")
+    assert stage.text("#naive") == "To the ����!<eos>"
+    assert stage.text("#naive-count").startswith("4 ×")
+    assert "�" not in stage.text("#answer")
+
+
+def test_shows_what_the_stop_strings_hold(stage):
+    stage.fill("stop", "END")
+    stage.paused_at("until the end", len("Not the EN"))
+    assert stage.held("stop") == "EN"
+    assert stage.text("#answer .content") == "Not the "
+    stage.press(stage.keys.F8)
+    assert stage.end() == "Finished"
+    assert stage.text("#answer .content") == "Not the EN, but the "
+
+
+def test_the_timeline_has_a_row_for_each_token(stage):
+    stage.ask("weather", tools=True)
+    ids = [int(text) for text in stage.texts("#timeline .token")]
+    assert ids == [*ANSWERS["weather"].encode(), 257]
+    said = "They want the weather.I shall look. get_weather" + ARGUMENTS
+    assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
+
+
+def test_the_wire_is_as_it_came(stage):
+    stage.ask("rocket")
+    frames = stage.texts("#raw p")
+    assert frames[-1] == "data: [DONE]"
+    ids = []
+    for frame in frames[:-1]:
+        ids += json.loads(frame.removeprefix("data: ")).get("mini_vllm", {}).get("token_ids", [])
+    assert ids == [*ANSWERS["rocket"].encode(), 257]
+
+
+def test_boxes_follow_their_end(stage):
+    stage.pace(5)
+    stage.ask("weather", tools=True)
+    below = stage.js(
+        "const box = $('raw').parentElement; return $('raw').lastElementChild"
+        ".getBoundingClientRect().bottom - box.getBoundingClientRect().bottom"
+    )
+    assert stage.js("return $('raw').offsetHeight > 2 * $('raw').parentElement.offsetHeight")
+    assert below < 1
+
+
+# How it is paced and stopped
+
+
+def test_a_pause_shows_nothing_and_play_all(stage):
+    stage.paused_at("rocket", 1)
+    assert stage.text("#answer .content") == "T"
+    assert "waiting" in stage["progress"].text
+    stage["pause"].click()
+    assert stage.end() == "Finished"
+    assert stage.text("#answer .content") == ANSWERS["rocket"]
+
+
+def test_a_slow_pace_shows_tokens_one_by_one(stage):
+    stage.js(
+        "window.seen = []; new MutationObserver(() => seen.push($('progress').textContent))"
+        ".observe($('progress'), {childList: true})"
+    )
+    stage.pace(20)
+    stage.ask("rocket")
+    counts = [int(text.split()[0]) for text in stage.js("return seen") if "token" in text]
+    assert list(dict.fromkeys(counts)) == list(range(1, len(ANSWERS["rocket"].encode()) + 2))
+
+
+def test_escape_aborts_and_the_engine_sees_it(stage, scripted):
+    stage.send("waits")
+    stage.until("return $('answer').textContent === 'A token'")
+    assert not scripted.model.released.is_set()
+    stage.press(stage.keys.ESCAPE)
+    assert scripted.model.released.wait(SECONDS)
+    assert stage.end() == "Stopped"
+    assert stage.text("#answer") == "A token"
+    assert stage["stop-button"].get_attribute("aria-disabled") == "true"
+    assert stage["alert"].text == ""
+
+
+def test_escape_forgets_what_waits(stage):
+    stage.paused_at("rocket", 1)
+    stage.press(stage.keys.ESCAPE)
+    stage.press(stage.keys.F8)
+    assert stage.end() == "Stopped"
+    assert stage["progress"].text == "1 token"
+    assert stage.text("#answer") == "T"
+
+
+def test_a_new_prompt_aborts_the_old_one(stage):
+    stage.send("waits")
+    stage.until("return $('answer').textContent === 'A token'")
+    assert stage.ask("rocket") == "Finished"
+    assert stage.texts("#answer > *") == [ANSWERS["rocket"]]
+
+
+# What goes wrong
+
+
+def test_a_refusal_names_the_field(page):
+    page.fill("max_tokens", "0")
+    assert page.ask("Hello!") == "Failed"
+    assert page["alert"].text.startswith("400: ")
+    assert page["max_tokens"].get_attribute("aria-invalid") == "true"
+    assert page.driver.switch_to.active_element == page["max_tokens"]
+    page.fill("max_tokens", "5")
+    page.ask("Hello!")
+    assert page["alert"].text == ""
+    assert page["max_tokens"].get_attribute("aria-invalid") is None
+
+
+def test_a_full_server_says_so(stage, scripted):
+    body = json.dumps({"messages": [{"role": "user", "content": "waits"}], "stream": True})
+    request = urllib.request.Request(
+        scripted.url + "/v1/chat/completions", body.encode(), {"Content-Type": "application/json"}
+    )
+    others = [urllib.request.urlopen(request, timeout=SECONDS) for _ in range(scripted.full)]
+    try:
+        assert stage.ask("rocket") == "Failed"
+        assert stage["alert"].text.startswith("429: ")
+    finally:
+        for other in others:
+            other.close()
+    assert scripted.model.released.wait(SECONDS)
+
+
+def test_tools_that_are_no_json_are_not_sent(page):
+    page["use-tools"].click()
+    page.fill("tools", "[{")
+    page.send("Hello!", tools=True)
+    assert page.end() == "Failed"
+    assert page["alert"].text.startswith("The tools are no JSON")
+    assert page.driver.switch_to.active_element == page["tools"]
+
+
+def test_an_error_in_the_stream_keeps_what_was_said(stage):
+    assert stage.ask("breaks") == "Failed"
+    assert stage.text("#answer") == ANSWERS["breaks"]
+    assert stage["alert"].text != ""
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ('data: {"choices": []}\n\n', "The stream broke off before its end"),
+        ('data: {"choices": []}\n\ndata: [DO', "The stream broke off before its end"),
+        ("data: {\n\ndata: [DONE]\n\n", "An event of the stream is no JSON"),
+        (None, "The server cannot be reached: no way"),
+    ],
+)
+def test_a_broken_stream_is_an_error(stage, body, says):
+    reply = "Promise.reject(new TypeError('no way'))" if body is None else "new Response(body)"
+    stage.js(f"const body = arguments[0]; window.fetch = async () => {reply}", body)
+    assert stage.ask("rocket") == "Failed"
+    assert stage["alert"].text == says
+
+
+def test_an_api_key_is_asked_for(driver):
+    with page_server(api_key="sesame") as server:
+        page = Page(driver, server.url)
+        assert page["alert"].text.startswith("401: ")
+        page["key"].send_keys("sesame", page.keys.TAB)
+        page.until("return $('model').value === 'scripted' && $('alert').textContent === ''")
+        assert page.ask("rocket") == "Finished"
+
+
+# Whom it lets in, and whom out
+
+
+def test_asks_nobody_but_its_server(page):
+    page.ask("Hello!")
+    host = urlsplit(page.driver.current_url).netloc
+    sent = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
+    urls = [
+        message["params"]["request"]["url"]
+        for message in sent
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert len(urls) > 5
+    assert {urlsplit(url).netloc for url in urls} == {host}
+
+
+def test_its_policy_holds_and_the_console_is_quiet(page):
+    page.ask("Hello!")
+    with urllib.request.urlopen(page.driver.current_url, timeout=SECONDS) as response:
+        policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert complain(page.driver) == []
+
+
+def test_the_keyboard_reaches_everything(page):
+    page["use-tools"].click()
+    wanted = page.js(
+        "const all = document.querySelectorAll(arguments[0]);"
+        "all.forEach((e, i) => e.dataset.walk = i); return all.length",
+        f"{CONTROLS}, summary",
+    )
+    page.js("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
+    page.driver.find_element("tag name", "h1").click()
+    seen = []
+    for _ in range(wanted):
+        page.press(page.keys.TAB)
+        at = "const e = document.activeElement, s = getComputedStyle(e);"
+        seen.append(page.js(at + "return Number(e.dataset.walk)"))
+        assert page.js(at + "return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2")
+    assert seen == list(range(wanted))
+
+
+def test_everything_has_a_name(page):
+    page["use-tools"].click()
+    assert page.js("return [...document.querySelectorAll('label')].every((e) => e.control)")
+    for element in page.driver.find_elements("css selector", CONTROLS):
+        assert element.accessible_name, element.get_attribute("outerHTML")
+
+
+def test_the_answer_is_read_out_when_it_is_done(stage):
+    stage.send("waits")
+    stage.until("return $('answer').textContent === 'A token'")
+    assert stage["answer"].get_attribute("aria-live") == "polite"
+    assert stage["answer"].get_attribute("aria-busy") == "true"
+    stage.press(stage.keys.ESCAPE)
+    assert stage["answer"].get_attribute("aria-busy") == "false"
+
+
+def test_an_example_is_one_press_away(page):
+    example = page.driver.find_element("css selector", "[data-tools]")
+    example.send_keys(page.keys.ENTER)
+    assert page.end() == "Finished"
+    assert page["prompt"].get_attribute("value") == example.get_attribute("data-prompt")
+    assert page["use-tools"].is_selected()
+
+
+# How it looks
+
+CONTRAST = """
+const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+  .map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const ground = (e) => {
+  const color = channels(getComputedStyle(e).backgroundColor);
+  return color.length === 3 || color[3] === 1 ? color : ground(e.parentElement);
+};
+const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const worst = {};
+while (words.nextNode()) {
+  const e = words.currentNode.parentElement;
+  if (!words.currentNode.data.trim() || !e.checkVisibility() || e.tagName === "OPTION") continue;
+  const [a, b] = [light(channels(getComputedStyle(e).color)), light(ground(e))];
+  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+  if (ratio < 4.5) worst[e.outerHTML.slice(0, 80)] = ratio;
+}
+return worst;
+"""
+
+
+@pytest.fixture
+def look(driver):
+    """Set the width and the colour scheme of the window."""
+
+    def look(width, height=1000, scheme="light"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    yield look
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_can_be_read(driver, scripted, look, width, scheme):
+    look(width, scheme=scheme)
+    page = Page(driver, scripted.url)
+    assert page.js("return $('settings').open") == (width > 900)
+    page.js("$('settings').open = true")
+    page.fill("stop", "\\n\\n\\nEND")
+    page.paused_at(GREETING, UNTIL_THE_ROCKET + 2, tools=True)
+    assert page.held("detokenizer") == "f0 9f"
+    page.js("return $('alert').textContent = 'An error'")
+    assert page.js("return document.documentElement.scrollWidth") == width
+    assert page.js(CONTRAST) == {}
+    page.press(page.keys.F8)
+    page.end()
+    assert page.js("return document.documentElement.scrollWidth") == width
+    assert page.js(CONTRAST) == {}
+
+
+def test_screenshot(driver, scripted, look, tmp_path):
+    """`PAGE_SCREENSHOT=1` renews the one in the README."""
+    renewed = os.environ.get("PAGE_SCREENSHOT")
+    path = (PAGE if renewed else tmp_path) / "screenshot.png"
+    look(1200)
+    page = Page(driver, scripted.url)
+    page.pace(60)
+    page.fill("stop", "END")
+    page.paused_at(GREETING, UNTIL_THE_ROCKET + 3, tools=True)
+    page.js("document.activeElement.blur()")
+    look(1200, page.js("return document.documentElement.scrollHeight"))
+    driver.save_screenshot(str(path))
+    data = path.read_bytes()
+    assert struct.unpack(">I", data[16:20]) == (1200,)
+    assert len(data) <= 200_000
+
+
+# The reader of server-sent events
+
+STREAM = (
+    b"\xef\xbb\xbf: hi\r\n\r\ndata: a\xf0\x9f\x9a\x80\r\n\r\ndata:b\ndata\ndata:  c\rid: 1\n\n"
+    b"\n\r\rdatax: no\nevent: e\n\ndata: \xc3\r\r\ndata: x\r\ndata: y\r\n\ndata: z\n\ndata: cut"
+)
+EVENTS = [
+    [None, [": hi"]],
+    ["a🚀", ["data: a🚀"]],
+    ["b\n\n c", ["data:b", "data", "data:  c", "id: 1"]],
+    [None, ["datax: no", "event: e"]],
+    ["�", ["data: �"]],
+    ["x\ny", ["data: x", "data: y"]],
+    ["z", ["data: z"]],
+]
+READ = """
+const [stream, done] = [new Uint8Array(arguments[0]), arguments[arguments.length - 1]];
+import("/page/sse.js").then(({ SseReader }) => {
+  const results = new Map();
+  for (let i = 0; i <= stream.length; i++) for (let j = i; j <= stream.length; j++) {
+    const reader = new SseReader();
+    const events = [stream.slice(0, i), stream.slice(i, j), stream.slice(j)]
+      .flatMap((piece) => reader.feed(piece)).map(({ data, lines }) => [data, lines]);
+    const result = JSON.stringify([events, reader.flush(), reader.flush()]);
+    results.set(result, [i, j]);
+  }
+  done([...results].map(([result, cut]) => [JSON.parse(result), cut]));
+}, (error) => done(String(error)));
+"""
+EAGER = """
+const done = arguments[arguments.length - 1];
+import("/page/sse.js").then(({ SseReader }) => {
+  const reader = new SseReader(), bytes = (text) => new TextEncoder().encode(text);
+  done(arguments[0].map((piece) => reader.feed(bytes(piece)).map(({ data }) => data)));
+});
+"""
+
+
+def test_reads_the_same_events_however_they_are_cut(page):
+    assert page.driver.execute_async_script(READ, list(STREAM)) == [
+        [[EVENTS, ["data: cut"], []], [len(STREAM)] * 2]
+    ]
+
+
+def test_an_event_is_read_as_soon_as_its_blank_line_is(page):
+    pieces = ["data: a\r\n\r", "\ndata: b\n\n", "data: c\r\r", "data: d\n", "\n"]
+    read = page.driver.execute_async_script(EAGER, pieces)
+    assert read == [["a"], ["b"], ["c"], [], ["d"]]
