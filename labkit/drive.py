@@ -16,6 +16,7 @@ from labkit.trace import Call, New, Raised, Step, Trace
 from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]
+Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
 _ATOMS = frozenset([type(None), bool, int, str, bytes])
 _LABKIT = str(Path(__file__).parent)
@@ -74,12 +75,16 @@ def _raised(error: Exception) -> Raised:
 class Driver:
     """What a test gets as `lab`: makes runs, and fails the test if the implementation raises.
 
+    Args:
+        perform: carries runs out, here or in another process.
+        seed: of the randomness.
+
     Attributes:
         random: a generator seeded by the session's seed and the test's name.
     """
 
-    def __init__(self, resolve: Resolve, seed: str) -> None:
-        self._resolve = resolve
+    def __init__(self, perform: Perform, seed: str) -> None:
+        self._perform = perform
         self.random = random.Random(seed)
 
     def new(self, name: str, *args: Any, **kwargs: Any) -> New:
@@ -88,13 +93,13 @@ class Driver:
 
     def call(self, target: str | New, *args: Any, **kwargs: Any) -> Any:
         """Call a function by name, or a method: `lab.call(new, "decode", [65])`."""
-        trace = perform(self._resolve, *_plan(target, args, kwargs), "")
+        trace = self._perform(*_plan(target, args, kwargs), "")
         return self._checked(trace).outputs[-1]
 
     def rejects(self, target: str | New, *args: Any, **kwargs: Any) -> str:
         """Return the message of the `ValueError` that the call (or making `target`) must raise."""
         new, calls = _plan(target, args, kwargs)
-        trace = perform(self._resolve, new, calls, "")
+        trace = self._perform(new, calls, "")
         call = "; ".join(map(str, [*new, *calls]))
         if trace.raised is None:
             raise Failure("a ValueError", f"no error; returned {trace.outputs!r}", call)
@@ -110,7 +115,7 @@ class Driver:
         """Run the calls on one object: `("feed", "a")` is a call, `"matched"` reads an
         attribute.
         """
-        return self._checked(perform(self._resolve, [new], map(_as_call, calls), watch))
+        return self._checked(self._perform([new], [*map(_as_call, calls)], watch))
 
     def stream(
         self, new: New, pieces: Iterable[Any], *, end: str = "flush", watch: str = "held"
@@ -129,7 +134,7 @@ class Driver:
         calls = [Call("feed", (own[t],), object=i) for t in turns
                  for i, own in enumerate(pieces) if t < len(own)]  # fmt: skip
         calls += [Call(end, (), object=i) for i in range(len(new))]
-        trace = self._checked(perform(self._resolve, new, calls, "held"))
+        trace = self._checked(self._perform(new, calls, "held"))
         return [
             Trace((recipe,), [step for step in trace.steps if step.call.object == number])
             for number, recipe in enumerate(new)

@@ -7,25 +7,30 @@ import json
 import os
 import sys
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labkit.drive import Driver
+from labkit.drive import Driver, perform
 from labkit.errors import LoadFailure, UsageError
-from labkit.failure import Failure
 from labkit.lab import Lab, read_lab
 from labkit.loader import Implementation, choose, short_hash
 from labkit.progress import Progress
 from labkit.run import LabRun, Result
 from labkit.source import last_line_in
 from labkit.under_test import CodeUnderTest
+from labkit.verdict import (
+    ENOUGH_TIMEOUTS,
+    TEST_LIMIT,
+    TIMEOUTS_ALLOWED,
+    TOO_LONG,
+    NotRunError,
+    classify,
+)
 from labkit.watchdog import Watchdog
 
-TEST_LIMIT = 5.0
-_TIMEOUTS_ALLOWED = 2
-_TOO_LONG = "Is there an endless loop, or work that grows with the square of the input?"
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
@@ -134,7 +139,7 @@ class LabPlugin:
         """Return the driver for one test."""
         code = self._code[item.path.parent]
         code.load()
-        return Driver(code.resolve, f"{self._seed}/{item.name}")
+        return Driver(partial(perform, code.resolve), f"{self._seed}/{item.name}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -142,10 +147,8 @@ class LabPlugin:
         folder = item.path.parent
         if folder not in self._runs:
             return
-        if self._timeouts.get(folder, 0) >= _TIMEOUTS_ALLOWED:
-            raise _NotRunError(
-                f"{_TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
-            )
+        if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
+            raise NotRunError(ENOUGH_TIMEOUTS)
         if self._watchdog is not None:
             self._watchdog.begin(item.name, _limit(item) + 3)
 
@@ -177,23 +180,11 @@ class LabPlugin:
         return outcome
 
     def _classify(self, run: LabRun, error: BaseException) -> Result:
-        implementation = run.implementation
-        if isinstance(error, _NotRunError):
-            return Result("not-run", str(error))
-        if isinstance(error, LoadFailure):
-            return Result("load", str(error))
-        if isinstance(error, Failure):
-            raised = error.trace.raised if error.trace is not None else None
-            if raised is None:
-                return Result("assertion", str(error), error)
-            if raised.kind == "NotImplementedError":
-                return Result("unwritten", f"{raised.message} is not written yet")
-            return Result("raised", str(raised), error)
         if isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout"):
-            where = last_line_in(error, str(implementation.path))
+            where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
-            return Result("timeout", f"the test did not end within its time limit{at}. {_TOO_LONG}")
-        return Result("test-error", f"{type(error).__name__}: {error}")
+            return Result("timeout", f"the test did not end within its time limit{at}. {TOO_LONG}")
+        return classify(error)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
@@ -239,10 +230,6 @@ class LabPlugin:
             if run.implementation.kind == "starter" and run.complete:
                 progress.save_score(run.lab, run.score)
         sys.stdout.flush()
-
-
-class _NotRunError(Exception):
-    """The test was not run because others of its lab ran into the time limit."""
 
 
 def _in_one_line(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:

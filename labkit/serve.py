@@ -37,9 +37,8 @@ def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
     code = CodeUnderTest(lab, implementation, root)
     make_path = LabPathFactory(lab, code)
     try:
-        path = make_path(Request((0,), tools=()), (0,))
-        path.pipeline.feed(ord("A"))
-        path.feed(b"B")
+        path = make_path.build(Request((0,), tools=()))
+        path.take(b"AB")
     except LoadFailure:
         raise
     except NotImplementedError as error:
@@ -47,7 +46,7 @@ def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
             f"{lab.label} is not ready to serve: {error} is still to do. "
             f"Go on with `make lab N={lab.number}`"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{lab.label} is not ready to serve: its pipeline raised {type(error).__name__}: "
             f"{error}. See `make lab N={lab.number}`"

@@ -163,7 +163,7 @@ class StreamChannel:
         core = self._core
         core.cancelled = True
         if wake:
-            with core.condition:
+            with core.lock:
                 core.wake()
 
     def try_pop(self) -> StreamChunk | None:
@@ -172,7 +172,7 @@ class StreamChannel:
         Raises:
             ChannelStateError: somebody else reads.
         """
-        with self._reading(), self._core.condition:
+        with self._reading(), self._core.lock:
             return self._take()
 
     def wait_pop(self, timeout: float) -> StreamChunk | None:
@@ -227,7 +227,7 @@ class StreamChannel:
         with self._reading(), self._cancelling():
             core.waker = waker_of(asyncio.get_running_loop())
             while True:
-                with core.condition:
+                with core.lock:
                     chunk = self._take()
                     if chunk is None:
                         if core.over:
@@ -252,7 +252,7 @@ class StreamChannel:
     def _take_all(self, waiter: tuple[LoopWaker, asyncio.Event]) -> tuple[list[StreamChunk], bool]:
         """Return all that waits and whether nothing will come; if both are no, arm the waiter."""
         core = self._core
-        with core.condition:
+        with core.lock:
             chunks = []
             while (chunk := self._take()) is not None:
                 chunks.append(chunk)
@@ -265,7 +265,7 @@ class StreamChannel:
     ) -> StreamChunk | None:
         core = self._core
         deadline = None if timeout is None else monotonic() + timeout
-        with core.condition:
+        with core.lock:
             while not core.pending:
                 if core.over or (core.cancelled and detach_on_cancel):
                     return None
@@ -277,7 +277,7 @@ class StreamChannel:
                         "this thread runs the engine and would wait for itself: "
                         "read on another thread, or let the engine step first"
                     )
-                core.condition.wait(min(left, poll, threading.TIMEOUT_MAX))
+                core.wait(min(left, poll, threading.TIMEOUT_MAX))
             return self._take()
 
     @contextmanager
@@ -305,7 +305,7 @@ class StreamChannel:
 
     @contextmanager
     def _unattached(self) -> Iterator[None]:
-        with self._core.condition:
+        with self._core.lock:
             if self._core.owner is not None:
                 raise ChannelStateError("a request has the channel already: set this before")
             yield
@@ -318,7 +318,7 @@ def _attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:
         ChannelStateError: a request has it already.
     """
     core = channel._core
-    with core.condition:
+    with core.lock:
         if core.owner is not None or core.finished:
             raise ChannelStateError("a request has the channel already: make one for each choice")
         core.owner, core.batch_idx = owner, batch_idx

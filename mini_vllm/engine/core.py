@@ -5,8 +5,10 @@
 But: it knows no threads and no submissions; `Engine` does.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from time import monotonic
 
 from mini_vllm.engine.errors import EngineDeadError, ModelContractError
@@ -18,6 +20,7 @@ from mini_vllm.engine.scheduler import Scheduler
 from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 
+_LOG = logging.getLogger(__name__)
 HOOKS = (
     "after_admit",
     "before_decode",
@@ -74,17 +77,16 @@ class EngineCore:
             BaseException: what the model raised.
         """
         scheduler = self._scheduler
-        self._apply_cancellation(cancel_all)
+        is_cancelled = _everyone if cancel_all else attrgetter("is_cancelled")
+        self._leave_line(is_cancelled)
         admitted = scheduler.admit()
         self._ask(self._model.prefill, admitted)
         self._hook("after_admit")
-        self._apply_cancellation(cancel_all)
+        scheduler.apply_cancellation(is_cancelled)
         self._hook("before_decode")
-        new = set(map(id, admitted))
-        self._ask(
-            self._model.decode,
-            [one for one in scheduler.sequences if not one.finished and id(one) not in new],
-        )
+        # What was admitted now is at the end of the table, and has its ids from the prefill.
+        running = scheduler.sequences[: scheduler.num_running - len(admitted)]
+        self._ask(self._model.decode, [one for one in running if not one.finished])
         self._hook("after_append")
         self._update_finish_states()
         self._hook("before_emit")
@@ -106,8 +108,10 @@ class EngineCore:
             stream.handle.fail(dead)
         self._scheduler.clear()
 
-    def _apply_cancellation(self, everyone: bool) -> None:
-        left = self._scheduler.apply_cancellation(lambda one: everyone or one.is_cancelled)
+    def _leave_line(self, is_cancelled: Callable[[SlotStreamState], bool]) -> None:
+        left = self._scheduler.leave_line(is_cancelled)
+        if not left:
+            return
         try:
             with StreamChannelFinalizer(lambda: left):
                 for sequence, stream in left:
@@ -134,6 +138,7 @@ class EngineCore:
         for sequence, burst in zip(sequences, news, strict=True):
             sequence.view.step += 1
             if isinstance(burst, Exception):
+                _LOG.error("the model failed for %s: %s", sequence.view.request_id, burst)
                 sequence.latch(FinishReason.ERROR, burst)
             elif burst is not None:
                 check_burst(sequence.view, burst)
@@ -158,9 +163,9 @@ class EngineCore:
             self._metrics.next_token(seconds, len(token_ids) - before)
         else:
             self._metrics.first_token(seconds)
-        unknown = sum(not 0 <= one < self._vocab_size for one in token_ids[before:])
-        if unknown:
-            self._metrics.unknown_tokens(unknown)
+        new = token_ids[before:]
+        if new and (min(new) < 0 or max(new) >= self._vocab_size):
+            self._metrics.unknown_tokens(sum(not 0 <= one < self._vocab_size for one in new))
 
     def _emit(self, sequence: SequenceState, stream: SlotStreamState) -> None:
         try:
@@ -171,6 +176,8 @@ class EngineCore:
 
     def _evict(self) -> None:
         gone = self._scheduler.evict()
+        if not gone:
+            return
         try:
             for sequence, _ in gone:
                 self._model.release(sequence.view)
@@ -193,3 +200,7 @@ class EngineCore:
     def _hook(self, name: str) -> None:
         if name in self._hooks:
             self._hooks[name]()
+
+
+def _everyone(stream: SlotStreamState) -> bool:
+    return True

@@ -195,10 +195,11 @@ class Engine:
                 except BaseException as error:
                     self._fail(error)
                     raise
-            with self._lock:
-                if self.state is EngineState.DRAINING and not self._live:
-                    self.state = EngineState.CLOSED
-                    self._wake.set()
+            if self.state is EngineState.DRAINING:
+                with self._lock:
+                    if not self._live:
+                        self.state = EngineState.CLOSED
+                        self._wake.set()
             return self.has_work
         finally:
             self._stepping.release()
@@ -315,6 +316,8 @@ class Engine:
                 )
 
     def _take_inbox(self) -> None:
+        if not self._inbox:
+            return
         with self._lock:
             rows, self._inbox = self._inbox, []
         for row in rows:

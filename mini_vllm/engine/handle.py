@@ -12,6 +12,7 @@ class Handle:
         request_id: its name.
         future: of the response; for asyncio, `await asyncio.wrap_future(handle.future)`.
             Cancelling that stops the waiting, `cancel` the generation.
+        is_cancelled: whether its end was asked for.
     """
 
     def __init__(self, request_id: str, choices: int) -> None:
@@ -19,16 +20,11 @@ class Handle:
         self.future: Future[Response] = Future()
         self.future.set_running_or_notify_cancel()
         self._outputs: list[CompletionOutput | None] = [None] * choices
-        self._cancelled = False
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether its end was asked for."""
-        return self._cancelled
+        self.is_cancelled = False
 
     def cancel(self) -> None:
         """Ask for the end of all choices. The response comes as usual, with what there is."""
-        self._cancelled = True
+        self.is_cancelled = True
 
     def result(self, timeout: float | None = None) -> Response:
         """Wait for the response; return it.

@@ -42,7 +42,10 @@ class ChannelCore:
     """
 
     def __init__(self, max_pending: int | None, overflow: OverflowPolicy) -> None:
-        self.condition = threading.Condition(threading.Lock())
+        self.lock = threading.Lock()
+        self.condition = threading.Condition(self.lock)
+        # How many threads wait at the condition: telling nobody costs as much as telling one.
+        self.waiting = 0
         self.pending = ChunkBuffer(max_pending)
         self.overflow = overflow
         self.cancelled = False
@@ -63,9 +66,18 @@ class ChannelCore:
         """Whether nothing will come any more."""
         return self.finished or (self.cancelled and self.owner is None)
 
+    def wait(self, seconds: float) -> None:
+        """Wait for `wake`. The caller has the lock."""
+        self.waiting += 1
+        try:
+            self.condition.wait(seconds)
+        finally:
+            self.waiting -= 1
+
     def wake(self) -> None:
         """Tell the reader, and a writer that waits. The caller has the lock."""
-        self.condition.notify_all()
+        if self.waiting:
+            self.condition.notify_all()
         waker, event = self.waker, self.event
         if waker is None:
             return
@@ -78,32 +90,16 @@ class ChannelCore:
 
 
 class Producer:
-    """The writer's side of one channel. Only the engine's thread uses it."""
+    """The writer's side of one channel. Only the engine's thread uses it.
 
-    __slots__ = ("_core",)
+    Attributes:
+        core: what the reader has set, and whether it wants no more.
+    """
+
+    __slots__ = ("core",)
 
     def __init__(self, core: ChannelCore) -> None:
-        self._core = core
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the reader wants no more."""
-        return self._core.cancelled
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the terminal chunk was written."""
-        return self._core.finished
-
-    @property
-    def stream_interval(self) -> int:
-        """How many ids a chunk has at least."""
-        return self._core.stream_interval
-
-    @property
-    def return_held(self) -> bool:
-        """Whether every iteration makes a chunk."""
-        return self._core.return_held
+        self.core = core
 
     def push(self, chunk: StreamChunk, error: BaseException | None = None) -> None:
         """Write a chunk. A finished one ends the channel, with `error` as what went wrong.
@@ -111,14 +107,14 @@ class Producer:
         Raises:
             ChannelStateError: the terminal chunk was written already.
         """
-        core = self._core
-        with core.condition:
+        core = self.core
+        with core.lock:
             if core.finished:
                 raise ChannelStateError("a chunk came after the terminal one")
             if core.overflow is OverflowPolicy.BLOCK:
                 while core.pending.full and not core.cancelled:
                     # A reader that is dropped, or left by a signal, wakes nobody.
-                    core.condition.wait(0.1)
+                    core.wait(0.1)
             ends = chunk.finished or core.cancelled
             if core.overflow is OverflowPolicy.CANCEL and core.pending.full and not ends:
                 core.cancelled = True

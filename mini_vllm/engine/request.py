@@ -19,6 +19,7 @@ class Request:
         params: how.
         request_id: a name of its own among all that run; None lets the engine choose one.
         tools: the functions whose calls are to be told from text; None leaves all of it text.
+        split_reasoning: whether the model's reasoning is to be told from its answer.
         thinking: whether the prompt ends inside the model's reasoning; None for what is usual.
     """
 
@@ -26,6 +27,7 @@ class Request:
     params: SamplingParams = field(default_factory=SamplingParams)
     request_id: str | None = None
     tools: tuple[Mapping[str, Any], ...] | None = None
+    split_reasoning: bool = True
     thinking: bool | None = None
 
 

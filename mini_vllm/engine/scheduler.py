@@ -100,18 +100,23 @@ class Scheduler:
             admitted.append(sequence)
         return admitted
 
-    def apply_cancellation(self, is_cancelled: Callable[[Any], bool]) -> list[Row]:
-        """Latch CANCELLED where it was asked for; return those that leave the line by it.
-
-        Cancellation wins over every other end of the same iteration, which is found later.
-        """
-        for row in self.everyone():
-            if is_cancelled(row[1]):
-                row[0].latch(FinishReason.CANCELLED)
-        left = [row for row in self._waiting if row[0].finished]
+    def leave_line(self, is_cancelled: Callable[[Any], bool]) -> list[Row]:
+        """Latch CANCELLED for those in the line who want no more; return them, they are out."""
+        left = [row for row in self._waiting if is_cancelled(row[1])]
+        for sequence, _ in left:
+            sequence.latch(FinishReason.CANCELLED)
         if left:
             self._waiting = deque(row for row in self._waiting if not row[0].finished)
         return left
+
+    def apply_cancellation(self, is_cancelled: Callable[[Any], bool]) -> None:
+        """Latch CANCELLED for those with a slot who want no more.
+
+        It wins over every other end of the same iteration, which is found later.
+        """
+        for sequence, stream in zip(self.sequences, self.streams, strict=True):
+            if is_cancelled(stream):
+                sequence.latch(FinishReason.CANCELLED)
 
     def evict(self) -> list[Row]:
         """Take those that have ended out of their slots, with their blocks; return them."""

@@ -69,4 +69,6 @@ class SequenceState:
             if len(output) >= params.max_tokens:
                 reason = FinishReason.LENGTH
                 break
-        return Burst(burst.token_ids[:kept], burst.logprobs[:kept]), reason
+        if kept < len(burst.token_ids):
+            burst = Burst(burst.token_ids[:kept], burst.logprobs[:kept])
+        return burst, reason

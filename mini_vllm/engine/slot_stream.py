@@ -5,6 +5,7 @@ Text is made and stops are looked for in every iteration; only the writing of ch
 before its end, and then in one go.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
@@ -26,6 +27,8 @@ _PIPELINE_REASONS: dict[FinishReason, PipelineReason] = {
     FinishReason.CANCELLED: "abort",
     FinishReason.ERROR: "error",
 }
+_LOG = logging.getLogger(__name__)
+_TEXT_ONLY = frozenset([TextDelta])
 
 
 class SlotStreamState:
@@ -94,7 +97,7 @@ class SlotStreamState:
     def is_cancelled(self) -> bool:
         """Whether somebody asked for its end."""
         producer = self.producer
-        return self.handle.is_cancelled or (producer is not None and producer.is_cancelled)
+        return self.handle.is_cancelled or (producer is not None and producer.core.cancelled)
 
     def fail(self, sequence: SequenceState, error: BaseException) -> None:
         """End the choice with an error; take what the text path still gives."""
@@ -108,6 +111,7 @@ class SlotStreamState:
         except BaseException as error:
             if not is_library_fault(error):
                 raise
+            _LOG.error("the text of %s failed", sequence.view.request_id, exc_info=error)
             sequence.latch(FinishReason.ERROR, error)
             try:
                 if self._text_path.finish_reason is None:
@@ -119,14 +123,15 @@ class SlotStreamState:
     def emit(self, sequence: SequenceState) -> None:
         """Write the chunk of this iteration, if there is to be one."""
         producer = self.producer
-        if producer is None or producer.is_finished:
+        if producer is None or producer.core.finished:
             return
+        core = producer.core
         new_tokens = len(sequence.view.output_token_ids) - self._sent_tokens
         if not sequence.finished:
-            if producer.return_held:
+            if core.return_held:
                 if not new_tokens:
                     return
-            elif new_tokens < producer.stream_interval or len(self._events) == self._sent_events:
+            elif new_tokens < core.stream_interval or len(self._events) == self._sent_events:
                 return
         producer.push(self._chunk(sequence), sequence.error)
         self._sent_tokens += new_tokens
@@ -158,9 +163,9 @@ class SlotStreamState:
             finished=sequence.finished,
             reason=sequence.finish_reason,
             logprobs=tuple(self._logprobs[self._sent_tokens :]),
-            events=() if all(isinstance(e, TextDelta) for e in events) else tuple(events),
+            events=() if _TEXT_ONLY.issuperset(map(type, events)) else tuple(events),
             stop_reason=self._text_path.stop_reason if sequence.finished else None,
-            held=self.held() if self.producer and self.producer.return_held else None,
+            held=self.held() if self.producer and self.producer.core.return_held else None,
         )
 
     def _token_logprobs(self, token_id: int, logprobs: Mapping[int, float]) -> TokenLogprobs:

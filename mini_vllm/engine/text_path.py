@@ -89,7 +89,7 @@ class TextPathFactory:
         tools = reasoning = None
         if request.tools is not None and self._tool_format is not None:
             tools = create_tool_parser(self._tool_format, tools=request.tools)
-        if self._reasoning_format is not None:
+        if request.split_reasoning and self._reasoning_format is not None:
             reasoning = create_reasoning_splitter(
                 self._reasoning_format, in_reasoning=request.thinking
             )

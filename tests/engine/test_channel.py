@@ -147,7 +147,7 @@ def test_25_an_interval_below_one_is_one(given, used):
     channel = StreamChannel.create()
     channel.set_stream_interval(given)
     assert channel.stream_interval == used
-    assert attach(channel).stream_interval == used
+    assert attach(channel).core.stream_interval == used
 
 
 def test_26_special_tokens_are_skipped_unless_said_otherwise():

@@ -254,7 +254,7 @@ def blocked_push(producer, chunk):
     """Push on a thread; return it once the push waits, which it does at the channel's condition."""
     thread = threading.Thread(target=producer.push, args=(chunk,), daemon=True)
     thread.start()
-    while not producer._core.condition._waiters:
+    while not producer.core.condition._waiters:
         assert thread.is_alive(), "the push did not wait"
     return thread
 
@@ -317,7 +317,7 @@ def test_block_policy_lets_go_when_the_reader_does(leave):
     end = threading.Thread(target=producer.finish, args=(FinishReason.CANCELLED,), daemon=True)
     end.start()
     end.join(5)
-    assert producer.is_finished
+    assert producer.core.finished
 
 
 def test_block_policy_does_not_wait_after_the_end():

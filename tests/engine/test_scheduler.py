@@ -97,7 +97,8 @@ def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_evic
     line = Line(seqs=1)
     line.add("A", "B", "C")
     line.admit()
-    left = line.scheduler.apply_cancellation(lambda stream: stream in ("a", "c"))
+    line.scheduler.apply_cancellation(lambda stream: stream in ("a", "c"))
+    left = line.scheduler.leave_line(lambda stream: stream in ("a", "c"))
     assert [stream for _, stream in left] == ["c"]
     assert line.running() == ["A"]
     assert line.scheduler.sequences[0].finish_reason is FinishReason.CANCELLED

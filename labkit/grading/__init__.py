@@ -1,0 +1,1 @@
+"""Scores that a submission cannot forge, for one file or a cohort."""

@@ -1,0 +1,157 @@
+"""Grading one submission: its lab's tests, run here, on its code, run behind a pipe.
+
+A grade is plain data, equal to the byte for equal submissions: it holds no times and no paths.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from labkit.grading.submission import Submission
+from labkit.isolation.host import Host, Sources
+from labkit.isolation.run import run_isolated
+from labkit.isolation.sandbox import Sandbox
+from labkit.lab import Lab
+from labkit.loader import Implementation, short_hash
+from labkit.run import LabRun
+
+SCHEMA = "labkit/grade/v1"
+MOST_SOURCE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A lab to grade, and what its parts are where a submission brings none.
+
+    Attributes:
+        lab: the lab.
+        parts: by folder name of a lab, its reference.
+        seed: of the randomised tests.
+    """
+
+    lab: Lab
+    parts: Mapping[str, Implementation]
+    seed: str = "0"
+
+    @classmethod
+    def of(cls, lab: Lab, labs: list[Lab], seed: str = "0") -> "Assignment":
+        """Return the assignment of a lab among those of a repository."""
+        solutions = {other.name: Implementation("solution", other.solution) for other in labs}
+        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of all that a score depends on besides the submission."""
+        hash = sha256(self.seed.encode())
+        for path in (self.lab.test_file, self.lab.path / "lab.toml", *_grader_files()):
+            hash.update(path.read_bytes())
+        for name, part in sorted(self.parts.items()):
+            hash.update(name.encode() + part.source())
+        return hash.hexdigest()
+
+
+def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot: int) -> "Grade":
+    """Return the grade of a submission; it has one whatever the submission does.
+
+    Args:
+        submission: what was handed in.
+        assignment: what it is graded against.
+        sandbox: starts the process that holds it.
+        slot: a number that no other grading has at this time.
+    """
+    lab = assignment.lab
+    source = submission.sources.get(lab.name)
+    fault = submission.fault or _fault_of(source)
+    run = LabRun(
+        lab, Implementation("path", Path("starter.py")), short_hash(source or b""), assignment.seed
+    )
+    if fault is None and source is not None:
+        host = Host(sandbox, _sources(source, submission, assignment), slot)
+        try:
+            run_isolated(run, host)
+        finally:
+            host.close()
+    return Grade(submission, assignment, sandbox.mode, run, fault)
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What a submission earned.
+
+    Attributes:
+        submission: what was graded.
+        assignment: against what.
+        mode: how it was walled in, see `labkit.isolation.sandbox`.
+        run: the results of the tests; empty if there was a fault.
+        fault: why no test could run, or None.
+    """
+
+    submission: Submission
+    assignment: Assignment
+    mode: str
+    run: LabRun
+    fault: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the grade as plain data; `grade.schema.json` describes it."""
+        lab, run = self.assignment.lab, self.run
+        bug = run.looks_like()
+        tests = []
+        for test in lab.tests:
+            result = run.results.get(test.name)
+            passed = run.passed(test)
+            tests.append(
+                {
+                    "name": test.name,
+                    "rule": test.rule,
+                    "task": test.task,
+                    "passed": passed,
+                    "kind": "not-run" if result is None else result.kind,
+                    "message": (self.fault or "") if result is None else result.message,
+                    "score": test.points if passed else 0,
+                    "max_score": test.points,
+                }
+            )
+        return {
+            "schema": SCHEMA,
+            "student": self.submission.student,
+            "lab": lab.name,
+            "submission": self.submission.digest,
+            "assignment": self.assignment.digest,
+            "seed": self.assignment.seed,
+            "mode": self.mode,
+            "score": run.score,
+            "max_score": sum(test.points for test in lab.tests),
+            "fault": self.fault,
+            "looks_like": None if bug is None else bug.name,
+            "tests": tests,
+        }
+
+
+def _fault_of(source: bytes | None) -> str | None:
+    if source is None:
+        return "there is no starter.py for this lab in it"
+    if len(source) > MOST_SOURCE_BYTES:
+        return f"starter.py has {len(source)} bytes; at most {MOST_SOURCE_BYTES} are read"
+    return None
+
+
+def _sources(source: bytes, submission: Submission, assignment: Assignment) -> Sources:
+    modules = {"submission": ("starter.py", "starter.py", source)}
+    parts = {}
+    for class_name, folder in assignment.lab.parts.items():
+        own = submission.sources.get(folder)
+        if own is None:
+            part = assignment.parts[folder]
+            modules[folder] = (part.path.name, part.filename, part.source())
+        else:
+            modules[folder] = ("starter.py", f"{folder}/starter.py", own)
+        parts[class_name] = folder
+    return Sources("submission", modules, parts)
+
+
+def _grader_files() -> list[Path]:
+    here = Path(__file__).resolve().parents[1]
+    return sorted([*here.glob("*.py"), *(here / "isolation").glob("*.py")])
