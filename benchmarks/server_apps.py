@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
@@ -63,7 +62,7 @@ def our_service(tokenizer: HuggingFaceTokenizer, ids: list[int], step: float) ->
         ids: what it says, to everyone.
         step: seconds to wait before each step; other threads run meanwhile.
     """
-    metrics = PrometheusMetrics(CollectorRegistry())
+    metrics = PrometheusMetrics()
     engine = Engine(
         Instant([(token_id,) for token_id in ids]),
         tokenizer,

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 KEYS = {"name", "about", "quick", "machine", "tables", "targets", "counts"}
 TABLES = {
     "detokenize": 5, "growth": 5, "encode": 4, "decode": 5, "shape": 2,
-    "stops": 5, "tool_parsers": 2, "pipeline": 2,
+    "stops": 5, "tool_parsers": 2, "pipeline": 2, "engine": 6, "server": 2,
 }  # fmt: skip
 
 
@@ -72,7 +72,15 @@ def shape(counts):
         assert kept["ids are shared"]
 
 
-_COUNTS = {"growth": growth, "decode": decode, "shape": shape}
+def server(counts):
+    """An event for each token, one for the end and `[DONE]`; a chat has one for the role too."""
+    for shape, found in counts.items():
+        tokens = int(shape.split(" x ")[1])
+        assert found.pop("ours, chat") == tokens + 3
+        assert set(found.values()) == {tokens + 2}
+
+
+_COUNTS = {"growth": growth, "decode": decode, "shape": shape, "server": server}
 
 
 def test_the_page_is_made_of_results(tmp_path):
@@ -100,6 +108,45 @@ def test_a_wrong_contender_is_not_timed():
 
     with pytest.raises(AssertionError, match="streams"):
         contenders.check(Wrong(), [1], "text")
+
+
+EVENT = b'data: {"choices": [{"text": "%s"}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        EVENT % b"a" + b"data: [DONE]\n\n",
+        EVENT % b"b" + EVENT % b"a" + b"data: [DONE]\n\n",
+        EVENT % b"a" + EVENT % b"b" + b'data: {"error": {}}\n\n',
+        EVENT % b"a" + b'data: {"error": {}}\n\n' + b"data: [DONE]\n\n",
+        EVENT % b"a" + EVENT % b"b" + b"data: [DONE]\n\ndata: [DONE]\n\n",
+    ],
+)
+def test_a_stream_that_says_something_else_is_not_timed(body):
+    from benchmarks import server
+
+    assert server.check(EVENT % b"a" + EVENT % b"b" + b"data: [DONE]\n\n", "ab") == 3
+    with pytest.raises(AssertionError, match="the stream"):
+        server.check(body, "ab")
+
+
+def test_the_client_times_the_piece_that_completes_what_it_looks_for():
+    from benchmarks.server_client import Answer
+
+    answer = Answer(1.0)
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    for piece in (head, b"3\r\n", b"a", b"bc\r", b"\n2\r\nde\r\n0\r\n", b"\r\n"):
+        answer.pieces.append(piece)
+        answer.times.append(1.0 + len(answer.times))
+    assert answer.body() == b"abcde"
+    assert answer.first_byte == 2.0
+    assert answer.first(b"abc") == 3.0
+    with pytest.raises(ValueError, match="not found"):
+        answer.first(b"abcde")
+    answer.pieces[0] = b"HTTP/1.1 429 \r\ntransfer-encoding: chunked\r\n\r\n"
+    with pytest.raises(ValueError, match="429"):
+        answer.body()
 
 
 @pytest.mark.parametrize("name", ["benchmarks", "benchmarks.report", "benchmarks.fetch_vllm"])

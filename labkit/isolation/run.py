@@ -15,7 +15,6 @@ from typing import Any
 from labkit.drive import Driver
 from labkit.errors import LoadFailure
 from labkit.isolation.host import Host, WorkerError
-from labkit.lab import Lab
 from labkit.manifest import Test
 from labkit.run import LabRun, Result
 from labkit.verdict import (

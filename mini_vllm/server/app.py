@@ -56,11 +56,13 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Exception: _fault,
         },
     )
+    # A redirect would go where the Host header says.
+    app.router.redirect_slashes = False
     app.state.service = service
     return app
 
 
-def models(request: Request) -> JsonResponse:
+async def models(request: Request) -> JsonResponse:
     """Answer with the one model."""
     service: Service = request.app.state.service
     return JsonResponse(
@@ -79,7 +81,7 @@ def models(request: Request) -> JsonResponse:
     )
 
 
-def health(request: Request) -> Response:
+async def health(request: Request) -> Response:
     """Answer 200 while requests are taken and somebody steps the engine."""
     service: Service = request.app.state.service
     well = service.engine.state is EngineState.RUNNING and service.thread.is_alive
@@ -104,8 +106,8 @@ def _api_error(request: Request, error: Exception) -> Response:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    known = f"{request.method} {request.url.path}: {error.detail}"
-    return error_response(ApiError(error.status_code, known))
+    said = f"{request.method} {request.scope['path']}: {error.detail}"
+    return error_response(ApiError(error.status_code, said), error.headers)
 
 
 def _gone(request: Request, error: Exception) -> Response:

@@ -36,7 +36,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
         ApiError: the request is refused.
     """
     service: Service = http.app.state.service
-    asked = decode_chat_request(await read_body(http, service.limits), service.limits)
+    asked = decode_chat_request(await read_body(http, service), service.limits)
     service.check_model(asked.model)
     tools = _tools_to_show(asked)
     prompt = await chat_prompt(
@@ -47,7 +47,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
         add_special_tokens=asked.add_special_tokens,
         variables=asked.template_kwargs,
     )
-    room = service.room_after(prompt.token_ids, "messages")
+    room = service.room_after(prompt.token_ids, "messages", asked.wanted_tokens)
     params = to_sampling_params(asked, service.limits, min(room, service.default_max_tokens))
     request = _engine_request(service, asked, prompt, params, tools)
     head = StreamHead(

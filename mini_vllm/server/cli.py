@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
-
 from mini_vllm.engine import Engine, EngineThread, Model, TextPathFactory
 from mini_vllm.engine.embedded import load_embedded
 from mini_vllm.engine.remote import RemoteModel
 from mini_vllm.engine.text_path import MakeTextPath
 from mini_vllm.server.app import create_app
 from mini_vllm.server.metrics import PrometheusMetrics
-from mini_vllm.server.run import listen, serve
+from mini_vllm.server.run import listen, make_server
 from mini_vllm.server.service import Service
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import ChatTemplate, TokenizerError, create_tokenizer
@@ -61,7 +59,7 @@ def main(
         parser.error(str(error))
     except OSError as error:
         parser.error(f"{options.host} port {options.port}: {error.strerror}; try another --port")
-    key = options.api_key or os.environ.get(_KEY) or None
+    key = options.api_key or os.environ.get(_KEY, "").strip() or None
     app = create_app(service, api_key=key)
     if not key and not _is_loopback(options.host):
         print(
@@ -69,15 +67,18 @@ def main(
             f"set {_KEY}, or listen at 127.0.0.1.",
             file=sys.stderr,
         )
-    print(_welcome(listener, found.name, bool(key), note), flush=True)
-    serve(
+    welcome = _welcome(listener, found.name, bool(key), note)
+    server = make_server(
         app,
         service,
-        listener,
         drain_seconds=options.drain_seconds,
+        on_start=lambda: print(welcome, flush=True),
         log_level=options.log_level,
         access_log=options.log_level in ("debug", "trace"),
     )
+    server.run(sockets=[listener])
+    if isinstance(found.model, RemoteModel):
+        found.model.close()
     return 0
 
 
@@ -86,8 +87,7 @@ def _service(
     found: _Model,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
 ) -> Service:
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    metrics = PrometheusMetrics(CollectorRegistry())
+    metrics = PrometheusMetrics()
     tool_format = options.tool_call_parser or found.tool_format
     make = text_path(found.tokenizer) if text_path else TextPathFactory(
         found.tokenizer,
@@ -157,7 +157,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     listen.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     listen.add_argument("--port", type=_natural, default=8000, help="port (default: %(default)s)")
     listen.add_argument(
-        "--api-key", metavar="KEY", help=f"what clients must know (or set {_KEY}, which `ps` hides)"
+        "--api-key",
+        type=_key,
+        metavar="KEY",
+        help=f"what clients must know (or set {_KEY}, which `ps` hides)",
     )
     model = parser.add_argument_group("the model; by default a tiny one that comes with the course")
     model.add_argument(
@@ -211,6 +214,12 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="(default: %(default)s)",
     )
     return parser
+
+
+def _key(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the key is empty; leave the option out for no key")
+    return text.strip()
 
 
 def _natural(text: str) -> int:

@@ -63,6 +63,7 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
     Raises:
         ApiError: 500; a choice did not come to its end.
     """
+    prompt = UNSET if head.prompt_token_ids is None else head.prompt_token_ids
     choices, completion_tokens = [], 0
     for index, output in enumerate(outputs):
         if output.finish_reason.openai not in ("stop", "length"):
@@ -76,8 +77,8 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
                 lists,
                 output.finish_reason.openai,
                 output.stop_reason,
-                UNSET if head.prompt_token_ids is None else output.token_ids,
+                UNSET if prompt is UNSET else output.token_ids,
             )
         )
     usage = Usage.of(head.prompt_tokens, completion_tokens)
-    return StreamResponse(head.id, OBJECT, head.created, head.model, choices, usage)
+    return StreamResponse(head.id, OBJECT, head.created, head.model, choices, usage, prompt)

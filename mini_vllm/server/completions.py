@@ -9,7 +9,7 @@ from mini_vllm.engine import Request
 from mini_vllm.server.completion_protocol import CompletionRequest, decode_completion_request
 from mini_vllm.server.completion_stream import CompletionStream, completion_response
 from mini_vllm.server.errors import invalid
-from mini_vllm.server.prompts import text_prompt
+from mini_vllm.server.prompts import check_known, text_prompt
 from mini_vllm.server.replies import Reply, reply_whole, stream_reply
 from mini_vllm.server.sampling import to_sampling_params
 from mini_vllm.server.service import Service, read_body
@@ -25,10 +25,10 @@ async def completions(http: HttpRequest) -> Reply:
         ApiError: the request is refused.
     """
     service: Service = http.app.state.service
-    asked = decode_completion_request(await read_body(http, service.limits), service.limits)
+    asked = decode_completion_request(await read_body(http, service), service.limits)
     service.check_model(asked.model)
     prompts = [await _token_ids(service, asked, prompt) for prompt in asked.prompts]
-    room = min(service.room_after(prompt, "prompt") for prompt in prompts)
+    room = min(service.room_after(prompt, "prompt", asked.wanted_tokens) for prompt in prompts)
     params = to_sampling_params(asked, service.limits, min(room, _DEFAULT_MAX_TOKENS))
     if asked.return_token_ids and len(prompts) > 1:
         raise invalid("return_token_ids", "is for a single prompt; send one, or leave it out")
@@ -42,7 +42,8 @@ async def completions(http: HttpRequest) -> Reply:
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
         naive=service.naive if asked.return_held else None,
     )
-    requests = [Request(prompt, params) for prompt in prompts]
+    # A completion is all the text there is; what it means is the client's business.
+    requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
     if asked.stream:
         return stream_reply(service, requests, CompletionStream(head), asked.return_held)
     return await reply_whole(
@@ -56,4 +57,5 @@ async def _token_ids(
     if isinstance(prompt, str):
         made = await text_prompt(service, prompt, add_special_tokens=asked.add_special_tokens)
         return made.token_ids
+    check_known(service, "prompt", prompt)
     return tuple(prompt)

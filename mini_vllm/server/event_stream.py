@@ -12,7 +12,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from mini_vllm.engine import StreamChannel, StreamChunk
+from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk
 from mini_vllm.engine.read_together import read_together
 from mini_vllm.server.errors import ApiError
 from mini_vllm.server.sse import PING
@@ -23,6 +23,7 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+_BROKEN_OFF = (FinishReason.CANCELLED, FinishReason.ERROR)
 
 
 class Wire(Protocol):
@@ -55,7 +56,7 @@ class EventStream:
     """
 
     def __init__(
-        self, wire: Wire, channels: Sequence[StreamChannel], *, ping_seconds: float = 15.0
+        self, wire: Wire, channels: Sequence[StreamChannel], *, ping_seconds: float
     ) -> None:
         self._wire = wire
         self._channels = channels
@@ -69,8 +70,16 @@ class EventStream:
         try:
             await self._send(send, self._wire.start())
             async for batch in read_together(self._channels):
-                frames = [self._wire.feed(index, chunk) for index, chunk in batch]
-                await self._send(send, b"".join(frames))
+                frames: list[bytes] = []
+                try:
+                    for index, chunk in batch:
+                        frames.append(self._wire.feed(index, chunk))
+                        if chunk.reason in _BROKEN_OFF:
+                            # The stream ends with an error; nobody hears the other choices.
+                            self._cancel()
+                finally:
+                    # If one cannot be made, those before it still go out.
+                    await self._send(send, b"".join(frames))
             last = self._wire.end()
         except Exception:
             _LOG.exception("a stream broke")

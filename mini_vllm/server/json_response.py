@@ -1,5 +1,6 @@
 """Responses that are one JSON value, and the one way that errors become responses."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -18,7 +19,14 @@ class JsonResponse(Response):
         return encode_line(content)
 
 
-def error_response(error: ApiError) -> JsonResponse:
+_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "5"},
+}
+
+
+def error_response(error: ApiError, headers: Mapping[str, str] | None = None) -> JsonResponse:
     """Return what a client is told; one that was too quick is told when to come back."""
-    headers = {429: {"retry-after": "1"}, 503: {"retry-after": "5"}}.get(error.status)
+    headers = {**_HEADERS.get(error.status, {}), **(headers or {})}
     return JsonResponse(error.body, status_code=error.status, headers=headers)

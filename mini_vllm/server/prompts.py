@@ -56,6 +56,17 @@ async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) 
     return Prompt(text, ids)
 
 
+def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
+    """Demand ids that the model knows.
+
+    Raises:
+        ApiError: 400; it names the field and the id.
+    """
+    highest, size = max(token_ids, default=0), service.tokenizer.vocab_size
+    if highest >= size:
+        raise invalid(param, f"has the id {str(highest)[:60]}; ids are below {size}")
+
+
 def _encode(service: Service, param: str, text: str, special: bool) -> tuple[int, ...]:
     try:
         return service.tokenizer.encode(text, add_special_tokens=special).ids

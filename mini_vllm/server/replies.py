@@ -38,7 +38,7 @@ def stream_reply(
         channel.set_return_held(bool(return_held))
     with engine_errors():
         service.engine.submit(requests, channels)
-    return EventStream(wire, channels)
+    return EventStream(wire, channels, ping_seconds=service.ping_seconds)
 
 
 async def reply_whole(

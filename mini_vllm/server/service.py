@@ -14,8 +14,6 @@ from mini_vllm.server.metrics import PrometheusMetrics
 from mini_vllm.tokenizer import ChatTemplate
 from mini_vllm.tokenizer.protocols import Tokenizer
 
-_BODY_SECONDS = 30.0
-
 
 @dataclass(slots=True)
 class Service:
@@ -32,6 +30,8 @@ class Service:
         default_max_tokens: how many tokens a chat may have that does not say.
         tool_format: whether, and how, the model calls tools.
         reasoning_format: whether, and how, the model marks its reasoning.
+        body_seconds: how long the body of a request may take to arrive.
+        ping_seconds: of a stream's silence, after which a comment is sent.
         created: when it was started, in seconds since 1970.
     """
 
@@ -45,6 +45,8 @@ class Service:
     default_max_tokens: int = 512
     tool_format: str | None = None
     reasoning_format: str | None = None
+    body_seconds: float = 30.0
+    ping_seconds: float = 15.0
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:
@@ -66,11 +68,16 @@ class Service:
         known = [one for one in token_ids if 0 <= one < self.tokenizer.vocab_size]
         return "".join(self.tokenizer.decode([token_id]) for token_id in known)
 
-    def room_after(self, prompt: Sequence[int], param: str) -> int:
+    def room_after(self, prompt: Sequence[int], param: str, wanted: tuple[str, int | None]) -> int:
         """Return how many tokens the model has left for its answer.
 
+        Args:
+            prompt: ids.
+            param: the field that they come from.
+            wanted: the field that says how many tokens the answer may have, and what it says.
+
         Raises:
-            ApiError: 400; there is none.
+            ApiError: 400; there is none, or fewer than are wanted.
         """
         room = self.engine.max_model_len - len(prompt)
         if room < 1:
@@ -81,10 +88,19 @@ class Service:
                 param=param,
                 code="context_length_exceeded",
             )
+        name, tokens = wanted
+        if tokens is not None and tokens > room:
+            raise ApiError(
+                400,
+                f"{name}: is {tokens}; the prompt has {len(prompt)} tokens, and together at most "
+                f"{self.engine.max_model_len} fit",
+                param=name,
+                code="context_length_exceeded",
+            )
         return room
 
 
-async def read_body(request: HttpRequest, limits: Limits) -> bytes:
+async def read_body(request: HttpRequest, service: Service) -> bytes:
     """Return the body of a request.
 
     Raises:
@@ -94,15 +110,13 @@ async def read_body(request: HttpRequest, limits: Limits) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
-    body = bytearray()
+    body, most = bytearray(), service.limits.max_body_bytes
     try:
-        async with asyncio.timeout(_BODY_SECONDS):
+        async with asyncio.timeout(service.body_seconds):
             async for piece in request.stream():
                 body += piece
-                if len(body) > limits.max_body_bytes:
-                    raise ApiError(
-                        413, f"the body has over {limits.max_body_bytes} bytes; that is the limit"
-                    )
+                if len(body) > most:
+                    raise ApiError(413, f"the body has over {most} bytes; that is the limit")
     except TimeoutError:
-        raise ApiError(408, f"the body did not arrive within {_BODY_SECONDS:.0f} s") from None
+        raise ApiError(408, f"the body did not arrive in {service.body_seconds:g} s") from None
     return bytes(body)

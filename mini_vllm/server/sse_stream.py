@@ -74,8 +74,8 @@ class StreamHead:
         choices: how many; of a completion those of all prompts together.
         prompt_tokens: of all prompts together.
         include_usage: count the tokens in an event of its own, before the end.
-        prompt_token_ids: where the client wants ids: those of the prompt. Then the choices have
-            theirs too.
+        prompt_token_ids: where the client wants ids: those of the prompts, one after the other.
+            Then the choices have theirs too.
         naive: where the client wants to see what is held: makes text of ids, each time for itself.
     """
 
@@ -109,6 +109,9 @@ class SseStream:
         self._head = head
         self._usage: UnsetType | None = None if head.include_usage else UNSET
         self._tells_ids = head.prompt_token_ids is not None
+        self._prompt: Sequence[int] | UnsetType = (
+            UNSET if head.prompt_token_ids is None else head.prompt_token_ids
+        )
         self._plain = head.naive is None and not self._tells_ids
         self._open: set[int] = set()
         self._untold = [_Untold() for _ in range(head.choices)]
@@ -119,10 +122,7 @@ class SseStream:
     def start(self) -> bytes:
         """Open the choices; return the events that come before any token."""
         self._open = set(range(self._head.choices))
-        responses = [self._response([choice]) for choice in self._first_choices()]
-        if responses and self._head.prompt_token_ids is not None:
-            responses[0].prompt_token_ids = self._head.prompt_token_ids
-        return b"".join([frame(response) for response in responses])
+        return b"".join([frame(self._response([choice])) for choice in self._first_choices()])
 
     def feed(self, index: int, chunk: StreamChunk) -> bytes:
         """Return the events of a chunk: often one, `b""` where it has no news for a client.
@@ -180,8 +180,6 @@ class SseStream:
         if not choices:
             return b""
         if self._tells_ids:
-            for choice in choices:
-                choice.token_ids = []
             choices[0].token_ids = untold.token_ids
         if untold.logprobs:
             choices[0].logprobs = self._logprobs(index, untold.logprobs)
@@ -196,9 +194,15 @@ class SseStream:
         return b"".join([frame(response) for response in responses])
 
     def _response(self, choices: Sequence[Any]) -> StreamResponse:
-        head = self._head
+        head, prompt, self._prompt = self._head, self._prompt, UNSET
         return StreamResponse(
-            head.id, self.object, head.created, head.model, choices, usage=self._usage
+            head.id,
+            self.object,
+            head.created,
+            head.model,
+            choices,
+            usage=self._usage,
+            prompt_token_ids=prompt,
         )
 
     def _text_event(self, index: int, text: str) -> bytes:

@@ -11,7 +11,7 @@ from mini_vllm.server.completion_protocol import (
 )
 from mini_vllm.server.errors import invalid
 from mini_vllm.server.json_response import JsonResponse
-from mini_vllm.server.prompts import chat_prompt, text_prompt
+from mini_vllm.server.prompts import chat_prompt, check_known, text_prompt
 from mini_vllm.server.service import Service, read_body
 from mini_vllm.tokenizer import TokenizerError
 
@@ -19,7 +19,7 @@ from mini_vllm.tokenizer import TokenizerError
 async def tokenize(request: Request) -> JsonResponse:
     """Answer with the ids of a text, or of a conversation as the model would get it."""
     service: Service = request.app.state.service
-    asked = decode_tokenize_request(await read_body(request, service.limits), service.limits)
+    asked = decode_tokenize_request(await read_body(request, service), service.limits)
     service.check_model(asked.model)
     special = asked.add_special_tokens
     if asked.messages is not None:
@@ -36,13 +36,14 @@ async def tokenize(request: Request) -> JsonResponse:
             service, asked.prompt or "", add_special_tokens=special is not False
         )
     ids = prompt.token_ids
-    strings = [service.tokenizer.id_to_token(one) or "" for one in ids]
     return JsonResponse(
         TokenizeResponse(
             count=len(ids),
             max_model_len=service.engine.max_model_len,
             tokens=list(ids),
-            token_strs=strings if asked.return_token_strs else None,
+            token_strs=[service.tokenizer.id_to_token(one) or "" for one in ids]
+            if asked.return_token_strs
+            else None,
         )
     )
 
@@ -50,8 +51,9 @@ async def tokenize(request: Request) -> JsonResponse:
 async def detokenize(request: Request) -> JsonResponse:
     """Answer with the text of ids."""
     service: Service = request.app.state.service
-    asked = decode_detokenize_request(await read_body(request, service.limits), service.limits)
+    asked = decode_detokenize_request(await read_body(request, service), service.limits)
     service.check_model(asked.model)
+    check_known(service, "tokens", asked.tokens)
     try:
         text = await run_in_threadpool(service.tokenizer.decode, asked.tokens)
     except (TokenizerError, OverflowError) as error:

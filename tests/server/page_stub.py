@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from mini_vllm.engine import Engine, EngineThread, TextPathFactory
 from mini_vllm.engine.scripted import Hook, ScriptedModel
@@ -72,7 +71,7 @@ def page_server(*, api_key: str | None = None, port: int = 0) -> Iterator[PageSe
     """Serve at a free port until the block ends."""
     model, tokenizer = _Model(), ByteTokenizer()
     formats = {"tool_format": "hermes", "reasoning_format": "qwen3"}
-    metrics = PrometheusMetrics(CollectorRegistry())
+    metrics = PrometheusMetrics()
     engine = Engine(
         model,
         tokenizer,

@@ -1,0 +1,370 @@
+"""The real server at a free port with any model, and a client made of a bare socket."""
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import httpx2
+
+from mini_vllm.engine import Engine, EngineThread, TextPathFactory
+from mini_vllm.engine.embedded import load_embedded
+from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.server.app import create_app
+from mini_vllm.server.limits import DEFAULT_LIMITS
+from mini_vllm.server.metrics import PrometheusMetrics
+from mini_vllm.server.run import listen, make_server
+from mini_vllm.server.service import Service
+from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
+
+EOS = (ByteTokenizer.eos_token_id,)
+DEADLINE = 20.0
+
+
+def until(condition, what="the condition", deadline=DEADLINE):
+    """Poll until `condition()` is true; return what it returned."""
+    end = time.monotonic() + deadline
+    while not (found := condition()):
+        assert time.monotonic() < end, f"{what} did not come about in {deadline} s"
+        time.sleep(0.002)
+    return found
+
+
+def spelled(text, size=1):
+    """Return the script that says a text, so many bytes a step, and ends."""
+    data = text.encode()
+    return [*(tuple(data[at : at + size]) for at in range(0, len(data), size)), EOS]
+
+
+class Endless(Sequence):
+    """A script without end; `before(n)` runs before step n."""
+
+    def __init__(self, text="abc ", before: Callable[[int], object] = lambda step: None) -> None:
+        self._data = text.encode()
+        self._before = before
+
+    def __len__(self):
+        return 10**12
+
+    def __getitem__(self, step):
+        self._before(step)
+        return (self._data[step % len(self._data)],)
+
+
+def paced(seconds=0.001):
+    """Return an endless script that takes its time."""
+    return Endless(before=lambda step: time.sleep(seconds))
+
+
+class Says(ScriptedModel):
+    """Plays the script whose name is the longest that the prompt holds as `<name>`.
+
+    `steps` counts the steps of each script, over all slots; `released` the slots that ended.
+    """
+
+    def __init__(self, **scripts):
+        super().__init__(self._script)
+        self.scripts = {
+            name: spelled(script) if isinstance(script, str) else script
+            for name, script in scripts.items()
+        }
+        self.steps = dict.fromkeys(scripts, 0)
+        self.released = 0
+
+    def name_of(self, slot):
+        prompt = ByteTokenizer().decode(slot.prompt_token_ids)
+        return re.findall("<([^<>]*)>", prompt)[-1]
+
+    def _script(self, slot):
+        return self.scripts[self.name_of(slot)]
+
+    def decode(self, slots):
+        for slot in slots:
+            self.steps[self.name_of(slot)] += 1
+        return super().decode(slots)
+
+    def release(self, slot):
+        super().release(slot)
+        self.released += 1
+
+
+class _KeptTemplate:
+    """The simple template; its process is started once, not once a server."""
+
+    _template = ChatTemplate.simple()
+
+    def apply_chat_template(self, *arguments, **options):
+        return self._template.apply_chat_template(*arguments, **options)
+
+    def close(self):
+        pass
+
+
+@dataclass
+class Running:
+    """A server that runs."""
+
+    host: str
+    port: int
+    service: Service
+    server: object
+    thread: threading.Thread
+
+    @property
+    def url(self):
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def engine(self):
+        return self.service.engine
+
+    def connect(self, **options):
+        return Client(self.host, self.port, **options)
+
+    def http(self, **options):
+        return httpx2.Client(base_url=self.url, timeout=DEADLINE, trust_env=False, **options)
+
+    def idle(self):
+        """Wait until nothing runs; then nobody may have a block, and nothing may be held."""
+        until(lambda: not self.engine.has_work, "an idle engine")
+        stats = self.engine.stats()
+        assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
+        assert not any(stats.held.values())
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(DEADLINE)
+        assert not self.thread.is_alive(), "the server did not end"
+
+
+@contextmanager
+def running(
+    model,
+    *,
+    tokenizer=None,
+    tool_format="hermes",
+    reasoning_format=None,
+    make_text_path=None,
+    chat_template=None,
+    name="scripted",
+    api_key=None,
+    max_num_seqs=8,
+    max_model_len=4096,
+    max_waiting=256,
+    hooks=None,
+    limits=None,
+    drain_seconds=2.0,
+    header_seconds=30.0,
+    body_seconds=30.0,
+    ping_seconds=15.0,
+    send_buffer=None,
+):
+    """Serve a model at a free port until the block ends."""
+    tokenizer = tokenizer or ByteTokenizer()
+    metrics = PrometheusMetrics()
+    engine = Engine(
+        model,
+        tokenizer,
+        max_num_seqs=max_num_seqs,
+        num_blocks=max_num_seqs * -(-max_model_len // 16),
+        max_model_len=max_model_len,
+        max_waiting=max_waiting,
+        make_text_path=make_text_path
+        or TextPathFactory(tokenizer, tool_format=tool_format, reasoning_format=reasoning_format),
+        hooks=hooks,
+        metrics=metrics,
+    )
+    metrics.watch(engine.stats)
+    service = Service(
+        engine,
+        EngineThread(engine),
+        tokenizer,
+        chat_template or _KeptTemplate(),
+        name,
+        metrics,
+        limits=replace(DEFAULT_LIMITS, **(limits or {})),
+        tool_format=tool_format,
+        reasoning_format=reasoning_format,
+        body_seconds=body_seconds,
+        ping_seconds=ping_seconds,
+    )
+    app = create_app(service, api_key=api_key)
+    server = make_server(
+        app,
+        service,
+        drain_seconds=drain_seconds,
+        header_seconds=header_seconds,
+        log_level="critical",
+    )
+    listener = listen("127.0.0.1", 0)
+    if send_buffer:
+        # Those it accepts inherit it.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+    host, port = listener.getsockname()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    at_work = Running(host, port, service, server, thread)
+    try:
+        until(lambda: server.started, "the start")
+        yield at_work
+    finally:
+        at_work.stop()
+
+
+def running_embedded(**options):
+    """Serve the model that comes with the package."""
+    found = load_embedded()
+    return running(
+        found.model,
+        tokenizer=found.tokenizer,
+        chat_template=found.chat_template,
+        tool_format=found.tool_format,
+        name="embedded",
+        **options,
+    )
+
+
+def asking(*names, **fields):
+    """Return the body of a chat whose answer is the script of that name."""
+    said = " ".join(f"<{name}>" for name in names)
+    return {"messages": [{"role": "user", "content": said}], **fields}
+
+
+def tool(name):
+    """Return a function that a model may call."""
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        """The error, which must be of the shape that OpenAI's are."""
+        assert self.headers["content-type"] == "application/json"
+        body = self.json()
+        assert set(body) == {"error"}
+        assert set(body["error"]) == {"message", "type", "param", "code"}
+        assert body["error"]["message"]
+        return body["error"]
+
+
+class Client:
+    """One connection, read so many bytes at a time."""
+
+    def __init__(self, host, port, *, step=65536, receive_buffer=None):
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(DEADLINE)
+        self.socket.connect((host, port))
+        self.step = step
+        self.buffer = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def ask(self, path, body=None, *, method=None, headers=None):
+        """Send a request."""
+        self.send(request(path, body, method=method, headers=headers))
+
+    def more(self):
+        """Read once; return whether anything came."""
+        data = self.socket.recv(self.step)
+        self.buffer += data
+        return bool(data)
+
+    def read_until(self, mark):
+        """Return what comes up to and with a mark; EOFError if the end comes before."""
+        while mark not in self.buffer:
+            if not self.more():
+                raise EOFError(f"the connection ended before {mark!r}: {self.buffer[-200:]!r}")
+        before, _, self.buffer = self.buffer.partition(mark)
+        return before + mark
+
+    def read_bytes(self, count):
+        while len(self.buffer) < count:
+            if not self.more():
+                raise EOFError(f"{len(self.buffer)} of {count} bytes came")
+        data, self.buffer = self.buffer[:count], self.buffer[count:]
+        return data
+
+    def closed(self):
+        """Read to the end of the connection; return what came before it."""
+        try:
+            while self.more():
+                pass
+        except ConnectionResetError:
+            pass
+        return self.buffer
+
+    def head(self):
+        """Read status and headers."""
+        first, *lines = self.read_until(b"\r\n\r\n").decode("latin-1").split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines if line)
+        return int(first.split()[1]), headers
+
+    def piece(self):
+        """Return the next piece of a chunked body, `b""` at its end."""
+        size = int(self.read_until(b"\r\n"), 16)
+        return self.read_bytes(size + 2)[:-2]
+
+    def pieces(self):
+        """Return the rest of a chunked body."""
+        body = b""
+        while piece := self.piece():
+            body += piece
+        return body
+
+    def answer(self, *, has_body=True):
+        """Read a whole answer."""
+        status, headers = self.head()
+        if not has_body:
+            body = b""
+        elif headers.get("transfer-encoding") == "chunked":
+            body = self.pieces()
+        else:
+            body = self.read_bytes(int(headers["content-length"]))
+        return Answer(status, headers, body)
+
+    def fetch(self, path, body=None, **options):
+        """Ask, and read the answer."""
+        self.ask(path, body, **options)
+        return self.answer(has_body=options.get("method") != "HEAD")
+
+
+def request(path, body=None, *, method=None, headers=None):
+    """Return a request as bytes; a body that is no bytes goes as JSON."""
+    method = method or ("GET" if body is None else "POST")
+    lines = [f"{method} {path} HTTP/1.1", "host: test"]
+    if body is not None and not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+        lines.append("content-type: application/json")
+    if body is not None:
+        lines.append(f"content-length: {len(body)}")
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+
+
+def chat(server, body, *, step=65536):
+    """Return the answer to a chat on a connection of its own."""
+    with server.connect(step=step) as client:
+        return client.fetch("/v1/chat/completions", body)

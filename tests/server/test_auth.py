@@ -1,0 +1,116 @@
+"""Who may ask, if there is a key."""
+
+import pytest
+from running import Says, asking, running
+
+from mini_vllm.server import auth
+from mini_vllm.server.cli import main
+
+KEY = "sk-clé-🔑"
+PROTECTED = [
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("GET", "/v1/models"),
+    ("POST", "/tokenize"),
+    ("POST", "/detokenize"),
+    ("GET", "/metrics"),
+    ("GET", "/no/such/path"),
+    ("GET", "/page"),
+    ("GET", "//health"),
+    ("GET", "/health/"),
+    ("OPTIONS", "/v1/models"),
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(Says(say="Hi"), api_key=KEY) as running_server:
+        yield running_server
+
+
+def with_key(key):
+    return {"authorization": f"Bearer {key}".encode().decode("latin-1")}
+
+
+@pytest.mark.parametrize(("method", "path"), PROTECTED)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        with_key("wrong"),
+        with_key(KEY[:-1]),
+        with_key(KEY + "x"),
+        with_key(""),
+        {"authorization": "Bearer"},
+        {"authorization": "Basic " + with_key(KEY)["authorization"][7:]},
+        {"authorization": with_key(KEY)["authorization"][7:]},
+        {"authorization": "\xff\xfe"},
+        {"x-api-key": with_key(KEY)["authorization"][7:]},
+    ],
+)
+def test_without_the_key_nobody_gets_in(server, method, path, headers):
+    with server.connect() as client:
+        body = {} if method == "POST" else None
+        answer = client.fetch(path, body, method=method, headers=headers)
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"].lower() == "bearer"
+    assert answer.error["type"] == "authentication_error"
+    assert answer.error["code"] == "invalid_api_key"
+    assert "clé" not in answer.body.decode()
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
+def test_the_key_opens_whatever_the_case_of_its_scheme(server, scheme):
+    headers = {"authorization": f"{scheme} {KEY}".encode().decode("latin-1")}
+    with server.connect() as client:
+        answer = client.fetch("/v1/chat/completions", asking("say"), headers=headers)
+    assert answer.json()["choices"][0]["message"]["content"] == "Hi"
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/page/page.js"])
+def test_the_page_and_the_health_need_no_key(server, path):
+    with server.connect() as client:
+        assert client.fetch(path).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../v1/models",
+        "/page/%2e%2e/v1/models",
+        "/page/..%2f..%2fapp.py",
+        "/page/%2e%2e/app.py",
+        "/page//etc/passwd",
+    ],
+)
+def test_no_way_leads_round_the_key_through_the_open_folder(server, path):
+    with server.connect() as client:
+        answer = client.fetch(path)
+    assert answer.status in (401, 404)
+    assert b"Starlette" not in answer.body
+
+
+def test_a_body_behind_a_refusal_does_not_spoil_the_connection(server):
+    with server.connect() as client:
+        assert client.fetch("/v1/completions", b"x" * 100_000, method="POST").status == 401
+        assert client.fetch("/v1/models", headers=with_key(KEY)).status == 200
+
+
+def test_keys_are_compared_in_constant_time(server, monkeypatch):
+    compared = []
+    compare = auth.hmac.compare_digest
+    monkeypatch.setattr(
+        auth.hmac, "compare_digest", lambda *pair: compared.append(pair) or compare(*pair)
+    )
+    with server.connect() as client:
+        assert client.fetch("/v1/models", headers=with_key("wrong")).status == 401
+        assert client.fetch("/v1/models", headers=with_key(KEY)).status == 200
+    assert len(compared) == 2
+    assert all(isinstance(one, bytes) for pair in compared for one in pair)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_refused_not_taken_for_none(key, capsys):
+    with pytest.raises(SystemExit):
+        main(["--api-key", key, "--port", "0"])
+    assert "--api-key" in capsys.readouterr().err

@@ -1,0 +1,237 @@
+"""A client that goes, or does not read: its request ends, and nobody else notices."""
+
+import json
+import socket
+import struct
+import threading
+
+import pytest
+from running import Endless, Says, asking, chat, paced, request, running, spelled, until
+from wire_client import read_chat
+
+SAID = "Nothing 你 of this 🚀 is lost. " * 40
+
+
+class Gate:
+    """Lets the engine's thread through one decode at a time, on demand."""
+
+    def __init__(self):
+        self.allowed = threading.Semaphore(0)
+        self.arrived = threading.Semaphore(0)
+        self.open = False
+
+    def __call__(self):
+        if not self.open:
+            self.arrived.release()
+            assert self.allowed.acquire(timeout=20)
+
+    def steps(self, count):
+        for _ in range(count):
+            self.allowed.release()
+            assert self.arrived.acquire(timeout=20)
+
+    def let_go(self):
+        self.open = True
+        self.allowed.release()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
+    """X19. The engine stands before a decode while the client goes; that one is the last."""
+    gate, model = Gate(), Says(talk=Endless())
+    with running(model, hooks={"before_decode": gate}) as server:
+        try:
+            client = server.connect()
+            client.ask("/v1/chat/completions", asking("talk", stream=stream, max_tokens=3000))
+            if stream:
+                client.head()
+                client.piece()
+            assert gate.arrived.acquire(timeout=20)
+            gate.steps(5)
+            before = model.steps["talk"]
+            noticed = _noticing(server)
+            client.socket.close()
+            until(noticed, "the notice that the client is gone")
+            assert model.steps["talk"] == before
+            gate.let_go()
+            server.idle()
+            assert model.steps["talk"] <= before + 1
+        finally:
+            gate.let_go()
+
+
+def _noticing(server):
+    """Return a function that says whether all that runs has been cancelled."""
+
+    def noticed():
+        streams = list(server.engine._scheduler.streams)
+        return streams and all(one.is_cancelled for one in streams)
+
+    return noticed
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_while_it_waits_for_a_slot_leaves_the_line(stream):
+    model = Says(first=paced(), second="never said")
+    with running(model, max_num_seqs=1) as server, server.connect() as first:
+        first.ask("/v1/chat/completions", asking("first", stream=True, max_tokens=4000))
+        first.head()
+        second = server.connect()
+        second.ask("/v1/chat/completions", asking("second", stream=stream))
+        until(lambda: server.engine.stats().waiting == 1)
+        second.socket.close()
+        until(lambda: server.engine.stats().waiting == 0)
+        assert server.engine.stats().running == 1
+        assert model.steps["second"] == 0
+        first.socket.close()
+        server.idle()
+
+
+def test_a_reset_counts_as_gone():
+    model = Says(talk=paced())
+    with running(model) as server:
+        client = server.connect()
+        client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=4000))
+        client.head()
+        client.piece()
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.socket.close()
+        server.idle()
+        assert model.steps["talk"] < 3000
+
+
+def test_all_choices_of_a_client_that_goes_are_cancelled():
+    with running(Says(talk=paced())) as server:
+        client = server.connect()
+        client.ask("/v1/chat/completions", asking("talk", stream=True, n=4, max_tokens=4000))
+        client.head()
+        until(lambda: server.engine.stats().running == 4)
+        client.socket.close()
+        server.idle()
+        assert 'finished_reason="cancelled"} 4.0' in server.service.metrics.render().decode()
+
+
+def test_a_completion_with_several_prompts_is_cancelled_whole():
+    with running(Says(talk=paced())) as server:
+        client = server.connect()
+        body = {"prompt": ["<talk>", "x<talk>"], "max_tokens": 4000, "n": 2}
+        client.ask("/v1/completions", body)
+        until(lambda: server.engine.stats().running == 4)
+        client.socket.close()
+        server.idle()
+        assert 'finished_reason="cancelled"} 4.0' in server.service.metrics.render().decode()
+
+
+def test_a_client_that_goes_before_its_prompt_is_ready_costs_next_to_nothing():
+    """It is gone before anything was submitted."""
+    model = Says(talk=paced())
+    with running(model) as server:
+        for _ in range(20):
+            with server.connect() as client:
+                client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=4000))
+        until(lambda: model.released == 20 or not server.engine.has_work)
+        server.idle()
+        assert model.steps["talk"] < 2000
+
+
+def test_a_client_that_goes_does_not_touch_the_others():
+    with running(Says(talk=paced(), say=SAID)) as server:
+        leaving = [server.connect() for _ in range(4)]
+        for client in leaving:
+            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=4000))
+            client.head()
+        with server.connect() as staying:
+            staying.ask("/v1/chat/completions", asking("say", stream=True, max_tokens=3000))
+            status, _ = staying.head()
+            assert status == 200
+            body = staying.piece()
+            for client in leaving:
+                client.socket.close()
+            while piece := staying.piece():
+                body += piece
+        choices, _ = read_chat(body)
+        assert choices[0]["content"] == SAID
+        server.idle()
+
+
+def test_a_reader_slower_than_the_model_gets_it_all_and_holds_up_nobody():
+    """The socket is full and nobody reads. The model still comes to its end, others are served,
+    and what waits is joined into few chunks; then all of it arrives."""
+    long = "".join(f"{number} 你🚀 " for number in range(5000))
+    size = len(long.encode())
+    script = spelled(long, 10)
+    model = Says(long=script, short="Hi 🚀")
+    with (
+        running(model, max_model_len=2**20, send_buffer=4096) as server,
+        server.connect(receive_buffer=4096) as slow,
+    ):
+        channels = []
+        submit = server.engine.submit
+
+        def spy(requests, given=None):
+            channels.extend(given or ())
+            return submit(requests, given)
+
+        server.engine.submit = spy
+        slow.ask("/v1/chat/completions", asking("long", stream=True, max_tokens=size + 1))
+        slow.head()
+        until(lambda: channels)
+        most = 0
+
+        def model_is_done():
+            nonlocal most
+            most = max(most, channels[0].pending_count)
+            return channels[0].is_finished
+
+        answer = chat(server, asking("short", stream=True))
+        assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
+        until(model_is_done, "the end of the model's text")
+        assert 1 < channels[0].pending_count <= 256
+        assert most <= 256
+        assert len(script) > 20 * 256
+        assert server.engine.stats().used_blocks == 0
+        answer = chat(server, asking("short", stream=True))
+        assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
+        body, pieces = b"", 0
+        while piece := slow.piece():
+            body += piece
+            pieces += 1
+        choices, _ = read_chat(body)
+        assert choices[0]["content"] == long
+        assert body.count(b"data: ") < len(script)
+        server.idle()
+
+
+def test_a_reader_that_never_reads_and_goes_frees_everything():
+    model = Says(talk=Endless("0123456789" * 10))
+    with running(model, max_model_len=2**20) as server:
+        stuck = [server.connect(receive_buffer=4096) for _ in range(5)]
+        for client in stuck:
+            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=10**6))
+        until(lambda: server.engine.stats().running == 5)
+        for client in stuck:
+            client.socket.close()
+        server.idle()
+
+
+def test_a_client_that_hangs_up_after_the_answer_is_nothing_special():
+    with running(Says(say="Hi")) as server:
+        for _ in range(10):
+            answer = chat(server, asking("say"))
+            assert answer.json()["choices"][0]["message"]["content"] == "Hi"
+        server.idle()
+        metrics = server.service.metrics.render().decode()
+        assert "vllm:requests_aborted_total 0.0" in metrics
+
+
+def test_a_client_that_goes_in_the_midst_of_its_body_starts_nothing():
+    model = Says(say="Hi")
+    whole = request("/v1/chat/completions", asking("say"))
+    with running(model) as server:
+        for length in (len(whole) - 1, len(whole) - 10, len(whole) // 2, 30):
+            with server.connect() as client:
+                client.send(whole[:length])
+        assert chat(server, asking("say")).status == 200
+        server.idle()
+        assert model.released == 1
+        assert json.loads(whole.partition(b"\r\n\r\n")[2])

@@ -1,0 +1,387 @@
+"""Endpoints and the contract of streams, over real sockets."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running import Says, asking, chat, running, running_embedded, spelled, tool
+from wire_client import message_of, read_chat, read_events
+
+from mini_vllm.engine.scripted import Hook
+from mini_vllm.server.cli import _is_loopback, _parser
+from mini_vllm.server.event_stream import EventStream
+
+ARGUMENTS = '{"city":  "São Paulo 🚀", "days": [1, 2.50], "说": "你好\\u00e9"}'
+
+
+def call(name="get_weather", arguments=ARGUMENTS):
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+
+
+TEXTS = {
+    "plain": "Hello, world.",
+    "lines": 'a\nb\r\nc\u2028d\u2029e\x85f\tg\0h"i\\j</script>',
+    "many": "é你🚀👩‍👩‍👧 z̸a̵l̷g̶o̷ ﷽ \ufffd \ufeff",
+    "call": f"I shall look. {call()}",
+    "calls": f"{call('a')}{call('b', '{}')}\n{call('c')}",
+    "half": 'So <tool_call>\n{"name": "get_weather", "arguments": {"city": "P',
+    "think": "Hm, 你.</think>Yes 🚀.",
+    "until": "not the EN, but the END of it",
+    "tag": "a < b <tool_cal and 🚀",
+    "empty": "",
+}
+TOOLS = [tool(name) for name in ("get_weather", "a", "b", "c")]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(Says(**TEXTS)) as running_server:
+        yield running_server
+        running_server.idle()
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    with running_embedded() as running_server:
+        yield running_server
+        running_server.idle()
+
+
+@pytest.mark.parametrize("name", ["plain", "lines", "many", "until", "tag", "empty"])
+@pytest.mark.parametrize("step", [1, 7, 65536])
+def test_a_stream_is_the_text_byte_for_byte_however_the_socket_is_read(server, name, step):
+    answer = chat(server, asking(name, stream=True), step=step)
+    assert answer.status == 200
+    choices, _ = read_chat(answer.body)
+    assert choices[0]["content"].encode() == TEXTS[name].encode()
+    assert choices[0]["finish_reason"] == "stop"
+
+
+def test_headers_of_a_stream_forbid_caches_and_buffers(server):
+    headers = chat(server, asking("plain", stream=True)).headers
+    assert headers["content-type"].partition(";")[0] == "text/event-stream"
+    assert headers["cache-control"] == "no-cache"
+    assert headers["x-accel-buffering"] == "no"
+
+
+@pytest.mark.parametrize("step", [1, 65536])
+def test_calls_are_told_whole_with_their_own_characters(server, step):
+    answer = chat(server, asking("calls", stream=True, tools=TOOLS), step=step)
+    choices, _ = read_chat(answer.body)
+    found = [(one["name"], one["arguments"]) for one in choices[0]["calls"]]
+    assert found == [("a", ARGUMENTS), ("b", "{}"), ("c", ARGUMENTS)]
+    assert len({one["id"] for one in choices[0]["calls"]}) == 3
+    assert choices[0]["finish_reason"] == "tool_calls"
+    assert choices[0]["content"].strip() == ""
+
+
+def test_a_character_outside_ascii_inside_arguments_is_never_cut(server):
+    """X18: each event is decoded on its own, strictly, and the arguments grow by whole ones."""
+    answer = chat(server, asking("call", stream=True, tools=TOOLS), step=1)
+    events = [event for event in answer.body.split(b"\n\n") if event]
+    for event in events:
+        event.decode("utf-8", "strict")
+    deltas = [
+        one["function"]["arguments"]
+        for event in read_events(answer.body)
+        for choice in event["choices"]
+        for one in choice["delta"].get("tool_calls", [])
+    ]
+    assert "".join(deltas) == ARGUMENTS
+    assert len(deltas) > 5
+    assert all("\ufffd" not in delta for delta in deltas)
+
+
+def test_a_call_that_breaks_off_at_the_limit_ends_with_length(server):
+    tokens = len(TEXTS["half"].encode())
+    answer = chat(server, asking("half", stream=True, tools=TOOLS, max_tokens=tokens))
+    choices, _ = read_chat(answer.body)
+    assert choices[0]["finish_reason"] == "length"
+    assert choices[0]["calls"][0]["name"] == "get_weather"
+    said = choices[0]["content"] + choices[0]["calls"][0]["arguments"]
+    assert '{"city": "P' in said
+
+
+def test_without_tools_and_with_none_all_is_content(server):
+    for more in ({}, {"tools": TOOLS, "tool_choice": "none"}):
+        choices, _ = read_chat(chat(server, asking("call", stream=True, **more)).body)
+        assert choices[0]["content"] == TEXTS["call"]
+        assert choices[0]["calls"] == []
+        assert choices[0]["finish_reason"] == "stop"
+
+
+def test_a_function_chosen_by_name_ends_with_stop(server):
+    choice = {"type": "function", "function": {"name": "get_weather"}}
+    body = asking("call", stream=True, tools=TOOLS, tool_choice=choice)
+    choices, _ = read_chat(chat(server, body).body)
+    assert choices[0]["calls"][0]["arguments"] == ARGUMENTS
+    assert choices[0]["finish_reason"] == "stop"
+
+
+def test_parallel_tool_calls_false_tells_the_first_only(server):
+    body = asking("calls", stream=True, tools=TOOLS, parallel_tool_calls=False)
+    choices, _ = read_chat(chat(server, body).body)
+    assert [one["name"] for one in choices[0]["calls"]] == ["a"]
+
+
+def test_a_stop_string_ends_the_text_before_it_and_is_named(server):
+    body = asking("until", stream=True, stop=["END", "zzz"])
+    choices, _ = read_chat(chat(server, body).body)
+    assert choices[0]["content"] == "not the EN, but the "
+    assert (choices[0]["finish_reason"], choices[0]["stop_reason"]) == ("stop", "END")
+
+
+def test_usage_counts_the_tokens_and_is_null_before(server):
+    body = asking("plain", stream=True, stream_options={"include_usage": True})
+    _, usage = read_chat(chat(server, body).body, include_usage=True)
+    tokens = len(TEXTS["plain"]) + 1
+    assert usage["completion_tokens"] == tokens
+    assert usage["total_tokens"] == usage["prompt_tokens"] + tokens
+    whole = chat(server, asking("plain")).json()["usage"]
+    assert whole == usage
+
+
+def test_choices_are_whole_each_for_itself(server):
+    body = asking("call", stream=True, n=3, tools=TOOLS)
+    choices, _ = read_chat(chat(server, body).body)
+    assert sorted(choices) == [0, 1, 2]
+    for choice in choices.values():
+        assert choice["calls"][0]["arguments"] == ARGUMENTS
+    assert len({choice["calls"][0]["id"] for choice in choices.values()}) == 3
+
+
+def test_logprobs_are_there_for_every_token(server):
+    body = asking("many", stream=True, logprobs=True, top_logprobs=2)
+    choices, _ = read_chat(chat(server, body).body)
+    steps = choices[0]["logprobs"]
+    assert len(steps) == len(TEXTS["many"].encode()) + 1
+    assert all(len(step["top_logprobs"]) == 2 and step["logprob"] <= 0 for step in steps)
+    said = b"".join(bytes(step["bytes"]) for step in steps[:-1])
+    assert said == TEXTS["many"].encode()
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_a_whole_answer_is_the_stream_in_one(server, name):
+    streamed, _ = read_chat(chat(server, asking(name, stream=True, tools=TOOLS)).body)
+    whole = chat(server, asking(name, tools=TOOLS)).json()
+    assert whole["object"] == "chat.completion"
+    message, expected = whole["choices"][0]["message"], message_of(streamed[0])
+    for one in (message, expected):
+        for made in one.get("tool_calls", []):
+            made.pop("id")
+    assert message == expected
+    assert whole["choices"][0]["finish_reason"] == streamed[0]["finish_reason"]
+
+
+def test_reasoning_has_a_field_of_its_own():
+    with running(Says(**TEXTS), reasoning_format="deepseek_r1") as server:
+        choices, _ = read_chat(chat(server, asking("think", stream=True), step=1).body)
+        assert choices[0]["reasoning_content"] == "Hm, 你."
+        assert choices[0]["content"] == "Yes 🚀."
+
+
+def test_models_names_the_one(server):
+    with server.connect() as client:
+        (model,) = client.fetch("/v1/models").json()["data"]
+    assert (model["id"], model["object"], model["max_model_len"]) == ("scripted", "model", 4096)
+
+
+def test_completions_stream_and_whole_say_the_same(server):
+    body = {"prompt": ["<plain>", "<many>"], "max_tokens": 100, "n": 2}
+    with server.connect() as client:
+        whole = client.fetch("/v1/completions", body).json()
+        events = read_events(client.fetch("/v1/completions", {**body, "stream": True}).body)
+    texts = dict.fromkeys(range(4), "")
+    reasons = {}
+    for event in events:
+        assert event["object"] == "text_completion"
+        for choice in event["choices"]:
+            texts[choice["index"]] += choice["text"]
+            if choice["finish_reason"]:
+                reasons[choice["index"]] = choice["finish_reason"]
+    said = [TEXTS["plain"], TEXTS["plain"], TEXTS["many"], TEXTS["many"]]
+    assert [texts[index] for index in range(4)] == said
+    assert [choice["text"] for choice in whole["choices"]] == said
+    assert reasons == dict.fromkeys(range(4), "stop")
+
+
+def test_completions_of_ids(server):
+    ids = list(b"<plain>")
+    with server.connect() as client:
+        whole = client.fetch("/v1/completions", {"prompt": ids, "max_tokens": 5}).json()
+    assert whole["choices"][0]["text"] == "Hello"
+    assert whole["choices"][0]["finish_reason"] == "length"
+    assert whole["usage"]["prompt_tokens"] == len(ids)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])).filter(bool))
+@settings(max_examples=20)
+def test_detokenize_undoes_tokenize(text):
+    with _SHARED.connect() as client:
+        asked = {"prompt": text, "add_special_tokens": False}
+        ids = client.fetch("/tokenize", asked).json()["tokens"]
+        assert ids == list(text.encode())
+        assert client.fetch("/detokenize", {"tokens": ids}).json()["prompt"] == text
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared(server):
+    # What hypothesis runs may not take a fixture of a function.
+    global _SHARED
+    _SHARED = server
+
+
+def test_tokenize_of_messages_is_the_prompt_of_a_chat(server):
+    messages = asking("plain")["messages"]
+    with server.connect() as client:
+        found = client.fetch("/tokenize", {"messages": messages, "return_token_strs": True}).json()
+        whole = client.fetch("/v1/chat/completions", {"messages": messages}).json()
+    assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
+    assert found["count"] == whole["usage"]["prompt_tokens"]
+
+
+def test_seeds_repeat_and_differ(embedded):
+    def say(seed):
+        body = {
+            "messages": [{"role": "user", "content": "Hello!"}],
+            "seed": seed,
+            "temperature": 1.5,
+            "max_tokens": 60,
+        }
+        return chat(embedded, body).json()["choices"][0]["message"]["content"]
+
+    assert say(1) == say(1)
+    assert len({say(seed) for seed in range(6)}) > 1
+
+
+def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
+    body = {
+        "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "get_weather",
+                    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+                },
+            }
+        ],
+        "temperature": 0,
+    }
+    whole = chat(embedded, body).json()["choices"][0]
+    choices, _ = read_chat(chat(embedded, {**body, "stream": True}, step=1).body)
+    assert whole["finish_reason"] == choices[0]["finish_reason"] == "tool_calls"
+    (made,) = whole["message"]["tool_calls"]
+    assert made["function"]["name"] == "get_weather"
+    assert json.loads(made["function"]["arguments"])
+    assert choices[0]["calls"][0]["arguments"] == made["function"]["arguments"]
+
+
+def test_two_streams_at_once_do_not_mix(server):
+    answers = {}
+
+    def ask(name, step):
+        answers[name] = chat(server, asking(name, stream=True), step=step)
+
+    names = ["plain", "many", "lines", "until", "tag", "call"]
+    threads = [threading.Thread(target=ask, args=(name, 1 + at)) for at, name in enumerate(names)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    for name in names:
+        choices, _ = read_chat(answers[name].body)
+        assert choices[0]["content"] == TEXTS[name]
+    heads = {read_events(answer.body)[0]["id"] for answer in answers.values()}
+    assert len(heads) == len(names)
+
+
+def test_silence_is_broken_by_comments_that_readers_skip():
+    speak = threading.Event()
+    # Silence in short steps: the engine sees cancellations between two.
+    script = [(104,), *[Hook(lambda: speak.wait(0.002))] * 100_000, *spelled("i")]
+
+    class Waits(Says):
+        def _step(self, slot):
+            if speak.is_set() and slot.step < 100_000:
+                slot.step = 100_001
+            return super()._step(slot)
+
+    with running(Waits(waits=script), ping_seconds=0.02) as server, server.connect() as client:
+        client.ask("/v1/chat/completions", asking("waits", stream=True))
+        client.head()
+        said = b""
+        while said.count(b": ping\n\n") < 3:
+            said += client.piece()
+        speak.set()
+        while piece := client.piece():
+            said += piece
+        choices, _ = read_chat(said.replace(b": ping\n\n", b""))
+        assert choices[0]["content"] == "hi"
+        assert said.endswith(b"data: [DONE]\n\n")
+
+
+def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
+    """32 streams whose model is done before they are read: nothing but good manners lets the others
+    in between. The order of events is looked at, not a clock."""
+    streams, made, order, begin = 32, [], [], asyncio.Event()
+    call, send = EventStream.__call__, EventStream._send
+
+    async def begin_together(self, *connection):
+        made.append(self)
+        if len(made) == streams:
+            channels = [channel for one in made for channel in one._channels]
+            while not all(channel.is_finished for channel in channels):
+                await asyncio.sleep(0.001)
+            begin.set()
+        await begin.wait()
+        await call(self, *connection)
+        order.append(("last", id(self)))
+
+    async def note(self, to, data):
+        if b'"content":"w"' in data and ("first", id(self)) not in order:
+            order.append(("first", id(self)))
+        await send(self, to, data)
+
+    monkeypatch.setattr(EventStream, "__call__", begin_together)
+    monkeypatch.setattr(EventStream, "_send", note)
+    said = "word " * 20
+    with running(Says(talk=said), max_num_seqs=streams) as server:
+        answers = []
+
+        def ask():
+            answers.append(chat(server, asking("talk", stream=True, max_tokens=200)))
+
+        threads = [threading.Thread(target=ask) for _ in range(streams)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    assert [read_chat(answer.body)[0][0]["content"] for answer in answers] == [said] * streams
+    assert [what for what, _ in order] == ["first"] * streams + ["last"] * streams
+
+
+def test_the_server_listens_at_loopback_unless_told_otherwise():
+    assert _is_loopback(_parser("x").parse_args([]).host)
+
+
+def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():
+    """Nobody hears the others any more: they are cancelled, and the stream ends with `[DONE]`."""
+
+    class OneFails(Says):
+        def _script(self, slot):
+            if slot.choice_index == 0:
+                return [(104,), (105,), RuntimeError("the tape tore")]
+            return [(97,)] * 3000
+
+    with running(OneFails(any="x")) as server:
+        answer = chat(server, asking("any", stream=True, n=2, max_tokens=3000))
+        events = read_events(answer.body)
+        assert events[-1]["error"]["type"] == "server_error"
+        assert "tape" not in events[-1]["error"]["message"]
+        server.idle()
+        metrics = server.service.metrics.render().decode()
+        assert 'finished_reason="cancelled"} 1.0' in metrics
