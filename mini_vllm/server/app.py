@@ -25,7 +25,10 @@ from mini_vllm.server.tokens import detokenize, tokenize
 
 _LOG = logging.getLogger(__name__)
 _PAGE = Path(__file__).with_name("page")
-_CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
 
 
 def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
