@@ -9,6 +9,7 @@ from mini_vllm.engine.chunk import StreamChunk
 from mini_vllm.engine.engine import Engine
 from mini_vllm.engine.errors import StreamError
 from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.read_together import read_together
 from mini_vllm.engine.request import Request
 
 
@@ -48,27 +49,9 @@ async def merge(
 
     Leaving early cancels them all.
     """
-    if len(channels) == 1:
-        async with aclosing(aiter(channels[0])) as only:
-            async for chunk in only:
-                yield 0, chunk
-        return
-    streams = [aiter(channel) for channel in channels]
-    waiting = {asyncio.ensure_future(anext(one)): index for index, one in enumerate(streams)}
-    try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=waiting.__getitem__):
-                index = waiting.pop(task)
-                if isinstance(task.exception(), StopAsyncIteration):
-                    continue
-                chunk = task.result()
-                waiting[asyncio.ensure_future(anext(streams[index]))] = index
-                yield index, chunk
-    finally:
-        for task in waiting:
-            task.cancel()
-        # Their errors are those of leaving; nobody is to be told of them.
-        await asyncio.gather(*waiting, return_exceptions=True)
-        for stream in streams:
-            await stream.aclose()
+    async with aclosing(read_together(channels)) as batches:
+        async for batch in batches:
+            for item in batch:
+                yield item
+                # Other tasks run too, however many wait.
+                await asyncio.sleep(0)

@@ -4,7 +4,7 @@ Whoever writes to a socket is best served with all the news at once, and with no
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack
 
 from mini_vllm.engine.channel import StreamChannel
@@ -14,7 +14,7 @@ from mini_vllm.engine.loop_waker import waker_of
 Batch = list[tuple[int, StreamChunk]]
 
 
-async def read_together(channels: Sequence[StreamChannel]) -> AsyncIterator[Batch]:
+async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
     """Yield lists of (index, chunk), never empty, each channel's chunks in order, until all end.
 
     Other tasks run between two lists, however fast the chunks come. Leaving early cancels them all.
