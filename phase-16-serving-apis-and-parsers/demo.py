@@ -17,7 +17,8 @@ from typing import Any
 
 from labkit.errors import LabkitError
 from labkit.lab import find_labs
-from labkit.loader import Implementation, last_line_in, load
+from labkit.loader import Implementation, load
+from labkit.source import last_line_in
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.tokenizer import ByteTokenizer
 
