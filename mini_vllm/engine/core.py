@@ -129,7 +129,7 @@ class EngineCore:
         if not sequences:
             return
         news = model([sequence.view for sequence in sequences])
-        if not isinstance(news, Sequence):
+        if type(news) is not list and not isinstance(news, Sequence):
             raise ModelContractError(f"the model returned {news!r}; it must be a list of bursts")
         if len(news) != len(sequences):
             raise ModelContractError(

@@ -1,7 +1,7 @@
 """Waking tasks of an asyncio loop from another thread, many of them with one call into the loop.
 
-`call_soon_threadsafe` writes to a socket each time. An engine that has news for a hundred readers
-in one iteration calls it once.
+`call_soon_threadsafe` writes to a socket each time, and the writing thread may lose its turn by it.
+An engine that has news for a hundred readers in one iteration calls it once.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import weakref
 from collections import deque
 from contextlib import suppress
 
+_LINGER_SECONDS = 0.001
 _LOCK = threading.Lock()
 _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
     weakref.WeakKeyDictionary()
@@ -23,6 +24,7 @@ class LoopWaker:
         self._loop = weakref.ref(loop)
         self._events: deque[asyncio.Event] = deque()
         self._called = False
+        self._lock = threading.Lock()
 
     @property
     def is_closed(self) -> bool:
@@ -33,19 +35,32 @@ class LoopWaker:
     def set(self, event: asyncio.Event) -> None:
         """Set an event soon, if the loop is not closed."""
         self._events.append(event)
-        # `_set_all` takes the mark away before it looks at the events, so this one is seen.
-        loop = self._loop()
-        if self._called or loop is None:
+        # Whoever takes the mark away looks at the events after that, so this one is seen.
+        if self._called:
             return
-        self._called = True
+        loop = self._loop()
+        with self._lock:
+            if self._called or loop is None:
+                return
+            self._called = True
         # It raises when the loop was closed just now.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._set_all)
 
     def _set_all(self) -> None:
-        self._called = False
         while self._events:
             self._events.popleft().set()
+        # Of a model that is quicker than this, the loop then takes much at a time; one that is not
+        # finds the mark gone, and calls at once.
+        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        with self._lock:
+            self._called = False
+            if not self._events:
+                return
+            self._called = True
+        self._set_all()
 
 
 def waker_of(loop: asyncio.AbstractEventLoop) -> LoopWaker:

@@ -63,7 +63,7 @@ class Scheduler:
     @property
     def num_running(self) -> int:
         """How many choices have a slot."""
-        return len(self._table)
+        return len(self.sequences)
 
     def why_never(self, sequence: SequenceState) -> str | None:
         """Return why a choice could never run, or None if it could."""
