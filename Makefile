@@ -4,14 +4,15 @@ PYTHON ?= python3
 N ?=
 T ?=
 B ?=
+OUT ?=
 ARGS ?=
 
 setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer."; exit 1; }; \
 	$(PYTHON) -I labkit/bootstrap.py
 labkit = .venv/bin/python -m labkit
 
-.PHONY: help lab progress hint solution watch reset demo serve tokenizer reference bug test check soak \
-	bench oracles matrix lock
+.PHONY: help lab progress hint solution watch reset demo serve tokenizer bundle reference bug test \
+	grade student-edition gradescope classroom50 check soak bench oracles matrix lock
 
 help:
 	@echo "For students"
@@ -25,9 +26,14 @@ help:
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
+	@echo "  make bundle N=03       the zip to hand in"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
+	@echo "  make grade ARGS='PATH' grade what was handed in, walled off; ARGS=--help for more"
+	@echo "  make student-edition OUT=FOLDER   the course without solutions, to hand out"
+	@echo "  make gradescope N=03   the autograder zip of a lab for Gradescope"
+	@echo "  make classroom50 N=03  the autograder of a lab for Classroom 50"
 	@echo "  make test              every test of the repository, on the references"
 	@echo "For maintainers"
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
@@ -73,6 +79,10 @@ tokenizer:
 	$(setup) tokenizers
 	@.venv/bin/python -m mini_vllm.tokenizer $(or $(ARGS),byte)
 
+bundle:
+	$(setup) core
+	@.venv/bin/python -m labkit.grading.bundle --lab "$(N)" $(ARGS)
+
 reference:
 	$(setup) core
 	@$(labkit) lab --lab "$(N)" --task "$(T)" --impl solution
@@ -80,6 +90,22 @@ reference:
 bug:
 	$(setup) core
 	@$(labkit) bug --lab "$(N)" --bug "$(B)"
+
+grade:
+	$(setup) core
+	@$(labkit) grade $(ARGS)
+
+student-edition:
+	$(setup) core
+	@.venv/bin/python -m labkit.student_edition --out "$(OUT)" $(ARGS)
+
+gradescope:
+	$(setup) core
+	@.venv/bin/python -m labkit.grading.gradescope --lab "$(N)" $(ARGS)
+
+classroom50:
+	$(setup) core
+	@.venv/bin/python -m labkit.grading.classroom50 --lab "$(N)" $(ARGS)
 
 test:
 	$(setup) dev

@@ -13,7 +13,7 @@ from benchmarks.peers import HAS_VLLM, ROOT
 
 GROUPS = (
     "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "pipeline",
-    "engine", "server",
+    "engine", "server", "grading",
 )  # fmt: skip
 
 

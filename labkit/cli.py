@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit.errors import LabkitError, UsageError
+from labkit.grading.options import add_options
 from labkit.lab import Lab, find_labs, pick_lab
+from labkit.loader import NO_REFERENCE
 from labkit.progress import Progress, next_unfinished
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
-    """Run one verb. Returns 0, 1 (tests or gates failed), or 2 (usage)."""
+    """Run one verb. Returns 0, 1 (tests or gates failed), 2 (usage), or 3 (grading broke off)."""
     args = _parser().parse_args(argv)
     verb: Callable[[argparse.Namespace, Path], int] = args.verb
     try:
@@ -48,6 +50,8 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--bug", default="", metavar="NAME", help="name of a bug")
         if name == "check":
             command.add_argument("gates", nargs="*", metavar="GATE", help="only these gates")
+        if name == "grade":
+            add_options(command)
         if name == "soak":
             command.add_argument("--seeds", type=int, default=20, help="seeds per lab (default 20)")
 
@@ -58,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add("watch", _watch, "run a lab again whenever its starter.py is saved")
     add("reset", _reset, "put the pristine starter.py back, keeping a backup")
     add("bug", _bug, "list a lab's known bugs, or run its tests on one")
+    add("grade", _grade, "grade what was handed in, behind walls: one file or a cohort")
     add("check", _check, "run the gates")
     add("soak", _soak, "run the randomised tests for long")
     add("matrix", _matrix, "write the generated parts of the phase READMEs")
@@ -139,6 +144,8 @@ def _solution(args: argparse.Namespace, root: Path) -> int:
         )
         print(f"Stuck? make hint N={lab.number} T=1")
         return 1
+    if not lab.solution.exists():
+        raise UsageError(f"{lab.label}: {NO_REFERENCE}; your instructor has them")
     print(f"# {lab.solution.relative_to(root)}")
     text = lab.solution.read_text(encoding="utf-8")
     if sys.stdout.isatty():
@@ -223,6 +230,12 @@ def _check(args: argparse.Namespace, root: Path) -> int:
         failed += len(bad)
     print(f"\n{failed} findings" if failed else "\nEvery gate is ok.")
     return 1 if failed else 0
+
+
+def _grade(args: argparse.Namespace, root: Path) -> int:
+    from labkit.grading.command import run
+
+    return run(args, root)
 
 
 def _soak(args: argparse.Namespace, root: Path) -> int:

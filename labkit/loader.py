@@ -9,6 +9,7 @@ from labkit.errors import LoadFailure, UsageError
 from labkit.lab import Bug, Lab
 from labkit.source import load_source
 
+NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
 ALLOWED = "starter, solution, bug:NAME, or the path of a Python file"
 
 
@@ -51,6 +52,8 @@ class Implementation:
             data = self.path.read_bytes()
         except OSError as error:
             fix = "`make reset` brings the starter back" if self.kind == "starter" else "check it"
+            if self.is_reference and not self.path.exists():
+                raise LoadFailure(f"{self.path.parent.name}: {NO_REFERENCE}") from None
             raise LoadFailure(f"{self.path} cannot be read ({error.strerror}): {fix}") from None
         if self.bug is None:
             return data
@@ -72,9 +75,16 @@ def choose(value: str | None, labs: list[Lab], cwd: Path) -> dict[Path, Implemen
     """Return what `LAB_IMPL=value` means for each lab, by lab folder. Unset or empty: the solution.
 
     Raises:
-        UsageError: the value is not allowed, or names one file while several labs are collected.
+        UsageError: the value is not allowed, names one file while several labs are collected, or
+            asks for a reference that is not there.
     """
     value = (value or "").strip()
+    if value in ("", "solution") or value.startswith("bug:"):
+        missing = next((lab for lab in labs if not lab.solution.exists()), None)
+        if missing is not None:
+            raise UsageError(
+                f"{missing.label}: {NO_REFERENCE}. LAB_IMPL=starter tests your own file"
+            )
     if value in ("", "solution"):
         return {lab.path: Implementation("solution", lab.solution) for lab in labs}
     if value == "starter":

@@ -36,6 +36,8 @@ _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
     "given: shows something instead of grading it; no points",
+    "varies(name): of a hidden test: the test of the lab whose rule it asks again",
+    "visibility(when): of a hidden test: who may see it, see labkit.grading.overlay",
 )
 
 

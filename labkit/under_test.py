@@ -7,7 +7,7 @@ from typing import Any
 
 from labkit.errors import LoadFailure, UsageError
 from labkit.lab import Lab, find_labs
-from labkit.loader import Implementation, load
+from labkit.loader import NO_REFERENCE, Implementation, load
 from labkit.progress import Progress
 
 
@@ -18,7 +18,8 @@ class CodeUnderTest:
     are tested with references; `LAB_PARTS` overrides.
 
     Raises:
-        UsageError: `LAB_PARTS` is neither `own` nor `reference`, or a part's lab is missing.
+        UsageError: `LAB_PARTS` is neither `own` nor `reference`, or a part's lab is missing, or a
+            part needs its reference where there are none.
     """
 
     def __init__(self, lab: Lab, implementation: Implementation, root: Path) -> None:
@@ -84,6 +85,17 @@ def _choose_parts(
             raise UsageError(f"{lab.path / 'lab.toml'}: parts: there is no lab {folder!r}")
         if wanted == "own" and progress.passes(labs[folder]):
             parts[name] = Implementation("starter", labs[folder].starter)
+        elif not labs[folder].solution.exists():
+            raise UsageError(_why_no_part(lab, name, labs[folder], wanted))
         else:
             parts[name] = Implementation("solution", labs[folder].solution)
     return parts
+
+
+def _why_no_part(lab: Lab, name: str, part: Lab, wanted: str) -> str:
+    if wanted == "reference":
+        return f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out"
+    return (
+        f"{lab.label} builds on {name} of {part.label}, which does not pass as it is now. "
+        f"Do that first: make lab N={part.number}"
+    )

@@ -107,7 +107,7 @@ def _commands(root: Path, text: str) -> list[str]:
     found = [
         f"`make {target}`: there is no such target"
         for line in lines
-        for target in re.findall(r"^(?:\w+=\S+ )*make ([a-z-]+)", line)
+        for target in re.findall(r"^(?:\w+=\S+ )*make ([a-z][a-z0-9-]*)", line)
         if target not in _targets(root)
     ]
     for line in lines:
@@ -125,4 +125,4 @@ def _targets(root: Path) -> set[str]:
         return set()
     database = subprocess.run(["make", "-pRrq", "-C", str(root), "help"], capture_output=True,
                               text=True, check=False).stdout  # fmt: skip
-    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", database, re.MULTILINE))
+    return set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", database, re.MULTILINE))

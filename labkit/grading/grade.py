@@ -3,22 +3,29 @@
 A grade is plain data, equal to the byte for equal submissions: it holds no times and no paths.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from labkit.grading.submission import Submission
+from labkit.grading.overlay import VISIBLE, HiddenTest, Overlay
+from labkit.grading.plain import one_line, printable, repeatable
+from labkit.grading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.run import run_isolated
+from labkit.isolation.run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.lab import Lab
 from labkit.loader import Implementation, short_hash
+from labkit.manifest import Test
+from labkit.report import explain
 from labkit.run import LabRun
 
 SCHEMA = "labkit/grade/v1"
-MOST_SOURCE_BYTES = 1 << 20
+# A source in another encoding says so in its first two lines.
+_ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 
 
 @dataclass(frozen=True)
@@ -29,19 +36,35 @@ class Assignment:
         lab: the lab.
         parts: by folder name of a lab, its reference.
         seed: of the randomised tests.
+        overlay: its hidden tests, if it has any.
     """
 
     lab: Lab
     parts: Mapping[str, Implementation]
     seed: str = "0"
+    overlay: Overlay | None = None
 
     @classmethod
-    def of(cls, lab: Lab, labs: list[Lab], seed: str = "0") -> "Assignment":
+    def of(
+        cls, lab: Lab, labs: list[Lab], seed: str = "0", overlay: Overlay | None = None
+    ) -> "Assignment":
         """Return the assignment of a lab among those of a repository."""
         solutions = {other.name: Implementation("solution", other.solution) for other in labs}
-        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed)
+        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay)
 
     @property
+    def hidden(self) -> tuple[HiddenTest, ...]:
+        """The tests that the students do not have."""
+        return () if self.overlay is None else self.overlay.tests
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        """All tests with the points that they have here, the lab's own first."""
+        if self.overlay is None:
+            return self.lab.tests
+        return (*self.overlay.public_tests(), *self.overlay.tests)
+
+    @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of all that a score depends on besides the submission."""
         hash = sha256(self.seed.encode())
@@ -49,6 +72,8 @@ class Assignment:
             hash.update(path.read_bytes())
         for name, part in sorted(self.parts.items()):
             hash.update(name.encode() + part.source())
+        if self.overlay is not None:
+            hash.update(self.overlay.digest.encode())
         return hash.hexdigest()
 
 
@@ -70,7 +95,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
     if fault is None and source is not None:
         host = Host(sandbox, _sources(source, submission, assignment), slot)
         try:
-            run_isolated(run, host)
+            run_isolated(run, host, _hidden(assignment))
         finally:
             host.close()
     return Grade(submission, assignment, sandbox.mode, run, fault)
@@ -95,11 +120,11 @@ class Grade:
     fault: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the grade as plain data; `grade.schema.json` describes it."""
+        """Return the grade as plain data; `schemas/grade.schema.json` describes it."""
         lab, run = self.assignment.lab, self.run
         bug = run.looks_like()
         tests = []
-        for test in lab.tests:
+        for test in self.assignment.tests:
             result = run.results.get(test.name)
             passed = run.passed(test)
             tests.append(
@@ -109,22 +134,24 @@ class Grade:
                     "task": test.task,
                     "passed": passed,
                     "kind": "not-run" if result is None else result.kind,
-                    "message": (self.fault or "") if result is None else result.message,
+                    "message": repeatable((self.fault or "") if result is None else result.message),
+                    "detail": repeatable(explain(test, result)) if result and not passed else "",
                     "score": test.points if passed else 0,
                     "max_score": test.points,
+                    "visibility": getattr(test, "visibility", VISIBLE),
                 }
             )
         return {
             "schema": SCHEMA,
-            "student": self.submission.student,
+            "student": one_line(self.submission.student),
             "lab": lab.name,
             "submission": self.submission.digest,
             "assignment": self.assignment.digest,
             "seed": self.assignment.seed,
             "mode": self.mode,
-            "score": run.score,
-            "max_score": sum(test.points for test in lab.tests),
-            "fault": self.fault,
+            "score": sum(row["score"] for row in tests),
+            "max_score": sum(row["max_score"] for row in tests),
+            "fault": None if self.fault is None else printable(self.fault),
             "looks_like": None if bug is None else bug.name,
             "tests": tests,
         }
@@ -135,7 +162,25 @@ def _fault_of(source: bytes | None) -> str | None:
         return "there is no starter.py for this lab in it"
     if len(source) > MOST_SOURCE_BYTES:
         return f"starter.py has {len(source)} bytes; at most {MOST_SOURCE_BYTES} are read"
+    if not source.strip():
+        return "starter.py is empty"
+    if b"\0" in source:
+        return f"starter.py is not UTF-8 (byte {source.index(0)} is NUL); save it as UTF-8"
+    if not any(map(_ENCODING.match, source.split(b"\n", 2)[:2])):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line, byte = source.count(b"\n", 0, error.start) + 1, source[error.start]
+            return f"starter.py line {line} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
     return None
+
+
+def _hidden(assignment: Assignment) -> list[Planned]:
+    overlay = assignment.overlay
+    if overlay is None:
+        return []
+    functions, seed = overlay.functions(), f"{assignment.seed}/{overlay.digest}"
+    return [(test, functions[test.name], seed) for test in overlay.tests]
 
 
 def _sources(source: bytes, submission: Submission, assignment: Assignment) -> Sources:

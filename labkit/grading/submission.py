@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+MOST_SOURCE_BYTES = 1 << 20
+
 
 @dataclass(frozen=True)
 class Submission:

@@ -1,22 +1,27 @@
 """The trusted end of the pipe: starts workers, asks them, and stops those that do not behave."""
 
+import itertools
 import os
 import select
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any
 
-from labkit.isolation.sandbox import Sandbox
-from labkit.isolation.wire import HEAD, WireError, flat, pack_request, unpack
-from labkit.trace import Call, New, Raised, Step, Trace
+from labkit.isolation.meter import Meter
+from labkit.isolation.sandbox import Sandbox, Worker
+from labkit.isolation.wire import HEAD, WireError, pack_calls, pack_request, step_of, unpack
+from labkit.trace import Call, New, Raised, Trace
 
-_MOST_BYTES = 64 << 20
-_START_SECONDS = 30.0
-# CPU time decides; wall time only stops what sleeps, and machines may be busy.
-_WALL_FACTOR, _WALL_EXTRA = 4, 5.0
+# Of one answer, and of all answers that one test gets. The reference's longest has 2 MB.
+_MOST_BYTES = 16 << 20
+_MOST_BYTES_OF_TEST = 64 << 20
+_MOST_CHARACTERS = 4_000
+# How often to look at the meter.
+_TICK_SECONDS = 0.25
+_IMPORT_LIMIT = 5.0
 
 
 class WorkerError(Exception):
@@ -40,7 +45,7 @@ class Host:
     """A submission in a worker, which is started when it is needed.
 
     One that dies, hangs, floods or breaks the protocol costs the test that asked it; the next test
-    gets another.
+    gets another. Only where it could not even be imported, no other one is tried.
 
     Args:
         sandbox: starts workers.
@@ -52,27 +57,67 @@ class Host:
         self._sandbox = sandbox
         self._sources = sources
         self._slot = slot
-        self._process: Any = None
-        self._received = bytearray()
-        self._number = 0
-        self._wall_seconds = 0.0
-        self._cpu_seconds: int | None = None
+        self._worker: Worker | None = None
+        self._ends = (-1, -1)
+        self._poll = select.poll()
+        self._numbers = itertools.count(1)
+        self._imported = False
+        self._hopeless: str | None = None
+        self._meter = Meter()
+        self._limit = 0.0
+        self._next_look = 0.0
+        self._bytes_left = 0
 
     def begin(self, limit: float) -> None:
         """Say that a test starts, which may take so many seconds of CPU time."""
-        self._cpu_seconds = ceil(limit)
-        self._wall_seconds = limit * _WALL_FACTOR + _WALL_EXTRA
+        self._limit = limit
+        self._bytes_left = _MOST_BYTES_OF_TEST
+        if self._worker is not None:
+            self._measure(limit)
 
-    def load(self) -> str | None:
-        """Let the submission be imported, once; return why that failed, or None.
+    def end(self) -> None:
+        """Say that the test is over.
 
         Raises:
-            WorkerError: it was not answered.
+            WorkerError: it took longer than it might.
         """
-        failure = self._ask({"do": "load"}).get("failure")
-        if failure is not None and type(failure) is not str:
-            raise self._broken("its answer has the wrong shape")
-        return failure
+        try:
+            self._look()
+        finally:
+            self._meter.end()
+
+    def load(self) -> str | None:
+        """Let the submission be imported, once for each worker; return why that failed, or None.
+
+        Raises:
+            InfrastructureError: no worker can be started.
+            WorkerError: the submission has slept for all that it may.
+        """
+        if self._hopeless is not None or (self._imported and self._worker is not None):
+            return self._hopeless
+        if self._meter.exhausted:
+            raise WorkerError("timeout", "the submission has slept for all the time it has")
+        if self._worker is None:
+            self._worker = self._start()
+        self._measure(_IMPORT_LIMIT)
+        try:
+            sources = self._sources
+            (failure,) = self._ask("load", sources.main, sources.modules, sources.parts)
+            if failure is not None and type(failure) is not str:
+                raise ValueError("a text was due")
+            self._look()
+        except WorkerError as error:
+            failure = f"{self._sources.modules[self._sources.main][0]} cannot be imported: {error}"
+        except ValueError as error:
+            failure = f"its answer has the wrong shape ({error})"
+        self._meter.end()
+        if failure is not None:
+            self.close()
+            self._hopeless = f"{failure!s:.{_MOST_CHARACTERS}}"
+            return self._hopeless
+        self._imported = True
+        self._measure(self._limit)
+        return None
 
     def perform(self, new: Sequence[New], calls: Sequence[Call], watch: str) -> Trace:
         """Have a run carried out; see `labkit.drive.perform`.
@@ -80,131 +125,143 @@ class Host:
         Raises:
             WorkerError: it was not answered as it should be.
         """
-        told = [
-            (name, args, dict(kwargs) if kwargs else {}, number)
-            for name, args, kwargs, number in calls
-        ]
-        answer = self._ask(
-            {"do": "perform", "new": [*map(flat, new)], "calls": told, "watch": watch}
-        )
+        answer = self._ask("perform", *pack_calls(new, calls), watch)
         try:
-            trace = Trace(tuple(new), [])
-            steps, raised = answer["steps"], answer["raised"]
-            if raised is not None:
-                kind, message, line = map(_text, raised)
-                trace.raised = Raised(kind, message, line)
-            if len(steps) > len(calls) or (raised is None and len(steps) != len(calls)):
+            results, held, raised = answer
+            if type(results) is not list:
+                raise ValueError("a list was due")
+            if held is None and not watch:
+                held = itertools.repeat(None, len(results))
+            elif type(held) is not list or len(held) != len(results):
+                raise ValueError("what was held is not told after each call")
+            if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
                 raise ValueError("it did not answer each call once")
-            for call, (result, held) in zip(calls, steps, strict=False):
-                trace.steps.append(Step(call, result, held))
-        except (KeyError, TypeError, ValueError) as error:
+            steps = [*map(step_of, zip(calls, results, held, strict=False))]
+            return Trace(tuple(new), steps, None if raised is None else _raised(*raised))
+        except (TypeError, ValueError) as error:
             raise self._broken(f"its answer has the wrong shape ({error})") from None
-        return trace
 
     def close(self) -> None:
         """End the worker."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            self._sandbox.stop(process, self._slot)
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            self._sandbox.stop(worker.process)
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        deadline = time.monotonic() + self._wall_seconds
-        if self._process is None:
-            self._start()
-            deadline += _START_SECONDS
-        self._number += 1
-        request["id"] = self._number
-        request["cpu_seconds"] = self._cpu_seconds
-        self._cpu_seconds = None
-        begun = time.monotonic()
-        self._write(pack_request(request), deadline)
-        answer = self._read(deadline)
-        self._wall_seconds -= time.monotonic() - begun
-        if type(answer) is not dict or answer.get("id") != self._number:
+    def _start(self) -> Worker:
+        worker = self._sandbox.start(self._slot)
+        assert worker.process.stdin is not None
+        assert worker.process.stdout is not None
+        self._ends = (worker.process.stdin.fileno(), worker.process.stdout.fileno())
+        for end in self._ends:
+            os.set_blocking(end, False)
+        self._poll = select.poll()
+        self._poll.register(self._ends[1], select.POLLIN)
+        return worker
+
+    def _measure(self, limit: float) -> None:
+        assert self._worker is not None
+        self._meter.begin(limit, self._worker.number)
+        self._next_look = time.monotonic() + _TICK_SECONDS
+
+    def _look(self) -> None:
+        """Stop the worker if it computes or sleeps for too long."""
+        self._next_look = time.monotonic() + _TICK_SECONDS
+        why = self._meter.overdue() if self._worker is not None else None
+        if why is not None:
+            self._meter.end()
+            self.close()
+            raise WorkerError("timeout", why)
+
+    def _ask(self, *request: Any) -> list[Any]:
+        if self._worker is None:
+            raise WorkerError("raised", "the process that held the submission is gone")
+        number = next(self._numbers)
+        self._tell((number, *request))
+        answer = self._receive()
+        if type(answer) is not list or len(answer) < 2 or answer[0] != number:
             raise self._broken("it answered what was not asked")
-        if "broken" in answer:
-            raise self._broken(f"it stopped with {answer['broken']!s:.200}")
-        return answer
+        if answer[1] is not None:
+            raise self._gone(f"it stopped with {answer[1]!s:.{_MOST_CHARACTERS}}")
+        return answer[2:]
 
-    def _start(self) -> None:
-        self._process = self._sandbox.start(self._slot)
-        self._received = bytearray()
-        for end in (self._process.stdin, self._process.stdout):
-            os.set_blocking(end.fileno(), False)
-        sources = self._sources
-        told = {"main": sources.main, "modules": sources.modules, "parts": sources.parts}
-        self._write(pack_request(told), time.monotonic() + _START_SECONDS)
-
-    def _write(self, data: bytes, deadline: float) -> None:
-        descriptor = self._process.stdin.fileno()
-        rest = memoryview(data)
+    def _tell(self, request: Any) -> None:
+        data = memoryview(pack_request(request))
         while True:
             try:
-                rest = rest[os.write(descriptor, rest[: 1 << 16]) :]
+                data = data[os.write(self._ends[0], data) :]
             except BlockingIOError:
-                pass
+                writing = select.poll()
+                writing.register(self._ends[0], select.POLLOUT)
+                writing.poll(_TICK_SECONDS * 1000)
             except OSError:
                 raise self._died() from None
-            if not rest:
+            if not data:
                 return
-            self._wait([], [descriptor], deadline)
+            if time.monotonic() > self._next_look:
+                self._look()
 
-    def _read(self, deadline: float) -> Any:
-        self._receive(HEAD.size, deadline)
-        (size,) = HEAD.unpack_from(self._received)
-        if size > _MOST_BYTES:
-            raise self._broken(f"it answered with {size} bytes; at most {_MOST_BYTES} are read")
-        end = HEAD.size + size
-        self._receive(end, deadline)
-        data = bytes(self._received[HEAD.size : end])
-        del self._received[:end]
+    def _receive(self) -> Any:
+        data = self._read()
+        if len(data) < HEAD.size or len(data) < HEAD.size + HEAD.unpack_from(data)[0]:
+            data = self._read_rest(data)
+        size = HEAD.size + HEAD.unpack_from(data)[0]
+        if len(data) > size:
+            raise self._broken("it said more than it was asked")
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise self._broken(f"more than {_MOST_BYTES_OF_TEST >> 20} MB in one test")
         try:
-            return unpack(data)
+            return unpack(data[HEAD.size :])
         except WireError as error:
             raise self._broken(str(error)) from None
 
-    def _receive(self, size: int, deadline: float) -> None:
-        """Read until there are so many bytes, and no more than come with the last of them."""
-        descriptor = self._process.stdout.fileno()
-        while len(self._received) < size:
-            self._wait([descriptor], [], deadline)
-            try:
-                part = os.read(descriptor, 1 << 18)
-            except BlockingIOError:
-                continue
-            if not part:
-                raise self._died()
-            self._received += part
+    def _read_rest(self, data: bytes) -> bytes:
+        whole = bytearray(data)
+        size = HEAD.size
+        while True:
+            if len(whole) >= HEAD.size:
+                size = HEAD.size + HEAD.unpack_from(whole)[0]
+                if size > _MOST_BYTES:
+                    raise self._broken(f"an answer of {size} bytes; {_MOST_BYTES} are read")
+            if len(whole) >= size > HEAD.size:
+                return bytes(whole)
+            whole += self._read()
 
-    def _wait(self, read: list[int], write: list[int], deadline: float) -> None:
-        left = deadline - time.monotonic()
-        if left <= 0 or not any(select.select(read, write, [], left)):
-            self.close()
-            raise WorkerError("timeout", "the test did not end within its time limit")
+    def _read(self) -> bytes:
+        while True:
+            ready = self._poll.poll(_TICK_SECONDS * 1000)
+            if time.monotonic() > self._next_look:
+                self._look()
+            if ready:
+                data = os.read(self._ends[1], 1 << 18)
+                if not data:
+                    raise self._died()
+                return data
 
     def _died(self) -> WorkerError:
-        process = self._process
-        for _ in range(100):
-            if process.poll() is not None:
-                break
-            time.sleep(0.01)
-        code = process.returncode
-        self.close()
-        if code is None:
-            return WorkerError("raised", "the process closed its pipe")
+        assert self._worker is not None
+        process = self._worker.process
+        try:
+            code = process.wait(1)
+        except subprocess.TimeoutExpired:
+            return self._gone("the process closed its pipe")
         # bubblewrap reports the signal that ended its child as a shell does.
         number = -code if code < 0 else code - 128
-        if number == signal.SIGXCPU or number == signal.SIGKILL:
-            return WorkerError("timeout", "the test did not end within its limit of CPU time")
-        how = f"signal {number}" if 0 < number < 65 else f"exit code {code}"
-        return WorkerError("raised", f"the process ended ({how}) before it answered")
+        known = number in signal.valid_signals()
+        how = f"signal {number}" if known else f"exit code {code}"
+        return self._gone(f"the process ended ({how}) before it answered")
 
     def _broken(self, how: str) -> WorkerError:
+        return self._gone(f"the process does not keep to the protocol: {how}")
+
+    def _gone(self, why: str) -> WorkerError:
+        self._meter.end()
         self.close()
-        return WorkerError("raised", f"the process does not keep to the protocol: {how}")
+        return WorkerError("raised", why)
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str:
+def _raised(*told: Any) -> Raised:
+    kind, message, line = told
+    if not type(kind) is type(message) is type(line) is str:
         raise TypeError("an error is told in texts")
-    return value
+    return Raised(kind[:100], message[:_MOST_CHARACTERS], line[:_MOST_CHARACTERS])

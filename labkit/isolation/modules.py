@@ -14,14 +14,17 @@ class Modules:
     """Finds names in the submission, then in its parts.
 
     Args:
-        told: `main`, the name of the submission among `modules`; `modules`, from a name to (how
-            messages name the file, its path, its bytes); `parts`, from a class to a module.
+        main: the name of the submission among `sources`.
+        sources: from a name to (how messages name the file, its path, its bytes).
+        parts: from a class to a name.
     """
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._main: str = told["main"]
-        self._sources: dict[str, tuple[str, str, bytes]] = told["modules"]
-        self._parts: dict[str, str] = told["parts"]
+    def __init__(
+        self, main: str, sources: dict[str, tuple[str, str, bytes]], parts: dict[str, str]
+    ) -> None:
+        self._main = main
+        self._sources = sources
+        self._parts = parts
         self._modules: dict[str, ModuleType | LoadFailure] = {}
 
     def load(self) -> str | None:

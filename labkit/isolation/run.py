@@ -7,13 +7,14 @@ No pytest is needed, because nothing here can be patched by the submission.
 import functools
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from labkit.drive import Driver
 from labkit.errors import LoadFailure
+from labkit.grading.errors import InfrastructureError
 from labkit.isolation.host import Host, WorkerError
 from labkit.manifest import Test
 from labkit.run import LabRun, Result
@@ -26,16 +27,22 @@ from labkit.verdict import (
     classify,
 )
 
+# A test, its function, its seed.
+Planned = tuple[Test, Callable[..., object], str]
 
-def run_isolated(run: LabRun, host: Host) -> None:
-    """Run every test of a lab; put the results into `run`."""
+
+def run_isolated(run: LabRun, host: Host, more: Sequence[Planned] = ()) -> None:
+    """Run every test of a lab, then `more`; put the results into `run`."""
     functions = _functions(run.lab.test_file)
     timeouts = 0
-    for test in run.lab.tests:
+    for test, function, seed in [
+        *((test, functions[test.name], run.seed) for test in run.lab.tests),
+        *more,
+    ]:
         if timeouts >= TIMEOUTS_ALLOWED:
             result = classify(NotRunError(ENOUGH_TIMEOUTS))
         else:
-            result = _run_test(functions[test.name], test, run.seed, host)
+            result = _run_test(function, test, seed, host)
         timeouts += result.kind == "timeout" and test.timeout is None
         run.results[test.name] = result
 
@@ -48,11 +55,14 @@ def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host
             if failure is not None:
                 raise LoadFailure(failure)
             function(Driver(host.perform, f"{seed}/{test.name}"))
+            host.end()
         else:
             function()
     except WorkerError as error:
         advice = f". {TOO_LONG}" if error.kind == "timeout" else ""
         return Result(error.kind, f"{error}{advice}")
+    except InfrastructureError:
+        raise
     except Exception as error:
         return classify(error)
     return Result("passed")

@@ -1,23 +1,32 @@
 """How a worker is started, and what it can reach from there.
 
 - `sandbox`: no network, no files but Python's own, own pids, another user. It needs bubblewrap.
-- `container`: another user, limits, the pipe; the rest is the platform's container. It needs root.
+- `container`: another user, in a folder that has Python's library and no more, and filtered system
+  calls instead of namespaces; the rest is the platform's container. It needs root.
 - `trust`: limits and the pipe only, for one's own code.
 
-But: the limits on memory, CPU, files and processes are set by the worker itself, before it imports
-a submission; a process may lower its limits for good.
+But: what a process can give up by itself, the worker gives up before it imports a submission; see
+`labkit.isolation.walls`.
 """
 
 import os
+import re
+import select
 import shutil
+import socket
+import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.errors import UsageError
+from labkit.grading.errors import InfrastructureError
 
 _HERE = Path(__file__).resolve().parents[2]
 # All that a worker imports. Nothing here knows a lab's tests or solution.
@@ -30,20 +39,30 @@ _WORKER_FILES = (
     "labkit/trace.py",
     "labkit/isolation/__init__.py",
     "labkit/isolation/modules.py",
+    "labkit/isolation/syscalls.py",
+    "labkit/isolation/walls.py",
     "labkit/isolation/wire.py",
     "labkit/isolation/worker.py",
     "mini_vllm/__init__.py",
     "mini_vllm/text/events.py",
 )
+# Of Python's library, what no lab needs and takes much room.
+_LEFT_OUT = shutil.ignore_patterns(
+    *("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo"),
+    *("ensurepip", "lib2to3", "pydoc_data", "config-*", "*.opt-*.pyc", "*.a"),
+)
 # Users that own nothing; each slot has one, because limits count by user.
 _FIRST_UID = 61_000
-_SCRATCH_BYTES = 16 << 20
-_NAMESPACES = ("--unshare-all", "--cap-drop", "ALL")
+_START_SECONDS = 30.0
+READY = b"ready\n"
+# The worker mounts its scratch folder, becomes its user, and gives these up.
+_CAPABILITIES = ("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN")
+_NAMESPACES = ("--unshare-all", *_CAPABILITIES)
 # Limits do not count for root, and not for root of a user namespace that root has made. So root
 # makes all namespaces but that of users; the worker changes its user and then makes that itself.
 _NAMESPACES_OF_ROOT = (
     *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
-    *("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
+    *(*_CAPABILITIES, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
 )
 
 
@@ -52,6 +71,7 @@ class WorkerRoot:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="labkit-worker-")
+        self._copying = threading.Lock()
         self.path = Path(self._folder.name)
         for name in _WORKER_FILES:
             target = self.path / name
@@ -59,14 +79,43 @@ class WorkerRoot:
             shutil.copyfile(_HERE / name, target)
         # The text package would import more than its events.
         (self.path / "mini_vllm/text/__init__.py").write_text("")
-        for path in [self.path, *self.path.rglob("*")]:
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        self._make_readable()
 
     def __enter__(self) -> "WorkerRoot":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
+
+    def with_library(self) -> Path:
+        """Return the folder, with Python's library under the name that it has outside."""
+        with self._copying:
+            bases = {"platbase": sys.base_exec_prefix}
+            kinds = ("stdlib", "platstdlib")
+            for name in dict.fromkeys(sysconfig.get_path(kind, vars=bases) for kind in kinds):
+                target = self.path / name.lstrip("/")
+                if not target.exists():
+                    shutil.copytree(name, target, ignore=_LEFT_OUT)
+                    self._make_readable()
+        return self.path
+
+    def _make_readable(self) -> None:
+        for path in [self.path, *self.path.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@dataclass
+class Worker:
+    """A worker that has given up what its mode says.
+
+    Attributes:
+        process: to write to, to read from, and to end.
+        number: of the process that holds the submission, as seen from here; bubblewrap starts that
+            as its grandchild.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    number: int
 
 
 @dataclass(frozen=True)
@@ -81,84 +130,115 @@ class Sandbox:
     mode: str
     root: WorkerRoot
 
-    def start(self, slot: int) -> "subprocess.Popen[bytes]":
+    def start(self, slot: int) -> Worker:
         """Start a worker; its standard input and output are the pipe.
 
         Args:
             slot: a number that no other worker has at this time.
-        """
-        process: subprocess.Popen[bytes] = subprocess.Popen(
-            self._command(slot),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            start_new_session=True,
-        )
-        return process
 
-    def stop(self, process: "subprocess.Popen[bytes]", slot: int) -> None:
-        """End a worker and whatever it has started."""
+        Raises:
+            InfrastructureError: it cannot be started.
+        """
+        here, there = socket.socketpair()
+        with here, there:
+            if sys.platform.startswith("linux"):
+                here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            process: subprocess.Popen[bytes] = subprocess.Popen(
+                self._command(slot),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=there.fileno(),
+                cwd="/",
+                # The same order of sets in each run, and the same encoding on each system.
+                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
+                start_new_session=True,
+            )
+            there.close()
+            try:
+                return Worker(process, _await_ready(here) or process.pid)
+            except BaseException:
+                self.stop(process)
+                raise
+
+    def stop(self, process: "subprocess.Popen[bytes]") -> None:
+        """End a worker. It can start no other process; in a sandbox, those would end with it."""
         for end in (process.stdin, process.stdout):
             if end is not None:
                 end.close()
         process.kill()
         process.wait()
-        if self.mode == "container" and os.geteuid() == 0:
-            # Without a pid namespace, its children are found by their user.
-            user = _FIRST_UID + slot
-            subprocess.run(
-                [sys.executable, "-I", "-S", "-c", "import os; os.kill(-1, 9)"],
-                user=user,
-                group=user,
-                extra_groups=[],
-                check=False,
-            )
 
     def _command(self, slot: int) -> Sequence[str]:
-        worker = "labkit/isolation/worker.py"
-        python = [os.path.realpath(sys._base_executable), "-I", "-S", "-B"]  # type: ignore[attr-defined]
+        # As -I, but it heeds PYTHONHASHSEED.
+        python = [os.path.realpath(sys._base_executable), "-s", "-P", "-S", "-B"]  # type: ignore[attr-defined]
         user = str(_FIRST_UID + slot) if self.mode != "trust" and os.geteuid() == 0 else ""
-        if self.mode != "sandbox":
-            root = str(self.root.path)
-            return [*python, f"{root}/{worker}", root, user]
-        inside = "/grader"
-        return [*_walls(self.root.path, inside), *python, f"{inside}/{worker}", inside, user]
+        root = str(self.root.with_library() if self.mode == "container" else self.root.path)
+        walls = []
+        if self.mode == "sandbox":
+            walls, root = _walls(self.root.path), _INSIDE
+        return [*walls, *python, f"{root}/labkit/isolation/worker.py", root, self.mode, user]
 
 
-def _walls(root: Path, inside: str) -> list[str]:
+def _await_ready(end: socket.socket) -> int:
+    """Return the number of the process that says that it is ready; 0 if the system does not tell.
+
+    Raises:
+        InfrastructureError: it says something else.
+    """
+    deadline = time.monotonic() + _START_SECONDS
+    said = b""
+    while len(said) < 10_000:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([end], [], [], left)[0]:
+            said += b"it took too long"
+            break
+        part, told, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
+        if part == READY:
+            return struct.unpack("3i", told[0][2])[0] if told else 0
+        if not part:
+            break
+        said += part
+    raise InfrastructureError(f"a worker cannot be started: {_last_line(said.decode())}")
+
+
+def _last_line(said: str) -> str:
+    return re.sub(r"\s+", " ", said.strip().rpartition("\n")[2]) or "it ended at once"
+
+
+_INSIDE = "/grader"
+
+
+def _walls(root: Path) -> list[str]:
     bwrap = shutil.which("bwrap")
-    assert bwrap is not None
+    if bwrap is None:
+        raise InfrastructureError("a worker cannot be started: there is no bwrap command")
     shown = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", sys.base_prefix]
     binds = [word for path in dict.fromkeys(shown) for word in ("--ro-bind-try", path, path)]
+    # bubblewrap would close these to other users where they are closed outside, as /root is.
+    above = [*map(str, reversed(Path(sys.base_prefix).parents)), "/dev"][1:]
+    dirs = [word for path in above for word in ("--perms", "0755", "--dir", path)]
+    names = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+    devices = [word for name in names for word in ("--dev-bind", name, name)]
     return [
         bwrap,
         *(_NAMESPACES_OF_ROOT if os.geteuid() == 0 else _NAMESPACES),
-        "--die-with-parent",
-        "--new-session",
-        "--clearenv",
+        *("--die-with-parent", "--new-session"),
+        *dirs,
         *binds,
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        # After the mounts above: a file system over /tmp hides what was bound below it.
-        "--perms",
-        "1777",
-        "--size",
-        str(_SCRATCH_BYTES),
-        "--tmpfs",
-        "/tmp",
-        "--ro-bind",
-        str(root),
-        inside,
-        "--chdir",
-        "/tmp",
-        "--setenv",
-        "LANG",
-        "C.UTF-8",
-        "--",
+        # No /proc, no terminals, no shared memory: there is nothing there that a lab needs.
+        *devices,
+        *(
+            "--dir",
+            "/tmp",
+            "--ro-bind",
+            str(root),
+            _INSIDE,
+            "--remount-ro",
+            "/",
+            "--chdir",
+            "/",
+            "--",
+        ),
     ]
 
 
@@ -187,6 +267,9 @@ def _why_no_sandbox() -> str | None:
     if shutil.which("bwrap") is None:
         return "there is no bwrap command"
     with WorkerRoot() as root:
-        command = [*_walls(root.path, "/grader"), "/bin/true"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else done.stderr.strip() or "bwrap failed"
+        sandbox = Sandbox("sandbox", root)
+        try:
+            sandbox.stop(sandbox.start(0).process)
+        except InfrastructureError as error:
+            return str(error)
+    return None

@@ -10,47 +10,67 @@ But: it is no pickle. It knows the values that may cross the seam of `labkit.dri
 import json
 import marshal
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
-from labkit.trace import New
+from labkit.trace import Call, New, Step
 from mini_vllm.text.events import TextDelta, ToolCall
 
 HEAD = struct.Struct(">I")
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+# Whoever answers could choose keys on which a dict takes quadratic time; of few, that is little.
+MOST_ENTRIES = 256
 _NATIVE = frozenset([str, bool, type(None)])
+_SENT_AS_IS = frozenset([str, bool, type(None), int])
+_SMALL = 2**53
+_NO_OPTIONS: dict[str, Any] = {}
+# There are many of these, and made thus they take a quarter of the time.
+_call_of = partial(tuple.__new__, Call)
+step_of = partial(tuple.__new__, Step)
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class WireError(Exception):
     """What arrived is not what the protocol says."""
 
 
-def pack_request(request: dict[str, Any]) -> bytes:
+def pack_request(request: Any) -> bytes:
     """Return a message of the trusted side: its length in four bytes, then its values."""
     data = marshal.dumps(request)
     return HEAD.pack(len(data)) + data
 
 
-def unpack_request(data: bytes) -> dict[str, Any]:
-    """Return the values of a message of the trusted side, without its length."""
-    request: dict[str, Any] = marshal.loads(data)
-    return request
+def unpack_request(data: bytes | bytearray) -> Any:
+    """Return the values of a message of the trusted side."""
+    return marshal.loads(memoryview(data)[HEAD.size :])
 
 
-def flat(recipe: Any) -> Any:
-    """Return a recipe, or a value in one, as what marshal knows."""
+def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
+    """Return what to make and what to call as what `marshal` knows."""
+    told = [
+        (name, args, dict(kwargs) if kwargs else _NO_OPTIONS, number)
+        for name, args, kwargs, number in calls
+    ]
+    return [*map(_flat, new)], told
+
+
+def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any], str]:
+    """Return what `pack_calls` was given, and the attribute to watch."""
+    return [*map(_unflat, new)], [*map(_call_of, calls)], watch
+
+
+def _flat(recipe: Any) -> Any:
     if isinstance(recipe, New):
-        options = {key: flat(value) for key, value in recipe.kwargs.items()}
-        return recipe.name, [flat(value) for value in recipe.args], options
+        options = {key: _flat(value) for key, value in recipe.kwargs.items()}
+        return recipe.name, [_flat(value) for value in recipe.args], options
     return [recipe]
 
 
-def unflat(data: Any) -> Any:
-    """Return what `flat` was given."""
+def _unflat(data: Any) -> Any:
     if type(data) is list:
         return data[0]
     name, args, options = data
-    return New(name, tuple(map(unflat, args)), {key: unflat(v) for key, v in options.items()})
+    return New(name, tuple(map(_unflat, args)), {key: _unflat(v) for key, v in options.items()})
 
 
 def pack(value: Any) -> bytes:
@@ -73,9 +93,14 @@ def unpack(data: bytes) -> Any:
         WireError: it is not one that `pack` makes.
     """
     try:
-        return _in(json.loads(data))
+        value, end = _read(data.decode("ascii"))
+        if end != len(data):
+            raise WireError("there is more than one value")
+        return _in(value)
     except WireError:
         raise
+    except StopIteration:
+        raise WireError("the message is damaged: it is no JSON") from None
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise WireError(f"the message is damaged: {error}") from None
 
@@ -86,11 +111,11 @@ def _out(value: Any) -> Any:
         return value
     if kind is int:
         # Long decimal numbers cost more than linear time, and Python refuses them.
-        return value if -(2**53) < value < 2**53 else {"int": hex(value)}
+        return value if -_SMALL < value < _SMALL else {"int": hex(value)}
     if kind is list:
-        return [item if type(item) in _NATIVE else _out(item) for item in value]
+        return value if _NATIVE.issuperset(map(type, value)) else [*map(_out, value)]
     if kind is tuple:
-        return {"tuple": [item if type(item) in _NATIVE else _out(item) for item in value]}
+        return {"tuple": [*map(_out, value)]}
     if kind is bytes:
         return {"bytes": value.hex()}
     if kind is TextDelta:
@@ -98,24 +123,25 @@ def _out(value: Any) -> Any:
     if kind is ToolCall:
         return {"call": [_out(value.index), _text(value.name), _text(value.arguments)]}
     if kind is dict:
+        if len(value) > MOST_ENTRIES:
+            raise TypeError(f"a dict of more than {MOST_ENTRIES} entries does not cross")
         return {"dict": [[_out(key), _out(item)] for key, item in value.items()]}
     raise TypeError(f"{kind.__name__} is not a kind that crosses")
 
 
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("the field of an event is no str")
-    return value
+def _refuse(written: str) -> NoReturn:
+    raise WireError("a float does not cross")
+
+
+_read = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse).raw_decode
 
 
 def _in(value: Any) -> Any:
     kind = type(value)
-    if kind in _NATIVE or kind is int:
-        return value
     if kind is list:
-        return [item if type(item) in _NATIVE else _in(item) for item in value]
-    if kind is float:
-        raise WireError("a float does not cross")
+        return value if _SENT_AS_IS.issuperset(map(type, value)) else [*map(_in, value)]
+    if kind in _SENT_AS_IS:
+        return value
     if len(value) != 1:
         raise WireError("a tagged value has one tag")
     (tag, content), = value.items()  # fmt: skip
@@ -124,34 +150,40 @@ def _in(value: Any) -> Any:
     return _READERS[tag](content)
 
 
-def _int(content: Any) -> int:
-    return int(_checked(content), 16)
-
-
-def _checked(content: Any) -> str:
-    if type(content) is not str:
+def _text(value: Any) -> str:
+    if type(value) is not str:
         raise WireError("a text was due")
-    return content
+    return value
 
 
 def _items(content: Any) -> list[Any]:
     if type(content) is not list:
         raise WireError("a list was due")
-    return [_in(item) for item in content]
+    items: list[Any] = _in(content)
+    return items
+
+
+def _dict(content: Any) -> dict[Any, Any]:
+    pairs = _items(content)
+    if len(pairs) > MOST_ENTRIES:
+        raise WireError(f"a dict of more than {MOST_ENTRIES} entries")
+    if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
+        raise WireError("an entry of a dict is a key and a value")
+    return dict(pairs)
 
 
 def _call(content: Any) -> ToolCall:
     index, name, arguments = _items(content)
     if type(index) is not int:
         raise WireError("the index of a call is no int")
-    return ToolCall(index, _checked(name), _checked(arguments))
+    return ToolCall(index, _text(name), _text(arguments))
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "int": _int,
-    "bytes": lambda content: bytes.fromhex(_checked(content)),
+    "int": lambda content: int(_text(content), 16),
+    "bytes": lambda content: bytes.fromhex(_text(content)),
     "tuple": lambda content: tuple(_items(content)),
-    "dict": lambda content: dict(_items(content)),
-    "text": lambda content: TextDelta(_checked(content)),
+    "dict": _dict,
+    "text": lambda content: TextDelta(_text(content)),
     "call": _call,
 }

@@ -1,0 +1,200 @@
+"""What it costs that a submission cannot forge its score: grading behind walls, against none.
+
+*pytest* is the usual harness: a process for each submission, with the tests and the submission in
+it. *ours* runs the same tests on the same file, with the file in a sandbox behind a pipe; a slot
+starts once, a sandbox for each submission. Figures are submissions a second of one processor.
+Where bubblewrap is missing, the figures of the mode `trust` stand in, and the titles say so.
+
+Then a worker's start and a round trip, by mode; the pool with its ledger, by jobs; and
+otter-grader, run the way its Gradescope image does (`otter run`), on a lab of seven tests told as
+doctests: `OTTER=.../bin/otter python -m benchmarks grading`, where it was installed with ipykernel.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.harness import Report, interleaved, main, seconds
+from benchmarks.peers import ROOT
+from labkit.grading.cohort import grade_all
+from labkit.grading.grade import Assignment
+from labkit.grading.slot import MOST_SLOTS, Slot
+from labkit.grading.submission import Submission
+from labkit.isolation.host import Host, Sources
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.lab import Lab, find_labs
+from labkit.trace import Call, New
+
+TINY = ROOT / "tests" / "tiny_repo"
+MODE = "sandbox" if shutil.which("bwrap") else "trust"
+LEAST_RATIO = 0.5
+# Of at least so many processors, two jobs are this much quicker than one.
+LEAST_SCALING = 1.6
+ECHO = b"class Echo:\n    held = ''\n    def feed(self, text):\n        return text\n"
+
+
+def work(report: Report) -> None:
+    """Measure labs, then the parts, then the pool, then otter-grader."""
+    labs = find_labs(ROOT)
+    with Slot(MODE) as slot:
+        _labs(report, labs[:1] if report.quick else labs, labs, slot)
+    _parts(report)
+    _jobs(report)
+    otter = os.environ.get("OTTER") or shutil.which("otter")
+    if otter:
+        _otter(report, otter)
+    else:
+        print("Without otter-grader: name its command in OTTER.")
+
+
+def _labs(report: Report, chosen: list[Lab], labs: list[Lab], slot: Slot) -> None:
+    rows = []
+    for lab in chosen:
+        assignment = Assignment.of(lab, labs)
+        for what, path in (("solution", lab.solution), ("starter", lab.pristine_starter)):
+            submission = Submission("", lab.name, {lab.name: path.read_bytes()})
+
+            def ours(
+                submission: Submission = submission, assignment: Assignment = assignment
+            ) -> int:
+                return int(slot.grade(submission, assignment)["score"])
+
+            def plain(lab: Lab = lab, path: Path = path) -> int:
+                return _pytest(lab, path)
+
+            assert ours() == (100 if what == "solution" else 0) == (plain() == 0) * 100
+            taken = interleaved({"ours": ours, "pytest": plain}, min(report.repeats, 3))
+            ratio = taken["pytest"] / taken["ours"]
+            rows.append([f"{lab.name}, {what}", 1 / taken["ours"], 1 / taken["pytest"], ratio])
+            if what == "solution":
+                report.at_least(f"{lab.name}: {MODE} to pytest", ratio, LEAST_RATIO)
+    header = ["", "ours", "pytest", "ours x"]
+    report.table(f"submissions a second, {MODE} against in-process pytest", header, rows)
+
+
+def _pytest(lab: Lab, path: Path) -> int:
+    command = [sys.executable, "-m", "pytest", str(lab.path), "-q", "-p", "no:cacheprovider",
+               "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]  # fmt: skip
+    with tempfile.NamedTemporaryFile(suffix=".py") as file:
+        # Not at the solution's place: a submission is a file of its own.
+        shutil.copyfile(path, file.name)
+        env = {**os.environ, "LAB_IMPL": file.name, "LAB_PARTS": "reference"}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode
+
+
+def _parts(report: Report) -> None:
+    modes = ["trust"] + ["container"] * (os.geteuid() == 0) + ["sandbox"] * (MODE == "sandbox")
+    trips = 100 if report.quick else 1_000
+    rows = []
+    for mode in modes:
+        with WorkerRoot() as root, closing(_host(Sandbox(mode, root), 1)) as host:
+            sandbox = Sandbox(mode, root)
+            start = interleaved(
+                {mode: lambda sandbox=sandbox: _host(sandbox, 2).close()}, report.repeats
+            )
+            many = interleaved({mode: lambda host=host: _trips(host, trips)}, report.repeats)
+        rows.append([mode, start[mode] * 1e3, many[mode] / trips * 1e6])
+    header = ["mode", "start and end of a worker (ms)", "a round trip (us)"]
+    report.table("what a worker costs", header, rows)
+
+
+def _host(sandbox: Sandbox, number: int) -> Host:
+    # As far from the slots of other graders as can be.
+    slot = MOST_SLOTS - number
+    host = Host(sandbox, Sources("echo", {"echo": ("echo.py", "echo.py", ECHO)}), slot)
+    host.begin(60)
+    assert host.load() is None
+    return host
+
+
+def _trips(host: Host, count: int) -> None:
+    host.begin(60)
+    for _ in range(count):
+        host.perform([New("Echo", (), {})], [Call("feed", ("text",), {}, 0)], "held")
+    host.end()
+
+
+def _jobs(report: Report) -> None:
+    labs = find_labs(TINY)
+    assignments = {lab.name: Assignment.of(lab, labs) for lab in labs}
+    (lab,) = labs
+    source = lab.solution.read_bytes()
+    count = 4 if report.quick else 200
+    work = [Submission("", lab.name, {lab.name: source + b"\n# %d" % n}) for n in range(count)]
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    def grade(jobs: int) -> Callable[[], object]:
+        def run() -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                grade_all(work, assignments, mode=MODE, jobs=jobs, ledger=Path(folder) / "ledger")
+
+        return run
+
+    # Two jobs are only quicker where there are two processors.
+    some = [1, *range(2, (os.cpu_count() or 1) + 1)]
+    taken = {jobs: seconds(grade(jobs)) for jobs in some}
+    rows = [[jobs, count / taken[jobs], taken[1] / taken[jobs]] for jobs in some]
+    header = ["jobs", "submissions a second", "to 1 job x"]
+    report.table(f"{count} submissions of a lab of seven tests, {MODE}, pool and ledger", header,
+                 rows)  # fmt: skip
+    if 2 in taken:
+        report.at_least("2 jobs to 1", taken[1] / taken[2], LEAST_SCALING)
+
+
+OTTER_TEST = """OK_FORMAT = True
+test = {"name": %r, "points": 15, "suites": [{"cases": [{"code": %r}], "scored": True,
+        "setup": "", "teardown": "", "type": "doctest"}]}
+"""
+# The tiny lab's tests, as doctests.
+DOCTESTS = {
+    "pairs": ">>> p = Pairs()\n>>> [p.feed('abc'), p.feed('d')]\n['ab', 'cd']",
+    "held": ">>> p = Pairs()\n>>> p.feed('abc'), p.held\n('ab', 'c')",
+    "empty": ">>> Pairs().feed('')\n''",
+    "flush": ">>> p = Pairs()\n>>> [p.feed('é'), p.flush()]\n['', 'é']",
+    "once": ">>> p = Pairs()\n>>> [p.feed('a'), p.flush(), p.flush()]\n['', 'a', '']",
+    "cuts": ">>> for k in range(5):\n...     p = Pairs()\n...     assert p.feed('abcdé'[:k]) + "
+    "p.feed('abcdé'[k:]) + p.flush() == 'abcdé'",
+    "linear": ">>> p = Pairs()\n>>> len(''.join(map(p.feed, 'x' * 1000)) + p.flush())\n1000",
+}
+
+
+def _otter(report: Report, otter: str) -> None:
+    labs = find_labs(TINY)
+    (lab,) = labs
+    assignment = Assignment.of(lab, labs)
+    submission = Submission("", lab.name, {lab.name: lab.solution.read_bytes()})
+    with tempfile.TemporaryDirectory() as name, Slot(MODE) as slot:
+        folder = Path(name)
+        (folder / "tests").mkdir()
+        for test, code in DOCTESTS.items():
+            (folder / "tests" / f"{test}.py").write_text(OTTER_TEST % (test, code))
+        shutil.copyfile(lab.solution, folder / "submission.py")
+
+        def run(*command: str) -> None:
+            subprocess.run([otter, *command], cwd=folder, check=True, capture_output=True)
+
+        run("generate", "-t", "tests", "--no-environment", "--no-requirements", "-o", "made.zip")
+        run("run", "--no-logo", "-a", "made.zip", "submission.py")
+        assert (folder / "results.json").read_text().count('"score": 15.0') == len(DOCTESTS)
+        taken = interleaved(
+            {
+                "ours": lambda: slot.grade(submission, assignment),
+                "otter": lambda: run("run", "--no-logo", "-a", "made.zip", "submission.py"),
+            },
+            report.repeats,
+        )
+    report.table(
+        f"submissions a second of a lab of seven tests, {MODE} against `otter run`",
+        ["", "ours", "otter", "ours x"],
+        [["solution", 1 / taken["ours"], 1 / taken["otter"], taken["otter"] / taken["ours"]]],
+    )
+
+
+if __name__ == "__main__":
+    main(work, name="grading", about=__doc__ or "")

@@ -1,0 +1,203 @@
+"""Grading on the workers of a Dask cluster, which only moves the work.
+
+Each machine has the course, and hidden tests if there are any, in the same folders as this one; a
+worker whose files differ is refused. Start a scheduler and, on each machine, workers of one thread:
+
+    .venv/bin/dask scheduler
+    .venv/bin/dask worker tcp://SCHEDULER:8786 --nthreads 1 --nworkers 8
+
+Dask pickles what it moves: our own functions, and plain data that the trusted side made. Nothing
+that a submission made is ever unpickled. Who can reach the scheduler can run code on the workers,
+so it belongs in a private network.
+
+But: it keeps nothing. What was done before a scheduler died is in the ledger.
+"""
+
+import importlib
+import platform
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from labkit.errors import UsageError
+from labkit.grading.errors import InfrastructureError
+from labkit.grading.grade import Assignment
+from labkit.grading.pool import DIED, FAILED
+from labkit.grading.slot import Slot, refused
+from labkit.grading.submission import Submission
+
+_CONNECT_SECONDS = 10
+# A machine may take so long to come, or to come back.
+WAIT_SECONDS = 60
+_LOOK_SECONDS = 1.0
+# So that a worker need not wait for its next submission.
+_AHEAD = 2
+# Of a worker: the slots of each thread, and what the files of a lab were when they were imported.
+_own = threading.local()
+_imported: dict[object, str] = {}
+
+
+def grade_on(
+    address: str,
+    submissions: Sequence[Submission],
+    assignments: Mapping[str, Assignment],
+    mode: str,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the place and the grade of each submission, in the order in which they are done.
+
+    A submission during which a worker was lost, or the grader failed, is tried once more when all
+    others are done and with no other beside it, so that it answers only for itself.
+
+    Args:
+        address: of the scheduler, `tcp://HOST:8786`.
+        submissions: what to grade.
+        assignments: by folder name of a lab.
+        mode: see `labkit.isolation.sandbox`; each worker must be able to do it.
+
+    Raises:
+        UsageError: Dask is not installed, or the address is none.
+        InfrastructureError: the scheduler does not answer or dies, no worker comes, or a worker's
+            files differ.
+    """
+    dask = _dask()
+    try:
+        client = dask.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError):
+        raise InfrastructureError(f"no Dask scheduler answers at {address}: start one") from None
+    except ValueError as error:
+        raise UsageError(f"--cluster {address}: {error}; it is like tcp://HOST:8786") from None
+    try:
+        yield from _Run(client, assignments, mode, dask.KilledWorker).grade(submissions)
+    except (OSError, TimeoutError, CancelledError):
+        raise InfrastructureError(
+            f"the Dask scheduler at {address} is gone; what was done is in the ledger, if there is "
+            "one: start a scheduler, then do the same again"
+        ) from None
+    finally:
+        with suppress(OSError, TimeoutError):
+            client.close(timeout=_CONNECT_SECONDS)
+
+
+def _dask() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        raise UsageError(
+            "--cluster needs Dask: .venv/bin/pip install --require-hashes -r "
+            "requirements/cohort.txt"
+        ) from None
+
+
+class _Run:
+    """The work of one client: what is under way, and what must be tried again."""
+
+    def __init__(
+        self, client: Any, assignments: Mapping[str, Assignment], mode: str, lost: type[Exception]
+    ) -> None:
+        self._client = client
+        self._lost = lost
+        self._mode = mode
+        self._assignments = assignments
+        self._digests = {name: item.digest for name, item in assignments.items()}
+        self._under_way: dict[Any, int] = {}
+        self._done: SimpleQueue[Any] = SimpleQueue()
+
+    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, dict[str, Any]]]:
+        self._threads()
+        # Else Dask itself would try those again that killed a worker, beside others.
+        self._client.run_on_scheduler(_no_second_try)
+        again: list[int] = []
+        for place, outcome in self._outcomes(submissions, range(len(submissions)), alone=False):
+            if isinstance(outcome, str):
+                again.append(place)
+            else:
+                yield place, outcome
+        for place, outcome in self._outcomes(submissions, again, alone=True):
+            if isinstance(outcome, str):
+                item = submissions[place]
+                outcome = refused(item, self._assignments[item.lab], self._mode, outcome)
+            yield place, outcome
+
+    def _outcomes(
+        self, submissions: Sequence[Submission], places: Sequence[int], *, alone: bool
+    ) -> Iterator[tuple[int, dict[str, Any] | str]]:
+        """Yield grades, or why there is none."""
+        waiting = deque(places)
+        while waiting or self._under_way:
+            most = 1 if alone else _AHEAD * self._threads()
+            while waiting and len(self._under_way) < most:
+                place = waiting.popleft()
+                self._submit(place, submissions[place])
+            try:
+                future = self._done.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                continue
+            place = self._under_way.pop(future)
+            yield place, self._outcome(future)
+            future.release()
+
+    def _submit(self, place: int, submission: Submission) -> None:
+        lab = submission.lab
+        told = submission, self._assignments[lab], self._digests[lab], self._mode
+        future = self._client.submit(_grade_there, *told, pure=False)
+        self._under_way[future] = place
+        future.add_done_callback(self._done.put)
+
+    def _outcome(self, future: Any) -> dict[str, Any] | str:
+        try:
+            grade: dict[str, Any] = future.result()
+        except self._lost:
+            return DIED
+        except (InfrastructureError, CancelledError):
+            raise
+        except Exception as error:
+            if future.status != "error":
+                raise
+            return f"{FAILED} ({type(error).__name__})"
+        return grade
+
+    def _threads(self) -> int:
+        """Return how many submissions the workers take at once; wait if there is no worker."""
+        threads = sum(self._client.nthreads().values())
+        if not threads:
+            try:
+                self._client.wait_for_workers(1, timeout=WAIT_SECONDS)
+            except TimeoutError:
+                raise InfrastructureError(
+                    f"no worker has come to the Dask scheduler within {WAIT_SECONDS} seconds: "
+                    "start some, see labkit/grading/cluster.py"
+                ) from None
+        return threads or 1
+
+
+def _no_second_try(dask_scheduler: Any) -> None:
+    dask_scheduler.allowed_failures = 0
+
+
+def _grade_there(
+    submission: Submission, assignment: Assignment, digest: str, mode: str
+) -> dict[str, Any]:
+    """Grade on a worker, each of whose threads has a slot of its own."""
+    try:
+        # Copies, so that nothing is remembered of what the files were elsewhere.
+        own, files = replace(assignment).digest, replace(assignment, seed="").digest
+        overlay = assignment.overlay
+        place = assignment.lab.path, overlay and overlay.path
+        if _imported.setdefault(place, files) != files:
+            own = "changed files"
+    except OSError as error:
+        own = f"no {error.filename}"
+    if own != digest:
+        raise InfrastructureError(
+            f"a worker on {platform.node()} has another course than this machine ({own:.60} there, "
+            f"{digest:.60} here): put equal files at {assignment.lab.path} and start it anew"
+        )
+    slots: dict[str, Slot] = vars(_own)
+    if mode not in slots:
+        slots[mode] = Slot(mode)
+    return slots[mode].grade(submission, assignment)

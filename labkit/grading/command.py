@@ -1,0 +1,145 @@
+"""`python -m labkit grade PATH...`: read what was handed in, grade it, write the reports.
+
+Exit codes: 0 graded, whatever the scores; 2 a mistake on the command line; 3 grading could not go
+on, though nobody's submission is to blame.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import LabkitError, UsageError
+from labkit.grading.cohort import grade_all
+from labkit.grading.errors import InfrastructureError
+from labkit.grading.grade import Assignment
+from labkit.grading.inputs import collect
+from labkit.grading.one_student import Course
+from labkit.grading.overlay import read_overlay
+from labkit.grading.report_csv import report_csv
+from labkit.grading.report_json import report_json
+from labkit.grading.report_junit import report_junit
+from labkit.grading.report_text import report_text
+from labkit.grading.submission import Submission
+from labkit.isolation.sandbox import choose_mode
+from labkit.lab import Lab, find_labs, pick_lab
+
+GRADED, INFRASTRUCTURE = 0, 3
+_FORMATS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
+    "json": report_json,
+    "csv": report_csv,
+    "junit": report_junit,
+}
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Grade what `labkit.grading.options` describes; return the exit code.
+
+    Raises:
+        LabkitError: the command line is at fault, which is exit code 2.
+    """
+    try:
+        return _run(args, root)
+    except InfrastructureError as error:
+        print(f"labkit: {error}", file=sys.stderr)
+    except (LabkitError, BrokenPipeError):
+        raise
+    except (OSError, MemoryError) as error:
+        print(f"labkit: grading cannot go on: {str(error) or 'no memory is left'}", file=sys.stderr)
+    except Exception:
+        # A mistake in the grader must not look like a grade, nor like a mistake of its user.
+        traceback.print_exc()
+        print("labkit: grading cannot go on: the grader itself is at fault", file=sys.stderr)
+    return INFRASTRUCTURE
+
+
+def _run(args: argparse.Namespace, root: Path) -> int:
+    for path in (args.json, args.csv, args.junit, args.html):
+        _check_output(path)
+    labs = find_labs(root)
+    wanted = pick_lab(labs, args.lab) if args.lab else None
+    mode = choose_mode(trust=args.trust, container=args.container)
+    submissions = collect(args.paths, Course(labs, wanted))
+    by_name = {lab.name: lab for lab in labs}
+    assignments = {}
+    for name in sorted({submission.lab for submission in submissions}):
+        overlay = None if args.overlay is None else read_overlay(args.overlay, by_name[name])
+        assignments[name] = Assignment.of(by_name[name], labs, args.seed, overlay)
+    grades = grade_all(
+        submissions,
+        assignments,
+        mode=mode,
+        jobs=min(args.jobs, len(submissions)),
+        ledger=args.ledger,
+        cluster=args.cluster,
+        on_progress=_progress if len(submissions) > 1 else None,
+    )
+    if not args.quiet:
+        terminal = sys.stdout.isatty()
+        width = os.get_terminal_size().columns if terminal else 100
+        print(report_text(grades, by_name, colour=terminal, width=width))
+    _write_all(args, grades, submissions, labs)
+    return GRADED
+
+
+def _progress(done: int, of: int, grade: dict[str, Any]) -> None:
+    """Tell how far it is: on one line in a terminal, else at every twentieth part."""
+    if sys.stderr.isatty():
+        end = "\n" if done == of else ""
+        print(f"\r{done} of {of} graded", end=end, file=sys.stderr, flush=True)
+    elif done == of or done * 20 // of != (done - 1) * 20 // of:
+        print(f"{done} of {of} graded", file=sys.stderr, flush=True)
+
+
+def _write_all(
+    args: argparse.Namespace,
+    grades: list[dict[str, Any]],
+    submissions: Sequence[Submission],
+    labs: Sequence[Lab],
+) -> None:
+    written = []
+    for name, report in _FORMATS.items():
+        path: Path | None = getattr(args, name)
+        if path is not None:
+            _write(path, report(grades))
+            written.append(path)
+    if args.html is not None:
+        from labkit.grading.html import write_html
+
+        sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
+        write_html(grades, sources, args.html, labs)
+        written.append(args.html)
+    if not args.quiet:
+        for path in written:
+            print(f"wrote {path}")
+
+
+def _check_output(path: Path | None) -> None:
+    """Check before hours of work that a report can be written to its place."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent} to write {path.name} to; make it first")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file so that nobody ever finds half of it; a device is written to as it is."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()
+    descriptor, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, target)
+    except BaseException:
+        os.unlink(scratch)
+        raise

@@ -1,0 +1,165 @@
+"""The grades so far, in a file that only grows: one line of JSON each, on the disk when it counts.
+
+A line is `{"sum":"...","grade":{...}}`; the sum is the SHA-256 of the grade's bytes. Grades are
+found by what they depend on, and by nothing else: submission, lab, assignment and mode. So equal
+files are graded once, whoever handed them in, and no line says who. When tests change, the lines
+before stay, and nothing finds them.
+
+But: it orders nothing, and forgets nothing. For a fresh start, take another file.
+"""
+
+import fcntl
+import json
+import logging
+import os
+from hashlib import sha256
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from labkit.errors import UsageError
+from labkit.grading.errors import InfrastructureError
+
+Key = tuple[str, str, str, str]
+_FIRST_LINE = b'{"ledger":"labkit/ledger/v1"}\n'
+_HEAD, _MIDDLE = b'{"sum":"', b'","grade":'
+_log = logging.getLogger(__name__)
+
+
+def key_of(grade: dict[str, Any]) -> Key:
+    """Return what a grade depends on: submission, lab, assignment, mode."""
+    return grade["submission"], grade["lab"], grade["assignment"], grade["mode"]
+
+
+class Ledger:
+    """A ledger in a file, which is made if it is not there. Use it with `with`.
+
+    A last line that was cut off, because the grader was killed while it wrote, is removed. A line
+    that is damaged is logged, and counts as not there.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        UsageError: the file is something else, or another grader is using it.
+        InfrastructureError: it cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[Key, tuple[int, int]] = {}
+        self._size = 0
+        self._file = self._open()
+        try:
+            self._lock()
+            self._read()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def __enter__(self) -> "Ledger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def find(self, key: Key) -> dict[str, Any] | None:
+        """Return the grade with this key, with no student in it, or None."""
+        if key not in self._places:
+            return None
+        start, size = self._places[key]
+        return _grade_in(os.pread(self._file, size, start))
+
+    def add(self, grade: dict[str, Any]) -> None:
+        """Append a grade; on return it is on the disk.
+
+        Raises:
+            InfrastructureError: it cannot be written.
+        """
+        line = _line(grade)
+        start = self._size
+        self._write(line)
+        self._places[key_of(grade)] = start, len(line)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        try:
+            is_new = not self._path.exists()
+            file = os.open(self._path, flags | os.O_CREAT, 0o600)
+            if is_new:
+                # A file is safe when its folder is.
+                folder = os.open(self._path.parent, os.O_RDONLY)
+                os.fsync(folder)
+                os.close(folder)
+            if not S_ISREG(os.fstat(file).st_mode):
+                os.close(file)
+                raise UsageError(f"--ledger {self._path}: this is no file; name a file")
+        except (IsADirectoryError, FileNotFoundError, NotADirectoryError) as error:
+            raise UsageError(f"--ledger {self._path}: {error.strerror}; name a file") from None
+        except OSError as error:
+            raise self._failed(error) from None
+        return file
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"--ledger {self._path}: another grader is using it; wait for that one, or use "
+                "another file"
+            ) from None
+
+    def _read(self) -> None:
+        with open(os.dup(self._file), "rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if number == 1 and not _FIRST_LINE.startswith(line):
+                    raise UsageError(
+                        f"--ledger {self._path}: this is no ledger; name a new file, or one that "
+                        "`grade --ledger` has made"
+                    )
+                if not line.endswith(b"\n"):
+                    os.ftruncate(self._file, self._size)
+                    break
+                if number > 1:
+                    self._note(number, line)
+                self._size += len(line)
+        if self._size == 0:
+            self._write(_FIRST_LINE)
+
+    def _note(self, number: int, line: bytes) -> None:
+        try:
+            self._places[key_of(_grade_in(line))] = self._size, len(line)
+        except (ValueError, TypeError, LookupError):
+            _log.warning(
+                "%s line %d is damaged; its submission is graded again", self._path, number
+            )
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise self._failed(error) from None
+        self._size += len(data)
+
+    def _failed(self, error: OSError) -> InfrastructureError:
+        return InfrastructureError(f"the ledger {self._path} cannot be used: {error.strerror}")
+
+
+def _line(grade: dict[str, Any]) -> bytes:
+    body = json.dumps({**grade, "student": ""}, separators=(",", ":")).encode("ascii")
+    return _HEAD + sha256(body).hexdigest().encode() + _MIDDLE + body + b"}\n"
+
+
+def _grade_in(line: bytes) -> dict[str, Any]:
+    head, _, body = line.removesuffix(b"}\n").partition(_MIDDLE)
+    if head != _HEAD + sha256(body).hexdigest().encode():
+        raise ValueError("the sum is wrong")
+    grade: dict[str, Any] = json.loads(body)
+    return grade

@@ -1,0 +1,185 @@
+"""Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
+
+A process that dies costs a retry. The second death on a submission is that submission's verdict.
+
+But: what happens inside a process is `labkit.grading.slot`'s. This file knows no tests.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+from labkit.grading.errors import InfrastructureError
+from labkit.grading.grade import Assignment
+from labkit.grading.slot import Slot, refused
+from labkit.grading.submission import Submission
+
+DIED = "the grader's process died twice on this submission"
+FAILED = "the grader failed twice on this submission"
+MOST_DEATHS = 2
+_MOST_STARTS = 3
+_END_SECONDS = 10.0
+_Work = tuple[int, Submission]
+
+
+class Pool:
+    """Processes that grade. Use it with `with`; leaving it ends them, whatever they are at.
+
+    Args:
+        assignments: by folder name of a lab.
+        mode: see `labkit.isolation.sandbox`.
+        jobs: how many processes.
+    """
+
+    def __init__(self, assignments: Mapping[str, Assignment], mode: str, jobs: int) -> None:
+        self._told = dict(assignments), mode
+        self._jobs = jobs
+        self._hands: list[_Hand] = []
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        for hand in self._hands:
+            hand.end()
+
+    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the place and the grade of each submission, in the order in which they are done.
+
+        Raises:
+            InfrastructureError: no worker can be started, or the processes die before they start.
+        """
+        waiting = deque(enumerate(submissions))
+        self._hands = [_Hand(self._told) for _ in range(min(self._jobs, len(waiting)))]
+        deaths: Counter[int] = Counter()
+        left, starts = len(waiting), 0
+        while left:
+            for connection in wait([hand.connection for hand in self._hands]):
+                hand = next(hand for hand in self._hands if hand.connection is connection)
+                kind, content = hand.hear()
+                work, hand.work = hand.work, None
+                if kind == "stop":
+                    raise InfrastructureError(content)
+                if work is not None and kind != "graded":
+                    deaths[work[0]] += 1
+                    if deaths[work[0]] < MOST_DEATHS:
+                        waiting.appendleft(work)
+                    else:
+                        content = self._verdict(work[1], kind, content)
+                        left -= 1
+                        yield work[0], content
+                if kind == "died":
+                    starts = 0 if hand.ready else starts + 1
+                    if starts == _MOST_STARTS:
+                        raise InfrastructureError(f"grading processes do not start ({content})")
+                    hand.end()
+                    self._hands[self._hands.index(hand)] = _Hand(self._told)
+                elif waiting:
+                    hand.give(waiting)
+                if work is not None and kind == "graded":
+                    left -= 1
+                    yield work[0], content
+
+    def _verdict(self, submission: Submission, kind: str, content: str) -> dict[str, Any]:
+        assignments, mode = self._told
+        why = DIED if kind == "died" else f"{FAILED} ({content})"
+        return refused(submission, assignments[submission.lab], mode, why)
+
+
+class _Hand:
+    """A process, seen from the one that hands out work."""
+
+    def __init__(self, told: tuple[dict[str, Assignment], str]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.work: _Work | None = None
+        self.ready = False
+        self._process: SpawnProcess = context.Process(
+            target=_serve, args=(theirs, *told), daemon=True, name="labkit-slot"
+        )
+        # Ctrl-C goes to all processes of a terminal; these are ended by whoever started them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+
+    def hear(self) -> tuple[str, Any]:
+        """Return what it says: a kind and a content."""
+        try:
+            kind, content = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join(_END_SECONDS)
+            return "died", f"exit code {self._process.exitcode}"
+        self.ready = True
+        return kind, content
+
+    def give(self, waiting: deque[_Work]) -> None:
+        """Have it grade the next submission; a process that is gone leaves it where it is."""
+        with contextlib.suppress(OSError):
+            self.connection.send(waiting[0][1])
+            self.work = waiting.popleft()
+
+    def end(self) -> None:
+        """End the process: it may tidy up, but not for long."""
+        self.connection.close()
+        self._process.terminate()
+        self._process.join(_END_SECONDS)
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+
+def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str) -> None:
+    """Grade what comes, until there is no more or nobody to grade for."""
+    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGTERM, _leave)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    # The tests that are imported now are those whose digest the grades have.
+    assignments = {name: replace(assignment) for name, assignment in assignments.items()}
+    work: SimpleQueue[Submission] = SimpleQueue()
+
+    def listen() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                work.put(connection.recv())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        with Slot(mode) as slot:
+            connection.send(("ready", None))
+            threading.Thread(target=listen, daemon=True).start()
+            while True:
+                connection.send(_graded(slot, assignments, work.get()))
+    except InfrastructureError as error:
+        connection.send(("stop", str(error)))
+
+
+def _graded(
+    slot: Slot, assignments: dict[str, Assignment], submission: Submission
+) -> tuple[str, Any]:
+    try:
+        return "graded", slot.grade(submission, assignments[submission.lab])
+    except Exception as error:
+        # Either something that every submission meets, or a mistake of ours that this one found.
+        slot.check()
+        traceback.print_exc()
+        return "failed", type(error).__name__
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)

@@ -1,0 +1,256 @@
+"""Which submissions are nearly the same: pairs, how much they share, and where.
+
+A source becomes a row of tokens that says how the code is built and not how it looks: comments,
+docstrings, layout, parentheses and last commas are dropped; a number is `0`, a string is `""`, and
+a name is `n` unless it is Python's own or the tests call it. Every `K` tokens in a row of one
+function are one fingerprint. What the starter has is taken out. Two submissions are as alike as the
+share of fingerprints that both have (Jaccard). So new names, another order of functions and another
+layout change little.
+
+The idea is that of MOSS (Schleimer, Wilkerson and Aiken, Winnowing, SIGMOD 2003), which thins the
+fingerprints out for the size of the web; ours are few enough to keep all. Pairs are found through
+their rarest fingerprints and without comparing each with each, and still none above the threshold
+is missed (prefix filtering: Bayardo, Ma and Srikant, Scaling Up All Pairs Similarity Search, WWW
+2007). copydetect on PyPI compares all pairs and needs matplotlib.
+
+Sources are hostile: nothing here parses or compiles them. The tokens come from one regular
+expression without backtracking, in time that grows with the length.
+
+But:
+- It points at pairs to look at. It does not say who copied, nor that anybody did.
+- It misses what was thought out anew: other control flow, other data structures, a copy among one
+  and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints of their own
+  are not compared, and of long ones only the beginning is.
+- It finds likeness where a lab leaves little choice. Read the pairs.
+"""
+
+import builtins
+import keyword
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from math import ceil
+from typing import NamedTuple
+
+K = 8
+FEWEST = 15
+THRESHOLD = 0.4
+MOST_CHARACTERS = 1 << 17
+MOST_TOKENS = 1 << 13
+
+# Every quantifier that could give back what it took is possessive (`++`, `*+`), and every
+# alternative takes what it began, so no input makes it slow.
+_TOKEN = re.compile(
+    r"""
+    (?P<gap>[ \t\f\r]++|\\\r?\n|\#[^\n]*+)
+    |(?P<line>\n)
+    |(?P<text>[rRbBuUfF]{0,2}(?:
+        "{3}(?:[^"\\]|\\.|"(?!""))*+(?:"{3})?
+        |'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?
+        |"(?:[^"\\\n]|\\.)*+"?
+        |'(?:[^'\\\n]|\\.)*+'?))
+    |(?P<number>\.?\d(?:[\w.]|(?<=[eE])[-+])*+)
+    |(?P<name>[^\W\d]\w*+)
+    |(?P<sign>\*\*=?|//=?|<<=?|>>=?|->|\.\.\.|[-+*/%&|^@=<>!:]=|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_KEPT_NAMES = {
+    *keyword.kwlist,
+    *dir(builtins),
+    *(name for kind in (str, bytes, list, dict, set) for name in dir(kind)),
+}
+
+
+class Token(NamedTuple):
+    """What a token is once names and values are gone, and its line, from 1."""
+
+    shape: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines of one file that say the same as lines of the other; both ends included."""
+
+    left: tuple[int, int]
+    right: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two submissions that are alike.
+
+    Attributes:
+        left, right: their names, in order.
+        likeness: the share of fingerprints that both have, up to 1.
+        regions: where, in the order of `left`.
+    """
+
+    left: str
+    right: str
+    likeness: float
+    regions: tuple[Region, ...]
+
+
+def similar_pairs(
+    sources: Mapping[str, bytes],
+    starter: bytes,
+    *,
+    threshold: float = THRESHOLD,
+    most: int = 200,
+) -> list[Pair]:
+    """Return the pairs that are at least as alike as `threshold`, the most alike first.
+
+    Of submissions that are equal once names and layout are gone, each is paired with the first of
+    them only, and that one stands for all of them in other pairs.
+
+    Args:
+        sources: the submissions by name.
+        starter: what all of them began with.
+        threshold: above 0, at most 1.
+        most: how many pairs to return.
+    """
+    names = _public_names(starter)
+    given = {print for _, print in _prints(tokens(starter, names))}
+    prints: dict[str, frozenset[int]] = {}
+    for name in sorted(sources):
+        own = frozenset(p for _, p in _prints(tokens(sources[name], names))) - given
+        if len(own) >= FEWEST:
+            prints[name] = own
+    groups: dict[frozenset[int], list[str]] = defaultdict(list)
+    for name, own in prints.items():
+        groups[own].append(name)
+    found = [(1.0, same[0], other) for same in groups.values() for other in same[1:]]
+    found += _alike({same[0]: own for own, same in groups.items()}, threshold)
+    found.sort(key=lambda pair: (-pair[0], pair[1:]))
+    return [
+        Pair(
+            left,
+            right,
+            round(likeness, 3),
+            _regions(tokens(sources[left], names), tokens(sources[right], names), given),
+        )
+        for likeness, left, right in found[:most]
+    ]
+
+
+def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
+    """Return the tokens of a source, also of one that is no Python; see the module for the rules.
+
+    Args:
+        source: of it, at most `MOST_CHARACTERS` are read and `MOST_TOKENS` kept.
+        names: those to keep besides Python's own.
+    """
+    text = source.decode("utf-8", "replace")[:MOST_CHARACTERS]
+    found: list[Token] = []
+    line, fresh, depth = 1, True, 0
+    docstring = False
+    for match in _TOKEN.finditer(text):
+        kind, word = match.lastgroup, match[0]
+        if kind == "gap":
+            line += word.count("\n")
+            continue
+        if kind == "line":
+            if docstring:
+                found.pop()
+            docstring, fresh, line = False, True, line + 1
+            continue
+        docstring = kind == "text" and fresh and not depth
+        depth += (word in "([{") - (word in ")]}")
+        if word in ")]}" and found and found[-1].shape == ",":
+            found.pop()
+        # Parentheses come and go with the layout; texts side by side are one text.
+        if word not in "()" and not (kind == "text" and found and found[-1].shape == '""'):
+            found.append(Token(_shape(str(kind), word, names), line))
+        line += word.count("\n")
+        fresh = False
+        if len(found) == MOST_TOKENS:
+            break
+    return found
+
+
+def _shape(kind: str, word: str, names: frozenset[str]) -> str:
+    if kind == "text":
+        return '""'
+    if kind == "number":
+        return "0"
+    if kind == "name" and word not in _KEPT_NAMES and word not in names:
+        return "n"
+    return word
+
+
+def _public_names(starter: bytes) -> frozenset[str]:
+    """Return the names of the starter's functions and classes that tests call."""
+    found = re.findall(r"\b(?:def|class) ([a-zA-Z]\w*)", starter.decode("utf-8", "replace"))
+    return frozenset(found)
+
+
+def _prints(row: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the position and the fingerprint of every `K` tokens in a row of one function."""
+    shapes = [token.shape for token in row]
+    starts = [i for i, shape in enumerate(shapes) if shape in ("def", "class")]
+    for begin, end in pairwise([0, *starts, len(shapes)]):
+        for start in range(begin, end - K + 1):
+            gram = "\n".join(shapes[start : start + K]).encode("utf-8", "surrogatepass")
+            yield start, int.from_bytes(blake2b(gram, digest_size=8).digest(), "big")
+
+
+def _alike(
+    prints: Mapping[str, frozenset[int]], threshold: float
+) -> Iterator[tuple[float, str, str]]:
+    """Yield all pairs whose likeness is at least `threshold`.
+
+    Two such sets share one of their rarest prints: if none of the first `n - ceil(threshold * n)
+    + 1` of either is in the other, too few are left. So only those are looked up.
+    """
+    count = Counter(print for own in prints.values() for print in own)
+    holders: dict[int, list[str]] = defaultdict(list)
+    for name, own in prints.items():
+        needed = ceil(threshold * len(own) - 1e-9)
+        rarest = sorted(own, key=lambda print: (count[print], print))[: len(own) - needed + 1]
+        for other in sorted({other for print in rarest for other in holders[print]}):
+            shared = len(own & prints[other])
+            likeness = shared / (len(own) + len(prints[other]) - shared)
+            if likeness >= threshold:
+                yield likeness, other, name
+        for print in rarest:
+            if count[print] > 1:
+                holders[print].append(name)
+
+
+def _regions(
+    left: Sequence[Token], right: Sequence[Token], given: frozenset[int] | set[int]
+) -> tuple[Region, ...]:
+    """Return where the rows agree, longest run first from each position of `left`."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for start, print in _prints(right):
+        if print not in given:
+            places[print].append(start)
+    found: list[Region] = []
+    end = 0
+    for start, print in _prints(left):
+        # A few candidates suffice, and bound the work on code that repeats itself.
+        if start < end or print not in places:
+            continue
+        runs = [(_run(left, start, right, place), -place) for place in places[print][:8]]
+        length, place = max(runs)
+        end = start + length
+        found.append(
+            Region(
+                (left[start].line, left[end - 1].line),
+                (right[-place].line, right[length - 1 - place].line),
+            )
+        )
+    return tuple(found)
+
+
+def _run(left: Sequence[Token], start: int, right: Sequence[Token], place: int) -> int:
+    length = K
+    most = min(len(left) - start, len(right) - place)
+    while length < most and left[start + length].shape == right[place + length].shape:
+        length += 1
+    return length

@@ -1,0 +1,158 @@
+"""What a cohort's grades say about a lab: which tests are hard, and which tell students apart.
+
+- *Difficulty* of a test is the share that passed it (0 hard, 1 easy), as in Lord and Novick,
+  Statistical Theories of Mental Test Scores, 1968, chapter 15.
+- *Discrimination* is the point-biserial correlation of passing it with the score on all other
+  tests; without them, for a test would else correlate with itself (Henrysson, Psychometrika 28,
+  1963). Near 0 it says nothing about the rest of the work, below 0 it deserves a look.
+
+But: it judges tests, not students. With few submissions all of it is noise.
+"""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Grade = dict[str, Any]
+BINS = 10
+_NOTHING_TRIED = {"unwritten", "load", "not-run"}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One test over a cohort.
+
+    Attributes:
+        name, rule, task, points, visibility: as in the grades.
+        passed: how many attempts passed it.
+        difficulty: the share of attempts that passed it.
+        discrimination: -1 to 1; None where it is undefined: everybody or nobody passed the test,
+            all scored the same on the others, or there are fewer than three attempts.
+    """
+
+    name: str
+    rule: str
+    task: int | None
+    points: int
+    visibility: str
+    passed: int
+    difficulty: float
+    discrimination: float | None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """A lab's grades in numbers.
+
+    Attributes:
+        submissions: how many grades there are.
+        attempts: how many of them have a test that got as far as the student's code; `items` and
+            `tasks` count only these, because an untouched starter says nothing about a test.
+        max_score: what can be reached.
+        mean, median: of all scores; None without submissions.
+        histogram: how many scores are in each tenth of `max_score`; the last includes it.
+        items: the tests, in the order of the lab; none without attempts.
+        tasks: by task, the mean share of its points.
+        bugs: by known bug, how many submissions look like it; the most frequent first.
+        nobody, everybody: names of tests that no attempt passed, and that all did.
+    """
+
+    submissions: int
+    attempts: int
+    max_score: int
+    mean: float | None
+    median: float | None
+    histogram: tuple[int, ...]
+    items: tuple[Item, ...]
+    tasks: dict[int, float]
+    bugs: dict[str, int]
+    nobody: tuple[str, ...]
+    everybody: tuple[str, ...]
+
+
+def lab_statistics(grades: Sequence[Grade]) -> Statistics:
+    """Return the statistics of grades (`Grade.as_dict()`) of one lab.
+
+    Raises:
+        ValueError: the grades are not of one lab with one set of tests.
+    """
+    if len({(g["lab"], *(test["name"] for test in g["tests"])) for g in grades}) > 1:
+        raise ValueError("these grades are of several labs or versions; take one at a time")
+    attempts = [grade for grade in grades if is_attempt(grade)]
+    count = len(attempts[0]["tests"]) if attempts else 0
+    items = tuple(_item(attempts, number) for number in range(count))
+    scores = [grade["score"] for grade in grades]
+    most = max((grade["max_score"] for grade in grades), default=0)
+    bugs = Counter(grade["looks_like"] for grade in grades if grade["looks_like"] is not None)
+    return Statistics(
+        submissions=len(grades),
+        attempts=len(attempts),
+        max_score=most,
+        mean=round(statistics.fmean(scores), 2) if scores else None,
+        median=statistics.median(scores) if scores else None,
+        histogram=_histogram(scores, most),
+        items=items,
+        tasks=_tasks(attempts),
+        bugs=dict(sorted(bugs.items(), key=lambda pair: (-pair[1], pair[0]))),
+        nobody=tuple(item.name for item in items if item.passed == 0),
+        everybody=tuple(item.name for item in items if item.passed == len(attempts)),
+    )
+
+
+def is_attempt(grade: Grade) -> bool:
+    """Whether a test of this grade got as far as the student's code.
+
+    Tests that need no submission pass for everybody; they have no points and do not count.
+    """
+    tried = (test for test in grade["tests"] if test["task"] is not None)
+    return grade["fault"] is None and any(test["kind"] not in _NOTHING_TRIED for test in tried)
+
+
+def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | None:
+    """Return the correlation of a yes-or-no value with a score, rounded to three digits.
+
+    It is Pearson's r with 1 for yes and 0 for no. None if one of the two never varies, or there are
+    fewer than three pairs.
+    """
+    if len(passed) < 3 or len(set(passed)) < 2 or len(set(scores)) < 2:
+        return None
+    # Adding 0.0 makes one zero of -0.0 and 0.0.
+    return round(statistics.correlation([*map(float, passed)], scores), 3) + 0.0
+
+
+def _item(attempts: Sequence[Grade], number: int) -> Item:
+    results = [grade["tests"][number] for grade in attempts]
+    passed = [bool(result["passed"]) for result in results]
+    rest = [
+        grade["score"] - result["score"] for grade, result in zip(attempts, results, strict=True)
+    ]
+    first = results[0]
+    return Item(
+        name=first["name"],
+        rule=first["rule"],
+        task=first["task"],
+        points=first["max_score"],
+        visibility=first.get("visibility", "visible"),
+        passed=sum(passed),
+        difficulty=round(statistics.fmean(passed), 3),
+        discrimination=point_biserial(passed, rest),
+    )
+
+
+def _tasks(attempts: Sequence[Grade]) -> dict[int, float]:
+    """Return by task the mean share of its points."""
+    earned: Counter[int] = Counter()
+    possible: Counter[int] = Counter()
+    for grade in attempts:
+        for test in grade["tests"]:
+            if test["task"] is not None:
+                earned[test["task"]] += test["score"]
+                possible[test["task"]] += test["max_score"]
+    return {task: round(earned[task] / possible[task], 3) for task in sorted(possible)}
+
+
+def _histogram(scores: Sequence[int], most: int) -> tuple[int, ...]:
+    counts = Counter(min(score * BINS // most, BINS - 1) for score in scores if most)
+    return tuple(counts[number] for number in range(BINS))

@@ -1,0 +1,169 @@
+"""What was handed in, as a tree of files: of a folder or of a zip, read only where it is asked for.
+
+Whatever is not a plain file of a fair size is refused with words for its author: a link, a pipe, a
+path that leads out, a file that is too long, is encrypted or damaged.
+
+But: it does not know what a submission is.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_FILES = 20_000
+MOST_DEPTH = 8
+# Left behind by systems and tools, never handed in.
+_JUNK = frozenset(["__MACOSX", "__pycache__", "node_modules", "Thumbs.db", "desktop.ini"])
+
+
+class Refused(Exception):
+    """This is not read; the message says why, for its author."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Files by path, with `/`.
+
+    Attributes:
+        files: path -> reads it, but at most so many bytes, or raises `Refused`.
+        folders: paths of what are folders.
+        refused: path -> why it is not read.
+    """
+
+    files: Mapping[str, Callable[[int], bytes]] = field(default_factory=dict)
+    folders: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.files or path in self.refused
+
+    def read(self, path: str, most: int) -> bytes:
+        """Return the bytes of a file.
+
+        Raises:
+            Refused: it is not there, has more than `most` bytes, or is not to be read.
+        """
+        if path in self.refused:
+            raise Refused(self.refused[path])
+        if path in self.folders:
+            raise Refused(f"{path} is a folder; a file was due")
+        if path not in self.files:
+            raise Refused(f"there is no {path} in it")
+        return self.files[path](most)
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, those that are refused too, sorted."""
+        return sorted({*self.files, *self.refused})
+
+    def tops(self) -> list[str]:
+        """Return the first parts of all paths, sorted."""
+        return sorted({path.split("/")[0] for path in (*self.files, *self.refused, *self.folders)})
+
+    def below(self, folder: str) -> "Tree":
+        """Return what is in a folder of this tree."""
+        start = folder + "/"
+        size = len(start)
+        return Tree(
+            {path[size:]: read for path, read in self.files.items() if path.startswith(start)},
+            frozenset(path[size:] for path in self.folders if path.startswith(start)),
+            {path[size:]: why for path, why in self.refused.items() if path.startswith(start)},
+        )
+
+
+def is_junk(name: str) -> bool:
+    """Return whether a file or folder of this name is never part of what was handed in."""
+    return name.startswith(".") or name in _JUNK
+
+
+def read_folder(folder: Path) -> Tree:
+    """Return the tree of a folder. Links are never followed.
+
+    Raises:
+        Refused: it has too many files.
+    """
+    files: dict[str, Callable[[int], bytes]] = {}
+    folders: set[str] = set()
+    refused: dict[str, str] = {}
+    for path, entry in _walk(folder, ""):
+        if len(files) + len(folders) + len(refused) >= MOST_FILES:
+            raise Refused(f"it has more than {MOST_FILES} files")
+        if entry.is_symlink():
+            refused[path] = _link(path)
+        elif entry.is_dir(follow_symlinks=False):
+            folders.add(path)
+        else:
+            files[path] = _reader(Path(entry.path), path)
+    return Tree(files, frozenset(folders), refused)
+
+
+def file_tree(path: Path, name: str) -> Tree:
+    """Return the tree of one file, called `name` there."""
+    if path.is_symlink():
+        return Tree(refused={name: _link(name)})
+    return Tree({name: _reader(path, name)})
+
+
+def read_file(path: Path, shown: str, most: int) -> bytes:
+    """Return the bytes of a plain file; never waits, as for a pipe that nobody writes to.
+
+    Args:
+        path: of the file.
+        shown: how messages name it.
+        most: how many bytes it may have.
+
+    Raises:
+        Refused: it is a link, a folder or a device, is too long, or may not be read.
+        OSError: the disk is at fault, not the file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Refused(_link(shown)) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENXIO, errno.ENODEV):
+            raise Refused(f"{shown} cannot be read: {error.strerror}") from None
+        raise
+    with open(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise Refused(f"{shown} is no plain file")
+        check_size(shown, facts.st_size, most)
+        data = file.read(most + 1)
+    # Some files are longer than they say.
+    check_size(shown, len(data), most)
+    return data
+
+
+def check_size(shown: str, size: int, most: int) -> None:
+    """Check that a file is not too long.
+
+    Raises:
+        Refused: it is.
+    """
+    if size > most:
+        raise Refused(f"{shown} has {size} bytes or more; at most {most} are read")
+
+
+def _link(shown: str) -> str:
+    return f"{shown} is a link; hand in the file itself"
+
+
+def _reader(path: Path, shown: str) -> Callable[[int], bytes]:
+    return lambda most: read_file(path, shown, most)
+
+
+def _walk(folder: Path, prefix: str, depth: int = 1) -> Iterator[tuple[str, "os.DirEntry[str]"]]:
+    try:
+        entries = [*os.scandir(folder)]
+    except PermissionError:
+        raise Refused(f"folder {prefix or '.'} cannot be read: Permission denied") from None
+    for entry in entries:
+        if is_junk(entry.name):
+            continue
+        path = prefix + entry.name
+        yield path, entry
+        if depth < MOST_DEPTH and entry.is_dir(follow_symlinks=False):
+            yield from _walk(folder / entry.name, path + "/", depth + 1)

@@ -1,0 +1,144 @@
+"""The system calls that a submission may not make, as a filter that the kernel holds it to.
+
+No new process, so that limits of one process are limits of a submission; no other program, no
+network, no mounts, no namespaces, and no memory that its limits do not count.
+
+But: it is a list of what is refused. Files and users are other walls.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+# By machine: how the kernel calls it, and which column of the table is its own.
+_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
+_CLONE = (0, 56, 220)
+_SOCKETPAIR = (0, 53, 199)
+_CLONE3 = 435
+# A call, its number on x86_64, its number on aarch64; "-" where it lacks the call.
+_REFUSED = """
+# Other processes, and other programs.
+fork 57 -
+vfork 58 -
+execve 59 221
+execveat 322 281
+ptrace 101 117
+process_vm_readv 310 270
+process_vm_writev 311 271
+kcmp 312 272
+pidfd_open 434 434
+pidfd_getfd 438 438
+# Other namespaces and file systems.
+unshare 272 97
+setns 308 268
+mount 165 40
+umount2 166 39
+pivot_root 155 41
+chroot 161 51
+open_tree 428 428
+move_mount 429 429
+fsopen 430 430
+fsmount 432 432
+mount_setattr 442 442
+open_by_handle_at 304 265
+quotactl 179 60
+# The network, and sockets that have a name. A socketpair has none.
+socket 41 198
+connect 42 203
+bind 49 200
+listen 50 201
+# Memory of the kernel, or shared, that no limit of a process counts.
+memfd_create 319 279
+memfd_secret 447 447
+shmget 29 194
+shmat 30 196
+msgget 68 186
+semget 64 190
+mq_open 240 180
+add_key 248 217
+request_key 249 218
+keyctl 250 219
+# Doors into the kernel that no lab needs.
+bpf 321 280
+perf_event_open 298 241
+userfaultfd 323 282
+io_uring_setup 425 425
+io_uring_enter 426 426
+io_uring_register 427 427
+inotify_init 253 -
+inotify_init1 294 26
+fanotify_init 300 262
+kexec_load 246 104
+init_module 175 105
+finit_module 313 273
+personality 135 92
+syslog 103 116
+reboot 169 142
+"""
+_CLONE_THREAD = 0x10000
+_SOCK_STREAM, _SOCK_KINDS = 1, 0xF
+
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_KILL, _ALLOW = 0x80000000, 0x7FFF0000
+# Where the call's data hold what is looked at; of arguments, the low half.
+_NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
+
+
+def refuse_calls() -> None:
+    """Hold this process to the filter, for good.
+
+    Raises:
+        OSError: the kernel has no such filters, or no list is known for this machine.
+    """
+    machine = os.uname().machine
+    if machine not in _MACHINES:
+        raise OSError(errno.ENOSYS, f"no system calls are known for {machine}")
+    program = _program(*_MACHINES[machine])
+    code = ctypes.create_string_buffer(program, len(program))
+    told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, *values in [(_PR_SET_NO_NEW_PRIVS, 1, 0), (_PR_SET_SECCOMP, _FILTER, told)]:
+        if libc.prctl(option, *values, 0, 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"system calls cannot be filtered: {os.strerror(number)}")
+
+
+def _program(machine: int, column: int) -> bytes:
+    refuse = 0x00050000 | errno.EPERM
+    steps = [
+        *[_step(_LOAD, _MACHINE), *_unless(_EQUAL, machine, _KILL), _step(_LOAD, _NUMBER)],
+        # The x32 calls of x86_64 have numbers of their own.
+        *_if(_AT_LEAST, 0x40000000, refuse),
+        # Its argument cannot be looked into; told that there is none, the C library uses clone.
+        *_if(_EQUAL, _CLONE3, 0x00050000 | errno.ENOSYS),
+    ]
+    for row in _REFUSED.split("\n"):
+        number = "-" if row.startswith("#") or not row else row.split()[column]
+        if number != "-":
+            steps += _if(_EQUAL, int(number), refuse)
+    steps += [
+        # A thread is allowed; what is no thread is a process.
+        _step(_EQUAL, _CLONE[column], 0, 5),
+        *[_step(_LOAD, _FIRST), _step(_AND, _CLONE_THREAD)],
+        *[*_if(_EQUAL, 0, refuse), _step(_RETURN, _ALLOW)],
+        # A pair of streams is connected already; other pairs could still send elsewhere.
+        _step(_EQUAL, _SOCKETPAIR[column], 0, 4),
+        *[_step(_LOAD, _SECOND), _step(_AND, _SOCK_KINDS)],
+        *_unless(_EQUAL, _SOCK_STREAM, refuse),
+        _step(_RETURN, _ALLOW),
+    ]
+    return b"".join(steps)
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("@HBBI", code, if_true, if_false, value)
+
+
+def _if(test: int, value: int, answer: int) -> list[bytes]:
+    return [_step(test, value, 0, 1), _step(_RETURN, answer)]
+
+
+def _unless(test: int, value: int, answer: int) -> list[bytes]:
+    return [_step(test, value, 1, 0), _step(_RETURN, answer)]

@@ -1,0 +1,81 @@
+"""What a worker gives up, for good, before a submission is there.
+
+But: it is not all. Whoever starts the worker takes the files and the namespaces away; see
+`labkit.isolation.sandbox`.
+"""
+
+import ctypes
+import os
+import resource
+import sys
+
+from labkit.isolation.syscalls import refuse_calls
+
+# Address space, size of a file, open files, a core dump of none, and CPU time: an end for a worker
+# whose grader is gone, while tests have limits of their own.
+LIMITS = {
+    "RLIMIT_AS": 1 << 30,
+    "RLIMIT_FSIZE": 16 << 20,
+    "RLIMIT_NOFILE": 64,
+    "RLIMIT_CORE": 0,
+    "RLIMIT_CPU": 600,
+}
+# Threads count as processes. The count is of a user, so it is for users that have nothing else.
+_MOST_THREADS = 64
+# Without a number of files, one could fill memory with empty ones.
+_SCRATCH = b"size=16m,nr_inodes=1k,mode=1777"
+_NOSUID_NODEV = 2 | 4
+_CLONE_NEWUSER = 0x10000000
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_CAPABILITIES_3 = 0x20080522
+
+
+def give_up(mode: str, root: str, user: str) -> None:
+    """Set all walls that a process can set for itself.
+
+    Args:
+        mode: `sandbox`, `container` or `trust`.
+        root: in a container, the folder that becomes all there is.
+        user: the number of the user to become; "" to stay who one is.
+
+    Raises:
+        OSError: one of them cannot be had.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if mode == "sandbox":
+        _check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", _NOSUID_NODEV, _SCRATCH), "/tmp")
+        os.chdir("/tmp")
+    if mode == "container":
+        os.chroot(root)
+        os.chdir("/")
+    _limit(LIMITS if mode == "trust" else {**LIMITS, "RLIMIT_NPROC": _MOST_THREADS})
+    if user:
+        number = int(user)
+        os.setgroups([])
+        os.setresgid(number, number, number)
+        os.setresuid(number, number, number)
+        # Where the kernel allows it, the only user of an own namespace.
+        libc.unshare(_CLONE_NEWUSER)
+    if mode == "trust":
+        return
+    # The worker ends with its grader. A change of user would have unset this.
+    _check(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()
+    _check(libc.capset(header, none), "capset")
+    refuse_calls()
+
+
+def _limit(limits: dict[str, int]) -> None:
+    for name, most in limits.items():
+        limit = getattr(resource, name)
+        _, hard = resource.getrlimit(limit)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(limit, (most, most))
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

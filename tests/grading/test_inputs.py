@@ -1,0 +1,502 @@
+"""Whatever is handed in becomes a submission, or one with a fault that says why."""
+
+import io
+import json
+import os
+import random
+import socket
+import stat
+import tracemalloc
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from labkit.errors import UsageError
+from labkit.grading import inputs, tree
+from labkit.grading.inputs import collect
+from labkit.grading.one_student import MOST_ZIP_BYTES, Course
+from labkit.grading.submission import MOST_SOURCE_BYTES
+from labkit.grading.tree import Refused, read_folder
+from labkit.grading.zips import MOST_DIRECTORY_BYTES, read_zip
+from labkit.lab import find_labs, pick_lab
+
+LABS = find_labs(Path(__file__).resolve().parents[2])
+LAB02, LAB03, LAB05 = (pick_lab(LABS, number) for number in ("02", "03", "05"))
+ANY = Course(LABS)
+THREE = Course(LABS, LAB03)
+
+
+def bundle(lab=LAB03, sources=None, lab_name="", **told):
+    """Return the bytes of a bundle; `told` changes its manifest."""
+    sources = {lab.name: b"x = 1\n"} if sources is None else sources
+    files = {f"labs/{name}/starter.py": data for name, data in sources.items()}
+    manifest = {
+        "schema": "labkit/submission/v1",
+        "student": "somebody else",
+        "lab": lab_name or lab.name,
+        "files": {name: sha256(data).hexdigest() for name, data in files.items()},
+        **told,
+    }
+    return zipped({**files, "submission.json": json.dumps(manifest).encode()})
+
+
+def zipped(files, method=zipfile.ZIP_DEFLATED):
+    """Return the bytes of a zip; a name may be a ZipInfo, and files may be pairs."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in files.items() if isinstance(files, dict) else files:
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def entry(name, mode):
+    info = zipfile.ZipInfo(name)
+    info.create_system = 3
+    info.external_attr = mode << 16
+    return info
+
+
+def put(root, files):
+    """Write files below a folder; return the folder."""
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return root
+
+
+def facts(submissions):
+    """Return what counts of submissions: student -> label of the lab, and source or fault."""
+    return {
+        one.student: (one.lab[:6], one.fault or one.sources[one.lab].decode())
+        for one in submissions
+    }
+
+
+def fault_of(path, course=THREE):
+    (submission,) = collect([path], course)
+    assert submission.sources == {}
+    assert submission.lab == LAB03.name
+    return submission.fault
+
+
+# What is read
+
+
+def test_a_file_is_named_after_itself_and_a_starter_after_its_folder(tmp_path):
+    put(tmp_path, {"ada.py": b"a", "bob/starter.py": b"b", f"{LAB03.name}/starter.py": b"c"})
+    paths = ["ada.py", "bob/starter.py", f"{LAB03.name}/starter.py"]
+    found = collect([tmp_path / path for path in paths], THREE)
+    assert facts(found) == {
+        "ada": ("lab-03", "a"),
+        "bob": ("lab-03", "b"),
+        "starter": ("lab-03", "c"),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["lab-03.py", "ada_lab3.py", f"{LAB03.name}/ada.py", "hand-ins lab 03/ada.py"]
+)
+def test_a_name_tells_the_lab(tmp_path, name):
+    (found,) = collect([put(tmp_path, {name: b"a"}) / name], ANY)
+    assert found.lab == LAB03.name
+
+
+@pytest.mark.parametrize("name", ["ada.py", "collab3.py", "lab-77.py", "lab-030.py", "labs.py"])
+def test_a_name_that_tells_no_lab_needs_the_option(tmp_path, name):
+    put(tmp_path, {f"x/{name}": b"a"})
+    with pytest.raises(UsageError, match="nobody can tell which lab"):
+        collect([tmp_path / "x" / name], ANY)
+
+
+def test_a_lab_folder_gives_its_starter():
+    (found,) = collect([LAB03.path], ANY)
+    assert found.lab == LAB03.name
+    assert found.student == "starter"
+    assert found.sources == {LAB03.name: LAB03.starter.read_bytes()}
+
+
+def test_a_bundle_is_named_after_its_file_and_brings_its_parts(tmp_path):
+    assert LAB03.name in LAB05.parts.values()
+    assert LAB02.name not in LAB05.parts.values()
+    own = {LAB05.name: b"five", LAB03.name: b"three"}
+    put(tmp_path, {"ada.zip": bundle(LAB05, {**own, LAB02.name: b"two"})})
+    (found,) = collect([tmp_path / "ada.zip"], ANY)
+    assert (found.student, found.lab, found.sources) == ("ada", LAB05.name, own)
+
+
+def test_a_cohort_may_mix_files_folders_bundles_and_checkouts(tmp_path):
+    starter = f"labs/{LAB03.name}/starter.py"
+    put(
+        tmp_path,
+        {
+            "ada.py": b"a",
+            "b.o.b/starter.py": b"b",
+            "cy.zip": bundle(sources={LAB03.name: b"c"}),
+            f"dee/{starter}": b"d",
+            f"eve/repo/phase-16-x/{starter}": b"e",
+            f"eve/repo/phase-16-x/labs/{LAB02.name}/starter.py": b"not this",
+            "Fay F._17_assignsubmission_file_/work.py": b"f",
+            "Gil_18_assignsubmission_file_/hand in.zip": zipped({"starter.py": b"g"}),
+            ".DS_Store": b"junk",
+            "__MACOSX/ada.py": b"junk",
+        },
+    )
+    found = collect([tmp_path], THREE)
+    assert facts(found) == {
+        "Fay F._17_assignsubmission_file_": ("lab-03", "f"),
+        "Gil_18_assignsubmission_file_": ("lab-03", "g"),
+        "ada": ("lab-03", "a"),
+        "b.o.b": ("lab-03", "b"),
+        "cy": ("lab-03", "c"),
+        "dee": ("lab-03", "d"),
+        "eve": ("lab-03", "e"),
+    }
+
+
+@pytest.mark.parametrize("wrapper", ["", "hand-ins/", "a/"])
+def test_a_zip_of_submissions_is_read_as_the_folder_would_be(tmp_path, wrapper):
+    files = {
+        f"{wrapper}ada.py": b"a",
+        f"{wrapper}bob/starter.py": b"b",
+        f"{wrapper}lovelaceada_1_2_submission-lab-03.zip": bundle(sources={LAB03.name: b"c"}),
+        "__MACOSX/x.py": b"junk",
+    }
+    put(tmp_path, {"all.zip": zipped(files)})
+    found = facts(collect([tmp_path / "all.zip"], THREE))
+    assert found == {
+        "ada": ("lab-03", "a"),
+        "bob": ("lab-03", "b"),
+        "lovelaceada_1_2_submission-lab-03": ("lab-03", "c"),
+    }
+
+
+def test_a_zip_of_one_folder_is_one_student(tmp_path):
+    put(tmp_path, {"ada.zip": zipped({f"repo-main/labs/{LAB03.name}/starter.py": b"a"})})
+    assert facts(collect([tmp_path / "ada.zip"], THREE)) == {"repo-main": ("lab-03", "a")}
+    put(tmp_path, {"bob.zip": zipped({f"labs/{LAB03.name}/starter.py": b"b"})})
+    assert facts(collect([tmp_path / "bob.zip"], ANY)) == {"bob": ("lab-03", "b")}
+
+
+def test_paths_with_backslashes_are_read_as_windows_means_them(tmp_path):
+    data = zipped({"labs-ada.py": b"a"}).replace(b"labs-ada", b"ada\\work")
+    put(tmp_path, {"all.zip": data})
+    assert facts(collect([tmp_path / "all.zip"], THREE)) == {"ada": ("lab-03", "a")}
+
+
+def test_equal_names_keep_their_suffix_and_equal_students_are_refused(tmp_path):
+    put(
+        tmp_path,
+        {"a/ada.py": b"a", "a/ada.zip": bundle(), "a/ada/starter.py": b"", "b/ada.py": b""},
+    )
+    names = [one.student for one in collect([tmp_path / "a"], THREE)]
+    assert names == ["ada", "ada.py", "ada.zip"]
+    with pytest.raises(UsageError, match=r"2 submissions for lab-03.* are called 'ada'"):
+        collect([tmp_path / "a", tmp_path / "b"], THREE)
+
+
+def test_what_cannot_be_read_belongs_to_the_lab_of_all_others(tmp_path):
+    put(tmp_path, {"ada.zip": bundle(), "bob.zip": b"damaged"})
+    assert [one.lab for one in collect([tmp_path], ANY)] == [LAB03.name] * 2
+    put(tmp_path, {"cy.zip": bundle(LAB02)})
+    with pytest.raises(UsageError, match="which lab 'bob' is for"):
+        collect([tmp_path], ANY)
+
+
+def test_the_order_is_that_of_labs_and_students_not_of_the_disk(tmp_path, monkeypatch):
+    put(tmp_path, {f"{name}-lab-{lab}.py": b"" for name in "cab" for lab in ("03", "02")})
+    forwards = collect([tmp_path], ANY)
+    scandir = os.scandir
+
+    class Backwards(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(os, "scandir", lambda path: Backwards(reversed([*scandir(path)])))
+    assert collect([tmp_path], ANY) == forwards
+    assert [one.student for one in forwards] == [
+        f"{n}-lab-{m}" for m in ("02", "03") for n in "abc"
+    ]
+
+
+def test_names_that_no_report_can_hold_are_escaped(tmp_path):
+    folder = os.fsencode(tmp_path)
+    for name in (b"\xff\xfe.py", b"a\nb.py", b"\x1b[31mred.py", "\u202eevil.py".encode()):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"x")
+    expected = ["\\u202eevil", "\\udcff\\udcfe", "\\x1b[31mred", "a\\nb"]
+    for paths in ([tmp_path], [*tmp_path.iterdir()]):
+        assert [one.student for one in collect(paths, THREE)] == expected
+
+
+def test_thousands_of_entries_are_read(tmp_path):
+    put(tmp_path, {"all.zip": zipped({f"s{number:05}.py": b"x" for number in range(5_000)})})
+    assert len(collect([tmp_path / "all.zip"], THREE)) == 5_000
+
+
+# What is refused as a whole
+
+
+def test_a_path_that_is_not_there_or_empty_is_a_mistake_of_the_caller(tmp_path):
+    with pytest.raises(UsageError, match=r"there is no .*nowhere"):
+        collect([tmp_path / "nowhere"], THREE)
+    with pytest.raises(UsageError, match="nothing to grade"):
+        collect([tmp_path], THREE)
+    put(tmp_path, {"none.zip": zipped({})})
+    with pytest.raises(UsageError, match="nothing to grade"):
+        collect([tmp_path / "none.zip"], THREE)
+
+
+def test_more_than_memory_holds_is_a_mistake_of_the_caller(tmp_path, monkeypatch):
+    put(tmp_path, {"ada.py": b"x" * 60, "bob.py": b"x" * 60})
+    monkeypatch.setattr(inputs, "MOST_COHORT_BYTES", 100)
+    with pytest.raises(UsageError, match="grade it in parts"):
+        collect([tmp_path], THREE)
+
+
+# What gets a fault
+
+
+def test_only_plain_files_are_read(tmp_path):
+    secret = tmp_path / "secret.py"
+    secret.write_bytes(b"secret")
+    folder = tmp_path / "hand-ins"
+    folder.mkdir()
+    (folder / "link.py").symlink_to(secret)
+    (folder / "links").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe.py")
+    put(folder, {"inner/notes.txt": b"", "folder/starter.py/x.py": b"x", "paper.pdf": b""})
+    (folder / "inner" / "starter.py").symlink_to(secret)
+    (folder / "deep").mkdir()
+    (folder / "deep" / LAB03.name).symlink_to(tmp_path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "socket.py"))
+        found = {one.student: one.fault for one in collect([folder], THREE)}
+    assert found == {
+        "deep": f"there is no starter.py of this lab in it: {LAB03.name} is a link; "
+        "hand in the file itself",
+        "folder": "starter.py is a folder; a file was due",
+        "inner": "starter.py is a link; hand in the file itself",
+        "link": "link.py is a link; hand in the file itself",
+        "links": "links is a link; hand in the file itself",
+        "paper.pdf": "paper.pdf is neither a .py file nor a zip nor a folder",
+        "pipe": "pipe.py is no plain file",
+        "socket": "socket.py cannot be read: No such device or address",
+    }
+
+
+def test_a_file_that_became_a_link_is_not_followed(tmp_path):
+    (tmp_path / "link.py").symlink_to(put(tmp_path, {"secret.py": b"secret"}) / "secret.py")
+    with pytest.raises(Refused, match="is a link"):
+        tree.read_file(tmp_path / "link.py", "link.py", 100)
+
+
+def test_a_device_is_not_read():
+    (found,) = collect([Path("/dev/zero")], THREE)
+    assert found.fault == "zero is neither a .py file nor a zip nor a folder"
+
+
+def test_a_long_file_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "ada.py"
+    path.touch()
+    os.truncate(path, 50 << 20)
+    opened = []
+
+    def open_counted(descriptor, mode):
+        opened.append(Counted(os.fdopen(descriptor, mode)))
+        return opened[-1]
+
+    monkeypatch.setattr(tree, "open", open_counted, raising=False)
+    assert "ada.py has 52428800 bytes or more; at most 1048576 are read" in fault_of(path)
+    os.truncate(path, 10)
+    assert collect([path], THREE)[0].fault is None
+    assert [file.asked for file in opened] == [[], [MOST_SOURCE_BYTES + 1]]
+
+
+class Counted:
+    """A file that notes how much it was asked for."""
+
+    def __init__(self, file):
+        self.file = file
+        self.asked = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+    def read(self, size):
+        self.asked.append(size)
+        return self.file.read(size)
+
+
+@pytest.mark.parametrize("size", [MOST_SOURCE_BYTES, MOST_SOURCE_BYTES + 1])
+def test_the_longest_source_is_read_and_no_longer_one(tmp_path, size):
+    files = {"ada.py": b"#" * size}
+    put(tmp_path, {**files, "z/bob.zip": zipped(files)})
+    for path in (tmp_path / "ada.py", tmp_path / "z/bob.zip"):
+        (found,) = collect([path], THREE)
+        assert (found.fault is None) == (size == MOST_SOURCE_BYTES)
+
+
+def test_a_folder_of_too_many_files_is_not_listed_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(tree, "MOST_FILES", 20)
+    put(tmp_path / "ada", {f"{number}.txt": b"" for number in range(21)})
+    put(tmp_path / "bob", {"starter.py": b"b"})
+    with pytest.raises(Refused):
+        read_folder(tmp_path / "ada")
+    assert facts(collect([tmp_path], THREE)) == {
+        "ada": ("lab-03", "it has more than 20 files"),
+        "bob": ("lab-03", "b"),
+    }
+
+
+def test_several_sources_are_no_guess(tmp_path):
+    put(tmp_path / "ada", {"one.py": b"", "two.py": b""})
+    put(tmp_path / "bob", {f"a/{LAB03.name}/starter.py": b"", f"b/{LAB03.name}/starter.py": b""})
+    put(tmp_path / "cy", {"notes.txt": b""})
+    put(tmp_path / "dee", {f"labs/{LAB02.name}/starter.py": b""})
+    found = {one.student: one.fault for one in collect([tmp_path], THREE)}
+    assert "several files (one.py, two.py); name the one starter.py" in found["ada"]
+    assert found["bob"].startswith(f"both a/{LAB03.name}/starter.py and b/")
+    assert found["cy"] == found["dee"] == "there is no starter.py of this lab in it"
+
+
+def test_a_checkout_of_several_labs_needs_the_option(tmp_path):
+    put(tmp_path / "ada", {f"labs/{lab.name}/starter.py": b"" for lab in (LAB02, LAB03)})
+    with pytest.raises(UsageError, match="several labs; say which one to grade"):
+        collect([tmp_path / "ada"], ANY)
+    (found,) = collect([tmp_path / "ada"], THREE)
+    assert found.fault is None
+
+
+MANIFESTS = {
+    "submission.json is no JSON": b"{",
+    "submission.json is no JSON: maximum recursion": b"[" * 30_000,
+    "submission.json does not say": b"[]",
+    "submission.json lacks lab or files": b'{"schema": "labkit/submission/v1", "lab": 3}',
+    "submission.json has 65537 bytes": b" " * 65_537,
+}
+
+
+@pytest.mark.parametrize("fault", MANIFESTS)
+def test_a_broken_manifest_is_a_fault(tmp_path, fault):
+    put(tmp_path, {"ada.zip": zipped({"submission.json": MANIFESTS[fault], "starter.py": b""})})
+    assert fault_of(tmp_path / "ada.zip").startswith(fault)
+
+
+STARTER = f"labs/{LAB03.name}/starter.py"
+BUNDLES = {
+    "it was made for lab-99-none, which this course does not have": bundle(lab_name="lab-99-none"),
+    f"it was made for {LAB02.name}, not for {LAB03.name}": bundle(LAB02),
+    f"there is no {STARTER} in it": bundle(sources={}),
+    f"{STARTER} is not the one that submission.json lists": bundle(files={STARTER: "0" * 64}),
+    f"{STARTER} is not the one that submission.json lists;": bundle(files={}),
+}
+
+
+@pytest.mark.parametrize("fault", BUNDLES)
+def test_a_bundle_that_does_not_hold_what_it_says_is_a_fault(tmp_path, fault):
+    put(tmp_path, {"ada.zip": BUNDLES[fault]})
+    assert fault in fault_of(tmp_path / "ada.zip")
+
+
+def patched(data, start, offset, value, size=2):
+    """Return a zip with a field of every record that begins with `start` set to `value`."""
+    data = bytearray(data)
+    at = data.find(start)
+    while at >= 0:
+        data[at + offset : at + offset + size] = value.to_bytes(size, "little")
+        at = data.find(start, at + 1)
+    return bytes(data)
+
+
+DIRECTORY, LOCAL, END = b"PK\1\2", b"PK\3\4", b"PK\5\6"
+PLAIN = zipped({"starter.py": b"x = 1\n" * 50})
+ENCRYPTED = patched(patched(PLAIN, DIRECTORY, 8, 1), LOCAL, 6, 1)
+TEN_GB = (10 << 30) & 0xFFFFFFFF
+ZIPS = {
+    "starter.py is a link": zipped({entry("starter.py", stat.S_IFLNK | 0o777): b"/etc/passwd"}),
+    "starter.py is no plain file": zipped({entry("starter.py", stat.S_IFIFO | 0o666): b""}),
+    "../starter.py leads out of the zip": zipped({"../starter.py": b""}),
+    "/starter.py leads out": zipped({"/starter.py": b""}),
+    "C:/starter.py leads out": zipped({"C:/starter.py": b""}),
+    "D:/starter.py leads out": zipped({"D:\\starter.py": b""}),
+    "starter.py is in it twice": None,
+    "starter.py is encrypted": ENCRYPTED,
+    "a method other than deflate": zipped({"starter.py": b"x"}, zipfile.ZIP_LZMA),
+    f"starter.py has {2 << 30} bytes or more": patched(PLAIN, DIRECTORY, 24, 2 << 30, 4),
+    "starter.py has 52428800 bytes or more": zipped({"starter.py": bytes(50 << 20)}),
+    "the zip is damaged: Bad CRC-32": patched(PLAIN, DIRECTORY, 24, 10, 4),
+    "the zip is damaged: starter.py ends early": None,
+    "it is no zip, or its end is missing": PLAIN[:-30],
+    "the zip is damaged": PLAIN[:40] + b"\xff" * 8 + PLAIN[48:],
+    f"its list of files has {MOST_DIRECTORY_BYTES + 1} bytes": patched(
+        PLAIN, END, 12, MOST_DIRECTORY_BYTES + 1, 4
+    ),
+    "it is a zip64 archive": PLAIN.replace(END, b"PK\6\7" + bytes(16) + END),
+}
+with pytest.warns(UserWarning, match="Duplicate name"):
+    ZIPS["starter.py is in it twice"] = zipped([("starter.py", b"a"), ("starter.py", b"b")])
+ZIPS["the zip is damaged: starter.py ends early"] = patched(
+    zipped({"starter.py": b"x" * 100}, zipfile.ZIP_STORED), DIRECTORY, 24, 200, 4
+)
+
+
+@pytest.mark.parametrize("fault", ZIPS)
+def test_a_hostile_zip_is_a_fault_alone_and_among_others(tmp_path, fault):
+    put(tmp_path, {"all/ada.zip": ZIPS[fault], "all/bob.py": b"b"})
+    found = {one.student: one for one in collect([tmp_path / "all"], THREE)}
+    assert fault in found["ada"].fault
+    assert found["bob"].sources == {LAB03.name: b"b"}
+    assert collect([tmp_path / "all/ada.zip"], THREE)[0].fault is not None
+    put(tmp_path, {"cohort.zip": zipped({"ada.zip": ZIPS[fault], "bob.py": b"b"})})
+    again = {one.student: one for one in collect([tmp_path / "cohort.zip"], THREE)}
+    assert fault in again["ada"].fault
+    assert again["bob"].fault is None
+
+
+def test_a_zip_in_a_students_zip_is_not_opened(tmp_path):
+    put(tmp_path, {"all/ada.zip": zipped({"a/inner.zip": PLAIN})})
+    assert fault_of(tmp_path / "all") == "inner.zip is a zip in a zip; hand in one zip"
+
+
+def test_a_zip_that_is_too_long_is_not_opened(tmp_path):
+    put(tmp_path, {"all/ada.zip": b"PK"})
+    os.truncate(tmp_path / "all/ada.zip", MOST_ZIP_BYTES + 1)
+    assert f"ada.zip has {MOST_ZIP_BYTES + 1} bytes or more" in fault_of(tmp_path / "all")
+
+
+def test_of_what_lies_about_its_length_only_that_is_unpacked():
+    data = patched(zipped({"starter.py": bytes(50 << 20)}), DIRECTORY, 24, 1000, 4)
+    tracemalloc.start()
+    with pytest.raises(Refused, match="damaged"):
+        read_zip(io.BytesIO(data)).read("starter.py", MOST_SOURCE_BYTES)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_damage_anywhere_is_refused_or_changes_a_source_but_never_raises():
+    whole = zipped({"starter.py": b"x = 1\n" * 20, "labs/a/b.py": b"y", "c/": b""})
+    chance = random.Random(4)
+    seen = 0
+    for _ in range(3_000):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 1, 2, 8))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        if chance.random() < 0.2:
+            del data[chance.randrange(len(data)) :]
+        try:
+            found = read_zip(io.BytesIO(data))
+            for path in found.paths():
+                found.read(path, 1000)
+        except Refused:
+            seen += 1
+    assert 1_000 < seen < 3_000

@@ -1,0 +1,260 @@
+import os
+import threading
+
+import pytest
+from walled import Grader
+
+from labkit.grading.errors import InfrastructureError
+from labkit.isolation import host as host_module
+from labkit.isolation import meter, run
+from labkit.isolation.host import Host, Sources, WorkerError
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.trace import Call, New
+
+MODE = "trust"
+
+
+@pytest.fixture(scope="module")
+def root():
+    with WorkerRoot() as root:
+        yield root
+
+
+@pytest.fixture
+def host(root):
+    """Make a host: `host("def f(): ...")`."""
+    made = []
+
+    def make(code):
+        sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
+        made.append(Host(Sandbox(MODE, root), sources, 79))
+        made[-1].begin(1)
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def call(host, name="f", *args, watch=""):
+    if (failure := host.load()) is not None:
+        return failure
+    return host.perform([], [Call(name, args)], watch)
+
+
+def fails(host, *args):
+    with pytest.raises(WorkerError) as caught:
+        call(host, *args)
+    return caught.value.kind, str(caught.value)
+
+
+def test_a_run_comes_back_as_it_was(host):
+    code = """
+class A:
+    held = "h"
+    def __init__(self, a): self.a = a
+    def f(self, b): return self.a, b
+"""
+    one = host(code)
+    assert one.load() is None
+    trace = one.perform([New("A", ([1],))], [Call("f", (b"x",)), Call("a", None)], "held")
+    assert trace.outputs == [([1], b"x"), [1]]
+    assert trace.held == ["h", "h"]
+    assert [step.call.name for step in trace.steps] == ["f", "a"]
+
+
+def test_a_run_ends_where_it_raises(host):
+    trace = call(host("def f(): raise KeyError('gone')"))
+    assert (trace.raised.kind, trace.raised.message) == ("KeyError", "'gone'")
+    assert trace.steps == []
+
+
+def test_an_endless_loop_is_stopped_by_its_cpu_time(host):
+    kind, message = fails(host("def f():\n while True: pass"))
+    assert (kind, message) == ("timeout", "the test used more than its 1 s of CPU time")
+
+
+def test_all_threads_count(host):
+    code = """
+import threading, hashlib
+def burn():
+    while True: hashlib.sha256(bytes(1 << 20))
+def f():
+    for _ in range(2): threading.Thread(target=burn, daemon=True).start()
+    threading.Event().wait()
+"""
+    assert fails(host(code))[0] == "timeout"
+
+
+def test_what_answers_but_took_too_long_is_late(host):
+    one = host("import time\ndef f():\n while time.process_time() < 1.2: pass")
+    one.begin(30)
+    call(one)
+    one.begin(0.5)
+    one.end()
+    one.begin(0.1)
+    one._meter._cpu_begin -= 1
+    with pytest.raises(WorkerError, match="CPU time"):
+        one.end()
+
+
+def test_sleep_is_stopped(host, monkeypatch):
+    monkeypatch.setattr(meter, "_SLEEP_SECONDS", 0.5)
+    assert fails(host("import time\ndef f(): time.sleep(1000)")) == (
+        "timeout",
+        "it slept for 0.5 s",
+    )
+
+
+def test_many_short_sleeps_are_stopped_too(host, monkeypatch):
+    monkeypatch.setattr(meter, "_SLEEP_SECONDS", 0.5)
+    one = host("import time\ndef f(): time.sleep(0.05)")
+    calls = [Call("f", ())]
+    one.load()
+    with pytest.raises(WorkerError, match="slept"):
+        any(one.perform([], calls, "").raised for _ in range(100))
+
+
+def test_sleep_adds_up_over_tests_and_workers(host, monkeypatch):
+    monkeypatch.setattr(meter, "_TOTAL_SLEEP_SECONDS", 0.4)
+    one = host("import time\ndef f(): time.sleep(0.3)")
+    call(one)
+    one.begin(1)
+    assert fails(one)[1].endswith("0.4 s in all")
+    one.begin(1)
+    assert fails(one) == ("timeout", "the submission has slept for all the time it has")
+
+
+def test_waiting_for_a_processor_is_no_sleep(monkeypatch, host):
+    # As on a busy machine: the thread was ready all the time, but had no processor.
+    monkeypatch.setattr(meter, "_SLEEP_SECONDS", 0.2)
+    ready = iter(range(0, 100_000, 10))
+    monkeypatch.setattr(meter, "_waited", lambda path: float(next(ready)))
+    call(host("import time\ndef f(): time.sleep(0.6)"))
+
+
+def test_one_that_dies_costs_one_test(host):
+    one = host("import os\ndef f(x):\n if x: os._exit(0)\n return x")
+    assert fails(one, "f", 1) == (
+        "raised",
+        "the process ended (exit code 0) before it answered",
+    )
+    one.begin(1)
+    assert call(one, "f", 0).outputs == [0]
+
+
+def test_one_that_dies_while_imported_is_not_started_again(host, monkeypatch):
+    one = host("import os\nos._exit(3)")
+    started = []
+    start = Sandbox.start
+    monkeypatch.setattr(Sandbox, "start", lambda *args: started.append(1) or start(*args))
+    first = one.load()
+    assert "exit code 3" in first
+    one.begin(1)
+    assert one.load() == first
+    assert len(started) == 1
+
+
+def test_an_endless_import_is_a_failure_to_load(host, monkeypatch):
+    monkeypatch.setattr(host_module, "_IMPORT_LIMIT", 0.5)
+    assert "CPU time" in host("while True: pass").load()
+
+
+def test_a_signal_is_told(host):
+    assert "signal 9" in fails(host("import os\ndef f(): os.kill(os.getpid(), 9)"))[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("len(b'[]').to_bytes(4, 'big') + b'[]'", "was not asked"),
+        ("(1 << 31).to_bytes(4, 'big')", "bytes"),
+        ("bytes([0, 0, 0, 1]) + b'['", "damaged"),
+        ("tell([2, None, [], [], None])", "each call once"),
+        ("tell([2, None, [1, 2], None, None])", "each call once"),
+        ("tell([2, None, [1], [1, 2], None])", "shape"),
+        ("tell([2, None, [1], 7, None])", "shape"),
+        ("tell([2, None, 'a', None, None])", "shape"),
+        ("tell([2, None, [1], None, [1, 2, 3]])", "shape"),
+        ("tell([2, None, [1], None, ['a']])", "shape"),
+        ("tell([2, None, [1], None])", "shape"),
+        ("tell([3, None, [1], None, None])", "was not asked"),
+        ("tell([2, None, [1], None, None]) * 2", "more than it was asked"),
+        ("tell({'a': 1})", "tag"),
+        ("tell([2, 'all is well'])", "stopped with"),
+    ],
+)
+def test_another_answer_breaks_the_protocol(host, written, says):
+    code = f"""
+import json, os, time
+def tell(value):
+    data = json.dumps(value).encode()
+    return len(data).to_bytes(4, "big") + data
+def f():
+    for end in range(3, 9):
+        try: os.write(end, {written})
+        except OSError: pass
+    time.sleep(1000)
+"""
+    kind, message = fails(host(code))
+    assert kind == "raised"
+    assert says in message
+
+
+def test_answers_of_a_test_have_an_end(host, monkeypatch):
+    monkeypatch.setattr(host_module, "_MOST_BYTES_OF_TEST", 10_000)
+    one = host("def f(): return 'x' * 3000")
+    one.begin(1)
+    calls = [Call("f", ())]
+    one.load()
+    with pytest.raises(WorkerError, match="in one test"):
+        any(one.perform([], calls, "").raised for _ in range(10))
+
+
+def test_long_errors_are_cut(host):
+    trace = call(host("def f(): raise ValueError('x' * 1_000_000)"))
+    assert len(trace.raised.message) == 4_000
+
+
+def test_a_long_request_reaches_one_that_answers_slowly(host):
+    text = "é" * 3_000_000
+    assert call(host("def f(text): return len(text)"), "f", text).outputs == [3_000_000]
+
+
+def test_a_worker_that_does_not_start_ends_the_run_and_blames_nobody(monkeypatch):
+    def start(*args):
+        raise InfrastructureError("no room")
+
+    with Grader(MODE) as grader:
+        monkeypatch.setattr(Sandbox, "start", start)
+        with pytest.raises(InfrastructureError):
+            grader.grade(b"x = 1")
+
+
+def test_two_tests_over_time_are_enough(monkeypatch):
+    monkeypatch.setattr(run, "TEST_LIMIT", 0.3)
+    with Grader(MODE) as grader:
+        found = grader.grade(b"class Pairs:\n def feed(self, x):\n  while True: pass\n")
+    kinds = [test["kind"] for test in found["tests"]]
+    assert kinds == ["passed", "timeout", "timeout", *["not-run"] * 5]
+
+
+def test_grades_in_threads_at_once_are_those_of_one():
+    with Grader(MODE) as grader:
+        one = grader.honest()
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(grader.honest())) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [one] * 4
+
+
+def test_no_descriptor_is_left_open():
+    with Grader(MODE) as grader:
+        grader.honest()
+        before = sorted(os.listdir("/proc/self/fd"))
+        for source in (b"import os; os._exit(0)", b"def f(:", b"class Pairs: pass"):
+            grader.grade(source)
+        assert sorted(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,155 @@
+import errno
+import json
+import logging
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.errors import UsageError
+from labkit.grading import ledger as module
+from labkit.grading.errors import InfrastructureError
+from labkit.grading.ledger import Ledger, key_of
+
+
+def grade(number, **changes):
+    row = {"name": "test_a", "message": f"é \ud800 {number}", "score": number, "passed": True}
+    found = {"student": "ann", "lab": "lab-90", "submission": f"s{number}", "assignment": "a",
+             "mode": "trust", "fault": None, "tests": [row]}  # fmt: skip
+    return {**found, **changes}
+
+
+def kept(number):
+    return {**grade(number), "student": ""}
+
+
+def write(path, numbers):
+    with Ledger(path) as ledger:
+        for number in numbers:
+            ledger.add(grade(number))
+    return path.read_bytes()
+
+
+def found(path, numbers):
+    with Ledger(path) as ledger:
+        return [ledger.find(key_of(grade(number))) for number in numbers]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "grades.jsonl"
+
+
+def test_what_was_added_is_found_at_once_and_later_byte_for_byte(path):
+    with Ledger(path) as ledger:
+        ledger.add(grade(1))
+        assert json.dumps(ledger.find(key_of(grade(1)))) == json.dumps(kept(1))
+    assert json.dumps(found(path, [1])) == json.dumps([kept(1)])
+
+
+def test_no_line_says_who(path):
+    assert b"ann" not in write(path, [1, 2])
+
+
+def test_every_line_is_json(path):
+    lines = write(path, [1, 2]).splitlines()
+    assert [list(json.loads(line)) for line in lines] == [["ledger"], *[["sum", "grade"]] * 2]
+
+
+@pytest.mark.parametrize("field", ["submission", "lab", "assignment", "mode"])
+def test_a_grade_that_depends_on_something_else_is_kept_and_not_found(path, field):
+    before = write(path, [1])
+    with Ledger(path) as ledger:
+        assert ledger.find(key_of(grade(1, **{field: "other"}))) is None
+        ledger.add(grade(1, **{field: "other"}))
+        assert ledger.find(key_of(grade(1))) == kept(1)
+    assert path.read_bytes().startswith(before)
+
+
+def test_wherever_the_last_line_was_cut_off_the_lines_before_it_stay(path):
+    two, three = write(path, [1, 2]), write(path, [3])
+    for size in range(len(three)):
+        path.write_bytes(three[:size])
+        whole = size >= len(two)
+        assert found(path, [2, 3]) == [kept(2) if whole else None, None]
+        write(path, [3] if whole else [])
+        if whole:
+            assert path.read_bytes() == three
+
+
+@given(st.data())
+def test_a_damaged_byte_costs_its_line_and_gives_no_wrong_grade(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("ledger") / "grades.jsonl"
+    whole = bytearray(write(path, range(4)))
+    start = whole.index(b"\n") + 1
+    place = data.draw(st.integers(start, len(whole) - 1))
+    whole[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
+    path.write_bytes(whole)
+    grades = found(path, range(4))
+    assert all(grade in (None, kept(n)) for n, grade in enumerate(grades))
+    # A line end that is gone makes one line of two.
+    assert 1 <= grades.count(None) <= 2
+    write(path, [n for n in range(4) if grades[n] is None])
+    assert found(path, range(4)) == [kept(n) for n in range(4)]
+
+
+def test_a_damaged_line_is_named(path, caplog):
+    path.write_bytes(write(path, [1, 2, 3]).replace(b'"s2"', b'"s9"'))
+    with caplog.at_level(logging.WARNING):
+        assert found(path, [1, 2, 3]) == [kept(1), None, kept(3)]
+    assert caplog.messages == [f"{path} line 3 is damaged; its submission is graded again"]
+
+
+@pytest.mark.parametrize("content", [b"name,score\n", b"{}", b"\n", b"\0" * 99])
+def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path, content):
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match="no ledger"):
+        Ledger(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", [".", "/dev/full", "none/grades.jsonl"])
+def test_what_is_no_file_is_refused(tmp_path, name):
+    with pytest.raises(UsageError, match="name a file"):
+        Ledger(tmp_path / name)
+
+
+def test_a_second_grader_is_refused_until_the_first_one_is_done(path):
+    with Ledger(path), pytest.raises(UsageError, match="another grader is using it"):
+        Ledger(path)
+    assert found(path, [1]) == [None]
+
+
+def test_a_full_disk_says_so_and_leaves_whole_lines(path, monkeypatch):
+    before = write(path, [1])
+    real = os.write
+
+    def full(file, data):
+        if len(data) < 100:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data[:50])
+
+    with Ledger(path) as ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(module.os, "write", full)
+            with pytest.raises(InfrastructureError, match="No space left"):
+                ledger.add(grade(2))
+        assert path.read_bytes() == before
+        assert ledger.find(key_of(grade(2))) is None
+        ledger.add(grade(3))
+    assert found(path, [1, 2, 3]) == [kept(1), None, kept(3)]
+
+
+def test_a_grade_is_on_the_disk_before_it_counts(path, monkeypatch):
+    seen = []
+    real = os.fsync
+
+    def note(file):
+        real(file)
+        seen.append(os.fstat(file).st_size)
+
+    with Ledger(path) as ledger:
+        monkeypatch.setattr(module.os, "fsync", note)
+        ledger.add(grade(1))
+        assert seen == [path.stat().st_size]

@@ -1,0 +1,221 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labkit.errors import UsageError
+from labkit.grading.grade import Assignment, grade
+from labkit.grading.overlay import VISIBILITIES, read_overlay, student_view
+from labkit.grading.submission import Submission
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.lab import find_labs
+from labkit.loader import Implementation
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = Path(__file__).resolve().parent / "overlay"
+LABS = {lab.label: lab for lab in find_labs(ROOT)}
+# Each hidden test, and a bug of the kill matrix that it must find.
+KILLS = {
+    "lab-02": {
+        "test_hidden_scripts": "code-points",
+        "test_hidden_unknown_ids": "unknown-ignored",
+        "test_hidden_specials_anywhere": "skip-breaks",
+    },
+    "lab-04": {
+        "test_hidden_overlapping_starts": "restart",
+        "test_hidden_ties": "shortest-wins",
+        "test_hidden_exact_and_eager": "keeps-hopeless",
+        "test_hidden_chunk_invariant": "list-order",
+    },
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _marks(request):
+    for mark in ("varies(name): of hidden tests", "visibility(when): of hidden tests"):
+        request.config.addinivalue_line("markers", mark)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with WorkerRoot() as root:
+        yield Sandbox("trust", root)
+
+
+def assignment_of(label):
+    lab = LABS[label]
+    return Assignment.of(lab, [*LABS.values()], "0", read_overlay(EXAMPLE, lab))
+
+
+def graded(source, assignment, sandbox):
+    name = assignment.lab.name
+    return grade(Submission("ada", name, {name: source}), assignment, sandbox, 1).as_dict()
+
+
+@pytest.mark.parametrize("label", KILLS)
+def test_the_solution_passes_hidden_tests_and_has_all_points(sandbox, label):
+    assignment = assignment_of(label)
+    got = graded(LABS[label].solution.read_bytes(), assignment, sandbox)
+    assert [test["name"] for test in got["tests"] if not test["passed"]] == []
+    assert (got["score"], got["max_score"]) == (100, 100)
+    assert {t["name"] for t in got["tests"]} >= set(KILLS[label])
+
+
+@pytest.mark.parametrize(
+    ("label", "test", "bug"), [(at, *pair) for at, kills in KILLS.items() for pair in kills.items()]
+)
+def test_each_hidden_test_finds_a_known_bug(sandbox, label, test, bug):
+    lab = LABS[label]
+    known = next(row for row in lab.bugs if row.name == bug)
+    source = Implementation("bug", lab.solution, known).source()
+    got = graded(source, assignment_of(label), sandbox)
+    kinds = {row["name"]: row["kind"] for row in got["tests"]}
+    assert kinds[test] in ("assertion", "raised")
+    assert got["looks_like"] == bug
+
+
+def test_answers_from_a_table_fail_hidden_tests_only(sandbox):
+    """Right where the public test looks, wrong elsewhere."""
+    lab = LABS["lab-02"]
+    right = b"if token_id not in _SPECIAL_TEXT:"
+    source = lab.solution.read_bytes()
+    assert source.count(right) == 1
+    source = source.replace(right, b"if token_id in (259, -1, 2**32):")
+    got = graded(source, assignment_of("lab-02"), sandbox)
+    failed = {row["name"] for row in got["tests"] if not row["passed"]}
+    assert failed == {"test_hidden_unknown_ids"}
+    assert got["score"] == 98
+
+
+def test_points_move_from_the_test_that_is_varied():
+    lab = LABS["lab-04"]
+    public = {test.name: test.points for test in read_overlay(EXAMPLE, lab).public_tests()}
+    before = {test.name: test.points for test in lab.tests}
+    moved = {name: before[name] - points for name, points in public.items()}
+    assert {name: points for name, points in moved.items() if points} == {
+        "test_overlapping_starts": 2,
+        "test_longest_wins_a_tie": 3,
+        "test_property_exact_and_eager": 5,
+        "test_property_chunk_invariant": 3,
+    }
+    assert sum(test.points for test in assignment_of("lab-04").tests) == 100
+
+
+def test_hidden_tests_run_after_all_that_students_may_see(sandbox):
+    """Else a submission could remember hidden data and tell it in a visible test's message."""
+    lab = LABS["lab-02"]
+    spy = b"\nSEEN = []\n" + lab.solution.read_bytes() + (
+        b"\n_decode = ByteTokenizer.decode\n"
+        b"def decode(self, ids, **kw):\n"
+        b"    SEEN.append(ids)\n"
+        b"    return f'{len(SEEN)} {_decode(self, ids, **kw)}'\n"
+        b"ByteTokenizer.decode = decode\n"
+    )  # fmt: skip
+    got = graded(spy, assignment_of("lab-02"), sandbox)
+    order = [VISIBILITIES.index(test["visibility"]) for test in got["tests"]]
+    assert order == sorted(order)
+    assert order[-1] == VISIBILITIES.index("hidden")
+    assert read_overlay(EXAMPLE, LABS["lab-04"]).tests[0].visibility == "visible"
+
+
+def test_other_seed_and_other_digest():
+    lab = LABS["lab-02"]
+    with_overlay, without = assignment_of("lab-02"), Assignment.of(lab, [*LABS.values()])
+    assert with_overlay.digest != without.digest
+    assert len(with_overlay.overlay.digest) == 64
+
+
+def test_a_students_view_has_nothing_of_hidden_tests(sandbox):
+    lab = LABS["lab-02"]
+    got = graded(lab.pristine_starter.read_bytes(), assignment_of("lab-02"), sandbox)
+    view = student_view(got)
+    assert "hidden" not in str(view["tests"])
+    assert view["max_score"] == sum(test["max_score"] for test in view["tests"]) == 91
+    assert view["withheld_points"] == 9
+    later = student_view(got, frozenset({"visible", "after_due_date"}))
+    assert later["withheld_points"] == 6
+    assert got["max_score"] == 100
+
+
+def test_no_hidden_tests_for_this_lab():
+    assert read_overlay(EXAMPLE, LABS["lab-03"]) is None
+
+
+GOOD = """
+import pytest
+from labkit.testing import expect
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+@pytest.mark.varies("test_rejects_a_bare_string")
+@pytest.mark.visibility("hidden")
+def test_hidden_one(lab):
+    lab.rejects(lab.new("StopStringMatcher", "STOP"))
+"""
+
+
+def write(tmp_path, text):
+    folder = tmp_path / LABS["lab-04"].name
+    folder.mkdir(parents=True)
+    (folder / "test_hidden.py").write_text(text, encoding="utf-8")
+    return read_overlay(tmp_path, LABS["lab-04"])
+
+
+def test_a_good_overlay_is_read(tmp_path):
+    (test,) = write(tmp_path, GOOD).tests
+    assert (test.varies, test.points, test.visibility) == (
+        "test_rejects_a_bare_string",
+        2,
+        "hidden",
+    )
+    public = {known.name: known.rule for known in LABS["lab-04"].tests}
+    assert test.rule == public["test_rejects_a_bare_string"]
+
+
+@pytest.mark.parametrize(
+    ("find", "replace", "message"),
+    [
+        ('varies("test_rejects_a_bare_string")', 'varies("test_new_rule")', "NAME one of"),
+        ('@pytest.mark.varies("test_rejects_a_bare_string")\n', "", "say which test it varies"),
+        ("test_rejects_a_bare_string", "test_naive_check_leaks_the_stop", "NAME one of"),
+        ("task(1)", "task(2)", "is of task 1"),
+        ("points(2)", "points(0)", "at least 1"),
+        ("points(2)", "points(4)", "take 4 of its 4 points"),
+        ("points(2)", "points(99)", "take 99 of its 4 points"),
+        ('visibility("hidden")', 'visibility("secret")', "'secret' is none of"),
+        ("    lab.rejects", '    """A new rule."""\n    lab.rejects', "remove its docstring"),
+        ("def test_hidden_one", "def test_flush_once", "rename"),
+        ('@pytest.mark.visibility("hidden")', "@pytest.mark.skip", "'skip' has no place"),
+        ("def test_hidden_one", "def hidden_one", "has no test"),
+        ("import expect", "import expects", "cannot be imported: ImportError"),
+        ("def test_hidden_one(lab):", "def test_hidden_one(lab)", "line 10"),
+    ],
+)
+def test_an_overlay_that_breaks_a_rule_is_refused(tmp_path, find, replace, message):
+    assert find in GOOD
+    with pytest.raises(UsageError, match="test_hidden") as error:
+        write(tmp_path, GOOD.replace(find, replace))
+    assert message in str(error.value)
+
+
+def test_two_tests_of_one_name_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="defined twice"):
+        write(tmp_path, GOOD.replace("points(2)", "points(1)") * 2)
+
+
+def test_a_missing_folder_or_file_is_named(tmp_path):
+    with pytest.raises(UsageError, match="no overlay folder"):
+        read_overlay(tmp_path / "nowhere", LABS["lab-04"])
+    (tmp_path / LABS["lab-04"].name).mkdir()
+    with pytest.raises(UsageError, match=r"has no test_hidden\.py"):
+        read_overlay(tmp_path, LABS["lab-04"])
+
+
+def test_an_overlay_elsewhere_works_the_same(tmp_path, sandbox):
+    copy = tmp_path / "copy"
+    shutil.copytree(EXAMPLE, copy)
+    lab = LABS["lab-02"]
+    other = Assignment.of(lab, [*LABS.values()], "0", read_overlay(copy, lab))
+    source = lab.solution.read_bytes()
+    assert graded(source, other, sandbox) == graded(source, assignment_of("lab-02"), sandbox)

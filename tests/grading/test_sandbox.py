@@ -1,0 +1,180 @@
+import os
+import shutil
+import socket
+import sys
+
+import pytest
+
+from labkit.errors import UsageError
+from labkit.grading.errors import InfrastructureError
+from labkit.isolation import sandbox
+from labkit.isolation.host import Host, Sources
+from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.trace import Call
+
+MODES = [
+    pytest.param(
+        "sandbox", marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
+    ),
+    pytest.param("container", marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root")),
+]
+
+
+@pytest.fixture(scope="module")
+def root():
+    with WorkerRoot() as root:
+        yield root
+
+
+@pytest.fixture(params=MODES)
+def ask(request, root):
+    """Run an expression where a submission would run; `ask("1 + 1")`."""
+    hosts = []
+
+    def run(expression, before=""):
+        code = f"import os, sys\n{before}\ndef answer():\n    return {expression}\n"
+        sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
+        host = Host(Sandbox(request.param, root), sources, 78)
+        hosts.append(host)
+        host.begin(5)
+        assert host.load() is None
+        trace = host.perform([], [Call("answer", ())], "")
+        assert trace.raised is None, trace.raised
+        return trace.outputs[0]
+
+    run.mode = request.param
+    yield run
+    for host in hosts:
+        host.close()
+
+
+def test_is_no_user_of_this_machine(ask):
+    assert ask("[os.getuid() == 0, os.getgroups()]")[0] is False
+    assert ask("hasattr(os, 'setuid') and tried()", refused("os.setuid(0)")) in (
+        "PermissionError", "OSError"
+    )  # fmt: skip
+
+
+def test_has_no_environment_but_the_language(ask, monkeypatch):
+    monkeypatch.setenv("SECRET", "1")
+    assert set(ask("sorted(os.environ)")) <= {
+        "LANG", "PATH", "PWD", "PYTHONHASHSEED", "LC_CTYPE"
+    }  # fmt: skip
+
+
+def test_sees_no_file_but_pythons(ask):
+    here = repr(str(sandbox._HERE))
+    assert ask(f"os.path.exists({here})") is False
+    assert ask("os.path.exists('/proc/self')") is False
+    assert ask("os.path.exists('/etc/passwd')") is False
+    assert ask("__import__('unicodedata').name('a')") == "LATIN SMALL LETTER A"
+    assert ask("list(__import__('encodings.utf_16').utf_16.encode('a')[0][2:])") == [97, 0]
+
+
+def test_has_no_open_file_but_the_pipe(ask):
+    count = "sum(1 for end in range(3, 64) if tried(end) == 'fine')"
+    assert ask(count, refused("os.fstat(end)", "end")) == 3
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "os.fork()",
+        "os.execv('/bin/true', ['true'])",
+        "__import__('subprocess').run(['/bin/true'])",
+        "__import__('socket').socket()",
+        "__import__('socket').socket(__import__('socket').AF_UNIX)",
+        "__import__('socket').socketpair(type=__import__('socket').SOCK_DGRAM)",
+        "os.memfd_create('a')",
+        "os.chroot('/')",
+    ],
+)
+def test_may_not(ask, call):
+    assert ask("tried()", refused(call)) in ("PermissionError", "FileNotFoundError")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "__import__('threading').Thread(target=int).start()",
+        "__import__('asyncio').run(__import__('asyncio').sleep(0))",
+        "__import__('socket').socketpair()",
+    ],
+)
+def test_may(ask, call):
+    assert ask("tried()", refused(call)) == "fine"
+
+
+def test_limits_hold_for_the_user_that_it_is(ask):
+    threads = """
+import threading, time
+def start():
+    threading.stack_size(1 << 16)
+    for number in range(1000):
+        try:
+            threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
+        except RuntimeError:
+            return number
+"""
+    assert ask("start()", threads) <= 64
+    assert ask("tried()", refused("bytearray(1 << 30)")) == "MemoryError"
+    assert ask("tried()", refused("[open('/dev/null') for _ in range(99)]")) in (
+        "OSError", "FileNotFoundError"
+    )  # fmt: skip
+
+
+def test_the_scratch_folder_has_an_end(ask):
+    write = """
+def write(size):
+    number = 0
+    try:
+        for number in range(5000):
+            with open(f"/tmp/{number}", "wb") as file:
+                file.write(bytes(size))
+    except OSError:
+        return number
+"""
+    if ask.mode == "container":
+        assert ask("write(0)", write) == 0
+    else:
+        assert 8 <= ask("write(1 << 20)", write) <= 16
+        assert 500 <= ask("write(0)", write) <= 1024
+
+
+def test_sets_have_the_same_order_each_time(ask):
+    assert ask("list({'a', 'b', 'c', 'd', 'e'})") == ask("list({'a', 'b', 'c', 'd', 'e'})")
+
+
+def test_without_bubblewrap_nothing_is_run(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UsageError, match="apt install bubblewrap"):
+        choose_mode(trust=False, container=False)
+    assert choose_mode(trust=True, container=False) == "trust"
+
+
+def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch, root):
+    monkeypatch.setattr(sys, "_base_executable", "/bin/false")
+    with pytest.raises(InfrastructureError, match="cannot be started"):
+        Sandbox("trust", root).start(0)
+
+
+def test_a_container_needs_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UsageError, match="needs root"):
+        choose_mode(trust=False, container=True)
+
+
+def test_a_socket_outside_works(ask):
+    # Or the refusals above would say nothing about the walls.
+    socket.socket().close()
+
+
+def refused(call, *names):
+    return f"""
+def tried({", ".join(names)}):
+    try:
+        {call}
+    except BaseException as error:
+        return type(error).__name__
+    return "fine"
+"""

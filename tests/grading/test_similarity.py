@@ -1,0 +1,209 @@
+import ast
+import builtins
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from disguise import invented, reformatted, renamed, reordered
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.grading.similarity import MOST_TOKENS, THRESHOLD, _alike, similar_pairs, tokens
+from labkit.lab import find_labs
+from labkit.loader import Implementation
+
+HERE = Path(__file__).resolve().parent
+LABS = {lab.label: lab for lab in find_labs(HERE.parents[1])}
+CORE = sorted(LABS)
+INDEPENDENT = {
+    "lab-03": ["bytes_by_codec", "bytes_by_states"],
+    "lab-04": ["stops_by_suffix", "stops_by_threads"],
+}
+
+
+def kept(lab):
+    """The names that a student cannot change: Python's, and those that the tests call."""
+    nodes = ast.walk(ast.parse(lab.pristine_starter.read_bytes()))
+    public = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {name for name in public if not name.startswith("_")} | {*dir(builtins)}
+
+
+def likeness(lab, one, other):
+    pairs = similar_pairs({"a": one, "b": other}, lab.pristine_starter.read_bytes(), threshold=1e-6)
+    return pairs[0].likeness if pairs else 0.0
+
+
+@pytest.mark.parametrize("label", CORE)
+@pytest.mark.parametrize("how", ["renamed", "reordered", "reformatted", "all"])
+def test_a_disguised_copy_is_found(label, how):
+    lab = LABS[label]
+    source = lab.solution.read_bytes()
+    copy = source
+    if how in ("renamed", "all"):
+        copy = renamed(copy, kept(lab))
+    if how in ("reordered", "all"):
+        copy = reordered(copy)
+    if how in ("reformatted", "all"):
+        copy = reformatted(copy)
+    assert copy != source
+    assert likeness(lab, source, copy) > 0.75
+
+
+@pytest.mark.parametrize("label", CORE)
+def test_known_bugs_of_one_solution_are_alike(label):
+    """One small edit each: what a copier does who mends or breaks a line."""
+    lab = LABS[label]
+    for bug in lab.bugs:
+        edited = Implementation("bug", lab.solution, bug).source()
+        assert likeness(lab, lab.solution.read_bytes(), edited) > 0.6, bug.name
+
+
+@pytest.mark.parametrize("label", INDEPENDENT)
+def test_independent_work_is_told_apart(label):
+    lab = LABS[label]
+    sources = {
+        name: (HERE / "independent" / f"{name}.py").read_bytes() for name in INDEPENDENT[label]
+    }
+    sources["solution"] = lab.solution.read_bytes()
+    starter = lab.pristine_starter.read_bytes()
+    assert similar_pairs(sources, starter) == []
+    closest = similar_pairs(sources, starter, threshold=1e-6)
+    assert all(pair.likeness < THRESHOLD / 5 for pair in closest)
+
+
+def test_what_the_starter_gives_makes_nobody_alike():
+    lab = LABS["lab-01"]
+    starter = lab.pristine_starter.read_bytes()
+    few = starter.replace(b"raise NotImplementedError", b"return 0  # ")
+    assert similar_pairs({"a": starter, "b": few, "c": starter}, starter) == []
+    assert similar_pairs({"a": starter, "b": starter}, b"") != []
+
+
+def naive_prints(lab, source):
+    """The fingerprints by definition: 8 tokens in a row, in one function."""
+    public = frozenset(kept(lab) - {*dir(builtins)})
+    shapes = " ".join(token.shape for token in tokens(source, public))
+    parts = re.split(r"(?=\b(?:def|class) )", shapes)
+    rows = [part.split() for part in parts]
+    return {tuple(row[i : i + 8]) for row in rows for i in range(len(row) - 7)}
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.4, 0.7, 0.9])
+def test_no_pair_above_the_threshold_is_missed(threshold):
+    lab = LABS["lab-03"]
+    starter = lab.pristine_starter.read_bytes()
+    sources = {bug.name: Implementation("bug", lab.solution, bug).source() for bug in lab.bugs}
+    for name in INDEPENDENT["lab-03"]:
+        sources[name] = (HERE / "independent" / f"{name}.py").read_bytes()
+        sources[f"{name}-and-more"] = sources[name] + sources["shared"]
+    given = naive_prints(lab, starter)
+    prints = {}
+    for name, source in sorted(sources.items()):
+        own = naive_prints(lab, source) - given
+        if own not in prints.values():
+            prints[name] = own
+    wanted = {
+        (a, b): round(likely, 3)
+        for a, b in itertools.combinations(prints, 2)
+        if (likely := len(prints[a] & prints[b]) / len(prints[a] | prints[b])) >= threshold
+    }
+    assert len(prints) > 10
+    found = similar_pairs({name: sources[name] for name in prints}, starter, threshold=threshold)
+    assert {(pair.left, pair.right): pair.likeness for pair in found} == wanted
+
+
+SETS = st.lists(st.frozensets(st.integers(0, 9), min_size=1), unique=True, max_size=8)
+
+
+@given(SETS, st.sampled_from([0.1, 0.25, 1 / 3, 0.4, 0.5, 0.6, 2 / 3, 0.75, 0.9, 1.0]))
+def test_no_pair_of_sets_at_the_threshold_is_missed(sets, threshold):
+    prints = dict(zip("abcdefgh", sets, strict=False))
+    wanted = {
+        (one, other)
+        for one, other in itertools.combinations(prints, 2)
+        if len(prints[one] & prints[other]) / len(prints[one] | prints[other]) >= threshold
+    }
+    assert {pair[1:] for pair in _alike(prints, threshold)} == wanted
+
+
+def test_equal_submissions_are_paired_with_the_first_of_them():
+    source = invented(1)
+    copy = renamed(source, {*dir(builtins)})
+    copies = {"d": source, "b": copy, "c": source + b"\n# mine", "a": invented(2)}
+    pairs = similar_pairs(copies, b"")
+    assert [(p.left, p.right, p.likeness) for p in pairs] == [("b", "c", 1.0), ("b", "d", 1.0)]
+
+
+def test_regions_name_the_lines_of_both():
+    block = b"\n".join(b"    x = [a for a in range(%d) if a + x > 7]" % n for n in range(9))
+    left = b"def f(x):\n" + block + b"\n    return x\n"
+    right = b"import re\n\n\n" + left.replace(b"x", b"y")
+    (pair,) = similar_pairs({"l": left, "r": right}, b"")
+    (region,) = pair.regions
+    assert region.left == (1, 11)
+    assert region.right == (4, 14)
+
+
+def test_the_order_of_submissions_changes_nothing():
+    lab = LABS["lab-04"]
+    sources = {bug.name: Implementation("bug", lab.solution, bug).source() for bug in lab.bugs}
+    starter = lab.pristine_starter.read_bytes()
+    turned = dict(reversed(sources.items()))
+    assert similar_pairs(sources, starter) == similar_pairs(turned, starter)
+    assert len(similar_pairs(sources, starter, most=5)) == 5
+
+
+def test_copies_among_a_thousand_are_found_and_nobody_else():
+    sources = {f"s{n:04}": invented(n) for n in range(960)}
+    for n in range(40):
+        source = reordered(renamed(sources[f"s{n:04}"], {*dir(builtins)}), n)
+        sources[f"copy{n:04}"] = reformatted(source)
+    pairs = similar_pairs(sources, b"")
+    assert {(p.left, p.right) for p in pairs} == {(f"copy{n:04}", f"s{n:04}") for n in range(40)}
+
+
+HOSTILE = {
+    "quotes": b"'" * 1_000_000,
+    "escaped quotes": b'\\"' * 500_000,
+    "brackets": b"(" * 1_000_000,
+    "open text": b'"""' + b"\\" * 999_997,
+    "one name": b"a" * 1_000_000,
+    "one number": b"1e+" * 300_000,
+    "prefixes": b"rb" * 500_000,
+    "lines": b"\n" * 1_000_000,
+    "all bytes": bytes(range(256)) * 4_000,
+    "utf-16": "class Größe: pass\n".encode("utf-16") * 20_000,
+    "the same, over and over": b"x = f(x)\n" * 100_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.timeout(20)
+def test_no_source_crashes_or_hangs_it(name):
+    hostile = HOSTILE[name]
+    assert len(tokens(hostile)) <= MOST_TOKENS
+    sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(5)} | {"ada": invented(0)}
+    assert len(similar_pairs(sources, b"")) <= 15
+
+
+@given(st.binary(max_size=300) | st.text("'\"\\\n#({[]}),.e1rbf x", max_size=60).map(str.encode))
+def test_tokens_of_anything_are_in_order(data):
+    found = tokens(data)
+    lines = [token.line for token in found]
+    assert lines == sorted(lines)
+    assert not found or 1 <= lines[-1] <= data.count(b"\n") + 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"def f(x):\n    y = x + 1\n    return g(y, 'a')",
+        b'def f(x):\n    """Text."""\n    y = x + 1\n    return g(y, "b")  # why\n',
+        b"def f(\n    x,\n):\n    z = x \\\n + 0xFF_FF\n\n    return h(z, r'''c\n''',)\n",
+    ],
+)
+def test_layout_names_and_values_do_not_count(source):
+    shapes = [token.shape for token in tokens(source, frozenset({"f"}))]
+    assert " ".join(shapes) == 'def f n : n = n + 0 return n n , ""'

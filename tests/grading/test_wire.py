@@ -1,0 +1,163 @@
+import contextlib
+import json
+import marshal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.isolation.wire import (
+    HEAD,
+    MOST_ENTRIES,
+    WireError,
+    pack,
+    pack_calls,
+    pack_request,
+    unpack,
+    unpack_calls,
+    unpack_request,
+)
+from labkit.trace import Call, New
+from mini_vllm.text.events import TextDelta, ToolCall
+
+TEXTS = st.text(st.characters(codec=None))
+ATOMS = st.none() | st.booleans() | st.integers() | TEXTS | st.binary()
+EVENTS = st.builds(TextDelta, TEXTS) | st.builds(ToolCall, st.integers(), TEXTS, TEXTS)
+VALUES = st.recursive(
+    ATOMS | EVENTS,
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.integers() | TEXTS | st.binary(), inner)
+    ),
+)
+TAGS = st.sampled_from(["int", "bytes", "tuple", "dict", "text", "call", "list", ""])
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(TAGS, inner, max_size=2)
+        | st.tuples(TAGS, st.lists(st.lists(inner, max_size=3))).map(lambda pair: dict([pair]))
+    ),
+)
+
+
+def same(one, other):
+    """Whether two values are equal and of the same types, all the way down."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return same(list(one.items()), list(other.items()))
+    return one == other
+
+
+@given(VALUES)
+def test_a_value_comes_back_as_it_was(value):
+    assert same(unpack(pack(value)[HEAD.size :]), value)
+
+
+@given(HOSTILE)
+def test_other_json_is_a_value_or_an_error(value):
+    with contextlib.suppress(WireError):
+        unpack(json.dumps(value).encode())
+
+
+@given(st.binary())
+def test_other_bytes_are_a_value_or_an_error(data):
+    with contextlib.suppress(WireError):
+        unpack(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[",
+        b"1 2",
+        b"[1]]",
+        b"1.0",
+        b"NaN",
+        b"[Infinity]",
+        b"\xff\xfe1\x00",
+        '"é"'.encode(),
+        b"9" * 5000,
+        b"[" * 100_000,
+        b"[" * 5_000 + b"]" * 5_000,
+        b'{"tuple":' * 600 + b"[]" + b"}" * 600,
+        b"{}",
+        b'{"text":"a","int":"0x1"}',
+        b'{"text":1}',
+        b'{"bytes":"0"}',
+        b'{"int":"a b"}',
+        b'{"int":7}',
+        b'{"call":[1,"a"]}',
+        b'{"call":["1","a","b"]}',
+        b'{"call":[true,"a","b"]}',
+        b'{"dict":[[[],1]]}',
+        b'{"dict":[[{"dict":[]},1]]}',
+        b'{"dict":["ab"]}',
+        b'{"dict":[[1,2,3]]}',
+        b'{"dict":{"a":1}}',
+        b'{"tuple":"ab"}',
+        b'{"__class__":"x"}',
+    ],
+)
+def test_what_pack_would_not_make_is_an_error(data):
+    with pytest.raises(WireError):
+        unpack(data)
+
+
+def test_a_dict_of_many_entries_is_refused_both_ways():
+    most = dict.fromkeys(range(MOST_ENTRIES))
+    assert unpack(pack(most)[HEAD.size :]) == most
+    with pytest.raises(WireError):
+        pack({**most, "one": "more"})
+    entries = [[number, None] for number in range(MOST_ENTRIES + 1)]
+    with pytest.raises(WireError, match="entries"):
+        unpack(json.dumps({"dict": entries}).encode())
+
+
+def test_of_a_key_that_comes_twice_in_json_the_last_counts():
+    assert unpack(b'{"text":"a","text":"b"}') == TextDelta("b")
+
+
+class Equal(str):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize("value", [Equal("a"), [Equal("a")], {"a": Equal("a")}, TextDelta(Equal())])
+def test_a_subclass_does_not_cross(value):
+    with pytest.raises(WireError):
+        pack(value)
+
+
+@pytest.mark.parametrize("value", [1.0, object(), {1}, len, float("nan"), ToolCall(True, "a", "b")])
+def test_another_kind_does_not_cross(value):
+    with pytest.raises(WireError):
+        unpack(pack(value)[HEAD.size :])
+
+
+def test_calls_and_recipes_come_back_as_they_were():
+    new = [New("A", (1, New("B", ("x",), {"y": [1, 2]})), {"z": New("C")})]
+    calls = [
+        Call("feed", ("a",)),
+        Call("held", None),
+        Call("feed", ("b",), {"last": True}, 1),
+    ]
+    told = unpack_request(pack_request((*pack_calls(new, calls), "held")))
+    back_new, back_calls, watch = unpack_calls(*told)
+    assert back_new == new
+    assert [tuple(call)[:2] for call in back_calls] == [tuple(call)[:2] for call in calls]
+    assert [dict(call.kwargs) for call in back_calls] == [{}, {}, {"last": True}]
+    assert [call.object for call in back_calls] == [0, 0, 1]
+    assert {type(call) for call in back_calls} == {Call}
+    assert watch == "held"
+
+
+def test_requests_hold_nothing_but_what_marshal_knows():
+    assert marshal.loads(pack_request((1, "load"))[HEAD.size :]) == (1, "load")
