@@ -2,7 +2,7 @@ import os
 import threading
 
 import pytest
-from walled import Grader
+from walled import SLOT, Grader
 
 from labkit.grading.errors import InfrastructureError
 from labkit.isolation import host as host_module
@@ -27,7 +27,7 @@ def host(root):
 
     def make(code):
         sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
-        made.append(Host(Sandbox(MODE, root), sources, 79))
+        made.append(Host(Sandbox(MODE, root), sources, SLOT))
         made[-1].begin(1)
         return made[-1]
 

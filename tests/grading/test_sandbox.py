@@ -4,6 +4,7 @@ import socket
 import sys
 
 import pytest
+from walled import SLOT
 
 from labkit.errors import UsageError
 from labkit.grading.errors import InfrastructureError
@@ -34,7 +35,7 @@ def ask(request, root):
     def run(expression, before=""):
         code = f"import os, sys\n{before}\ndef answer():\n    return {expression}\n"
         sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
-        host = Host(Sandbox(request.param, root), sources, 78)
+        host = Host(Sandbox(request.param, root), sources, SLOT)
         hosts.append(host)
         host.begin(5)
         assert host.load() is None
