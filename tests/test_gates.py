@@ -1,5 +1,7 @@
 """Each gate is silent on the tiny repository, and finds the fault that is planted in it."""
 
+import shutil
+
 import pytest
 
 from labkit.gates import GATES
@@ -107,3 +109,15 @@ def test_matrix_is_written_between_its_markers(tiny):
 def test_a_phase_without_markers_is_a_finding(tiny):
     (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
     assert any("has no lines" in message for message in findings("readmes", tiny))
+
+
+def test_a_cheat_that_earns_points_is_found(tiny):
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap")
+    suite = tiny / "tests" / "grading" / "test_cheats.py"
+    suite.parent.mkdir(parents=True)
+    suite.write_text("def test_harmless():\n    pass\n")
+    assert findings("cheats", tiny) == []
+    suite.write_text("def test_forger():\n    assert 100 == 0\n")
+    (found,) = findings("cheats", tiny)
+    assert "test_forger" in found

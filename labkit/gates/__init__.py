@@ -4,6 +4,7 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 """
 
 from labkit.gates.arrows import arrows_point_down
+from labkit.gates.cheats import cheats_earn_nothing
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
@@ -21,6 +22,7 @@ GATES: dict[str, Gate] = {
     "starter": starter_fails_by_task,
     "order": tasks_pass_in_order,
     "bugs": bugs_die_as_told,
+    "cheats": cheats_earn_nothing,
 }
 
 __all__ = ["GATES", "Finding", "Gate"]

@@ -16,7 +16,7 @@ from labkit.loader import Implementation
 
 ROOT = Path(__file__).parents[2]
 LABS = find_labs(ROOT)
-COUNT = 200 if os.environ.get("SOAK") else 8
+COUNT = 200 if os.environ.get("SOAK") else 5
 # Of the reference, the starter and the bugs, a sample; in turns, so that each lab has one.
 PLAIN = [
     (lab, Implementation(kind, path, bug))
@@ -28,7 +28,7 @@ PLAIN = [
     ]
 ]
 if not os.environ.get("SOAK"):
-    PLAIN = PLAIN[::20]
+    PLAIN = PLAIN[::23]
 
 pytestmark = [
     pytest.mark.skipif(
@@ -89,4 +89,4 @@ def test_part_right_submissions_differ_and_are_the_same_each_time():
     source = LABS[0].solution.read_text()
     made = [mutate(source, seed) for seed in range(40)]
     assert made == [mutate(source, seed) for seed in range(40)]
-    assert len(set(made)) > 30
+    assert len(set(made)) > 20

@@ -1,0 +1,26 @@
+"""Gate: hostile submissions earn what their honest work earns, and harm nobody."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from labkit.gates.finding import Finding
+
+SUITE = "tests/grading/test_cheats.py"
+
+
+def cheats_earn_nothing(root: Path) -> list[Finding]:
+    """Run the suite of cheats, where a repository has one and the machine a sandbox."""
+    if not (root / SUITE).exists():
+        return []
+    if shutil.which("bwrap") is None:
+        message = "not tried in the sandbox: there is no bwrap (Debian: apt install bubblewrap)"
+        return [Finding(SUITE, message, is_note=True)]
+    command = [sys.executable, "-m", "pytest", SUITE, "-q", "-p", "no:cacheprovider", "--tb=line"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return []
+    failed = re.findall(r"^(?:FAILED|ERROR) (?:\S+::)?(.+)$", done.stdout, re.MULTILINE)
+    return [Finding(SUITE, message) for message in failed or [done.stdout.strip()[-2000:]]]
