@@ -101,6 +101,13 @@ class Trace:
     def events(self) -> list[Any]:
         """What the method calls returned as one list of events, adjacent `TextDelta`s merged."""
         merged: list[Any] = []
+        texts: list[str] = []
+
+        def end_text() -> None:
+            if texts:
+                merged.append(TextDelta("".join(texts)))
+                texts.clear()
+
         for step in self.calls:
             if not isinstance(step.result, list):
                 returned = f"{step.result!r} ({type(step.result).__name__})"
@@ -109,9 +116,12 @@ class Trace:
             for event in step.result:
                 if event == TextDelta(""):
                     raise Failure("no empty TextDelta", "TextDelta('')", str(step.call), self)
-                if isinstance(event, TextDelta) and merged and isinstance(merged[-1], TextDelta):
-                    event = TextDelta(merged.pop().text + event.text)
-                merged.append(event)
+                if isinstance(event, TextDelta):
+                    texts.append(event.text)
+                else:
+                    end_text()
+                    merged.append(event)
+        end_text()
         return merged
 
 
