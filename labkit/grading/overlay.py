@@ -1,7 +1,7 @@
 """Hidden tests: a private folder with more tests of a lab's rules, on data that nobody has seen.
 
     OVERLAY/
-        lab-04-stop-strings/
+        LAB, the name of its folder/
             test_hidden.py
 
     @pytest.mark.task(2)
