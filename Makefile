@@ -8,7 +8,7 @@ OUT ?=
 ARGS ?=
 
 setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer."; exit 1; }; \
-	$(PYTHON) -I labkit/bootstrap.py
+	$(PYTHON) -I labkit/student/bootstrap.py
 labkit = .venv/bin/python -m labkit
 
 .PHONY: help lab progress hint solution watch reset demo serve tokenizer bundle reference bug test \
@@ -73,7 +73,7 @@ demo:
 
 serve:
 	$(setup) serve
-	@.venv/bin/python -m labkit.serve $(ARGS)
+	@.venv/bin/python -m labkit.serving.serve $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers
@@ -81,7 +81,7 @@ tokenizer:
 
 bundle:
 	$(setup) core
-	@.venv/bin/python -m labkit.grading.bundle --lab "$(N)" $(ARGS)
+	@.venv/bin/python -m labkit.publish.bundle --lab "$(N)" $(ARGS)
 
 reference:
 	$(setup) core
@@ -97,15 +97,15 @@ grade:
 
 student-edition:
 	$(setup) core
-	@.venv/bin/python -m labkit.student_edition --out "$(OUT)" $(ARGS)
+	@.venv/bin/python -m labkit.publish.student_edition --out "$(OUT)" $(ARGS)
 
 gradescope:
 	$(setup) core
-	@.venv/bin/python -m labkit.grading.gradescope --lab "$(N)" $(ARGS)
+	@.venv/bin/python -m labkit.publish.gradescope --lab "$(N)" $(ARGS)
 
 classroom50:
 	$(setup) core
-	@.venv/bin/python -m labkit.grading.classroom50 --lab "$(N)" $(ARGS)
+	@.venv/bin/python -m labkit.publish.classroom50 --lab "$(N)" $(ARGS)
 
 test:
 	$(setup) dev

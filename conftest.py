@@ -1,3 +1,3 @@
 """Load the lab plugin: it marks, drives, scores and reports labs."""
 
-pytest_plugins = ["labkit.plugin"]
+pytest_plugins = ["labkit.running.plugin"]

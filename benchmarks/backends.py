@@ -32,13 +32,13 @@ def backends(*, quick: bool) -> dict[str, Tokenizer]:
         "HF": HuggingFaceTokenizer.from_tokenizer(trained(size)),
     }
     if has("tiktoken"):
-        from mini_vllm.tokenizer.tiktoken import TiktokenTokenizer
+        from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
         found["tiktoken"] = TiktokenTokenizer.from_file(
             ranks_file(trained(size)), pattern=PATTERN, special_tokens={}
         )
     if has("sentencepiece"):
-        from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
+        from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 
         found["sentencepiece"] = SentencePieceTokenizer.from_file(sentencepiece_model(size))
     return found

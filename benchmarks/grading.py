@@ -21,14 +21,14 @@ from pathlib import Path
 
 from benchmarks.harness import Report, interleaved, main, seconds
 from benchmarks.peers import ROOT
+from labkit.course.lab import Lab, find_labs
 from labkit.grading.cohort import grade_all
 from labkit.grading.grade import Assignment
+from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import MOST_SLOTS, Slot
-from labkit.grading.submission import Submission
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
-from labkit.lab import Lab, find_labs
-from labkit.trace import Call, New
+from labkit.running.trace import Call, New
 
 TINY = ROOT / "tests" / "tiny_repo"
 MODE = "sandbox" if shutil.which("bwrap") else "trust"

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labkit.cli import ROOT
-from labkit.lab import find_labs
+from labkit.course.lab import find_labs
 
 RUNS = 7
 

@@ -30,11 +30,11 @@ from mini_vllm.engine import (
     TextPathFactory,
 )
 from mini_vllm.server.app import create_app
-from mini_vllm.server.completion_stream import CompletionStream
-from mini_vllm.server.metrics import PrometheusMetrics
-from mini_vllm.server.run import listen, make_server
+from mini_vllm.server.http_server import listen, make_server
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service
-from mini_vllm.server.sse_stream import StreamHead
+from mini_vllm.server.wire.completion_stream import CompletionStream
+from mini_vllm.server.wire.sse_stream import StreamHead
 from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer, Tokenizer
 
 MODEL = "instant"

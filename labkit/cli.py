@@ -6,13 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.grading.options import add_options
-from labkit.lab import Lab, find_labs, pick_lab
-from labkit.loader import NO_REFERENCE
-from labkit.progress import Progress, next_unfinished
-
-ROOT = Path(__file__).resolve().parents[1]
+from labkit.running.loader import NO_REFERENCE
+from labkit.student.progress import Progress, next_unfinished
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
@@ -106,7 +104,7 @@ def run_pytest(lab: Lab, root: Path, implementation: str, task: str = "") -> int
 
 
 def _progress(args: argparse.Namespace, root: Path) -> int:
-    from labkit.board import board
+    from labkit.student.board import board
 
     print(board(find_labs(root), Progress(root), colour=sys.stdout.isatty()))
     return 0
@@ -116,7 +114,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from labkit.hints import read_hints
+    from labkit.course.hints import read_hints
 
     lab = _chosen(args, root, needed=True)
     task = _task(args, lab)
@@ -259,7 +257,7 @@ def _soak(args: argparse.Namespace, root: Path) -> int:
 
 
 def _matrix(args: argparse.Namespace, root: Path) -> int:
-    from labkit.matrix import write
+    from labkit.course.matrix import write
 
     changed = write(root)
     for path in changed:

@@ -9,6 +9,10 @@ class LabFolderError(LabkitError):
     """A lab's folder is not what DESIGN says a lab is; the message names the file and the fix."""
 
 
+class InfrastructureError(LabkitError):
+    """Grading cannot go on: a sandbox, a disk or a machine fails. What is done stays done."""
+
+
 class UsageError(LabkitError):
     """A command or an environment variable holds a value that is not allowed."""
 

@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from labkit.failure import Failure
-from labkit.trace import Trace
+from labkit.running.failure import Failure
+from labkit.running.trace import Trace
 
 _S = TypeVar("_S", str, list[int])
 

@@ -15,8 +15,8 @@ from typing import Literal
 from mini_vllm.text.events import CallEnd, Event, TextDelta
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
-from mini_vllm.tokenizer.decode_stream import DecodeStream
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
 
 FinishReason = Literal["stop", "length", "tool_calls", "abort", "error"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labkit.course.lab import find_labs
 from labkit.errors import LabkitError
-from labkit.lab import find_labs
-from labkit.loader import Implementation, load
-from labkit.source import last_line_in
+from labkit.running.loader import Implementation, load
+from labkit.running.source import last_line_in
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.tokenizer import ByteTokenizer
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from labkit.lab import find_labs
-from labkit.matrix import write
+from labkit.course.lab import find_labs
+from labkit.course.matrix import write
 
 HERE = Path(__file__).resolve().parent
 # The overlay has hidden tests of labs; the grader runs them, not pytest.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "labkit" / "bootstrap.py"
+SOURCE = Path(__file__).resolve().parents[1] / "labkit" / "student" / "bootstrap.py"
 
 
 @pytest.fixture

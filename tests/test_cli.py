@@ -5,8 +5,8 @@ import os
 import pytest
 
 from labkit.cli import main
-from labkit.lab import find_labs
-from labkit.progress import Progress
+from labkit.course.lab import find_labs
+from labkit.student.progress import Progress
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_an_unknown_lab_lists_the_known_ones(tiny, capsys):
 
 
 def test_labs_are_found_by_any_spelling_of_their_number(tiny):
-    from labkit.lab import pick_lab
+    from labkit.course.lab import pick_lab
 
     labs = find_labs(tiny)
     assert {pick_lab(labs, text).name for text in ("90", "lab-90", "90-pairs")} == {"lab-90-pairs"}

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from labkit.course.matrix import write
 from labkit.gates import GATES
-from labkit.matrix import write
 
 
 def edit(path, find, replace):
@@ -35,8 +35,8 @@ FAULTS = [
     ("marks", "test_lab.py", "    assert 2 % 2 == 0", "    pytest.skip()", "scores 0"),
     ("marks", "test_lab.py", "def test_property_linear", "def test_linear", "15 points together"),
     ("marks", "test_lab.py", '    """Two is even."""\n', "", "no docstring"),
-    ("marks", "test_lab.py", "import pytest\n", "import pytest\nimport labkit.drive\n",
-     "may not import labkit.drive"),
+    ("marks", "test_lab.py", "import pytest\n", "import pytest\nimport labkit.running.drive\n",
+     "may not import labkit.running.drive"),
     ("marks", "test_lab.py", "def test_flush(lab)", "def test_flush_once(lab)", "defined twice"),
     ("pristine", "starter.py.orig", "lab-90 task 2: flush", "lab-90 task 2: end", "is edited"),
     ("signatures", "starter.py.orig", "def flush(self) -> str", "def flush(self) -> int",

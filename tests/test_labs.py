@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.lab import find_labs
-from labkit.loader import Implementation, load
+from labkit.course.lab import find_labs
+from labkit.running.loader import Implementation, load
 from labkit.testing import chunkings, decided, decoded, undecided
 from mini_vllm.text.events import TextDelta, ToolCall
 

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from labkit.course.lab import find_labs
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding
-from labkit.lab import find_labs
-from labkit.source import check_imports
+from labkit.running.source import check_imports
 
 _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 

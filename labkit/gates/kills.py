@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from labkit.course.lab import Bug, Lab, find_labs
 from labkit.gates.finding import Finding
-from labkit.lab import Bug, Lab, find_labs
 
 Outcome = dict[str, Any]
 _HERE = Path(__file__).resolve().parents[2]

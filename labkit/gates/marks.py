@@ -4,9 +4,9 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+from labkit.course.lab import Lab, find_labs
+from labkit.course.manifest import PROPERTY_PREFIX
 from labkit.gates.finding import Finding
-from labkit.lab import Lab, find_labs
-from labkit.manifest import PROPERTY_PREFIX
 
 _ALLOWED_MARKS = {"task", "points", "given", "timeout"}
 _ALLOWED_IMPORTS = {"labkit.testing", "mini_vllm.text.events", "pytest"}

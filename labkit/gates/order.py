@@ -9,9 +9,9 @@ import re
 import tempfile
 from pathlib import Path
 
+from labkit.course.lab import Lab, find_labs
 from labkit.gates.finding import Finding
 from labkit.gates.kills import run_all
-from labkit.lab import Lab, find_labs
 
 
 def tasks_pass_in_order(root: Path) -> list[Finding]:

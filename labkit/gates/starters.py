@@ -4,8 +4,8 @@ import ast
 import os
 from pathlib import Path
 
+from labkit.course.lab import Lab, find_labs
 from labkit.gates.finding import Finding
-from labkit.lab import Lab, find_labs
 
 
 def starter_is_pristine(root: Path) -> list[Finding]:

@@ -24,12 +24,11 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from labkit.errors import UsageError
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.grade import Assignment
 from labkit.grading.pool import DIED, FAILED
+from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import Slot, refused
-from labkit.grading.submission import Submission
 
 _CONNECT_SECONDS = 10
 # A machine may take so long to come, or to come back.

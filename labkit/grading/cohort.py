@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import UsageError
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.grade import Assignment
 from labkit.grading.ledger import Key, Ledger, key_of
-from labkit.grading.plain import one_line
 from labkit.grading.pool import Pool
-from labkit.grading.submission import Submission
+from labkit.grading.reading.plain import one_line
+from labkit.grading.reading.submission import Submission
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 

@@ -13,20 +13,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import LabkitError, UsageError
+from labkit.course.lab import Lab, find_labs, pick_lab
+from labkit.errors import InfrastructureError, LabkitError, UsageError
 from labkit.grading.cohort import grade_all
-from labkit.grading.errors import InfrastructureError
 from labkit.grading.grade import Assignment
-from labkit.grading.inputs import collect
-from labkit.grading.one_student import Course
 from labkit.grading.overlay import read_overlay
-from labkit.grading.report_csv import report_csv
-from labkit.grading.report_json import report_json
-from labkit.grading.report_junit import report_junit
-from labkit.grading.report_text import report_text
-from labkit.grading.submission import Submission
+from labkit.grading.reading.inputs import collect
+from labkit.grading.reading.one_student import Course
+from labkit.grading.reading.submission import Submission
+from labkit.grading.reports.report_csv import report_csv
+from labkit.grading.reports.report_json import report_json
+from labkit.grading.reports.report_junit import report_junit
+from labkit.grading.reports.report_text import report_text
 from labkit.isolation.sandbox import choose_mode
-from labkit.lab import Lab, find_labs, pick_lab
 
 GRADED, INFRASTRUCTURE = 0, 3
 _FORMATS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
@@ -108,7 +107,7 @@ def _write_all(
             _write(path, report(grades))
             written.append(path)
     if args.html is not None:
-        from labkit.grading.html import write_html
+        from labkit.grading.reports.html import write_html
 
         sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
         write_html(grades, sources, args.html, labs)

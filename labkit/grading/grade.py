@@ -12,17 +12,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from labkit.course.lab import Lab
+from labkit.course.manifest import Test
 from labkit.grading.overlay import VISIBLE, HiddenTest, Overlay
-from labkit.grading.plain import one_line, printable, repeatable
-from labkit.grading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.plain import one_line, printable, repeatable
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.run import Planned, run_isolated
+from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
-from labkit.lab import Lab
-from labkit.loader import Implementation, short_hash
-from labkit.manifest import Test
-from labkit.report import explain
-from labkit.run import LabRun
+from labkit.running.lab_run import LabRun
+from labkit.running.loader import Implementation, short_hash
+from labkit.running.report import explain
 
 SCHEMA = "labkit/grade/v1"
 # A source in another encoding says so in its first two lines.
@@ -205,4 +205,5 @@ def _grader_files() -> list[Path]:
     here = Path(__file__).resolve().parents[1]
     events = here.parent / "mini_vllm" / "text" / "events.py"
     own = Path(__file__).resolve()
-    return [*sorted([*here.glob("*.py"), *(here / "isolation").glob("*.py")]), own, events]
+    rooms = ("course", "running", "isolation")
+    return [*sorted(file for room in rooms for file in (here / room).glob("*.py")), own, events]

@@ -17,8 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from labkit.errors import UsageError
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError, UsageError
 
 Key = tuple[str, str, str, str]
 _FIRST_LINE = b'{"ledger":"labkit/ledger/v1"}\n'

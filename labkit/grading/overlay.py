@@ -29,9 +29,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from labkit.course.lab import Lab
+from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
-from labkit.lab import Lab
-from labkit.manifest import Test, read_manifest
 
 FILE = "test_hidden.py"
 VISIBLE = "visible"

@@ -20,10 +20,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError
 from labkit.grading.grade import Assignment
+from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import Slot, refused
-from labkit.grading.submission import Submission
 
 DIED = "the grader's process died twice on this submission"
 FAILED = "the grader failed twice on this submission"

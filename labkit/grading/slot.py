@@ -9,9 +9,9 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError
 from labkit.grading.grade import Assignment, grade
-from labkit.grading.submission import Submission
+from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 

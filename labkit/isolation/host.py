@@ -13,7 +13,7 @@ from typing import Any
 from labkit.isolation.meter import Meter
 from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.isolation.wire import HEAD, WireError, pack_calls, pack_request, step_of, unpack
-from labkit.trace import Call, New, Raised, Trace
+from labkit.running.trace import Call, New, Raised, Trace
 
 # Of one answer, and of all answers that one test gets. The reference's longest has 2 MB.
 _MOST_BYTES = 16 << 20
@@ -120,7 +120,7 @@ class Host:
         return None
 
     def perform(self, new: Sequence[New], calls: Sequence[Call], watch: str) -> Trace:
-        """Have a run carried out; see `labkit.drive.perform`.
+        """Have a run carried out; see `labkit.running.drive.perform`.
 
         Raises:
             WorkerError: it was not answered as it should be.

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from labkit.errors import LoadFailure
-from labkit.source import load_source
+from labkit.running.source import load_source
 
 
 class Modules:

@@ -25,18 +25,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.errors import UsageError
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError, UsageError
 
 _HERE = Path(__file__).resolve().parents[2]
 # All that a worker imports. Nothing here knows a lab's tests or solution.
 _WORKER_FILES = (
     "labkit/__init__.py",
-    "labkit/drive.py",
+    "labkit/running/__init__.py",
+    "labkit/running/drive.py",
     "labkit/errors.py",
-    "labkit/failure.py",
-    "labkit/source.py",
-    "labkit/trace.py",
+    "labkit/running/failure.py",
+    "labkit/running/source.py",
+    "labkit/running/trace.py",
     "labkit/isolation/__init__.py",
     "labkit/isolation/modules.py",
     "labkit/isolation/syscalls.py",

@@ -4,7 +4,7 @@ Requests are marshalled: quick, and safe, because they come from the trusted sid
 rebuilt into exact plain types by whoever reads them, so equality is that of the reader, whatever
 object lied on the other side.
 
-But: it is no pickle. It knows the values that may cross the seam of `labkit.drive`, and no others.
+It knows only the values that may cross the seam of `labkit.running.drive`.
 """
 
 import json
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from labkit.trace import Call, New, Step
+from labkit.running.trace import Call, New, Step
 from mini_vllm.text.events import TextDelta, ToolCall
 
 HEAD = struct.Struct(">I")

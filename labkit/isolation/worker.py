@@ -14,10 +14,10 @@ from typing import Any
 def main(root: str, mode: str, user: str) -> None:
     """Serve requests from standard input until it is closed."""
     sys.path.insert(0, root)
-    from labkit.drive import perform
     from labkit.isolation.modules import Modules
     from labkit.isolation.walls import give_up
     from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
+    from labkit.running.drive import perform
 
     # What the submission prints goes nowhere; the pipe is not its standard output.
     reader, writer = os.dup(0), os.dup(1)

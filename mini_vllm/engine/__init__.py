@@ -3,7 +3,7 @@
 from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
-from mini_vllm.engine.errors import (
+from mini_vllm.engine.engine_errors import (
     ChannelStateError,
     EngineDeadError,
     EngineOverloadedError,

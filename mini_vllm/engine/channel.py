@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from mini_vllm.engine.chunk import StreamChunk
-from mini_vllm.engine.errors import ChannelStateError
+from mini_vllm.engine.engine_errors import ChannelStateError
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.loop_waker import LoopWaker, waker_of
 from mini_vllm.engine.producer import ChannelCore, OverflowPolicy, Owner, Producer

@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import attrgetter
 from time import monotonic
 
-from mini_vllm.engine.errors import EngineDeadError, ModelContractError
+from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
 from mini_vllm.engine.finalizer import StreamChannelFinalizer
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.metrics import NullMetrics

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mini_vllm.engine.core import EngineCore
-from mini_vllm.engine.errors import (
+from mini_vllm.engine.engine_errors import (
     EngineDeadError,
     EngineOverloadedError,
     EngineStateError,

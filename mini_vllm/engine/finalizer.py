@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
 
-from mini_vllm.engine.errors import EngineStateError
+from mini_vllm.engine.engine_errors import EngineStateError
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.chunk import StreamChunk
 from mini_vllm.engine.engine import Engine
-from mini_vllm.engine.errors import StreamError
+from mini_vllm.engine.engine_errors import StreamError
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.read_together import read_together
 from mini_vllm.engine.request import Request

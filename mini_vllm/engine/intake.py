@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from mini_vllm.engine.channel import StreamChannel
-from mini_vllm.engine.errors import StreamingSubmissionError
+from mini_vllm.engine.engine_errors import StreamingSubmissionError
 from mini_vllm.engine.handle import Handle
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.producer import OverflowPolicy
@@ -16,8 +16,8 @@ from mini_vllm.engine.request import Request
 from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.text_path import MakeTextPath
-from mini_vllm.tokenizer.errors import TokenizerError
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer_errors import TokenizerError
 
 Row = tuple[SequenceState, SlotStreamState]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import contains
 from typing import NamedTuple, Protocol
 
-from mini_vllm.engine.errors import ModelContractError
+from mini_vllm.engine.engine_errors import ModelContractError
 from mini_vllm.engine.params import SamplingParams
 
 

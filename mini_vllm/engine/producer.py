@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mini_vllm.engine.chunk import StreamChunk
 from mini_vllm.engine.chunk_buffer import ChunkBuffer
-from mini_vllm.engine.errors import ChannelStateError, SlowConsumerError
+from mini_vllm.engine.engine_errors import ChannelStateError, SlowConsumerError
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.loop_waker import LoopWaker
 

@@ -18,7 +18,7 @@ from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.text_path import TextPath
 from mini_vllm.pipeline import FinishReason as PipelineReason
 from mini_vllm.text.events import Event, TextDelta
-from mini_vllm.tokenizer.errors import is_library_fault
+from mini_vllm.tokenizer_errors import is_library_fault
 
 _PIPELINE_REASONS: dict[FinishReason, PipelineReason] = {
     FinishReason.END_ID: "stop",

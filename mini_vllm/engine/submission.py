@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from mini_vllm.engine.channel import StreamChannel, _attach
-from mini_vllm.engine.errors import ChannelStateError, StreamingSubmissionError
+from mini_vllm.engine.engine_errors import ChannelStateError, StreamingSubmissionError
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.producer import Owner, Producer
 from mini_vllm.engine.request import Request

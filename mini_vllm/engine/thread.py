@@ -5,7 +5,7 @@ import threading
 from types import TracebackType
 
 from mini_vllm.engine.engine import Engine, EngineState
-from mini_vllm.engine.errors import EngineStateError
+from mini_vllm.engine.engine_errors import EngineStateError
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The server as an ASGI application: paths, errors, and who may ask.
 
-But: it binds no port; `mini_vllm.server.run` does.
+But: it binds no port; `mini_vllm.server.http_server` does.
 """
 
 import logging
@@ -16,12 +16,12 @@ from starlette.staticfiles import StaticFiles
 
 from mini_vllm.engine import EngineState
 from mini_vllm.server.auth import ApiKey
-from mini_vllm.server.chat import chat_completions
-from mini_vllm.server.completions import completions
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.json_response import JsonResponse, error_response
+from mini_vllm.server.endpoints.chat import chat_completions
+from mini_vllm.server.endpoints.completions import completions
+from mini_vllm.server.endpoints.tokens import detokenize, tokenize
 from mini_vllm.server.service import Service
-from mini_vllm.server.tokens import detokenize, tokenize
+from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.json_response import JsonResponse, error_response
 
 _LOG = logging.getLogger(__name__)
 _PAGE = Path(__file__).with_name("page")

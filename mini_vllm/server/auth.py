@@ -4,8 +4,8 @@ import hmac
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.json_response import error_response
+from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.json_response import error_response
 
 # The page asks for the key itself, and a health check has none.
 _OPEN = ("/", "/health")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mini_vllm.engine import Engine, EngineThread, Model, TextPathFactory
-from mini_vllm.engine.embedded import load_embedded
-from mini_vllm.engine.remote import RemoteModel
 from mini_vllm.engine.text_path import MakeTextPath
+from mini_vllm.models.embedded import load_embedded
+from mini_vllm.models.remote import RemoteModel
 from mini_vllm.server.app import create_app
-from mini_vllm.server.metrics import PrometheusMetrics
-from mini_vllm.server.run import listen, make_server
+from mini_vllm.server.http_server import listen, make_server
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import ChatTemplate, TokenizerError, create_tokenizer

@@ -8,9 +8,9 @@ from time import time
 from starlette.requests import Request as HttpRequest
 
 from mini_vllm.engine import Engine, EngineThread
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.limits import DEFAULT_LIMITS, Limits
-from mini_vllm.server.metrics import PrometheusMetrics
+from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS, Limits
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
+from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.tokenizer import ChatTemplate
 from mini_vllm.tokenizer.protocols import Tokenizer
 

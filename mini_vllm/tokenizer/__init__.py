@@ -6,14 +6,41 @@ The backends that need a library of the extra `tokenizers` are imported when the
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mini_vllm.tokenizer.attributed_stream import AttributedStream
-from mini_vllm.tokenizer.byte import ByteTokenizer
+from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
+from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
+from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer
-from mini_vllm.tokenizer.chat_template import ChatMessage, ChatTemplate, TemplateLimits
-from mini_vllm.tokenizer.decode_stream import DecodeStream
-from mini_vllm.tokenizer.detect import TokenizerType, get_tokenizer_info
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
-from mini_vllm.tokenizer.errors import (
+from mini_vllm.tokenizer.loading.detect import TokenizerType, get_tokenizer_info
+from mini_vllm.tokenizer.loading.factory import (
+    create_tokenizer,
+    create_tokenizer_async,
+    create_tokenizer_from_file,
+    create_tokenizer_with_chat_template,
+)
+from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
+from mini_vllm.tokenizer.loading.registry import LoadOutcome, TokenizerRegistry
+from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
+from mini_vllm.tokenizer.streams.attributed import AttributedStream
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.incremental import IncrementalDetokenizer
+from mini_vllm.tokenizer.streams.sequence import Sequence
+from mini_vllm.tokenizer.streams.stop_sequence import (
+    Held,
+    SequenceDecoderOutput,
+    StopMatch,
+    Stopped,
+    StoppedWithText,
+    StopSequenceConfig,
+    StopSequenceDecoder,
+    StopSequenceDecoderBuilder,
+    Text,
+)
+from mini_vllm.tokenizer.streams.window_stream import WindowDecodeStream
+from mini_vllm.tokenizer.wrapper import TokenizerWrapper
+from mini_vllm.tokenizer_errors import (
     ChatTemplateError,
     CorruptModelFile,
     DecodeError,
@@ -25,44 +52,17 @@ from mini_vllm.tokenizer.errors import (
     UnknownTokenId,
     UnsupportedFormat,
 )
-from mini_vllm.tokenizer.factory import (
-    create_tokenizer,
-    create_tokenizer_async,
-    create_tokenizer_from_file,
-    create_tokenizer_with_chat_template,
-)
-from mini_vllm.tokenizer.gguf import read_gguf_metadata
-from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
-from mini_vllm.tokenizer.incremental import IncrementalDetokenizer
-from mini_vllm.tokenizer.mock import MockTokenizer
-from mini_vllm.tokenizer.model_map import ModelTokenizerMap
-from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
-from mini_vllm.tokenizer.registry import LoadOutcome, TokenizerRegistry
-from mini_vllm.tokenizer.sequence import Sequence
-from mini_vllm.tokenizer.stop_sequence import (
-    Held,
-    SequenceDecoderOutput,
-    StopMatch,
-    Stopped,
-    StoppedWithText,
-    StopSequenceConfig,
-    StopSequenceDecoder,
-    StopSequenceDecoderBuilder,
-    Text,
-)
-from mini_vllm.tokenizer.window_stream import WindowDecodeStream
-from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 
 if TYPE_CHECKING:
-    from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
-    from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
-    from mini_vllm.tokenizer.tiktoken import TiktokenModel, TiktokenTokenizer
+    from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+    from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+    from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 _LAZY = {
-    "GGUFTokenizer": "gguf_tokenizer",
-    "SentencePieceTokenizer": "sentencepiece",
-    "TiktokenModel": "tiktoken",
-    "TiktokenTokenizer": "tiktoken",
+    "GGUFTokenizer": "backends.gguf_tokenizer",
+    "SentencePieceTokenizer": "backends.sentencepiece",
+    "TiktokenModel": "backends.tiktoken",
+    "TiktokenTokenizer": "backends.tiktoken",
 }
 
 

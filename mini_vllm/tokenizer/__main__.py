@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mini_vllm.tokenizer.byte import ByteTokenizer
-from mini_vllm.tokenizer.decode_stream import DecodeStream
-from mini_vllm.tokenizer.errors import TokenizerError
-from mini_vllm.tokenizer.factory import create_tokenizer
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+from mini_vllm.tokenizer.loading.factory import create_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer_errors import TokenizerError
 
 _SAMPLE = "naïve café — 你好 🚀"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.tokenizer_errors import EncodeError
 
 
 class EncodingKind(Enum):

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from mini_vllm.tokenizer.decode_stream import DecodeStream
 from mini_vllm.tokenizer.encoding import Encoding
-from mini_vllm.tokenizer.errors import TokenizerError
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
+from mini_vllm.tokenizer_errors import TokenizerError
 
 _SECONDS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10)
 _SIZES = tuple(4**power for power in range(11))

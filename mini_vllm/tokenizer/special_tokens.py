@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
-from mini_vllm.tokenizer.errors import CorruptModelFile
 from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer_errors import CorruptModelFile
 
 # Names that vocabularies give to these roles, where no configuration says it.
 _CANDIDATES = {

@@ -5,10 +5,10 @@ But: by itself it adds nothing. See `CachedTokenizer` and `MeteredTokenizer`.
 
 from collections.abc import Iterable, Sequence
 
-from mini_vllm.tokenizer.decode_stream import DecodeStream
 from mini_vllm.tokenizer.encoding import Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
 
 
 class TokenizerWrapper:

@@ -9,7 +9,7 @@ from mini_vllm.engine import (
     SamplingParams,
     StreamChannel,
 )
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 BOS, EOS = 256, 257

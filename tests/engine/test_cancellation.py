@@ -25,7 +25,7 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
 )
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 CANCELLED = FinishReason.CANCELLED

@@ -21,7 +21,7 @@ from mini_vllm.engine import (
     StreamChunk,
 )
 from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 LONG = 30.0

@@ -26,7 +26,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.channel import _attach
 from mini_vllm.engine.loop_waker import waker_of
-from mini_vllm.engine.scripted import Raise, ScriptedModel
+from mini_vllm.models.scripted import Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 END = StreamChunk(finished=True, reason=FinishReason.END_ID)

@@ -17,7 +17,7 @@ from mini_vllm.engine import (
     StreamChunk,
 )
 from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 SOAK = bool(os.environ.get("SOAK"))

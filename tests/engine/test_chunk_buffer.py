@@ -26,7 +26,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.channel import _attach
 from mini_vllm.engine.chunk_buffer import ChunkBuffer
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.text.events import ArgsDelta, CallStart, ReasoningDelta, TextDelta
 from mini_vllm.tokenizer import ByteTokenizer
 

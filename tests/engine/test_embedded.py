@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mini_vllm.engine import embedded
-from mini_vllm.engine.embedded import load_embedded
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.params import SamplingParams
+from mini_vllm.models import embedded
+from mini_vllm.models.embedded import load_embedded
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
 from mini_vllm.text.tool_parsers import create_tool_parser

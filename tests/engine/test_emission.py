@@ -27,7 +27,7 @@ from mini_vllm.engine import (
     TextPathFactory,
     merge,
 )
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 INTERVALS = (1, 2, 4, 100)

@@ -18,7 +18,7 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
 )
 from mini_vllm.engine.core import HOOKS
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 CANCELLED = FinishReason.CANCELLED

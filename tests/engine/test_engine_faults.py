@@ -30,9 +30,9 @@ from mini_vllm.engine import (
     slot_stream,
 )
 from mini_vllm.engine.producer import Producer
-from mini_vllm.engine.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
-from mini_vllm.tokenizer.errors import DecodeError
+from mini_vllm.tokenizer_errors import DecodeError
 
 ERROR = FinishReason.ERROR
 

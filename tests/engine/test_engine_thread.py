@@ -16,7 +16,7 @@ from mini_vllm.engine import (
     Request,
     StreamChannel,
 )
-from mini_vllm.engine.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 LONG = 2000

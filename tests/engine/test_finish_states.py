@@ -15,9 +15,9 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
 )
 from mini_vllm.engine.model import SlotView
-from mini_vllm.engine.scripted import ScriptedModel
 from mini_vllm.engine.sequence import SequenceState
-from mini_vllm.engine.speculative import SpeculativeScriptedModel
+from mini_vllm.models.scripted import ScriptedModel
+from mini_vllm.models.speculative import SpeculativeScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 END_ID, LENGTH, STOP_WORDS = FinishReason.END_ID, FinishReason.LENGTH, FinishReason.STOP_WORDS

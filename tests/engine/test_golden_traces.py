@@ -12,7 +12,7 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
 )
-from mini_vllm.engine.scripted import Raise, ScriptedModel
+from mini_vllm.models.scripted import Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 SCRIPTS = {

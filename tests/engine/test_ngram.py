@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mini_vllm.engine.model import SlotView, check_burst
-from mini_vllm.engine.ngram import MOST_OCCURRENCES, NgramModel
 from mini_vllm.engine.params import SamplingParams
-from mini_vllm.tokenizer.errors import EncodeError
+from mini_vllm.models.ngram import MOST_OCCURRENCES, NgramModel
+from mini_vllm.tokenizer_errors import EncodeError
 
 EOS = 257
 # One, two, three and four bytes a character; ¯ and π share their last bytes with others.

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.engine.errors import ModelContractError
+from mini_vllm.engine.engine_errors import ModelContractError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.params import SamplingParams
-from mini_vllm.engine.ragged import RaggedModel
-from mini_vllm.engine.scripted import Hook, Raise, ScriptedModel
-from mini_vllm.engine.speculative import SpeculativeScriptedModel
+from mini_vllm.models.ragged import RaggedModel
+from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.models.speculative import SpeculativeScriptedModel
 
 
 def slot(request_id="a", choice=0, prompt=(), **params):

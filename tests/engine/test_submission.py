@@ -20,8 +20,8 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
 )
 from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.scripted import Raise, ScriptedModel
 from mini_vllm.engine.submission import attach_all, refuse, validate_streaming_submission
+from mini_vllm.models.scripted import Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 OWNER = SimpleNamespace(thread_id=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from labkit.lab import find_labs, pick_lab
+from labkit.course.lab import find_labs, pick_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 LABS = find_labs(ROOT)

@@ -11,8 +11,8 @@ import pytest
 from part_right import mutate
 from walled import Grader
 
-from labkit.lab import find_labs
-from labkit.loader import Implementation
+from labkit.course.lab import find_labs
+from labkit.running.loader import Implementation
 
 ROOT = Path(__file__).parents[2]
 LABS = find_labs(ROOT)

@@ -10,12 +10,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from labkit.grading import bundle
-from labkit.grading.fixed_zip import write_zip
-from labkit.grading.inputs import collect
-from labkit.grading.one_student import Course
-from labkit.lab import find_labs, pick_lab
-from labkit.progress import Progress
+from labkit.course.lab import find_labs, pick_lab
+from labkit.grading.reading.inputs import collect
+from labkit.grading.reading.one_student import Course
+from labkit.publish import bundle
+from labkit.publish.fixed_zip import write_zip
+from labkit.student.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"

@@ -4,7 +4,8 @@ import shutil
 import pytest
 from walled import CHEATS, Grader, earns
 
-from labkit.isolation import meter, run
+from labkit.isolation import isolated_run as run
+from labkit.isolation import meter
 
 # Those that try the walls which a container has instead of bubblewrap's.
 IN_CONTAINER = """

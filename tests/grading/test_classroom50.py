@@ -21,8 +21,8 @@ from platform_folders import (
     open_python,
 )
 
-from labkit.grading import classroom50, classroom50_run
-from labkit.lab import pick_lab
+from labkit.course.lab import pick_lab
+from labkit.publish import classroom50, classroom50_run
 
 FACTS = {
     "CLASSROOM": "cs-101",
@@ -54,7 +54,7 @@ def grade(tmp_path_factory):
         if lab.number not in bundles:
             bundles[lab.number] = unpack(home, lab.number)
         done = subprocess.run(
-            [home / "python/bin/python", "-B", "-m", "labkit.grading.classroom50_run",
+            [home / "python/bin/python", "-B", "-m", "labkit.publish.classroom50_run",
              "--lab", lab.number, "--checkout", checkout],
             cwd=bundles[lab.number] / "course", env={"PATH": os.environ["PATH"], **facts},
             capture_output=True, text=True, timeout=100, check=False,

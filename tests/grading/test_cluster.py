@@ -7,11 +7,10 @@ import pytest
 from dask_cluster import cluster, needs_dask
 from tiny_cohort import MODE, assignments, cohort, gradings, saying, text
 
-from labkit.errors import UsageError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cluster as module
 from labkit.grading import pool
 from labkit.grading.cohort import grade_all
-from labkit.grading.errors import InfrastructureError
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 200 if os.environ.get("SOAK") else 10
@@ -115,7 +114,7 @@ def test_a_worker_with_another_course_is_refused(tmp_path, tiny_assignments):
     other = tmp_path / "other"
     for name in ("labkit", "mini_vllm"):
         shutil.copytree(ROOT / name, other / name)
-    with open(other / "labkit" / "verdict.py", "a") as file:
+    with open(other / "labkit/running/verdict.py", "a") as file:
         file.write("# other\n")
     with cluster(tmp_path, workers=0) as found:
         found.add_worker(path=other)

@@ -23,12 +23,11 @@ from tiny_cohort import (
     text,
 )
 
-from labkit.errors import UsageError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import pool, slot
 from labkit.grading.cohort import grade_all
-from labkit.grading.errors import InfrastructureError
 from labkit.grading.grade import grade
-from labkit.grading.submission import Submission
+from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 
 ROOT = Path(__file__).resolve().parents[2]

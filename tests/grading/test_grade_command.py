@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from labkit.cli import main
-from labkit.errors import UsageError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import command
-from labkit.grading.errors import InfrastructureError
 from labkit.grading.grade import grade as grade_one
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 

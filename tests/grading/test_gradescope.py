@@ -22,9 +22,9 @@ from platform_folders import (
     open_python,
 )
 
-from labkit.grading import bundle, gradescope
+from labkit.course.lab import find_labs, pick_lab
 from labkit.grading.grade import Assignment
-from labkit.lab import find_labs, pick_lab
+from labkit.publish import bundle, gradescope
 
 OVERLAY = Path(__file__).parent / "overlay"
 
@@ -32,7 +32,7 @@ OVERLAY = Path(__file__).parent / "overlay"
 def make_zip(folder, *options, number=LAB.number):
     out = folder / "autograder.zip"
     # Not in this process: pytest knows no marks of hidden tests.
-    command = [sys.executable, "-m", "labkit.grading.gradescope", "--lab", number, "--out", out]
+    command = [sys.executable, "-m", "labkit.publish.gradescope", "--lab", number, "--out", out]
     subprocess.run([*command, *options], cwd=ROOT, check=True)
     return out
 
@@ -126,8 +126,9 @@ def test_the_packages_are_pinned_with_hashes_and_suffice(tmp_path):
     assert lock.count("--hash=sha256:") >= 2 * len(entries)
     allowed = {line.partition("==")[0] for line in entries}
     program = (
-        "import sys; import labkit.grading.gradescope_run, labkit.report\n"
-        "from labkit.isolation.run import _functions; from labkit.lab import find_labs, pick_lab\n"
+        "import sys; import labkit.publish.gradescope_run, labkit.running.report\n"
+        "from labkit.isolation.isolated_run import _functions\n"
+        "from labkit.course.lab import find_labs, pick_lab\n"
         "from pathlib import Path\n"
         f"_functions(pick_lab(find_labs(Path.cwd()), '{LAB.number}').test_file)\n"
         "files = {getattr(m, '__file__', None) or '' for m in sys.modules.values()}\n"

@@ -7,8 +7,8 @@ from browser import open_browser
 from disguise import invented, renamed
 from made_grades import made_cohort
 
-from labkit.grading.html import MOST_PAIRS, write_html
-from labkit.lab import find_labs
+from labkit.course.lab import find_labs
+from labkit.grading.reports.html import MOST_PAIRS, write_html
 
 ATTACK = (
     "</script><script>document.title='taken'</script>"

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import UsageError
-from labkit.grading import inputs, tree
-from labkit.grading.inputs import collect
-from labkit.grading.one_student import MOST_ZIP_BYTES, Course
-from labkit.grading.submission import MOST_SOURCE_BYTES
-from labkit.grading.tree import Refused, read_folder
-from labkit.grading.zips import MOST_DIRECTORY_BYTES, read_zip
-from labkit.lab import find_labs, pick_lab
+from labkit.grading.reading import inputs, tree
+from labkit.grading.reading.inputs import collect
+from labkit.grading.reading.one_student import MOST_ZIP_BYTES, Course
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES
+from labkit.grading.reading.tree import Refused, read_folder
+from labkit.grading.reading.zips import MOST_DIRECTORY_BYTES, read_zip
 
 LABS = find_labs(Path(__file__).resolve().parents[2])
 LAB02, LAB03, LAB05 = (pick_lab(LABS, number) for number in ("02", "03", "05"))

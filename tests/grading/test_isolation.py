@@ -4,12 +4,13 @@ import threading
 import pytest
 from walled import SLOT, Grader
 
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError
 from labkit.isolation import host as host_module
-from labkit.isolation import meter, run
+from labkit.isolation import isolated_run as run
+from labkit.isolation import meter
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
-from labkit.trace import Call, New
+from labkit.running.trace import Call, New
 
 MODE = "trust"
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.errors import UsageError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import ledger as module
-from labkit.grading.errors import InfrastructureError
 from labkit.grading.ledger import Ledger, key_of
 
 

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.grade import Assignment, grade
 from labkit.grading.overlay import VISIBILITIES, read_overlay, student_view
-from labkit.grading.submission import Submission
+from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
-from labkit.lab import find_labs
-from labkit.loader import Implementation
+from labkit.running.loader import Implementation
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = Path(__file__).resolve().parent / "overlay"

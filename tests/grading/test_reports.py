@@ -12,16 +12,16 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
+from labkit.course.lab import find_labs
 from labkit.grading.grade import Assignment, grade
-from labkit.grading.plain import MOST_CHARACTERS, one_line, printable, repeatable
-from labkit.grading.report_csv import COLUMNS, report_csv
-from labkit.grading.report_json import report_json
-from labkit.grading.report_junit import report_junit
-from labkit.grading.report_text import report_text
-from labkit.grading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.plain import MOST_CHARACTERS, one_line, printable, repeatable
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reports.report_csv import COLUMNS, report_csv
+from labkit.grading.reports.report_json import report_json
+from labkit.grading.reports.report_junit import report_junit
+from labkit.grading.reports.report_text import report_text
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
-from labkit.lab import find_labs
-from labkit.loader import Implementation
+from labkit.running.loader import Implementation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"

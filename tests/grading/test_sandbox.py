@@ -6,12 +6,11 @@ import sys
 import pytest
 from walled import SLOT
 
-from labkit.errors import UsageError
-from labkit.grading.errors import InfrastructureError
+from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import sandbox
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
-from labkit.trace import Call
+from labkit.running.trace import Call
 
 MODES = [
     pytest.param(

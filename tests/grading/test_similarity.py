@@ -9,9 +9,9 @@ from disguise import invented, reformatted, renamed, reordered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.grading.similarity import MOST_TOKENS, THRESHOLD, _alike, similar_pairs, tokens
-from labkit.lab import find_labs
-from labkit.loader import Implementation
+from labkit.course.lab import find_labs
+from labkit.grading.reports.similarity import MOST_TOKENS, THRESHOLD, _alike, similar_pairs, tokens
+from labkit.running.loader import Implementation
 
 HERE = Path(__file__).resolve().parent
 LABS = {lab.label: lab for lab in find_labs(HERE.parents[1])}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.grading.statistics import is_attempt, lab_statistics, point_biserial
+from labkit.grading.reports.statistics import is_attempt, lab_statistics, point_biserial
 
 
 def made_grade(student, passed, *, kind="assertion", looks_like=None, fault=None):

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from labkit import student_edition
+from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.gates.readmes import readmes_are_true
-from labkit.grading import actions
-from labkit.lab import find_labs, pick_lab
-from labkit.progress import Progress
+from labkit.publish import actions, student_edition
+from labkit.student.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 LABS = find_labs(ROOT)
@@ -180,15 +179,15 @@ def test_a_lab_with_parts_says_which_lab_to_do_first(edition):
 
 
 def test_what_is_handed_in_is_bundled_and_graded_there(edition):
-    assert run(edition, "labkit.grading.bundle", "--lab", "02")[0] == 2
+    assert run(edition, "labkit.publish.bundle", "--lab", "02")[0] == 2
     solve(edition, "02")
-    code, out = run(edition, "labkit.grading.bundle", "--lab", "02")
+    code, out = run(edition, "labkit.publish.bundle", "--lab", "02")
     assert (code, "100/100 when it last ran here" in out) == (0, True)
     assert (edition / "submission-lab-02.zip").exists()
 
 
 def test_commands_for_instructors_say_what_they_miss(edition):
-    code, out = run(edition, "labkit.grading.gradescope", "--lab", "05")
+    code, out = run(edition, "labkit.publish.gradescope", "--lab", "05")
     assert code == 2
     assert "not from a student edition" in out
     demo = next(edition.glob("phase-*/demo.py")).relative_to(edition)

@@ -17,7 +17,7 @@ from labkit.isolation.wire import (
     unpack_calls,
     unpack_request,
 )
-from labkit.trace import Call, New
+from labkit.running.trace import Call, New
 from mini_vllm.text.events import TextDelta, ToolCall
 
 TEXTS = st.text(st.characters(codec=None))

@@ -11,10 +11,10 @@ from itertools import cycle, islice
 
 import pytest
 
+from labkit.course.lab import find_labs
 from labkit.grading.grade import Assignment
-from labkit.grading.submission import Submission
-from labkit.lab import find_labs
-from labkit.loader import Implementation
+from labkit.grading.reading.submission import Submission
+from labkit.running.loader import Implementation
 
 MODE = "sandbox" if shutil.which("bwrap") else "trust"
 OBEY = '''

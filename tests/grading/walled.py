@@ -5,10 +5,10 @@ import json
 import os
 from pathlib import Path
 
+from labkit.course.lab import find_labs
 from labkit.grading.grade import Assignment, grade
-from labkit.grading.submission import Submission
+from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
-from labkit.lab import find_labs
 
 # Workers of a slot share a user, and so can end each other: no two test runs share a slot.
 SLOT = 1_000 + os.getpid()

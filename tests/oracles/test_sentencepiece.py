@@ -15,8 +15,8 @@ import sentencepiece
 
 from benchmarks.backends import sentencepiece_model
 from benchmarks.mistral import SENTENCEPIECE, data
-from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
-from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 from tests.oracles.gguf_files import write_sentencepiece
 from tests.oracles.samples import check_held, eager, sequences, streamed, strings, with_unknown
 

@@ -12,7 +12,7 @@ pytest.importorskip("tiktoken", reason="tiktoken is not installed: make oracles"
 import tiktoken
 
 from benchmarks.mistral import tekken_pattern, tekken_ranks_file, tekken_tokens
-from mini_vllm.tokenizer.tiktoken import TiktokenTokenizer
+from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 from tests.oracles.samples import check_held, eager, sequences, streamed, strings, with_unknown
 
 RANKS = 130_072

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import uvicorn
 
 from mini_vllm.engine import Engine, EngineThread, TextPathFactory
-from mini_vllm.engine.scripted import Hook, ScriptedModel
+from mini_vllm.models.scripted import Hook, ScriptedModel
 from mini_vllm.server.app import create_app
-from mini_vllm.server.metrics import PrometheusMetrics
-from mini_vllm.server.run import Server
+from mini_vllm.server.http_server import Server
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service
 from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from mini_vllm.engine import Engine, EngineThread, TextPathFactory
-from mini_vllm.engine.embedded import load_embedded
-from mini_vllm.engine.scripted import ScriptedModel
+from mini_vllm.models.embedded import load_embedded
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.server.app import create_app
-from mini_vllm.server.limits import DEFAULT_LIMITS
-from mini_vllm.server.metrics import PrometheusMetrics
-from mini_vllm.server.run import listen, make_server
+from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS
+from mini_vllm.server.http_server import listen, make_server
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service
 from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
 

@@ -13,13 +13,13 @@ from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.request import CompletionOutput
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.server.chat_delta import DeltaMessage, MessageFold
-from mini_vllm.server.chat_protocol import FunctionName, NamedToolChoice
-from mini_vllm.server.chat_response import add_up, chat_response
-from mini_vllm.server.chat_stream import ChatStream, ChatStreamChoice
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.sse import DONE, encode_line, frame
-from mini_vllm.server.sse_stream import StreamHead, StreamResponse
+from mini_vllm.server.endpoints.chat_request import FunctionName, NamedToolChoice
+from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold
+from mini_vllm.server.wire.chat_response import add_up, chat_response
+from mini_vllm.server.wire.chat_stream import ChatStream, ChatStreamChoice
+from mini_vllm.server.wire.sse import DONE, encode_line, frame
+from mini_vllm.server.wire.sse_stream import StreamHead, StreamResponse
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,

@@ -8,11 +8,11 @@ from wire_client import read_events
 from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.engine.finish import FinishReason
 from mini_vllm.engine.request import CompletionOutput
-from mini_vllm.server.completion_stream import CompletionStream, completion_response
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.logprobs import CompletionLogprobsStream
-from mini_vllm.server.sse import encode_line
-from mini_vllm.server.sse_stream import StreamHead
+from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.completion_stream import CompletionStream, completion_response
+from mini_vllm.server.wire.logprobs import CompletionLogprobsStream
+from mini_vllm.server.wire.sse import encode_line
+from mini_vllm.server.wire.sse_stream import StreamHead
 
 END = {"finished": True, "reason": FinishReason.LENGTH}
 

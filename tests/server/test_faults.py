@@ -14,7 +14,7 @@ from wire_client import read_chat, read_events
 
 from mini_vllm.engine import StreamChannel, TextPathFactory
 from mini_vllm.engine.model import Burst
-from mini_vllm.engine.scripted import Raise
+from mini_vllm.models.scripted import Raise
 from mini_vllm.tokenizer import ByteTokenizer, TokenizerError
 
 SAID = "All 你 of 🚀 it. " * 6
@@ -224,7 +224,7 @@ def test_a_fault_of_the_server_is_500_and_its_reason_is_for_the_log(monkeypatch,
 
 def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
     """A fault between the channel and the socket."""
-    from mini_vllm.server.chat_stream import ChatStream
+    from mini_vllm.server.wire.chat_stream import ChatStream
 
     feed = ChatStream.feed
 

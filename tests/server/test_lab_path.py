@@ -11,11 +11,11 @@ import pytest
 from running import Says, asking, chat, running, running_embedded, tool
 from wire_client import read_chat, read_events
 
-from labkit import serve
-from labkit.lab import find_labs
-from labkit.lab_path import LabPathFactory, PipelineRaised
-from labkit.loader import choose
-from labkit.under_test import CodeUnderTest
+from labkit.course.lab import find_labs
+from labkit.running.loader import choose
+from labkit.running.under_test import CodeUnderTest
+from labkit.serving import serve
+from labkit.serving.lab_path import LabPathFactory, PipelineRaised
 from mini_vllm.engine import Request, SamplingParams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,7 +210,7 @@ def test_a_file_that_cannot_serve_is_refused_in_one_line(body, said, tmp_path, m
 
 def test_a_lab_serves_as_a_process_and_says_whose_work_it_runs():
     child = subprocess.Popen(
-        [sys.executable, "-m", "labkit.serve", "--port", "0"],
+        [sys.executable, "-m", "labkit.serving.serve", "--port", "0"],
         cwd=ROOT,
         env={**os.environ, "LAB_IMPL": "solution"},
         stdout=subprocess.PIPE,

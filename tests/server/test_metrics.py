@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from running import Says, asking, chat, running, tool, until
 
-from mini_vllm.engine.scripted import Hook, Raise
+from mini_vllm.models.scripted import Hook, Raise
 
 
 def scrape(server):

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mini_vllm.engine.params import SamplingParams
-from mini_vllm.server.chat_protocol import (
+from mini_vllm.server.endpoints.chat_request import (
     NamedToolChoice,
     decode_chat_request,
     template_messages,
 )
-from mini_vllm.server.completion_protocol import (
+from mini_vllm.server.endpoints.completion_request import (
     decode_completion_request,
     decode_detokenize_request,
     decode_tokenize_request,
 )
-from mini_vllm.server.errors import ApiError
-from mini_vllm.server.limits import DEFAULT_LIMITS, Limits
-from mini_vllm.server.sampling import Unsupported, to_sampling_params
+from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS, Limits
+from mini_vllm.server.endpoints.sampling import Unsupported, to_sampling_params
+from mini_vllm.server.wire.api_errors import ApiError
 
 HELLO = [{"role": "user", "content": "Hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}

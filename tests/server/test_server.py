@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from running import Says, asking, chat, running, running_embedded, spelled, tool
 from wire_client import message_of, read_chat, read_events
 
-from mini_vllm.engine.scripted import Hook
+from mini_vllm.models.scripted import Hook
 from mini_vllm.server.cli import _is_loopback, _parser
-from mini_vllm.server.event_stream import EventStream
+from mini_vllm.server.wire.event_stream import EventStream
 
 ARGUMENTS = '{"city":  "São Paulo 🚀", "days": [1, 2.50], "说": "你好\\u00e9"}'
 

@@ -242,7 +242,7 @@ def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
 
 
 def test_a_reader_that_never_reads_does_not_hold_up_the_end(monkeypatch):
-    monkeypatch.setattr("mini_vllm.server.run._LAST_SECONDS", 0.5)
+    monkeypatch.setattr("mini_vllm.server.http_server._LAST_SECONDS", 0.5)
     model = Says(talk=Endless("0123456789" * 10))
     options = {"max_model_len": 2**20, "drain_seconds": 0.3, "send_buffer": 4096}
     with running(model, **options) as server, server.connect(receive_buffer=4096) as stuck:

@@ -24,7 +24,7 @@ from mini_vllm.text.events import (
 )
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer import HuggingFaceTokenizer
-from mini_vllm.tokenizer.huggingface_pieces import BYTE_OF
+from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
 
 SPECIAL = ["<eos>", "<|im_end|>"]
 CHAR_OF = {byte: char for char, byte in BYTE_OF.items()}

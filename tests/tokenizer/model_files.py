@@ -152,9 +152,9 @@ def replaced(keys, *changes):
 
 def file_backends(folder):
     """Return a tokenizer of every format, read from files made in the folder."""
-    from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
-    from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
-    from mini_vllm.tokenizer.tiktoken import TiktokenTokenizer
+    from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+    from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+    from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
     def written(name, data):
         path = folder / name

@@ -9,18 +9,18 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
 from vocabularies import KINDS, byte_level
 
-from mini_vllm.tokenizer.byte import ByteTokenizer
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
+from mini_vllm.tokenizer.backends.huggingface_splits import huggingface_splits_at_specials
+from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import (
     CacheConfig,
     CachedTokenizer,
     CacheStats,
 )
 from mini_vllm.tokenizer.encoding import Encoding
-from mini_vllm.tokenizer.errors import EncodeError
-from mini_vllm.tokenizer.huggingface import HuggingFaceTokenizer
-from mini_vllm.tokenizer.huggingface_splits import huggingface_splits_at_specials
-from mini_vllm.tokenizer.mock import MockTokenizer
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
+from mini_vllm.tokenizer_errors import EncodeError
 
 
 def library(change=None):

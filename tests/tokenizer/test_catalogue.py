@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 from vocabularies import KINDS
 
 from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer, MockTokenizer
-from mini_vllm.tokenizer.huggingface_pieces import BYTE_OF
+from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
 
 SPECIAL = ["<s>", "</s>"]
 SPM = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]

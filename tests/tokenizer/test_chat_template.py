@@ -15,13 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from mini_vllm.tokenizer.chat_template import ChatMessage, ChatTemplate, TemplateLimits
-from mini_vllm.tokenizer.chat_template_files import (
+from mini_vllm.chat_template.files import (
     find_chat_template,
     load_chat_template_from_config,
     load_chat_template_from_file,
 )
-from mini_vllm.tokenizer.errors import ChatTemplateError, CorruptModelFile, TokenizerFileNotFound
+from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
+from mini_vllm.tokenizer_errors import (
+    ChatTemplateError,
+    CorruptModelFile,
+    TokenizerFileNotFound,
+)
 
 LLAMA = """\
 {%- for message in messages %}
@@ -478,7 +482,7 @@ def test_the_worker_inherits_neither_secrets_nor_descriptors(make, monkeypatch):
 def run_script(body, **kwargs):
     head = (
         "import os, signal, sys, threading, time\n"
-        "from mini_vllm.tokenizer.chat_template import ChatTemplate, TemplateLimits\n"
+        "from mini_vllm.chat_template.template import ChatTemplate, TemplateLimits\n"
         "LOOP = '{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}'\n"
         "SLOW = '{% if messages %}' + LOOP + '{% endif %}fine'\n"
         "t = ChatTemplate(SLOW, limits=TemplateLimits(seconds=0.5))\n"

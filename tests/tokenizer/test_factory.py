@@ -24,7 +24,7 @@ from mini_vllm.tokenizer import (
     create_tokenizer_with_chat_template,
     get_tokenizer_info,
 )
-from mini_vllm.tokenizer.detect import detect_type, is_json
+from mini_vllm.tokenizer.loading.detect import detect_type, is_json
 
 BOM = b"\xef\xbb\xbf"
 RANKS = b"IQ== 0\nIg== 1\n"

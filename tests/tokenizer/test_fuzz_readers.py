@@ -22,9 +22,9 @@ from model_files import (
 from vocabularies import KINDS
 
 from mini_vllm.tokenizer import HuggingFaceTokenizer, TokenizerError
-from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
-from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
-from mini_vllm.tokenizer.tiktoken import TiktokenTokenizer
+from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
 FILES = 5_000 if os.environ.get("SOAK") else 100
 TEMPLATE = ("tokenizer.chat_template", "string", "{{ messages }}")

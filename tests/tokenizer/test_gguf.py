@@ -27,11 +27,11 @@ from mini_vllm.tokenizer import (
     TokenizerFileNotFound,
     UnknownTokenId,
     UnsupportedFormat,
-    split_patterns,
 )
-from mini_vllm.tokenizer.gguf import read_gguf_metadata
-from mini_vllm.tokenizer.gguf_tokenizer import GGUFTokenizer
-from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends import split_patterns
+from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
+from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 
 VALUES = [
     ("u8", "u8", 255),

@@ -14,13 +14,13 @@ import time
 
 import pytest
 
-from mini_vllm.tokenizer import hub
-from mini_vllm.tokenizer.errors import HubError
-from mini_vllm.tokenizer.hub import (
+from mini_vllm.tokenizer.loading import hub
+from mini_vllm.tokenizer.loading.hub import (
     download_tokenizer_from_hf,
     download_tokenizer_from_hf_async,
     tokenizer_files,
 )
+from mini_vllm.tokenizer_errors import HubError
 
 MODEL = "acme/my-model-7b"
 COMMIT = "c" * 40
@@ -424,7 +424,7 @@ def test_a_cache_that_may_only_be_read_serves(stub, cache):
 
 
 def test_importing_the_module_does_not_import_the_library():
-    code = "import sys, mini_vllm.tokenizer.hub; sys.exit('huggingface_hub' in sys.modules)"
+    code = "import sys, mini_vllm.tokenizer.loading.hub; sys.exit('huggingface_hub' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False).returncode
         == 0

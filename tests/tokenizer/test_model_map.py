@@ -5,8 +5,8 @@ import json
 import pytest
 from tiktoken.model import MODEL_TO_ENCODING
 
-from mini_vllm.tokenizer.errors import CorruptModelFile, TokenizerFileNotFound
-from mini_vllm.tokenizer.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
+from mini_vllm.tokenizer.loading.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
+from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound
 
 BUILT_IN = ModelTokenizerMap()
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mini_vllm.tokenizer.mock import MockTokenizer
-from mini_vllm.tokenizer.registry import LoadOutcome, TokenizerRegistry
+from mini_vllm.tokenizer.backends.mock import MockTokenizer
+from mini_vllm.tokenizer.loading.registry import LoadOutcome, TokenizerRegistry
 
 
 class Loader:

@@ -18,8 +18,8 @@ from mini_vllm.tokenizer import (
     UnknownTokenId,
     UnsupportedFormat,
 )
-from mini_vllm.tokenizer.sentencepiece import SentencePieceTokenizer
-from mini_vllm.tokenizer.sentencepiece_model import (
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece_model import (
     ModelFlags,
     ModelPiece,
     PieceType,
@@ -288,6 +288,6 @@ def test_damaged_models(tmp_path, case):
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.sentencepiece")
+    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.backends.sentencepiece")
     with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
-        importlib.import_module("mini_vllm.tokenizer.sentencepiece")
+        importlib.import_module("mini_vllm.tokenizer.backends.sentencepiece")

@@ -10,7 +10,7 @@ from vocabularies import KINDS, byte_level
 
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
-from mini_vllm.tokenizer.stop_sequence import (
+from mini_vllm.tokenizer.streams.stop_sequence import (
     Held,
     StopMatch,
     Stopped,

@@ -19,7 +19,7 @@ from mini_vllm.tokenizer import (
     UnknownModel,
     UnknownTokenId,
 )
-from mini_vllm.tokenizer.tiktoken import TiktokenModel, TiktokenTokenizer
+from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 SPECIAL = {"<|endoftext|>": 300, "<|im_start|>": 302}
 
@@ -314,6 +314,6 @@ def test_the_cache_of_tiktoken_itself_is_found(tmp_path):
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.tiktoken")
+    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.backends.tiktoken")
     with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
-        importlib.import_module("mini_vllm.tokenizer.tiktoken")
+        importlib.import_module("mini_vllm.tokenizer.backends.tiktoken")

@@ -14,8 +14,8 @@ from mini_vllm.tokenizer import (
     MockTokenizer,
     TokenizerWrapper,
     WindowDecodeStream,
-    huggingface_pieces,
 )
+from mini_vllm.tokenizer.backends import huggingface_pieces
 
 TEXTS = [
     "naïve café — 你好 🚀 the end",

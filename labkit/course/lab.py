@@ -1,0 +1,202 @@
+"""A lab as data: `lab.toml`, `bugs.toml`, the manifest of tests, and where the files are."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from labkit.course.manifest import Test, read_manifest
+from labkit.errors import LabFolderError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A step of a lab: what to write, and which earlier tasks it needs."""
+
+    number: int
+    title: str
+    blocked_by: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A plausible wrong implementation: one small edit to the solution.
+
+    Attributes:
+        name: for `LAB_IMPL=bug:NAME`.
+        title: what is wrong, in a line.
+        find, replace: the edit; `find` occurs exactly once in the solution.
+        task: the task whose hints help.
+        killed_by: the exact set of tests that fail under it.
+        symptom: what a student with this bug would see.
+        seen_in: the real engine's issue, or "".
+    """
+
+    name: str
+    title: str
+    find: str
+    replace: str
+    task: int
+    killed_by: frozenset[str]
+    symptom: str
+    seen_in: str
+
+
+@dataclass(frozen=True)
+class Serves:
+    """How a lab's pipeline becomes the text path of a server.
+
+    Attributes:
+        pipeline: its class.
+        layers: classes of what it is made of, in the order of its arguments.
+        stops_go_to: the layer that takes the stop strings.
+        tools_go_to: the layer that is left out where a request has no tools.
+    """
+
+    pipeline: str
+    layers: tuple[str, ...]
+    stops_go_to: str
+    tools_go_to: str
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab. Build it with `read_lab`.
+
+    Attributes:
+        path: its folder.
+        title, summary, time, difficulty, prerequisites, place: as `lab.toml` has them.
+        tasks: in order.
+        parts: class name -> folder name of the lab that builds it.
+        serves: how its pipeline serves, if it can.
+    """
+
+    path: Path
+    title: str
+    summary: str
+    time: str
+    difficulty: str
+    prerequisites: str
+    place: int
+    tasks: tuple[Task, ...]
+    parts: Mapping[str, str]
+    serves: Serves | None = None
+
+    @property
+    def name(self) -> str:
+        """The folder's name, `lab-NN-some-words`."""
+        return self.path.name
+
+    @property
+    def label(self) -> str:
+        """The short name, `lab-03`."""
+        return "-".join(self.name.split("-")[:2])
+
+    @property
+    def number(self) -> str:
+        """What `make lab N=` takes, `03`."""
+        return self.name.split("-")[1]
+
+    @property
+    def starter(self) -> Path:
+        """The file that the student edits."""
+        return self.path / "starter.py"
+
+    @property
+    def pristine_starter(self) -> Path:
+        """The starter as handed out; `make reset` copies it."""
+        return self.path / "starter.py.orig"
+
+    @property
+    def solution(self) -> Path:
+        """The reference."""
+        return self.path / "solution.py"
+
+    @property
+    def test_file(self) -> Path:
+        """The tests."""
+        return self.path / "test_lab.py"
+
+    @property
+    def readme(self) -> Path:
+        """The text of the lab."""
+        return self.path / "README.md"
+
+    @cached_property
+    def tests(self) -> tuple[Test, ...]:
+        """The manifest, see `labkit.course.manifest`."""
+        return read_manifest(self.test_file)
+
+    @cached_property
+    def bugs(self) -> tuple[Bug, ...]:
+        """The known bugs; none where the file is missing."""
+        path = self.path / "bugs.toml"
+        if not path.exists():
+            return ()
+        rows = _read_toml(path).get("bug", [])
+        return tuple(_build(Bug, row, path, killed_by=frozenset) for row in rows)
+
+    def blockers(self, task: int) -> set[int]:
+        """Return the tasks that `task` needs, directly or through others."""
+        direct = next((t.blocked_by for t in self.tasks if t.number == task), ())
+        return set(direct).union(*(self.blockers(number) for number in direct))
+
+
+def read_lab(path: Path) -> Lab:
+    """Read the lab in folder `path`.
+
+    Raises:
+        LabFolderError: `lab.toml` is missing, is no TOML, or lacks a field.
+    """
+    file = path / "lab.toml"
+    facts = _read_toml(file)
+    tasks = [
+        _build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
+        for number, row in enumerate(facts.pop("task", []), start=1)
+    ]
+    if "serves" in facts:
+        facts["serves"] = _build(Serves, facts["serves"], file, layers=tuple)
+    return _build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
+
+
+def find_labs(root: Path) -> list[Lab]:
+    """Return the labs under `root` in the order of the ladder."""
+    folders = (file.parent for file in root.glob("phase-*/labs/lab-*/lab.toml"))
+    return sorted(map(read_lab, folders), key=lambda lab: (lab.place, lab.name))
+
+
+def pick_lab(labs: list[Lab], number: str) -> Lab:
+    """Return the lab that `N=number` means; `3`, `03` and `lab-03` are the same.
+
+    Raises:
+        UsageError: there is no such lab.
+    """
+    wanted = re.sub(r"^lab-", "", number.strip()).zfill(2)
+    for lab in labs:
+        if wanted in (lab.number, lab.name.removeprefix("lab-")):
+            return lab
+    have = ", ".join(f"N={lab.number}" for lab in labs)
+    raise UsageError(f"there is no lab {number!r}; there is {have}")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise LabFolderError(f"{path} is missing: every lab has one") from None
+    except tomllib.TOMLDecodeError as error:
+        raise LabFolderError(f"{path}: {error}") from None
+
+
+def _build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T:
+    values = {key: convert[key](value) if key in convert else value for key, value in row.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise LabFolderError(f"{file}: {kind.__name__} {row.get('name', '')}: {error}") from None

@@ -1,0 +1,1 @@
+"""From files that were handed in to submissions."""

@@ -1,0 +1,175 @@
+"""From the paths that an instructor names to submissions, whatever is found there.
+
+A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle, a checkout, or just
+the file), or a folder or zip with one such thing per student. A student is called as the entry is
+named; what a bundle says about that is a claim, and not used.
+
+But: it grades nothing, and unpacks nothing to disk.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+from labkit.grading.reading.one_student import (
+    MANIFEST,
+    STARTER,
+    SUFFIXES,
+    Course,
+    faulty,
+    is_one,
+    of_file,
+    of_tree,
+)
+from labkit.grading.reading.plain import one_line
+from labkit.grading.reading.submission import Submission
+from labkit.grading.reading.tree import Refused, Tree, file_tree, is_junk, read_folder
+from labkit.grading.reading.zips import read_zip
+
+MOST_COHORT_BYTES = 2 << 30
+
+
+def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
+    """Return all submissions that paths lead to, sorted by lab and student.
+
+    Raises:
+        UsageError: there is no such path; it has nothing to grade; nobody can tell for which lab
+            something is; two submissions have one name.
+    """
+    found: list[Submission] = []
+    size = 0
+    for path in paths:
+        before = len(found)
+        for submission in _at(path, course):
+            found.append(submission)
+            size += sum(map(len, submission.sources.values()))
+            if size > MOST_COHORT_BYTES:
+                raise UsageError(f"{path}: this is too much at once; grade it in parts")
+        if len(found) == before:
+            raise UsageError(f"there is nothing to grade in {path}")
+    labs = {submission.lab for submission in found} - {""}
+    found = [_with_lab(submission, labs) for submission in found]
+    counts = Counter((submission.lab, submission.student) for submission in found)
+    for (lab, student), count in counts.items():
+        if count > 1:
+            raise UsageError(
+                f"{count} submissions for {lab} are called {student!r}: rename them, or grade "
+                "them apart"
+            )
+    return sorted(found, key=lambda submission: (submission.lab, submission.student))
+
+
+def _with_lab(submission: Submission, others: set[str]) -> Submission:
+    """Return a submission that has a lab: if nothing could be read, that of all the others."""
+    if submission.lab:
+        return submission
+    if submission.fault is not None and len(others) == 1:
+        return replace(submission, lab=min(others))
+    why = "" if submission.fault is None else f" ({submission.fault})"
+    raise UsageError(
+        f"nobody can tell which lab {submission.student!r} is for{why}: say it, for example "
+        "--lab 03"
+    )
+
+
+def _at(given: Path, course: Course) -> Iterator[Submission]:
+    """Yield what a path on the command line leads to; if that is a link, it is followed."""
+    path = Path(os.path.abspath(given))
+    if not path.exists():
+        raise UsageError(f"there is no {given}")
+    hint = course.told(path.name, path.parent.name)
+    labs = {lab.name for lab in course.labs}
+    real = path.resolve()
+    if real.is_dir():
+        if _is_one_folder(real, course):
+            student = STARTER.removesuffix(".py") if path.name in labs else path.name
+            yield _of_folder(student, real, course, hint)
+        else:
+            yield from _in_folder(real, course, hint)
+    elif path.suffix.lower() == ".zip" and real.is_file():
+        yield from _in_zip_file(path, real, course, hint)
+    else:
+        is_named = path.name != STARTER or path.parent.name in labs
+        student = path.stem if is_named else path.parent.name
+        yield of_file(student, path.name, file_tree(real, path.name), course, hint)
+
+
+def _is_one_folder(folder: Path, course: Course) -> bool:
+    """Return whether a folder is one student's, as `is_one`, without listing all that is there."""
+    own = [folder / STARTER, folder / MANIFEST]
+    for lab in course.labs:
+        for place in ("", "labs/", "phase-*/labs/"):
+            own += folder.glob(f"{place}{lab.name}/{STARTER}")
+    return any(map(os.path.lexists, own))
+
+
+def _in_folder(folder: Path, course: Course, hint: Lab | None) -> Iterator[Submission]:
+    entries = [entry for entry in os.scandir(folder) if not is_junk(entry.name)]
+    kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    for name, student in _students(kinds).items():
+        told = course.told(name) or hint
+        if kinds[name]:
+            yield _of_folder(student, folder / name, course, told)
+        else:
+            yield of_file(student, name, file_tree(folder / name, name), course, told)
+
+
+def _of_folder(student: str, folder: Path, course: Course, hint: Lab | None) -> Submission:
+    try:
+        return of_tree(student, read_folder(folder), course, hint)
+    except Refused as error:
+        return faulty(student, hint, str(error))
+
+
+def _in_zip_file(path: Path, real: Path, course: Course, hint: Lab | None) -> Iterator[Submission]:
+    try:
+        with real.open("rb") as file:
+            yield from _in_zip(path.stem, read_zip(file), course, hint)
+    except (Refused, PermissionError) as error:
+        yield faulty(path.stem, hint, f"{path.name} cannot be read: {error}")
+
+
+def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Iterator[Submission]:
+    tree = _unwrapped(tree, course)
+    if is_one(tree, course):
+        yield of_tree(student, tree, course, hint)
+        return
+    kinds = {top: top in tree.folders for top in tree.tops()}
+    for top, student in _students(kinds).items():
+        told = course.told(top) or hint
+        if kinds[top]:
+            yield of_tree(student, tree.below(top), course, told)
+        else:
+            yield of_file(student, top, tree, course, told)
+
+
+def _unwrapped(tree: Tree, course: Course) -> Tree:
+    """Return what is in the one folder of a zip, if it holds submissions and is none itself."""
+    tops = tree.tops()
+    if is_one(tree, course) or len(tops) != 1 or tops[0] not in tree.folders:
+        return tree
+    inner = tree.below(tops[0])
+    many = [top for top in inner.tops() if top in inner.folders or top.lower().endswith(SUFFIXES)]
+    return inner if len(many) > 1 and not is_one(inner, course) else tree
+
+
+def _students(kinds: dict[str, bool]) -> dict[str, str]:
+    """Return entry -> student; a suffix is dropped where that leaves different names.
+
+    Args:
+        kinds: entry -> whether it is a folder.
+    """
+    short = {name: name if kinds[name] else _without_suffix(name) for name in kinds}
+    counts = Counter(short.values())
+    return {
+        name: one_line(student if counts[student] == 1 else name) for name, student in short.items()
+    }
+
+
+def _without_suffix(name: str) -> str:
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot + suffix.lower() in SUFFIXES and stem else name

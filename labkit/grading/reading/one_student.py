@@ -1,0 +1,177 @@
+"""What one student handed in, as a submission: a file, or a tree with a bundle or a `starter.py`.
+
+It never fails: what cannot be read becomes a submission with a fault, because it needs a grade too.
+
+But: it does not look into sources. Whether they are any good is found out behind the pipe.
+"""
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from labkit.course.lab import Lab
+from labkit.grading.reading.plain import one_line, printable
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.tree import Refused, Tree
+from labkit.grading.reading.zips import read_zip
+
+STARTER = "starter.py"
+MANIFEST = "submission.json"
+SUFFIXES = (".py", ".zip")
+MOST_ZIP_BYTES = 8 << 20
+_MOST_MANIFEST_BYTES = 64 << 10
+_SCHEMA = "labkit/submission/v1"
+
+
+@dataclass(frozen=True)
+class Course:
+    """What submissions are read against.
+
+    Attributes:
+        labs: all there are.
+        wanted: the one to grade, or None where names and bundles tell.
+    """
+
+    labs: Sequence[Lab]
+    wanted: Lab | None = None
+
+    def told(self, *names: str) -> Lab | None:
+        """Return the wanted lab, else the one that the first telling name speaks of, or None."""
+        if self.wanted is not None:
+            return self.wanted
+        for name in names:
+            digits = re.findall(r"(?<![a-z])lab[-_ ]?([0-9]{1,2})(?![0-9])", name.lower())
+            numbers = set(map(int, digits))
+            found = [lab for lab in self.labs if int(lab.number) in numbers]
+            if len(found) == 1:
+                return found[0]
+        return None
+
+
+def is_one(tree: Tree, course: Course) -> bool:
+    """Return whether a tree is what one student handed in, not many students."""
+    if STARTER in tree.tops() or MANIFEST in tree.tops():
+        return True
+    names = "|".join(re.escape(lab.name) for lab in course.labs)
+    own = re.compile(rf"((phase-[^/]+/)?labs/)?({names})/{re.escape(STARTER)}")
+    return any(map(own.fullmatch, tree.paths()))
+
+
+def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | None) -> Submission:
+    """Return the submission that a file of a tree is: a source, or a zip with one in it.
+
+    Args:
+        student: whose it is.
+        name: its path.
+        tree: where it is.
+        course: what it is read against.
+        hint: the lab that names speak of, or None.
+    """
+    try:
+        if name.lower().endswith(".zip"):
+            inner = read_zip(io.BytesIO(tree.read(name, MOST_ZIP_BYTES)))
+            return _of_tree(student, inner, course, hint, may_open=False)
+        if not name.lower().endswith(".py") and name in tree.files:
+            raise Refused(f"{name} is neither a .py file nor a zip nor a folder")
+        return _of_source(student, hint, tree.read(name, MOST_SOURCE_BYTES))
+    except Refused as error:
+        return faulty(student, hint, str(error))
+
+
+def of_tree(student: str, tree: Tree, course: Course, hint: Lab | None) -> Submission:
+    """Return the submission that a folder or zip of one student is; see `of_file`."""
+    try:
+        return _of_tree(student, tree, course, hint, may_open=True)
+    except Refused as error:
+        return faulty(student, hint, str(error))
+
+
+def faulty(student: str, lab: Lab | None, why: str) -> Submission:
+    """Return a submission of which nothing could be read."""
+    return Submission(one_line(student), "" if lab is None else lab.name, {}, printable(why))
+
+
+def _of_source(student: str, lab: Lab | None, source: bytes) -> Submission:
+    # Without a lab it waits for somebody to say which.
+    name = "" if lab is None else lab.name
+    return Submission(one_line(student), name, {name: source})
+
+
+def _of_tree(
+    student: str, tree: Tree, course: Course, hint: Lab | None, *, may_open: bool
+) -> Submission:
+    while not is_one(tree, course) and len(tree.tops()) == 1 and tree.tops()[0] in tree.folders:
+        tree = tree.below(tree.tops()[0])
+    if MANIFEST in tree:
+        return _of_bundle(student, tree, course)
+    path, lab = _place(tree, course, hint)
+    if path.lower().endswith(".zip"):
+        if not may_open:
+            raise Refused(f"{path} is a zip in a zip; hand in one zip")
+        return of_file(student, path, tree, course, hint)
+    return _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
+
+
+def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | None]:
+    """Return where in a tree without a manifest the source is, and for which lab."""
+    if STARTER in tree.tops():
+        return STARTER, hint
+    by_lab = {lab.name: _starters(tree, lab) for lab in course.labs}
+    present = [lab for lab in course.labs if by_lab[lab.name]]
+    lab = hint or (present[0] if len(present) == 1 else None)
+    if lab is not None and by_lab[lab.name]:
+        first, *others = by_lab[lab.name]
+        if others and others[0].count("/") == first.count("/"):
+            raise Refused(f"both {first} and {others[0]} are in it; keep one of them")
+        return first, lab
+    if len(present) > 1 and hint is None:
+        raise Refused("it has several labs; say which one to grade, for example --lab 03")
+    sources = [path for path in tree.paths() if path.lower().endswith(SUFFIXES)]
+    if len(sources) == 1 and not present:
+        return sources[0], hint
+    if present or not sources:
+        links = next(iter(sorted(tree.refused.values())), "")
+        raise Refused(f"there is no {STARTER} of this lab in it" + (f": {links}" if links else ""))
+    raise Refused(f"it has several files ({sources[0]}, {sources[1]}); name the one {STARTER}")
+
+
+def _starters(tree: Tree, lab: Lab) -> list[str]:
+    """Return the paths of a lab's `starter.py`, the nearest first."""
+    end = f"/{lab.name}/{STARTER}"
+    found = [path for path in tree.paths() if f"/{path}".endswith(end)]
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _of_bundle(student: str, tree: Tree, course: Course) -> Submission:
+    told = _read_manifest(tree.read(MANIFEST, _MOST_MANIFEST_BYTES))
+    lab = next((lab for lab in course.labs if lab.name == told["lab"]), None)
+    if lab is None:
+        raise Refused(f"it was made for {told['lab']}, which this course does not have")
+    if course.wanted not in (None, lab):
+        raise Refused(f"it was made for {lab.name}, not for {course.wanted.name}")
+    sources = {}
+    for name in (lab.name, *lab.parts.values()):
+        path = f"labs/{name}/{STARTER}"
+        if path not in told["files"] and name != lab.name:
+            continue
+        sources[name] = tree.read(path, MOST_SOURCE_BYTES)
+        if sha256(sources[name]).hexdigest() != told["files"].get(path):
+            raise Refused(f"{path} is not the one that {MANIFEST} lists; make the bundle again")
+    return Submission(one_line(student), lab.name, sources)
+
+
+def _read_manifest(data: bytes) -> dict[str, Any]:
+    """Return what a bundle says is in it, which is all that is used of it."""
+    try:
+        told = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{MANIFEST} is no JSON: {error}") from None
+    if type(told) is not dict or told.get("schema") != _SCHEMA:
+        raise Refused(f"{MANIFEST} does not say {_SCHEMA!r}; make the bundle with make bundle")
+    if type(told.get("lab")) is not str or type(told.get("files")) is not dict:
+        raise Refused(f"{MANIFEST} lacks lab or files; make the bundle with make bundle")
+    return told

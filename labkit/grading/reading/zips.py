@@ -1,0 +1,116 @@
+"""A zip as a tree of files. Nothing is unpacked to disk, and nothing is read that is not asked for.
+
+So a bomb does no harm: what says that it is long is refused unread, and of what lies about its
+length only that length is unpacked.
+
+But: zip64 archives, which hold more than 65,535 files or 4 GiB, and methods other than deflate are
+refused.
+"""
+
+import errno
+import stat
+import struct
+import zipfile
+from collections.abc import Callable
+from typing import IO
+
+from labkit.grading.reading.tree import MOST_DEPTH, Refused, Tree, check_size, is_junk
+
+MOST_DIRECTORY_BYTES = 16 << 20
+_END = struct.Struct("<4s4H2LH")
+_LOCATOR_SIZE = 20
+_LONGEST_COMMENT = 0xFFFF
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+
+
+def read_zip(file: IO[bytes]) -> Tree:
+    """Return the tree of a zip.
+
+    Args:
+        file: the zip; it must stay open as long as the tree is read.
+
+    Raises:
+        Refused: it is no zip, is damaged, or holds too much to be listed.
+        OSError: the disk is at fault, not the zip.
+    """
+    _check_directory(file)
+    try:
+        archive = zipfile.ZipFile(file)
+    except Exception as error:
+        raise _damaged(error) from None
+    files: dict[str, Callable[[int], bytes]] = {}
+    folders: set[str] = set()
+    refused: dict[str, str] = {}
+    for entry in archive.infolist():
+        name = entry.filename.replace("\\", "/")
+        why = _why_not(entry, name)
+        parts = [part for part in name.split("/") if part not in ("", ".", "..")]
+        path = "/".join(parts)
+        if not parts or any(map(is_junk, parts)) or len(parts) > MOST_DEPTH:
+            continue
+        folders.update("/".join(parts[:i]) for i in range(1, len(parts)))
+        if why is not None:
+            refused[path] = why
+        elif name.endswith("/"):
+            folders.add(path)
+        elif path in files or path in refused:
+            refused[path] = f"{path} is in it twice; nobody can tell which was meant"
+        else:
+            files[path] = _reader(archive, entry, path)
+    for path in refused:
+        files.pop(path, None)
+    return Tree(files, frozenset(folders), refused)
+
+
+def _check_directory(file: IO[bytes]) -> None:
+    """Look at the end of a zip, before zipfile builds an object for whatever is listed there."""
+    size = file.seek(0, 2)
+    file.seek(max(0, size - _END.size - _LONGEST_COMMENT - _LOCATOR_SIZE))
+    tail = file.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or at + _END.size > len(tail):
+        raise Refused("it is no zip, or its end is missing")
+    if b"PK\6\7" in tail[max(0, at - _LOCATOR_SIZE) : at]:
+        raise Refused("it is a zip64 archive; make a plain zip of fewer files")
+    listed = _END.unpack_from(tail, at)[5]
+    if listed > MOST_DIRECTORY_BYTES:
+        raise Refused(f"its list of files has {listed} bytes; at most {MOST_DIRECTORY_BYTES}")
+
+
+def _why_not(entry: zipfile.ZipInfo, name: str) -> str | None:
+    if name.startswith("/") or ".." in name.split("/") or name[1:2] == ":":
+        return f"{name} leads out of the zip"
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind == stat.S_IFLNK:
+        return f"{name} is a link; hand in the file itself"
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return f"{name} is no plain file"
+    if entry.flag_bits & _ENCRYPTED:
+        return f"{name} is encrypted; make the zip without a password"
+    if entry.compress_type not in _METHODS:
+        return f"{name} is packed by a method other than deflate; make a plain zip"
+    return None
+
+
+def _reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str) -> Callable[[int], bytes]:
+    def read(most: int) -> bytes:
+        check_size(path, entry.file_size, most)
+        try:
+            with archive.open(entry) as file:
+                # Asked for one byte more, zipfile comes to the end and compares the checksum.
+                data = file.read(most + 1)
+        except Exception as error:
+            raise _damaged(error) from None
+        if len(data) != entry.file_size:
+            raise Refused(f"the zip is damaged: {path} ends early")
+        return data
+
+    return read
+
+
+def _damaged(error: Exception) -> Refused:
+    """Say so; on damaged archives zipfile raises errors of many kinds."""
+    if isinstance(error, OSError) and error.errno == errno.EIO:
+        raise error
+    return Refused(f"the zip is damaged: {error or type(error).__name__}")

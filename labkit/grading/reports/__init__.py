@@ -1,0 +1,1 @@
+"""From grades to tables, pages and gradebooks."""

@@ -1,0 +1,139 @@
+"""Charts of a cohort as SVG, drawn with shapes and classes only; the page's style colours them.
+
+But: they say nothing that a table beside them does not say too.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import hypot
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from labkit.grading.reports.statistics import BINS, Grade, Statistics
+
+# What became of a test, in words.
+KINDS = {
+    "passed": "passed",
+    "assertion": "broke the rule",
+    "raised": "raised an error",
+    "timeout": "ran out of time",
+    "unwritten": "not written yet",
+    "load": "could not be imported",
+    "not-run": "did not run",
+    "test-error": "error in the test",
+}
+# The same in fewer colours, which stay apart in grey too: class, words, kinds.
+SHADES = (
+    ("pass", "passed", {"passed"}),
+    ("rule", "broke the rule", {"assertion", "test-error"}),
+    ("raised", "raised an error", {"raised"}),
+    ("time", "ran out of time", {"timeout"}),
+    ("todo", "not written yet", {"unwritten"}),
+    ("none", "did not run", {"load", "not-run"}),
+)
+_MOST_ROWS = 1_500
+_WIDTH, _HEIGHT = 400, 200
+_NUDGES = sorted(
+    ((dx, dy) for dx in range(-95, 96, 19) for dy in range(-95, 96, 19)),
+    key=lambda step: (hypot(*step), step),
+)
+
+
+def histogram(numbers: Statistics) -> Markup:
+    """Return the scores as bars, one per tenth."""
+    width, height, foot = 400, 150, 20
+    step = width / BINS
+    most = max([*numbers.histogram, 1])
+    parts = []
+    for number, count in enumerate(numbers.histogram):
+        tall = round(count / most * height, 1)
+        x, y = number * step, 16 + height - tall
+        low, high = (numbers.max_score * edge // BINS for edge in (number, number + 1))
+        title = f"<title>{count} from {low} to {high}</title>"
+        place = f'x="{x + 2:g}" y="{y:g}" width="{step - 4:g}" height="{tall:g}"'
+        parts.append(f'<rect class="bar" {place}>{title}</rect>')
+        if count:
+            parts.append(_text(x + step / 2, y - 4, str(count), "value"))
+        parts.append(_text(x, 16 + height + 14, str(low), "tick"))
+    parts.append(_text(width, 16 + height + 14, str(numbers.max_score), "tick"))
+    parts.append(f'<path class="axis" d="M0 {16 + height}h{width}"/>')
+    return _svg(width, 16 + height + foot, "How many scores are in each tenth", parts, margin=12)
+
+
+def scatter(numbers: Statistics) -> Markup:
+    """Return the tests as points: to the right the easy, to the top the telling."""
+    width, height = _WIDTH, _HEIGHT
+    parts: list[str] = []
+    placed: list[tuple[float, float]] = []
+    for level in (-0.5, 0, 0.5, 1):
+        y = _across(level, height)
+        parts += [
+            f'<path class="grid" d="M0 {y:g}h{width}"/>',
+            _text(-6, y + 3, f"{level:g}", "end"),
+        ]
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        parts.append(_text(share * width, height + 16, f"{share:.0%}", "tick"))
+    for number, item in enumerate(numbers.items, start=1):
+        if item.discrimination is None or not item.points:
+            continue
+        x, y = _beside(item.difficulty * width, _across(item.discrimination, height), placed)
+        placed.append((x, y))
+        words = f"{number} {item.name}: {item.difficulty:.0%} passed, {item.discrimination:+.2f}"
+        parts.append(
+            f'<g class="point"><title>{escape(words)}</title><circle cx="{x:g}" cy="{y:g}" r="9"/>'
+            f"{_text(x, y + 3.5, str(number), 'mark')}</g>"
+        )
+    return _svg(width, height + 22, "Tests by difficulty and discrimination", parts, margin=34)
+
+
+def heat_map(order: Sequence[Grade]) -> dict[str, Any]:
+    """Return the map of submissions (rows, in this order) by tests (columns), and what it shows.
+
+    Of very many submissions every n-th is drawn; `stride` is that n.
+    """
+    stride = -(-len(order) // _MOST_ROWS)
+    rows = order[::stride] if stride else []
+    columns = len(order[0]["tests"])
+    cell = 18
+    tall = 12 if len(rows) <= 60 else max(1, 720 // len(rows))
+    shade = {kind: name for name, _, kinds in SHADES for kind in kinds}
+    paths: dict[str, list[str]] = defaultdict(list)
+    gap = 1 if tall > 4 else 0
+    for row, grade in enumerate(rows):
+        for column, test in enumerate(grade["tests"]):
+            paths[shade[test["kind"]]].append(
+                f"M{column * cell} {row * tall}h{cell - 1}v{tall - gap}h{1 - cell}z"
+            )
+    parts = [f'<path class="{name}" d="{"".join(paths[name])}"/>' for name, _, _ in SHADES
+             if name in paths]  # fmt: skip
+    numbers = [_text((i + 0.5) * cell, -5, str(i + 1), "tick") for i in range(columns)]
+    title = "What became of each test (columns) of each submission (rows, the best first)"
+    drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=14)
+    return {"svg": drawing, "stride": stride, "cell": cell, "tall": tall, "margin": 14}
+
+
+def _beside(x: float, y: float, placed: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the nearest place to the right, left, top or bottom that covers no other point."""
+    for dx, dy in _NUDGES:
+        there = round(x + dx, 1), round(y + dy, 1)
+        free = all(abs(there[0] - a) > 18 or abs(there[1] - b) > 18 for a, b in placed)
+        if free and 0 <= there[0] <= _WIDTH and 0 <= there[1] <= _HEIGHT:
+            return there
+    return x, y
+
+
+def _across(value: float, height: int) -> float:
+    """Return the y of a discrimination; the axis goes from -0.5 to 1."""
+    return round((1 - max(value, -0.5)) / 1.5 * height, 1)
+
+
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(text)}</text>'
+
+
+def _svg(width: int, height: int, title: str, parts: Sequence[str], *, margin: int) -> Markup:
+    wide, high = width + 2 * margin, height + 28
+    box, size = f"{-margin} -14 {wide} {high}", f'width="{wide}" height="{high}"'
+    head = f'<svg viewBox="{box}" {size} role="img"><title>{escape(title)}</title>'
+    return Markup(head + "".join(parts) + "</svg>")

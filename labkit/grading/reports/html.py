@@ -1,0 +1,202 @@
+"""One page about a cohort, for its instructors: scores, tests, bugs, likenesses, every failure.
+
+The page is one file that asks nothing of any network. Its charts are SVG, its script and style are
+its own and the only ones that its Content-Security-Policy lets run, so nothing that a submission
+says can run or load anything. Equal grades make equal bytes.
+
+But: it is not for students. It names hidden tests and shows one student's work beside another's.
+What unfolds, sorts and searches needs JavaScript.
+"""
+
+from base64 import b64encode
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from labkit.course.lab import ROOT, Lab, find_labs
+from labkit.grading.reports.charts import KINDS, SHADES, heat_map, histogram, scatter
+from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_pairs
+from labkit.grading.reports.statistics import Grade, lab_statistics
+
+_HERE = Path(__file__).resolve().parent
+# What the page holds at most, so that a browser opens it at once.
+MOST_PAIRS = 60
+MOST_MESSAGE_BYTES = 3 << 20
+_MOST_DETAIL, _MOST_SHORT = 1_500, 160
+_MOST_SOURCE = 24_000
+
+
+def write_html(
+    grades: Sequence[Grade],
+    sources: Mapping[str, bytes],
+    path: Path,
+    labs: Sequence[Lab] | None = None,
+) -> None:
+    """Write the page.
+
+    Args:
+        grades: as `Grade.as_dict()`, of one lab or several.
+        sources: the students' files by the grade's `submission`.
+        path: the file to write.
+        labs: where titles of bugs and the starters come from; those of this repository by default.
+    """
+    known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
+    groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    for grade in grades:
+        groups[grade["lab"], grade["assignment"]].append(grade)
+    sections = [
+        _section(groups[key], sources, known.get(key[0]), number)
+        for number, key in enumerate(sorted(groups))
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "ensure_ascii": False}
+    style, script = (
+        (_HERE / "templates" / name).read_text(encoding="utf-8")
+        for name in ("report.css", "report.js")
+    )
+    page = environment.get_template("report.html.j2").render(
+        sections=sections,
+        kinds=KINDS,
+        shades=SHADES,
+        threshold=THRESHOLD,
+        fewest=FEWEST,
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+    )
+    path.write_bytes(page.encode("utf-8", "backslashreplace"))
+
+
+def _digest(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
+
+
+def _section(
+    grades: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None, number: int
+) -> dict[str, Any]:
+    """Return what the template shows of the grades of one lab, the best first."""
+    order = sorted(grades, key=lambda g: (-g["score"], g["student"], g["submission"]))
+    numbers = lab_statistics(order)
+    pairs = _pairs(order, sources, lab)
+    alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
+    bugs = {bug.name: bug for bug in lab.bugs} if lab is not None else {}
+    return {
+        "id": f"lab{number}",
+        "name": order[0]["lab"],
+        "title": lab.title if lab is not None else "",
+        "first": order[0],
+        "modes": sorted({grade["mode"] for grade in order}),
+        "numbers": numbers,
+        "histogram": histogram(numbers),
+        "scatter": scatter(numbers),
+        "heat_map": heat_map(order),
+        "tasks": {task.number: task.title for task in lab.tasks} if lab is not None else {},
+        "bugs": bugs,
+        "students": [
+            {
+                "grade": grade,
+                "tasks": _task_scores(grade, [*numbers.tasks]),
+                "alike": alike[_row(row)],
+                "failed": sum(not test["passed"] for test in grade["tests"]),
+            }
+            for row, grade in enumerate(order)
+        ],
+        "pairs": [
+            {"pair": pair, "left": order[int(pair.left)], "right": order[int(pair.right)]}
+            for pair in pairs
+        ],
+        "most_pairs": len(pairs) == MOST_PAIRS,
+        "data": _data(order, sources, pairs),
+    }
+
+
+def _row(number: int) -> str:
+    """Return the name by which a submission is known to the search for pairs."""
+    return f"{number:06}"
+
+
+def _pairs(order: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None) -> list[Pair]:
+    if lab is None:
+        return []
+    compared = {
+        _row(number): sources[grade["submission"]]
+        for number, grade in enumerate(order)
+        if grade["submission"] in sources
+    }
+    starter = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
+    return similar_pairs(compared, starter.read_bytes(), most=MOST_PAIRS)
+
+
+def _task_scores(grade: Grade, tasks: Sequence[int]) -> list[int]:
+    earned: Counter[int] = Counter()
+    for test in grade["tests"]:
+        earned[test["task"]] += test["score"]
+    return [earned[task] for task in tasks]
+
+
+def _data(
+    order: Sequence[Grade], sources: Mapping[str, bytes], pairs: Sequence[Pair]
+) -> dict[str, Any]:
+    """Return what the script unfolds on demand; each message is in it once."""
+    messages: dict[str, int] = {}
+    left = MOST_MESSAGE_BYTES
+    failures: list[list[list[int]]] = []
+    for grade in order:
+        rows: list[list[int]] = []
+        for number, test in enumerate(grade["tests"]):
+            if test["passed"]:
+                continue
+            text = _clip(_without_rule(test.get("detail", "")) or test["message"], _MOST_DETAIL)
+            if text not in messages and len(text.encode("utf-8", "replace")) > left:
+                text = _clip(test["message"], _MOST_SHORT) if left > 0 else "see the JSON report"
+            if text not in messages:
+                left -= len(text.encode("utf-8", "replace"))
+                messages[text] = len(messages)
+            rows.append([number, messages[text], [*KINDS].index(test["kind"])])
+        failures.append(rows)
+    shown = sorted({int(row) for pair in pairs for row in (pair.left, pair.right)})
+    return {
+        "tests": [[test["name"], test["rule"]] for test in order[0]["tests"]],
+        "kinds": [*KINDS.values()],
+        "messages": [*messages],
+        "failures": failures,
+        "students": [grade["student"] for grade in order],
+        "sources": {
+            row: _clip(sources[order[row]["submission"]].decode("utf-8", "replace"), _MOST_SOURCE)
+            for row in shown
+        },
+        "pairs": [
+            [
+                int(pair.left),
+                int(pair.right),
+                [[*region.left, *region.right] for region in pair.regions],
+            ]
+            for pair in pairs
+        ],
+    }
+
+
+def _without_rule(detail: str) -> str:
+    """Return a failure as `report.explain` tells it, without the rule that opens it."""
+    lines = detail.splitlines()
+    if lines and lines[0].startswith("rule "):
+        rest = dropwhile(lambda line: line.startswith(" "), lines[1:])
+        return "\n".join(rest)
+    return detail
+
+
+def _clip(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,0 +1,77 @@
+"""One lab's tests on one submission, with the submission behind a pipe.
+
+The test functions are those of `test_lab.py`, unchanged, and run here; what they drive runs there.
+No pytest is needed, because nothing here can be patched by the submission.
+"""
+
+import functools
+import importlib.util
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from labkit.course.manifest import Test
+from labkit.errors import InfrastructureError, LoadFailure
+from labkit.isolation.host import Host, WorkerError
+from labkit.running.drive import Driver
+from labkit.running.lab_run import LabRun, Result
+from labkit.running.verdict import (
+    ENOUGH_TIMEOUTS,
+    TEST_LIMIT,
+    TIMEOUTS_ALLOWED,
+    TOO_LONG,
+    NotRunError,
+    classify,
+)
+
+# A test, its function, its seed.
+Planned = tuple[Test, Callable[..., object], str]
+
+
+def run_isolated(run: LabRun, host: Host, more: Sequence[Planned] = ()) -> None:
+    """Run every test of a lab, then `more`; put the results into `run`."""
+    functions = _functions(run.lab.test_file)
+    timeouts = 0
+    for test, function, seed in [
+        *((test, functions[test.name], run.seed) for test in run.lab.tests),
+        *more,
+    ]:
+        if timeouts >= TIMEOUTS_ALLOWED:
+            result = classify(NotRunError(ENOUGH_TIMEOUTS))
+        else:
+            result = _run_test(function, test, seed, host)
+        timeouts += result.kind == "timeout" and test.timeout is None
+        run.results[test.name] = result
+
+
+def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host) -> Result:
+    host.begin(TEST_LIMIT if test.timeout is None else test.timeout)
+    try:
+        if "lab" in inspect.signature(function).parameters:
+            failure = host.load()
+            if failure is not None:
+                raise LoadFailure(failure)
+            function(Driver(host.perform, f"{seed}/{test.name}"))
+            host.end()
+        else:
+            function()
+    except WorkerError as error:
+        advice = f". {TOO_LONG}" if error.kind == "timeout" else ""
+        return Result(error.kind, f"{error}{advice}")
+    except InfrastructureError:
+        raise
+    except Exception as error:
+        return classify(error)
+    return Result("passed")
+
+
+@functools.cache
+def _functions(path: Path) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location(f"tests_of_{path.parent.name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)

@@ -1,0 +1,1 @@
+"""The course and its grader, packed for students and for grading platforms."""

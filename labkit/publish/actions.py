@@ -1,0 +1,65 @@
+"""What the workflow of a student's own repository runs on each push: every lab that was begun.
+
+It writes a page and a JSON report per lab. The workflow is `templates/grade.yml`.
+
+But: it is feedback, not a record. Whoever owns a repository can change its tests and its workflow;
+scores that count come from `python -m labkit grade` at the instructor's. So it knows no hidden
+tests.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from labkit.course.lab import ROOT, Lab, find_labs
+from labkit.errors import LabkitError
+from labkit.grading.grade import Assignment, grade
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.publish.platforms import (
+    best_mode,
+    markdown,
+    read_checkout,
+    with_own_parts,
+    write_json,
+    write_text,
+)
+
+WORKFLOW = Path(__file__).parent / "templates/grade.yml"
+
+
+def main(argv: list[str], root: Path = ROOT) -> int:
+    """Grade the repository; return 0, or 3 if the grader could not do its work."""
+    parser = argparse.ArgumentParser(description="Grade every lab that was begun.")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the reports")
+    args = parser.parse_args(argv)
+    try:
+        args.out.mkdir(parents=True, exist_ok=True)
+        begun = [lab for lab in find_labs(root) if _is_begun(lab)]
+        mode = best_mode()
+        pages = []
+        with WorkerRoot() as worker_root:
+            for lab in begun:
+                submission = with_own_parts(read_checkout(root, lab), lab)
+                sandbox = Sandbox(mode, worker_root)
+                told = grade(submission, Assignment(lab, {}), sandbox, 0).as_dict()
+                write_json(args.out / f"{lab.label}.json", told)
+                pages.append(markdown(told, lab))
+                print(f"{lab.name}: {told['score']} of {told['max_score']} points, {mode} mode")
+        if not begun:
+            pages = ["No lab was begun yet: every starter.py is as it was handed out.\n"]
+            print(pages[0], end="")
+        write_text(args.out / "summary.md", "\n".join(pages))
+    except (LabkitError, OSError) as error:
+        print(f"The grader cannot work here: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def _is_begun(lab: Lab) -> bool:
+    if not lab.starter.is_file() or not lab.pristine_starter.is_file():
+        return True
+    return lab.starter.read_bytes() != lab.pristine_starter.read_bytes()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""`make bundle N=03`: what a student hands in, as one zip that is always the same.
+
+It holds `starter.py` of the lab, `starter.py` of each lab that the lab builds on and that passes,
+and `submission.json`, which says what is in it. Nothing else is taken along.
+
+But: it does not grade. The score that it shows is what this machine saw last.
+"""
+
+import argparse
+import json
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
+from labkit.errors import LabkitError, UsageError
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES
+from labkit.publish.fixed_zip import write_zip
+from labkit.running.loader import short_hash
+from labkit.student.progress import Progress
+
+SCHEMA = "labkit/submission/v1"
+
+
+def make_bundle(lab: Lab, labs: list[Lab], root: Path, student: str) -> dict[str, bytes]:
+    """Return the files of a bundle, by path in the zip; `submission.schema.json` describes them.
+
+    Args:
+        lab: the lab to hand in.
+        labs: all labs of the repository.
+        root: the repository, for what has passed.
+        student: who hands in, or "".
+
+    Raises:
+        UsageError: `starter.py` cannot be read, or is longer than a grader reads.
+    """
+    progress = Progress(root)
+    parts = [other for other in labs if other.name in lab.parts.values() and progress.passes(other)]
+    sources = {f"labs/{one.name}/starter.py": _source(one) for one in (lab, *parts)}
+    told: dict[str, Any] = {
+        "schema": SCHEMA,
+        "student": student,
+        "lab": lab.name,
+        "files": {name: sha256(data).hexdigest() for name, data in sorted(sources.items())},
+    }
+    text = json.dumps(told, indent=1) + "\n"
+    return {**sources, "submission.json": text.encode("ascii")}
+
+
+def _source(lab: Lab) -> bytes:
+    try:
+        with lab.starter.open("rb") as file:
+            data = file.read(MOST_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{lab.label}/starter.py cannot be read ({error.strerror}): "
+            f"make reset N={lab.number} brings the fresh one back"
+        ) from None
+    if len(data) > MOST_SOURCE_BYTES:
+        raise UsageError(f"{lab.label}/starter.py has more than {MOST_SOURCE_BYTES} bytes")
+    return data
+
+
+def _local_score(lab: Lab, root: Path) -> str:
+    record = Progress(root).record(lab)
+    now = tuple(short_hash(file.read_bytes()) for file in (lab.starter, lab.test_file))
+    if record.score is None or now != (record.starter, record.tests):
+        return f"this file has not been run here yet: make lab N={lab.number}"
+    return f"{record.score}/100 when it last ran here; the grader runs it again"
+
+
+def main(argv: list[str], root: Path = ROOT) -> int:
+    """Write the bundle of a lab; return 0, or 2 after a mistake of the user."""
+    parser = argparse.ArgumentParser(prog="make bundle N=03", description="Make what you hand in.")
+    parser.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
+    parser.add_argument("--student", default="", metavar="NAME", help="who you are, if it matters")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
+    parser.add_argument("--force", action="store_true", help="also if nothing was written yet")
+    args = parser.parse_args(argv)
+    try:
+        return _write(args, root)
+    except LabkitError as error:
+        print(f"bundle: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"bundle: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
+    return 2
+
+
+def _write(args: argparse.Namespace, root: Path) -> int:
+    labs = find_labs(root)
+    if not args.lab:
+        raise UsageError(f"name a lab, for example N={labs[0].number}")
+    lab = pick_lab(labs, args.lab)
+    files = make_bundle(lab, labs, root, args.student)
+    if not args.force and _source(lab) == lab.pristine_starter.read_bytes():
+        raise UsageError(
+            f"{lab.label}/starter.py is as it was handed out, so there is nothing to hand in. "
+            "To hand it in all the same: --force"
+        )
+    out = args.out or root / f"submission-{lab.label}.zip"
+    write_zip(out, files)
+    print(f"Wrote {os.path.relpath(out)}; hand in this file. It holds:")
+    for name, data in files.items():
+        print(f"  {name:<56} {len(data):>7} bytes")
+    for name, folder in lab.parts.items():
+        if f"labs/{folder}/starter.py" not in files:
+            print(f"  ({name} is left out: your {folder} does not pass as it is now)")
+    print(f"Score of {lab.label}: {_local_score(lab, root)}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

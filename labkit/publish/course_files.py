@@ -1,0 +1,82 @@
+"""The files of the course that grading one lab needs, for an autograder that runs elsewhere.
+
+But: the lab's own solution and the edits of its known bugs stay at home: no grading needs them.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+
+# What the grader imports besides the standard library, and what those need.
+_PACKAGES = (
+    "iniconfig", "markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich",
+)  # fmt: skip
+
+
+def grader_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
+    """Return the grader and the lab's tests by path in the repository, and `requirements.txt`.
+
+    Raises:
+        UsageError: a file is missing.
+    """
+    found = [
+        *(root / "labkit").rglob("*.py"),
+        root / "mini_vllm/__init__.py",
+        root / "mini_vllm/text/__init__.py",
+        root / "mini_vllm/text/events.py",
+        *(other.path / "lab.toml" for other in labs),
+        lab.test_file,
+    ]
+    files = {path.relative_to(root).as_posix(): _read(path, root) for path in found}
+    if lab.bugs:
+        files[(lab.path / "bugs.toml").relative_to(root).as_posix()] = bugs_without_edits(lab)
+    lock = _read(root / "requirements/core.txt", root).decode()
+    files["requirements.txt"] = _only(lock, _PACKAGES).encode()
+    return files
+
+
+def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
+    """Return the references of the labs that a lab builds on, by path in the repository.
+
+    Raises:
+        UsageError: one is missing, as in a student edition.
+    """
+    solutions = [other.solution for other in labs if other.name in lab.parts.values()]
+    return {path.relative_to(root).as_posix(): _read(path, root) for path in solutions}
+
+
+def bugs_without_edits(lab: Lab) -> bytes:
+    """Return the lab's `bugs.toml` with what tells a bug from its failing tests, and no edits."""
+    lines = ["# The known bugs of this lab, by the tests that fail under each."]
+    for bug in lab.bugs:
+        facts = {**vars(bug), "find": "", "replace": "", "killed_by": sorted(bug.killed_by)}
+        # A text or a list of texts is written in TOML as in JSON.
+        lines += ["", "[[bug]]"]
+        lines += (f"{key} = {json.dumps(fact, ensure_ascii=False)}" for key, fact in facts.items())
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _read(path: Path, root: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        raise UsageError(
+            f"{path.relative_to(root)} is missing, and the autograder needs it; make it from the "
+            "whole repository, not from a student edition"
+        ) from None
+
+
+def _only(lock: str, packages: tuple[str, ...]) -> str:
+    """Return the entries of a lock file with hashes that are of these packages."""
+    entries = re.findall(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
+    missing = set(packages) - set(entries)
+    if missing:
+        raise UsageError(f"requirements/core.txt has no {', '.join(sorted(missing))}: make lock")
+    return "".join(
+        match[0]
+        for match in re.finditer(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
+        if match[1] in packages
+    )

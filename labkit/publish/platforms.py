@@ -1,0 +1,136 @@
+"""Grading where a platform has put one student's files, and writing down what it wants.
+
+But: of a checkout it reads only what has its place in this course.
+"""
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.tree import Refused, read_folder
+from labkit.isolation.sandbox import choose_mode
+
+
+def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
+    """Return what a student uploaded for a lab: a file, a bundle, or a zip of one, unpacked."""
+    try:
+        return of_tree("", read_folder(folder), Course(labs, lab), lab)
+    except Refused as error:
+        return faulty("", lab, str(error))
+
+
+def read_checkout(folder: Path, lab: Lab) -> Submission:
+    """Return a student's repository as a submission: the lab's `starter.py` and those of its parts,
+    which are in it where this course has them, or the lab's alone at the top.
+    """
+    phase = lab.path.parent.parent.name
+    sources: dict[str, bytes] = {}
+    try:
+        tree = read_folder(folder)
+        for name in (lab.name, *lab.parts.values()):
+            place = f"{phase}/labs/{name}/{STARTER}"
+            if place in tree:
+                sources[name] = tree.read(place, MOST_SOURCE_BYTES)
+        if lab.name not in sources:
+            sources[lab.name] = tree.read(STARTER, MOST_SOURCE_BYTES)
+    except Refused as error:
+        return faulty("", lab, str(error))
+    return Submission("", lab.name, sources)
+
+
+def with_own_parts(submission: Submission, lab: Lab) -> Submission:
+    """Return a submission for a grader without references: at fault if it lacks a part."""
+    missing = [name for name in lab.parts.values() if name not in submission.sources]
+    if submission.fault is not None or not missing:
+        return submission
+    return faulty(
+        "",
+        lab,
+        f"{lab.label} is graded with your own parts, and there is no starter.py of {missing[0]}",
+    )
+
+
+def best_mode() -> str:
+    """Return `sandbox` where it works, else `container`.
+
+    Raises:
+        UsageError: neither is to be had; the message says why.
+    """
+    try:
+        return choose_mode(trust=False, container=False)
+    except UsageError as first:
+        try:
+            return choose_mode(trust=False, container=True)
+        except UsageError as second:
+            raise UsageError(f"{first}. {second}") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file at once, for its folder's owner to keep and all to read.
+
+    A link of that name is replaced, never followed.
+    """
+    descriptor, scratch = tempfile.mkstemp(dir=path.parent, prefix=".labkit-")
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(scratch, 0o644)
+    if os.geteuid() == 0:
+        # Whoever called us by sudo wants to go on with it.
+        owner = path.parent.stat()
+        os.chown(scratch, owner.st_uid, owner.st_gid)
+    os.replace(scratch, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON in ASCII, as `write_text` does."""
+    write_text(path, json.dumps(value, indent=1) + "\n")
+
+
+def account(row: dict[str, Any]) -> str:
+    """Return what a student is told about one row of a grade's tests."""
+    return row["detail"] or "\n".join(filter(None, (f"rule      {row['rule']}", row["message"])))
+
+
+def summary(grade: dict[str, Any], lab: Lab) -> str:
+    """Return what is said above the tests: the mode, what stopped the grading, a likely cause."""
+    lines = [f"{lab.name}, graded in {grade['mode']} mode with seed {grade['seed']}."]
+    if grade["fault"] is not None:
+        lines.append(f"No test could run: {grade['fault']}.")
+    for bug in lab.bugs:
+        if bug.name == grade["looks_like"]:
+            lines.append(f"This looks like: {bug.symptom}")
+            lines.append(f"A hint: make hint N={lab.number} T={bug.task}")
+    return "\n".join(lines)
+
+
+def markdown(grade: dict[str, Any], lab: Lab) -> str:
+    """Return a grade as a page for its student: the summary, a table, and each failure in full."""
+    lines = [f"## {lab.label}: {grade['score']} of {grade['max_score']} points", ""]
+    lines += [*_fenced(summary(grade, lab)), "", "| test | points | |", "|---|---|---|"]
+    lines += (
+        f"| `{row['name']}` | {row['score']}/{row['max_score']} | {'✓' if row['passed'] else '✗'} |"
+        for row in grade["tests"]
+    )
+    said = set()
+    for row in grade["tests"]:
+        text = account(row)
+        # What stopped a whole task is told once.
+        if row["passed"] or (row["kind"], row["message"]) in said:
+            continue
+        said.add((row["kind"], row["message"]))
+        lines += ["", f"### {row['name']}", "", *_fenced(text)]
+    return "\n".join(lines) + "\n"
+
+
+def _fenced(text: str) -> list[str]:
+    """Return a text as a block of code that it cannot end."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", text, fence]

@@ -1,0 +1,104 @@
+"""One run of one lab: the results of its tests, and what follows from them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from labkit.course.lab import Bug, Lab, Task
+from labkit.course.manifest import Test
+from labkit.running.failure import Failure
+from labkit.running.loader import Implementation
+
+PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "NOT RUN"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one test.
+
+    Attributes:
+        kind: `passed`, `assertion` (a broken rule), `raised` (the implementation raised),
+            `unwritten` (a task's `NotImplementedError`), `timeout`, `load` (the implementation
+            could not be imported), `not-run` (too many timeouts before), `test-error` (all else).
+        message: one line for people.
+        failure: the broken rule as data, for `assertion` and `raised`.
+    """
+
+    kind: str
+    message: str = ""
+    failure: Failure | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test passed."""
+        return self.kind == "passed"
+
+
+@dataclass
+class LabRun:
+    """The results so far of one lab under one implementation."""
+
+    lab: Lab
+    implementation: Implementation
+    digest: str
+    seed: str
+    parts: list[str] = field(default_factory=list)
+    results: dict[str, Result] = field(default_factory=dict)
+
+    def passed(self, test: Test) -> bool:
+        """Whether `test` ran and passed; a test that did not run has not."""
+        result = self.results.get(test.name)
+        return result is not None and result.passed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every test of the manifest has a result."""
+        return all(test.name in self.results for test in self.lab.tests)
+
+    @property
+    def score(self) -> int:
+        """Points earned, of 100."""
+        return sum(test.points for test in self.lab.tests if self.passed(test))
+
+    def tests_of(self, task: int | None) -> list[Test]:
+        """Return the tests of a task; of no task (`given`) for None."""
+        return [test for test in self.lab.tests if test.task == task]
+
+    def status(self, task: Task) -> str:
+        """Return PASS, FAIL, NOT RUN, or `BLOCKED by task k` for a task that waits for another."""
+        tests = self.tests_of(task.number)
+        if all(map(self.passed, tests)):
+            return PASS
+        if not any(test.name in self.results for test in tests):
+            return NOT_RUN
+        for blocker in sorted(self.lab.blockers(task.number)):
+            if not all(map(self.passed, self.tests_of(blocker))):
+                return f"{BLOCKED} by task {blocker}"
+        return FAIL
+
+    def failed(self) -> list[tuple[Test, Result]]:
+        """Return the tests that ran and failed, in the order of the file."""
+        pairs = ((test, self.results.get(test.name)) for test in self.lab.tests)
+        return [(test, result) for test, result in pairs if result and not result.passed]
+
+    def looks_like(self) -> Bug | None:
+        """Return the known bug whose set of failing tests is exactly this run's, if there is
+        one.
+        """
+        names = {test.name for test, _ in self.failed()}
+        if not names or not self.complete:
+            return None
+        return next((bug for bug in self.lab.bugs if bug.killed_by == names), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the run as plain data, without times, for `--lab-results`."""
+        return {
+            "lab": self.lab.name,
+            "implementation": self.implementation.title,
+            "digest": self.digest,
+            "seed": self.seed,
+            "score": self.score,
+            "tests": {
+                name: {"kind": result.kind, "message": result.message}
+                for name, result in sorted(self.results.items())
+            },
+        }

@@ -1,0 +1,122 @@
+"""Which file is under test (`LAB_IMPL`), and importing it."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from labkit.course.lab import Bug, Lab
+from labkit.errors import LoadFailure, UsageError
+from labkit.running.source import load_source
+
+NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
+ALLOWED = "starter, solution, bug:NAME, or the path of a Python file"
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """The code under test.
+
+    Attributes:
+        kind: `solution`, `starter`, `bug` or `path`.
+        path: the file it comes from (for a bug: the solution that is edited).
+        bug: the bug that is planted, if any.
+    """
+
+    kind: str
+    path: Path
+    bug: Bug | None = None
+
+    @property
+    def title(self) -> str:
+        """How reports name it."""
+        return f"{self.path.name} with bug {self.bug.name!r}" if self.bug else self.path.name
+
+    @property
+    def filename(self) -> str:
+        """What tracebacks name; a planted bug makes another file of it."""
+        return str(self.path) if self.bug is None else f"{self.path}[{self.bug.name}]"
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether this is the course's own solution rather than somebody's work."""
+        return self.kind in ("solution", "bug")
+
+    def source(self) -> bytes:
+        """Return the bytes of the code, with the bug planted.
+
+        Raises:
+            LoadFailure: the file is missing.
+        """
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            fix = "`make reset` brings the starter back" if self.kind == "starter" else "check it"
+            if self.is_reference and not self.path.exists():
+                raise LoadFailure(f"{self.path.parent.name}: {NO_REFERENCE}") from None
+            raise LoadFailure(f"{self.path} cannot be read ({error.strerror}): {fix}") from None
+        if self.bug is None:
+            return data
+        find, replace = self.bug.find.encode(), self.bug.replace.encode()
+        if data.count(find) != 1:
+            raise LoadFailure(
+                f"bug {self.bug.name!r}: `find` occurs {data.count(find)} times in "
+                f"{self.path.name}, it must occur exactly once"
+            )
+        return data.replace(find, replace)
+
+
+def short_hash(data: bytes) -> str:
+    """Return the 8 hex digits by which reports and progress know a file."""
+    return hashlib.sha256(data).hexdigest()[:8]
+
+
+def choose(value: str | None, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]:
+    """Return what `LAB_IMPL=value` means for each lab, by lab folder. Unset or empty: the solution.
+
+    Raises:
+        UsageError: the value is not allowed, names one file while several labs are collected, or
+            asks for a reference that is not there.
+    """
+    value = (value or "").strip()
+    if value in ("", "solution") or value.startswith("bug:"):
+        missing = next((lab for lab in labs if not lab.solution.exists()), None)
+        if missing is not None:
+            raise UsageError(
+                f"{missing.label}: {NO_REFERENCE}. LAB_IMPL=starter tests your own file"
+            )
+    if value in ("", "solution"):
+        return {lab.path: Implementation("solution", lab.solution) for lab in labs}
+    if value == "starter":
+        return {lab.path: Implementation("starter", lab.starter) for lab in labs}
+    path = cwd / value
+    if not value.startswith("bug:") and not path.is_file():
+        raise UsageError(f"LAB_IMPL={value!r} is neither a known word nor a file; use {ALLOWED}")
+    if len(labs) > 1:
+        raise UsageError(
+            f"LAB_IMPL={value!r} is for one lab, but {len(labs)} labs are collected: "
+            "name one lab's folder on the command line"
+        )
+    return {lab.path: _choose_one(value, path, lab) for lab in labs}
+
+
+def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:
+    if not value.startswith("bug:"):
+        return Implementation("path", path.resolve())
+    name = value.removeprefix("bug:")
+    for bug in lab.bugs:
+        if bug.name == name:
+            return Implementation("bug", lab.solution, bug)
+    have = ", ".join(bug.name for bug in lab.bugs) or "none"
+    raise UsageError(f"LAB_IMPL={value!r}: {lab.name} has no such bug; it has: {have}")
+
+
+def load(implementation: Implementation, name: str) -> ModuleType:
+    """Import the code under test as module `name`.
+
+    Raises:
+        LoadFailure: it is missing, does not parse, imports what a lab may not import, or stops
+            while imported.
+    """
+    path = implementation.path
+    return load_source(implementation.source(), path.name, implementation.filename, name)

@@ -1,0 +1,1 @@
+"""A lab's pipeline behind the server."""

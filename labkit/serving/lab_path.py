@@ -1,0 +1,198 @@
+"""A lab's pipeline as the text path of the engine: what a student built, serving real clients.
+
+One place where the two shapes meet: a lab's pipeline takes one id and returns complete calls; the
+engine's takes many and tells a call by its start, arguments and end.
+
+But: it adds no rule of its own. What the labs do not build, such as showing the stop, is refused.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from labkit.course.lab import Lab
+from labkit.running.under_test import CodeUnderTest
+from mini_vllm.engine import Request
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    TextDelta,
+    ToolCall,
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+class LabPathFactory:
+    """Makes a text path of a lab's classes for each request.
+
+    Args:
+        lab: one whose `lab.toml` says what it serves.
+        code: finds its classes and those of its parts.
+    """
+
+    def __init__(self, lab: Lab, code: CodeUnderTest) -> None:
+        assert lab.serves is not None
+        self._serves = lab.serves
+        self._code = code
+
+    def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> "LabTextPath":
+        """Return a new pipeline.
+
+        Raises:
+            ValueError: the request needs what the labs do not build.
+            PipelineRaised: the code could not be imported, or raised.
+        """
+        for name in ("include_stop_str_in_output", "min_tokens", "ignore_eos"):
+            if getattr(request.params, name):
+                raise ValueError(f"{name} is not part of the labs: leave it out")
+        with _telling_the_author():
+            return self.build(request)
+
+    def build(self, request: Request) -> "LabTextPath":
+        """Return a new pipeline; raise whatever its code raises."""
+        serves = self._serves
+        layers: dict[str, Any] = {}
+        for name in serves.layers:
+            if name == serves.tools_go_to and request.tools is None:
+                layers[name] = _NoTools()
+            elif name == serves.stops_go_to:
+                layers[name] = self._code.resolve(name)(list(request.params.stop))
+            else:
+                layers[name] = self._code.resolve(name)()
+        pipeline = self._code.resolve(serves.pipeline)(*layers.values())
+        return LabTextPath(pipeline, layers[serves.stops_go_to])
+
+
+class PipelineRaised(RuntimeError):
+    """A lab's code raised. `__cause__` is what."""
+
+
+class LabTextPath:
+    """The engine's `TextPath` over a lab's pipeline.
+
+    What the pipeline does wrong ends its own request, so its answers are looked at here: the engine
+    trusts those of a text path.
+
+    Args:
+        pipeline: has `feed(token_id)`, `finish()`, `finish_reason` and `held`.
+        stop_matcher: one of its layers; its `matched` is the stop string that ended the text.
+
+    Attributes:
+        finish_reason: why the text ended, or None while it runs.
+        stop_reason: the stop string that ended it.
+        tokens: how many ids were taken.
+    """
+
+    def __init__(self, pipeline: Any, stop_matcher: Any) -> None:
+        self._pipeline = pipeline
+        self._stop_matcher = stop_matcher
+        self._broken = False
+        self.finish_reason: str | None = None
+        self.stop_reason: str | int | None = None
+        self.tokens = 0
+
+    @property
+    def held(self) -> dict[str, str | bytes]:
+        """What each layer holds, by name; nothing if the pipeline cannot say."""
+        if self._broken:
+            return {}
+        try:
+            held = dict(self._pipeline.held)
+            for name, text in held.items():
+                if not isinstance(name, str) or not isinstance(text, str | bytes):
+                    raise TypeError(f"held is by name, str or bytes; it has {name!r}: {text!r}")
+        except (Exception, SystemExit):
+            _LOG.exception("the pipeline cannot say what it holds")
+            return {}
+        return held
+
+    def feed(self, token_ids: Iterable[int]) -> list[Event]:
+        """Take ids; return what is certain.
+
+        Raises:
+            PipelineRaised: once; a pipeline that raised is not asked again.
+        """
+        return self._guarded(lambda: self.take(token_ids))
+
+    def finish(self, reason: str) -> list[Event]:
+        """End the text; return what was held. It raises what `feed` does."""
+        return self._guarded(self._flush)
+
+    def take(self, token_ids: Iterable[int]) -> list[Event]:
+        """Take ids; raise whatever the pipeline raises."""
+        events: list[Event] = []
+        for token_id in token_ids:
+            if self.finish_reason is not None:
+                break
+            self.tokens += 1
+            events += self._events(self._pipeline.feed(token_id))
+        return events
+
+    def _flush(self) -> list[Event]:
+        events = self._events(self._pipeline.finish())
+        if self.finish_reason is None:
+            raise ValueError("finish_reason is None after finish(); it must say why")
+        return events
+
+    def _events(self, items: Iterable[Any]) -> list[Event]:
+        events = [event for item in items for event in _engine_events(item)]
+        reason, matched = self._pipeline.finish_reason, self._stop_matcher.matched
+        self.finish_reason = None if reason is None else _text(reason, "finish_reason")
+        self.stop_reason = None if matched is None else _text(matched, "matched")
+        return events
+
+    def _guarded(self, call: Callable[[], list[Event]]) -> list[Event]:
+        if self._broken:
+            return []
+        try:
+            with _telling_the_author():
+                return call()
+        except PipelineRaised:
+            self._broken = True
+            raise
+
+
+@contextmanager
+def _telling_the_author() -> Iterator[None]:
+    """Log what the code raises: the client is told only that the answer failed."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        _LOG.exception("the pipeline raised")
+        raise PipelineRaised(f"the pipeline raised {error!r}") from error
+
+
+class _NoTools:
+    """In the tool parser's place where a request has no tools: all is text."""
+
+    held = ""
+
+    def feed(self, text: str) -> list[TextDelta]:
+        return [TextDelta(text)] if text else []
+
+    def flush(self) -> list[TextDelta]:
+        return []
+
+
+def _engine_events(item: Any) -> list[Event]:
+    if isinstance(item, TextDelta):
+        return [TextDelta(_text(item.text, "text"))]
+    if isinstance(item, ToolCall):
+        arguments = _text(item.arguments, "arguments")
+        deltas = [ArgsDelta(item.index, arguments)] if arguments else []
+        # A name may come from JSON, where a lone surrogate can be written; the server mends it.
+        name = _text(item.name, "name", encodable=False)
+        return [CallStart(item.index, None, name), *deltas, CallEnd(item.index)]
+    raise TypeError(f"a pipeline returns lists of TextDelta and ToolCall, not of {item!r}")
+
+
+def _text(value: Any, what: str, *, encodable: bool = True) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}; it must be a str")
+    if encodable:
+        value.encode()
+    return value

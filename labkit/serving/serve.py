@@ -1,0 +1,58 @@
+"""`make serve`: the server on the engine's text path, or with `LAB_IMPL` on that of the labs."""
+
+import os
+import sys
+from pathlib import Path
+
+from labkit.course.lab import ROOT, find_labs
+from labkit.errors import LabkitError, LoadFailure, UsageError
+from labkit.running.loader import choose
+from labkit.running.under_test import CodeUnderTest
+from labkit.serving.lab_path import LabPathFactory
+from mini_vllm.engine import Request
+from mini_vllm.server.cli import main as serve
+
+_PROGRAM = "make serve"
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Serve until Ctrl-C; return the exit code. A mistake of the user gets one line."""
+    wanted = os.environ.get("LAB_IMPL")
+    if not wanted:
+        return serve(arguments, program=_PROGRAM)
+    try:
+        make_path, note = _lab_path(wanted, root)
+    except LabkitError as error:
+        print(f"labkit: {error}", file=sys.stderr)
+        return 2
+    return serve(arguments, text_path=lambda tokenizer: make_path, program=_PROGRAM, note=note)
+
+
+def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
+    lab = next((lab for lab in find_labs(root) if lab.serves is not None), None)
+    if lab is None:
+        raise UsageError("no lab.toml has [serves], so no lab can serve")
+    implementation = choose(wanted, [lab], Path.cwd())[lab.path]
+    code = CodeUnderTest(lab, implementation, root)
+    make_path = LabPathFactory(lab, code)
+    try:
+        path = make_path.build(Request((0,), tools=()))
+        path.take(b"AB")
+    except LoadFailure:
+        raise
+    except NotImplementedError as error:
+        raise UsageError(
+            f"{lab.label} is not ready to serve: {error} is still to do. "
+            f"Go on with `make lab N={lab.number}`"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"{lab.label} is not ready to serve: its pipeline raised {type(error).__name__}: "
+            f"{error}. See `make lab N={lab.number}`"
+        ) from error
+    lines = [f"Text path: {implementation.title} of {lab.name}", *code.where_parts_come_from()]
+    return make_path, "".join(f"{line}\n" for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

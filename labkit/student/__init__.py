@@ -1,0 +1,1 @@
+"""What a student's copy remembers, shows, and needs to be set up."""

@@ -1,0 +1,118 @@
+"""Set up `.venv` for a group of requirements: `python3 -I labkit/student/bootstrap.py core`.
+
+It runs before anything is installed, on whatever Python the machine has, so it uses the oldest
+syntax that matters and the standard library only. A finished set-up leaves a stamp named after the
+lock file's content; a set-up that was killed leaves a mark, and the next call starts afresh.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST = (3, 11)
+NEWEST_KNOWN = 14
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+VENV = os.path.join(ROOT, ".venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+UNFINISHED = os.path.join(VENV, ".unfinished")
+
+
+def main(group):
+    """Make sure that `requirements/<group>.txt` is installed; return the exit code."""
+    if sys.version_info < OLDEST:
+        return _use_newer_python()
+    lock = os.path.join(ROOT, "requirements", group + ".txt")
+    with open(lock, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()[:16]
+    stamp = os.path.join(VENV, ".installed-{}-{}".format(group, digest))
+    if os.path.exists(stamp) and os.path.exists(PYTHON):
+        return 0
+    with _only_one():
+        if os.path.exists(stamp) and os.path.exists(PYTHON):
+            return 0
+        return _install(lock, stamp)
+
+
+def _use_newer_python():
+    for minor in range(NEWEST_KNOWN, OLDEST[1] - 1, -1):
+        newer = shutil.which("python3.{}".format(minor))
+        if newer and _is_new_enough(newer):
+            return subprocess.call([newer, "-I", *sys.argv])
+    have = "{}.{}".format(*sys.version_info[:2])
+    print("This course needs Python 3.11 or newer; {} is {}.".format(sys.executable, have))
+    print("Install a newer one (macOS: brew install python; Debian: apt install python3) and run")
+    print("the same command again, or name it: make PYTHON=/path/to/python3.12 ...")
+    return 1
+
+
+def _is_new_enough(python):
+    """Ask it: a version manager may have put a name on the PATH that runs nothing."""
+    check = "import sys; sys.exit(sys.version_info < {})".format(OLDEST)
+    return subprocess.call([python, "-c", check], stderr=subprocess.DEVNULL) == 0
+
+
+def _only_one():
+    """Lock, so that `make -j` and two terminals do not set up at the same time."""
+    import fcntl
+
+    folder = os.path.join(ROOT, ".labkit")
+    os.makedirs(folder, exist_ok=True)
+    file = open(os.path.join(folder, "set-up.lock"), "w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def _install(lock, stamp):
+    if os.path.exists(UNFINISHED) or not os.path.exists(PYTHON):
+        shutil.rmtree(VENV, ignore_errors=True)
+        if not _has_venv():
+            return 1
+        print("Setting up .venv, once; this takes about half a minute.", flush=True)
+        os.makedirs(VENV)
+        _touch(UNFINISHED)
+        done = subprocess.call([sys.executable, "-m", "venv", VENV])
+        if done != 0:
+            return done
+    _touch(UNFINISHED)
+    name = os.path.relpath(lock, ROOT)
+    print("Installing {} ...".format(name), flush=True)
+    pip = [PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    done = subprocess.call([*pip, "--require-hashes", "-r", lock])
+    if done != 0:
+        print("Installing {} failed, see above. Is there a network?".format(name))
+        print("The same command tries again.")
+        return done
+    _write_path_file()
+    os.remove(UNFINISHED)
+    _touch(stamp)
+    return 0
+
+
+def _has_venv():
+    check = [sys.executable, "-c", "import ensurepip, venv"]
+    if subprocess.call(check, stderr=subprocess.DEVNULL) == 0:
+        return True
+    version = "{}.{}".format(*sys.version_info[:2])
+    print("This Python cannot make virtual environments: its venv module is not installed.")
+    print("On Debian and Ubuntu: apt install python{}-venv".format(version))
+    print("Then run the same command again.")
+    return False
+
+
+def _write_path_file():
+    """Make the repository importable from anywhere inside the environment."""
+    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    folder = subprocess.check_output([PYTHON, "-c", query]).decode().strip()
+    with open(os.path.join(folder, "mini_vllm_labs.pth"), "w") as file:
+        file.write(ROOT + "\n")
+
+
+def _touch(path):
+    with open(path, "w"):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

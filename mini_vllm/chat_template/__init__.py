@@ -1,0 +1,1 @@
+"""A conversation as the one string that a model continues."""

@@ -1,0 +1,299 @@
+"""Chat templates: a conversation to the one string that a model was trained to continue.
+
+Templates are jinja2 programs that come with a model, so they are untrusted, and jinja's sandbox
+bounds neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders anything.
+Each `ChatTemplate` therefore compiles and renders in a child process of its own, started at first
+use, kept warm, and killed when it oversteps a limit; the next call starts another.
+
+But:
+- It does not find templates; `chat_template_files` does.
+- It renders text only: images and sounds in a message are for the template to spell.
+- Variables travel as JSON, so tuples arrive as lists, and keys that are numbers as strings.
+- The memory limit holds where the system enforces RLIMIT_AS. Linux does, macOS does not.
+"""
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mini_vllm.chat_template.process import WorkerProcess
+from mini_vllm.tokenizer_errors import ChatTemplateError
+
+SIMPLE_TEMPLATE = """\
+{%- for message in messages %}
+{{- message['role'] }}: {{ message['content'] if message['content'] is string
+    else (message['content'] or []) | map(attribute='text') | join }}{{ '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One turn: who speaks, and a text or a list of parts like `{"type": "text", "text": "Hi"}`."""
+
+    role: str
+    content: str | Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def system(cls, content: str | Sequence[Mapping[str, Any]]) -> "ChatMessage":
+        """Return an instruction to the model."""
+        return cls("system", content)
+
+    @classmethod
+    def user(cls, content: str | Sequence[Mapping[str, Any]]) -> "ChatMessage":
+        """Return what the user says."""
+        return cls("user", content)
+
+    @classmethod
+    def assistant(cls, content: str | Sequence[Mapping[str, Any]]) -> "ChatMessage":
+        """Return what the model said."""
+        return cls("assistant", content)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateLimits:
+    """How much one template may take.
+
+    Attributes:
+        template_size: characters of its source.
+        output_size: characters of one rendered text.
+        seconds: wall-clock time of one call, compiling included.
+        memory: bytes of address space of the worker, of which it needs some 25 MiB itself.
+    """
+
+    template_size: int = 1 << 20
+    output_size: int = 8 << 20
+    seconds: float = 5.0
+    memory: int = 512 << 20
+
+
+DEFAULT_LIMITS = TemplateLimits()
+Message = ChatMessage | Mapping[str, Any]
+
+
+class ChatTemplate:
+    """A chat template as Hugging Face transformers renders it, within limits.
+
+    Threads may share it; their calls take turns.
+
+    Args:
+        template: the jinja2 source. A faulty one raises when it is used, not here.
+        bos_token: the text of BOS; a template sees None as undefined.
+        eos_token: the text of EOS, likewise.
+        variables: what else every call passes to the template, such as other special tokens.
+        limits: how much the template may take.
+
+    Raises:
+        ChatTemplateError: the source is longer than its limit.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        bos_token: str | None = None,
+        eos_token: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        limits: TemplateLimits = DEFAULT_LIMITS,
+    ) -> None:
+        if len(template) > limits.template_size:
+            raise ChatTemplateError(
+                f"the template has {len(template)} characters, "
+                f"over its limit of {limits.template_size}"
+            )
+        self.template = template
+        self.limits = limits
+        tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        self._variables = {
+            **(variables or {}),
+            **{name: token for name, token in tokens.items() if token is not None},
+        }
+        self._setup = _dump(
+            {
+                "template": template,
+                "output_size": limits.output_size,
+                "memory": limits.memory,
+                # The worker's own alarm is for when nobody is left to kill it.
+                "seconds": limits.seconds + 1,
+                "reply_size": _reply_size(limits),
+            }
+        )
+        self._lock = threading.Lock()
+        self._process: WorkerProcess | None = None
+        _TEMPLATES.add(self)
+
+    @classmethod
+    def simple(cls, *, limits: TemplateLimits = DEFAULT_LIMITS) -> "ChatTemplate":
+        """Return the format for models that bring no template: `role: content` lines."""
+        return cls(SIMPLE_TEMPLATE, limits=limits)
+
+    def apply_chat_template(
+        self,
+        messages: Iterable[Message],
+        add_generation_prompt: bool = False,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> str:
+        """Return the prompt for a conversation.
+
+        Args:
+            messages: the turns, as `ChatMessage` or as dicts with whatever the template reads.
+            add_generation_prompt: end with the opening of the assistant's turn.
+            tools: JSON schemas of the functions that the model may call.
+            documents: texts for the model to draw on.
+            **kwargs: further variables of the template; they win over the template's own.
+
+        Raises:
+            ChatTemplateError: the template is invalid, raises, or oversteps a limit, or a variable
+                is not JSON. The text of `raise_exception` arrives unchanged.
+        """
+        return self.render_with_spans(
+            messages, add_generation_prompt, tools=tools, documents=documents, **kwargs
+        )[0]
+
+    def render_with_spans(
+        self,
+        messages: Iterable[Message],
+        add_generation_prompt: bool = False,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[str, list[tuple[int, int]]]:
+        """Return the prompt and where in it, in characters, its `{% generation %}` blocks are.
+
+        Takes and raises what `apply_chat_template` does.
+        """
+        variables = {
+            "messages": _checked(messages),
+            "tools": tools,
+            "documents": documents,
+            "add_generation_prompt": add_generation_prompt,
+            **self._variables,
+            **kwargs,
+        }
+        reply = self._ask(_encode(variables))
+        return reply["text"], [(start, end) for start, end in reply["spans"]]
+
+    def validate(self) -> None:
+        """Compile the template and render nothing.
+
+        Raises:
+            ChatTemplateError: it does not compile within its limits.
+        """
+        self._ask(b"null")
+
+    def close(self) -> None:
+        """End the child process now rather than with this object; a later call starts another."""
+        with self._lock:
+            self._end()
+
+    def _ask(self, request: bytes) -> dict[str, Any]:
+        with self._lock:
+            if self._process is None or not self._process.alive():
+                self._end()
+                self._process = WorkerProcess(self._setup, _reply_size(self.limits))
+            try:
+                reply = self._process.exchange(request, self.limits.seconds)
+            except TimeoutError:
+                reply = {"limit": "time"}
+            except (EOFError, OSError, ValueError):
+                reply = {"error": f"the template's process {self._process.fate()}"}
+                self._end()
+            except BaseException:
+                # Its late answer would be taken for that of the next question.
+                self._end()
+                raise
+            if "limit" in reply:
+                self._end()
+                raise ChatTemplateError(_overstepped(reply["limit"], self.limits))
+        if "error" in reply:
+            raise ChatTemplateError(reply["error"])
+        return reply
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def _forget(self) -> None:
+        """In a forked child: leave the process to the parent, whose it is."""
+        self._lock = threading.Lock()
+        if self._process is not None:
+            self._process.forget()
+            self._process = None
+
+
+_TEMPLATES: "weakref.WeakSet[ChatTemplate]" = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for template in _TEMPLATES:
+        template._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _checked(messages: Iterable[Message]) -> list[Message]:
+    # A str and a dict are iterable too, and would render as nonsense.
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+        raise ChatTemplateError(f"messages must be a list, not {type(messages).__name__}")
+    turns = list(messages)
+    for index, turn in enumerate(turns):
+        if not isinstance(turn, ChatMessage | Mapping):
+            raise ChatTemplateError(
+                f"messages[{index}] must be a dict or a ChatMessage, not {type(turn).__name__}"
+            )
+    return turns
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ChatMessage):
+        return {"role": value.role, "content": value.content}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a value of type {type(value).__name__} is not JSON")
+
+
+def _dump(value: Any) -> bytes:
+    # surrogatepass: content with a lone surrogate is the template's business, not a crash.
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _encode(variables: Mapping[str, Any]) -> bytes:
+    try:
+        return _dump(variables)
+    except (TypeError, ValueError, RecursionError) as error:
+        name, problem = next(_faults(variables), ("the variables", error))
+        raise ChatTemplateError(f"{name}: {problem}") from None
+
+
+def _faults(variables: Mapping[str, Any]) -> Iterator[tuple[str, Exception]]:
+    for name, value in variables.items():
+        listed = isinstance(value, list | tuple)
+        for index, item in enumerate(value if listed else [value]):
+            try:
+                _dump(item)
+            except (TypeError, ValueError, RecursionError) as error:
+                yield (f"{name}[{index}]" if listed else name), error
+
+
+def _reply_size(limits: TemplateLimits) -> int:
+    # A character is at most six bytes of JSON; some room is for the spans beside the text.
+    return 8 * limits.output_size + (1 << 16)
+
+
+def _overstepped(limit: str, limits: TemplateLimits) -> str:
+    return {
+        "time": f"the template ran over its time limit of {limits.seconds:g} s",
+        "memory": f"the template ran over its memory limit of {limits.memory} bytes",
+        "output": f"the template ran over its output limit of {limits.output_size} characters",
+    }.get(limit, "the template nests or recurses too deeply")

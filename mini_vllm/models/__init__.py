@@ -1,0 +1,1 @@
+"""What returns ids: models for tests, demonstrations, and real weights elsewhere."""

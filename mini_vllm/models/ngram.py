@@ -1,0 +1,212 @@
+"""A language model of bytes that needs no training: it looks up how the text went on before.
+
+A step finds the longest suffix of the text so far that its corpus, or the text itself, has in
+another place, counts which bytes follow there, and samples from the counts. That is the unbounded
+n-gram model of "infini-gram" (Liu et al. 2024, arXiv 2401.17377) with the cache of Kuhn and De Mori
+(1990, doi 10.1109/34.56193): because it reads its own prompt too, it can copy a name from there.
+
+But:
+- It understands nothing. It says what was said after the most similar words.
+- It is not smoothed: what never followed has no chance at all, however short the suffix.
+"""
+
+import math
+import random
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mini_vllm.engine.model import Burst, SlotView
+from mini_vllm.engine.params import SamplingParams
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+
+MOST_OCCURRENCES = 1000
+Ranking = list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Text:
+    """What a slot says so far, one character an id.
+
+    Attributes:
+        symbols: EOS, the prompt and the output.
+        taken: how many ids of the output are in it.
+        length: of the longest suffix known elsewhere; an upper bound before the first search.
+    """
+
+    symbols: str
+    taken: int
+    length: int
+
+
+class NgramModel:
+    """A model over the ids of `ByteTokenizer` that continues texts as its corpus does.
+
+    A suffix begins with a whole character and reaches back to the last document end at most, so
+    well-formed text goes on as well-formed text. Where not even the last character is known, the
+    next one begins as characters of the corpus do.
+
+    A step takes time linear in corpus and text, for two to four substring searches, and looks at
+    the first 1,000 occurrences in each; the first step takes a search for each halving of the
+    prompt.
+
+    Args:
+        corpus: what it knows. It ends with a document end, whether that is written or not.
+        tokenizer: makes ids of a `str` corpus, and says which id is EOS.
+        max_context: longest suffix in ids, at least 3. A short one makes it mix texts, a long one
+            quote them.
+        document_end: what stands for EOS in the corpus and in prompts. Ids from 256 on end
+            documents too.
+
+    Raises:
+        ValueError: the corpus is empty, `document_end` is, or `max_context` is below 3.
+        EncodeError: the corpus holds a lone surrogate.
+    """
+
+    def __init__(
+        self,
+        corpus: bytes | str,
+        *,
+        tokenizer: ByteTokenizer | None = None,
+        max_context: int = 1000,
+        document_end: str = "<|end|>\n",
+    ) -> None:
+        if max_context < 3:
+            raise ValueError(
+                f"max_context is {max_context}; it must be at least 3, for that many bytes of a "
+                f"character may come before its last one"
+            )
+        if not document_end:
+            raise ValueError("document_end is empty; it must be a text like '<|end|>'")
+        tokenizer = tokenizer or ByteTokenizer()
+        self._eos = chr(tokenizer.eos_token_id)
+        self._document_end = "".join(map(chr, tokenizer.encode(document_end).ids))
+        self._max_context = max_context
+        ids = tokenizer.encode(corpus).ids if isinstance(corpus, str) else tuple(corpus)
+        symbols = self._documents(ids).strip(self._eos)
+        if not symbols:
+            raise ValueError("the corpus is empty; give it some text to continue")
+        # An EOS in front, so that a suffix can tell that it is the beginning of a document.
+        self._corpus = self._eos + symbols + self._eos
+        self._beginnings = Counter(
+            symbol for symbol in self._corpus[1:] if not _continues_character(symbol)
+        )
+        self._texts: dict[tuple[str, int], _Text] = {}
+        self._chance = random.Random()
+
+    def prefill(self, slots: Sequence[SlotView]) -> list[Burst]:
+        """Take in the prompts of new slots; return one id for each."""
+        for slot in slots:
+            symbols = self._eos + self._documents(slot.prompt_token_ids)
+            self._texts[slot.key] = _Text(symbols, 0, len(symbols))
+        return self.decode(slots)
+
+    def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
+        """Return the next id of each slot."""
+        return [self._next(slot) for slot in slots]
+
+    def release(self, slot: SlotView) -> None:
+        """Forget a slot."""
+        self._texts.pop(slot.key, None)
+
+    def _documents(self, token_ids: Sequence[int]) -> str:
+        return self._symbols(token_ids).replace(self._document_end, self._eos)
+
+    def _symbols(self, token_ids: Sequence[int]) -> str:
+        """Return one character for each id: that of its number, and EOS for all but bytes."""
+        return "".join(chr(one) if 0 <= one < 256 else self._eos for one in token_ids)
+
+    def _next(self, slot: SlotView) -> Burst:
+        text = self._texts[slot.key]
+        new = self._symbols(slot.output_token_ids[text.taken :])
+        text.symbols += new
+        text.taken += len(new)
+        # A longer match than the last one plus what is new would have been found before.
+        text.length = self._longest(text.symbols, text.length + len(new))
+        params = slot.params
+        ranking = _ranked(self._continuations(text.symbols, text.length))
+        token_id = _choose(ranking, params, self._chance_of(slot))
+        if params.logprobs is None:
+            return Burst((token_id,))
+        return Burst((token_id,), (_logprobs(ranking, token_id, params.logprobs),))
+
+    def _chance_of(self, slot: SlotView) -> random.Random:
+        if slot.params.seed is None:
+            return self._chance
+        # Of its own for each step, so that neither other slots nor restarts move it.
+        return random.Random(f"{slot.params.seed} {slot.choice_index} {slot.step}")
+
+    def _longest(self, symbols: str, most: int) -> int:
+        """Return the length of the longest suffix that occurs elsewhere and was followed there."""
+        document = len(symbols) - symbols.rindex(self._eos)
+        most = min(most, document, self._max_context)
+        if self._occurs(symbols, most):
+            return most
+        # What occurs has all its own suffixes occur, so lengths can be searched by halving.
+        return bisect_left(
+            range(1, most), True, key=lambda length: not self._occurs(symbols, length)
+        )
+
+    def _occurs(self, symbols: str, length: int) -> bool:
+        suffix = symbols[len(symbols) - length :]
+        # At its own place the suffix has nothing behind it.
+        return suffix in self._corpus or symbols.find(suffix, 0, len(symbols) - 1) >= 0
+
+    def _continuations(self, symbols: str, length: int) -> Counter[str]:
+        """Count what follows a suffix of that length, or less if it would cut a character."""
+        start = len(symbols) - length
+        while start < len(symbols) and _continues_character(symbols[start]):
+            start += 1
+        suffix = symbols[start:]
+        if not suffix:
+            return self._beginnings
+        return Counter(_followers(self._corpus, suffix) + _followers(symbols, suffix))
+
+
+def _continues_character(symbol: str) -> bool:
+    """Return whether a byte is one of UTF-8's continuation bytes, which never begin a character."""
+    return "\x80" <= symbol <= "\xbf"
+
+
+def _followers(symbols: str, suffix: str) -> list[str]:
+    followers: list[str] = []
+    last = len(symbols) - 1
+    place = symbols.find(suffix, 0, last)
+    while place >= 0 and len(followers) < MOST_OCCURRENCES:
+        followers.append(symbols[place + len(suffix)])
+        place = symbols.find(suffix, place + 1, last)
+    return followers
+
+
+def _ranked(counts: Counter[str]) -> Ranking:
+    """Return ids and counts, the likeliest first, and of equals the smallest id."""
+    return sorted(
+        ((ord(symbol), count) for symbol, count in counts.items()),
+        key=lambda item: (-item[1], item[0]),
+    )
+
+
+def _choose(ranking: Ranking, params: SamplingParams, chance: random.Random) -> int:
+    """Sample by temperature, then top_p, in vLLM's order."""
+    if params.temperature == 0 or len(ranking) == 1:
+        return ranking[0][0]
+    most = ranking[0][1]
+    weights = [(count / most) ** (1 / params.temperature) for _, count in ranking]
+    enough = params.top_p * sum(weights)
+    kept = 0
+    reached = 0.0
+    while kept < len(weights) and reached < enough:
+        reached += weights[kept]
+        kept += 1
+    return chance.choices(ranking[:kept], weights[:kept])[0][0]
+
+
+def _logprobs(ranking: Ranking, chosen: int, most: int) -> dict[int, float]:
+    """Return natural logarithms before temperature, of the likeliest and of the chosen one."""
+    total = sum(count for _, count in ranking)
+    return {
+        token_id: math.log(count / total)
+        for place, (token_id, count) in enumerate(ranking)
+        if place < most or token_id == chosen
+    }

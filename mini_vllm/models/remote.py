@@ -1,0 +1,236 @@
+"""A model that is another server: real weights run there, and our text path here.
+
+It takes token ids, not text, from a running vLLM or another OpenAI-compatible server that gives
+them, one HTTP stream for each slot. What goes wrong with one stream ends its slot alone.
+
+But: EOS is ours to see. A server that ends a stream without the EOS id among its ids leaves the
+slot waiting, so the model adds that id.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mini_vllm.engine.engine_errors import EngineStateError, StreamingError
+from mini_vllm.engine.model import Burst, News, SlotView
+from mini_vllm.models.remote_frames import error_message, read_frame, request_body
+from mini_vllm.models.sse_reader import SseReader
+
+if TYPE_CHECKING:
+    import httpx2
+
+_ADVICE = {
+    400: "the request is not what this server or model takes",
+    401: "check api_key",
+    403: "check api_key",
+    404: "check that base_url ends with /v1, and the name of the model",
+    429: "too many requests; try again later",
+    503: "it is not ready or overloaded; try again later",
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """What has come for a slot. `ended` is how it ended, in the server's word or as an error."""
+
+    bursts: list[Burst] = field(default_factory=list)
+    ended: str | StreamingError | None = None
+    task: "Future[None] | None" = None
+
+
+class RemoteModel:
+    """A model behind HTTP.
+
+    One thread, "remote-model", runs all streams; it starts with the first slot. `prefill` returns
+    at once, with no ids; `decode` returns what has come.
+
+    Args:
+        base_url: as the openai client takes it, with the /v1 at its end.
+        model: the server's name for it; None for a server that has one.
+        api_key: sent as a bearer token.
+        eos_token_id: the tokenizer's.
+        timeout: seconds without a byte after which a stream has failed.
+        poll: most seconds that `decode` waits where no slot has news.
+        ids_from_logprobs: ask for logprobs always, for a vLLM before 0.10.2 gives ids in no other
+            way.
+
+    Raises:
+        ValueError: `base_url` is no http address.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        eos_token_id: int | None = None,
+        timeout: float = 120.0,
+        poll: float = 0.05,
+        ids_from_logprobs: bool = False,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ValueError(
+                f"base_url is {base_url!r}; it must be like 'http://localhost:8000/v1'"
+            )
+        self.url = base_url.rstrip("/") + "/completions"
+        self._model = model
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._eos_token_id = eos_token_id
+        self._timeout = timeout
+        self._poll = poll
+        self._ids_from_logprobs = ids_from_logprobs
+        self._news = threading.Condition()
+        self._streams: dict[tuple[str, int], _Stream] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def prefill(self, slots: Sequence[SlotView]) -> list[News]:
+        """Send the requests of new slots; their ids come later.
+
+        Raises:
+            EngineStateError: the model is closed.
+        """
+        with self._news:
+            if self._closed:
+                raise EngineStateError(f"the model of {self.url} is closed")
+            loop = self._loop or self._start()
+            for slot in slots:
+                stream = self._streams[slot.key] = _Stream()
+                stream.task = asyncio.run_coroutine_threadsafe(self._run(slot, stream), loop)
+        return [None] * len(slots)
+
+    def decode(self, slots: Sequence[SlotView]) -> list[News]:
+        """Return what has come for each slot, or how it ended; wait a little for the first news."""
+        with self._news:
+            streams = [self._streams[slot.key] for slot in slots]
+            self._news.wait_for(
+                lambda: any(stream.bursts or stream.ended for stream in streams), self._poll
+            )
+            return [self._take(slot, stream) for slot, stream in zip(slots, streams, strict=True)]
+
+    def release(self, slot: SlotView) -> None:
+        """Forget a slot and close its stream, so that the server stops working for it."""
+        with self._news:
+            stream = self._streams.pop(slot.key, None)
+        if stream is not None and stream.task is not None:
+            stream.task.cancel()
+
+    def close(self) -> None:
+        """Close all streams and end the thread. A second close does nothing."""
+        with self._news:
+            loop, self._loop, self._closed = self._loop, None, True
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._stop(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+    def _take(self, slot: SlotView, stream: _Stream) -> News:
+        if stream.bursts:
+            bursts, stream.bursts = stream.bursts, []
+            return Burst(
+                tuple(one for burst in bursts for one in burst.token_ids),
+                tuple(one for burst in bursts for one in burst.logprobs),
+            )
+        if stream.ended is None or isinstance(stream.ended, StreamingError):
+            return stream.ended
+        # The server has ended the stream, and the engine wants more.
+        ended = (
+            f"{self.url} ended the stream with finish_reason {stream.ended!r} after "
+            f"{len(slot.output_token_ids)} of {slot.params.max_tokens} tokens"
+        )
+        if stream.ended != "stop":
+            stream.ended = StreamingError(
+                f"{ended}; if that is 'length', prompt and max_tokens exceed its context"
+            )
+            return stream.ended
+        stream.ended = StreamingError(
+            f"{ended} and more was asked for: eos_token_id={self._eos_token_id} must be the "
+            f"tokenizer's EOS id, and the server must know ignore_eos and min_tokens if those are "
+            f"used"
+        )
+        if self._eos_token_id is None:
+            return stream.ended
+        # The server gave no probability of this id; that the text ends here, it was sure of.
+        certain = () if slot.params.logprobs is None else ({self._eos_token_id: 0.0},)
+        return Burst((self._eos_token_id,), certain)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        import httpx2
+
+        self._client = httpx2.AsyncClient(
+            headers=self._headers,
+            timeout=httpx2.Timeout(self._timeout, pool=None),
+            limits=httpx2.Limits(max_connections=None),
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="remote-model", daemon=True
+        )
+        self._thread.start()
+        return self._loop
+
+    async def _stop(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _run(self, slot: SlotView, stream: _Stream) -> None:
+        """Read one stream to its end. Whatever goes wrong becomes the slot's error."""
+        try:
+            await self._read(slot, stream)
+            if stream.ended is None:
+                raise StreamingError("closed the connection in the middle of the stream")
+        except Exception as error:
+            failure = StreamingError(f"{self.url} {self._detail(error)}")
+            failure.__cause__ = error
+            self._tell(stream, None, failure)
+
+    def _detail(self, error: Exception) -> str:
+        import httpx2
+
+        if isinstance(error, StreamingError):
+            return str(error)
+        if isinstance(error, httpx2.ConnectError):
+            return f"cannot be reached ({error}); is the server running?"
+        if isinstance(error, httpx2.TimeoutException):
+            return f"sent nothing for {self._timeout} s; RemoteModel(timeout=...) waits longer"
+        if isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError):
+            return f"cut the connection in the middle of the stream ({error})"
+        return f"failed ({error!r})"
+
+    async def _read(self, slot: SlotView, stream: _Stream) -> None:
+        body = request_body(slot, self._model, ids_from_logprobs=self._ids_from_logprobs)
+        async with self._client.stream("POST", self.url, json=body) as response:
+            await _check(response)
+            reader = SseReader()
+            async for data in response.aiter_bytes():
+                for event in reader.feed(data):
+                    frame = read_frame(event, with_logprobs=slot.params.logprobs is not None)
+                    self._tell(stream, *frame)
+
+    def _tell(
+        self, stream: _Stream, burst: Burst | None, ended: str | StreamingError | None
+    ) -> None:
+        with self._news:
+            if burst is not None:
+                stream.bursts.append(burst)
+            stream.ended = stream.ended or ended
+            self._news.notify_all()
+
+
+async def _check(response: "httpx2.Response") -> None:
+    status, kind = response.status_code, response.headers.get("content-type", "")
+    if status == 200 and kind.startswith("text/event-stream"):
+        return
+    message = error_message((await response.aread()).decode("utf-8", "replace"))
+    if status == 200:
+        raise StreamingError(f"answered with {kind or 'no content type'}, not a stream: {message}")
+    advice = _ADVICE.get(status, "see the log of the server")
+    raise StreamingError(f"answered with status {status}, {message}; {advice}")

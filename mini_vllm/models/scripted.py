@@ -1,0 +1,130 @@
+"""A model that reads its ids from a script: what tests and demonstrations say, it generates.
+
+But: it looks at neither prompt nor sampling. What a slot gets depends on its key and step alone,
+so a mix-up of slots shows at once.
+"""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, Union
+
+from mini_vllm.engine.engine_errors import ModelContractError
+from mini_vllm.engine.model import Burst, News, SlotView
+
+BYTE_VOCAB_SIZE = 259  # 256 bytes and three special ids, as in ByteTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """A step that raises, which ends the engine. An exception as a step ends only its slot."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A step that calls `call` and then is what `step` is."""
+
+    call: Callable[[], object]
+    step: "Step" = None
+
+
+Step = Union[News, tuple[int, ...], Raise, Hook]  # noqa: UP007 - Hook and Step name each other
+Script = Sequence[Step]
+Key = str | tuple[str, int]
+Scripts = Mapping[Key, Script] | Callable[[SlotView], Script]
+T = TypeVar("T")
+
+
+class ScriptedModel:
+    """A model that gives step n of a slot's script when it is asked the nth time.
+
+    Args:
+        scripts: by request id, for all its choices, or by (request id, choice index); or a
+            function that gets a new slot and returns its script. A step is a tuple of ids, or
+            whatever a model may return, or `Raise`, or `Hook`.
+        vocab_size: where a step has ids alone and logprobs are asked for, they are made up, the
+            same each time, of ids below this.
+
+    Raises:
+        ModelContractError: a slot has no script, or its script has ended.
+    """
+
+    def __init__(self, scripts: Scripts, *, vocab_size: int = BYTE_VOCAB_SIZE) -> None:
+        self._scripts = scripts
+        self._vocab_size = vocab_size
+        self._running: dict[tuple[str, int], Script] = {}
+
+    def prefill(self, slots: Sequence[SlotView]) -> list[News]:
+        """Return the first step of each slot."""
+        for slot in slots:
+            script = self._scripts
+            self._running[slot.key] = script(slot) if callable(script) else script_of(slot, script)
+        return self.decode(slots)
+
+    def decode(self, slots: Sequence[SlotView]) -> list[News]:
+        """Return the next step of each slot."""
+        return [self._news(slot, self._step(slot)) for slot in slots]
+
+    def release(self, slot: SlotView) -> None:
+        """Forget a slot."""
+        self._running.pop(slot.key, None)
+
+    def _step(self, slot: SlotView) -> Step:
+        script = self._running[slot.key]
+        if slot.step >= len(script):
+            raise ModelContractError(
+                f"the script of request {slot.request_id!r}, choice {slot.choice_index}, has "
+                f"{len(script)} steps, and step {slot.step} was asked for; lengthen the script, "
+                f"or end the request before, by max_tokens or an EOS id"
+            )
+        return script[slot.step]
+
+    def _news(self, slot: SlotView, step: Step) -> News:
+        if isinstance(step, Raise):
+            raise step.error
+        if isinstance(step, Hook):
+            step.call()
+            return self._news(slot, step.step)
+        if isinstance(step, tuple) and not isinstance(step, Burst):
+            return burst_with_logprobs(slot, step, self._vocab_size)
+        return step
+
+
+def script_of(slot: SlotView, scripts: Mapping[Key, T]) -> T:
+    """Return what `scripts` has for a slot: for this choice of it, or for all.
+
+    Raises:
+        ModelContractError: it has neither.
+    """
+    for key in (slot.key, slot.request_id):
+        if key in scripts:
+            return scripts[key]
+    raise ModelContractError(
+        f"no script for request {slot.request_id!r}, choice {slot.choice_index}; "
+        f"there are scripts for {list(scripts)}"
+    )
+
+
+def burst_with_logprobs(slot: SlotView, token_ids: tuple[int, ...], vocab_size: int) -> Burst:
+    """Return a burst, with made-up logprobs if the slot asks for them.
+
+    Those of an id depend on the slot's key and the id's place in the output, so bursts that are cut
+    otherwise have the same.
+    """
+    most = slot.params.logprobs
+    if most is None:
+        return Burst(token_ids)
+    logprobs = []
+    for position, chosen in enumerate(token_ids, len(slot.output_token_ids)):
+        chance = random.Random(repr((slot.key, position)))
+        others = [one for one in range(vocab_size) if one != chosen]
+        shown = [chosen, *chance.sample(others, min(most, len(others)))]
+        *weights, rest = (chance.uniform(0.1, 1) for _ in range(len(shown) + 1))
+        total = sum(weights) + rest
+        logprobs.append(
+            {one: math.log(weight / total) for one, weight in zip(shown, weights, strict=True)}
+        )
+    return Burst(token_ids, tuple(logprobs))

@@ -1,0 +1,1 @@
+"""What a client may ask, one endpoint a file."""

@@ -1,0 +1,100 @@
+"""`/v1/chat/completions`."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from time import time
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+
+from mini_vllm.engine import Request, SamplingParams
+from mini_vllm.server.endpoints.chat_request import (
+    ChatCompletionRequest,
+    NamedToolChoice,
+    decode_chat_request,
+)
+from mini_vllm.server.endpoints.prompts import Prompt, chat_prompt
+from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
+from mini_vllm.server.endpoints.sampling import to_sampling_params
+from mini_vllm.server.service import Service, read_body
+from mini_vllm.server.wire.chat_response import chat_response
+from mini_vllm.server.wire.chat_stream import ChatStream
+from mini_vllm.server.wire.sse_stream import StreamHead
+from mini_vllm.text.reasoning import prompt_in_reasoning
+
+Tools = Sequence[Mapping[str, Any]]
+
+
+async def chat_completions(http: HttpRequest) -> Reply:
+    """Continue a conversation.
+
+    With `tool_choice` none the model is shown no tools and all that it writes is content; with a
+    function chosen by name it is shown that one. Nothing forces it to call.
+
+    Raises:
+        ApiError: the request is refused.
+    """
+    service: Service = http.app.state.service
+    asked = decode_chat_request(await read_body(http, service), service.limits)
+    service.check_model(asked.model)
+    tools = _tools_to_show(asked)
+    prompt = await chat_prompt(
+        service,
+        asked.messages,
+        tools=tools,
+        add_generation_prompt=asked.add_generation_prompt,
+        add_special_tokens=asked.add_special_tokens,
+        variables=asked.template_kwargs,
+    )
+    room = service.room_after(prompt.token_ids, "messages", asked.wanted_tokens)
+    params = to_sampling_params(asked, service.limits, min(room, service.default_max_tokens))
+    request = _engine_request(service, asked, prompt, params, tools)
+    head = StreamHead(
+        id=f"chatcmpl-{secrets.token_hex(12)}",
+        created=int(time()),
+        model=asked.model or service.model_name,
+        choices=params.n,
+        prompt_tokens=len(prompt.token_ids),
+        include_usage=asked.include_usage,
+        prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
+        naive=service.naive if asked.return_held else None,
+    )
+    options: dict[str, Any] = {
+        "tool_choice": asked.tool_choice,
+        "parallel_tool_calls": asked.parallel_tool_calls is not False,
+    }
+    if asked.stream:
+        return stream_reply(service, [request], ChatStream(head, **options), asked.return_held)
+    return await reply_whole(
+        service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
+    )
+
+
+def _tools_to_show(asked: ChatCompletionRequest) -> Tools | None:
+    choice = asked.tool_choice
+    if choice == "none" or not asked.tools:
+        return None
+    if isinstance(choice, NamedToolChoice):
+        name = choice.function.name
+        return [tool for tool in asked.tools if tool["function"]["name"] == name]
+    return asked.tools
+
+
+def _engine_request(
+    service: Service,
+    asked: ChatCompletionRequest,
+    prompt: Prompt,
+    params: SamplingParams,
+    tools: Tools | None,
+) -> Request:
+    marked = (tools and service.tool_format) or service.reasoning_format
+    if marked and asked.skip_special_tokens is None:
+        # The markers of many formats are special tokens; skipped, nobody would see them.
+        params = replace(params, skip_special_tokens=False)
+    thinking = None
+    if service.reasoning_format:
+        thinking = prompt_in_reasoning(service.reasoning_format, prompt.text)
+    return Request(
+        prompt.token_ids, params, tools=None if tools is None else tuple(tools), thinking=thinking
+    )

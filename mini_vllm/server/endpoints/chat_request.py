@@ -1,0 +1,249 @@
+"""What a client may ask of `/v1/chat/completions`.
+
+But: it renders no prompt. A chat template does, from what `template_messages` returns.
+"""
+
+from typing import Any
+
+import msgspec
+
+from mini_vllm.server.endpoints.limits import Limits, check_at_most, check_depth
+from mini_vllm.server.endpoints.protocol import decode_body
+from mini_vllm.server.endpoints.sampling import GenerationRequest, check_generation
+from mini_vllm.server.wire.api_errors import invalid
+from mini_vllm.text.schemas import parameter_types
+
+
+class ContentPart(msgspec.Struct):
+    """One part of a message. Only text is understood."""
+
+    type: str
+    text: str | None = None
+
+
+class FunctionCall(msgspec.Struct):
+    """A function's name, and its arguments as the JSON that the model wrote."""
+
+    name: str
+    arguments: str
+
+
+class MessageToolCall(msgspec.Struct):
+    """A call in an earlier answer of the model."""
+
+    function: FunctionCall
+    id: str | None = None
+    type: str = "function"
+
+
+class ChatMessage(msgspec.Struct):
+    """One turn of the conversation."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+    name: str | None = None
+    tool_calls: list[MessageToolCall] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+
+
+class FunctionName(msgspec.Struct):
+    """The function that is to be called."""
+
+    name: str
+
+
+class NamedToolChoice(msgspec.Struct):
+    """A choice of one function by its name."""
+
+    function: FunctionName
+    type: str = "function"
+
+
+ToolChoice = str | NamedToolChoice
+Tools = list[dict[str, Any]]
+
+
+class ChatCompletionRequest(GenerationRequest, kw_only=True):
+    """A conversation to be continued.
+
+    Attributes:
+        tools: JSON schemas, kept whole, for templates read more of them than this server does.
+        tool_choice: after `decode_chat_request` never None. `required` and a name are wishes: what
+            the model makes is not constrained.
+        parallel_tool_calls: false leaves out all calls but the first.
+        max_completion_tokens: goes before `max_tokens`, its old name.
+        chat_template_kwargs: further variables of the chat template.
+        reasoning_effort: one more of them.
+    """
+
+    messages: list[ChatMessage]
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    reasoning_effort: str | None = None
+    add_generation_prompt: bool = True
+    add_special_tokens: bool = False
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    @property
+    def wanted_tokens(self) -> tuple[str, int | None]:
+        """The field that says how many tokens there may be, and what it says."""
+        if self.max_completion_tokens is not None:
+            return "max_completion_tokens", self.max_completion_tokens
+        return "max_tokens", self.max_tokens
+
+    @property
+    def wanted_logprobs(self) -> tuple[str, int | None]:
+        """The field that says how many likeliest tokens to report, and what it says."""
+        return "top_logprobs", (self.top_logprobs or 0) if self.logprobs else None
+
+    @property
+    def template_kwargs(self) -> dict[str, Any]:
+        """The further variables of the chat template."""
+        effort = self.reasoning_effort
+        return {
+            **({} if effort is None else {"reasoning_effort": effort}),
+            **(self.chat_template_kwargs or {}),
+        }
+
+
+def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
+    """Return the request of a body.
+
+    Raises:
+        ApiError: 413 for a body that is too long, else 400; it names the field.
+    """
+    request = decode_body(body, ChatCompletionRequest, limits)
+    check_generation(request)
+    check_messages(request.messages, limits)
+    request.tools = request.tools or None
+    check_tools(request.tools, limits)
+    request.tool_choice = _tool_choice(request)
+    if request.top_logprobs and not request.logprobs:
+        raise invalid("top_logprobs", "needs logprobs; set that to true or leave this out")
+    check_template_kwargs(request.chat_template_kwargs, limits)
+    return request
+
+
+def check_messages(messages: list[ChatMessage], limits: Limits) -> None:
+    """Demand a conversation that is neither empty nor too long, of known roles and of text.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    if not messages:
+        raise invalid("messages", "is empty; send at least one")
+    check_at_most("messages", len(messages), limits.max_messages, "messages")
+    length = 0
+    for index, message in enumerate(messages):
+        at = f"messages[{index}]"
+        if message.role not in _ROLES:
+            known = ", ".join(_ROLES)
+            raise invalid(f"{at}.role", f"is {message.role!r:.60}; known roles: {known}")
+        if message.content is None and message.role != "assistant":
+            raise invalid(f"{at}.content", "is missing; add it")
+        if isinstance(message.content, list):
+            for number, part in enumerate(message.content):
+                if part.type != "text" or part.text is None:
+                    problem = f"is of type {part.type!r:.60}; send text: type and text"
+                    raise invalid(f"{at}.content[{number}]", problem)
+        length += len(_text(message.content)) + len(message.reasoning_content or "")
+        length += sum(len(call.function.arguments) for call in message.tool_calls or ())
+    check_at_most("messages", length, limits.max_prompt_chars, "characters in all")
+
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def check_tools(tools: Tools | None, limits: Limits) -> None:
+    """Demand tools that the engine and its parsers understand.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    check_at_most("tools", len(tools or ()), limits.max_tools, "tools")
+    for index, tool in enumerate(tools or ()):
+        check_depth(f"tools[{index}]", tool, limits.max_schema_depth)
+        if tool.get("type") != "function":
+            raise invalid(f"tools[{index}].type", 'must be "function"; other tools are not known')
+    try:
+        parameter_types(tools)
+    except ValueError as error:
+        param, _, problem = str(error).partition(" is ")
+        raise invalid(param, f"is {problem}") from None
+
+
+def check_template_kwargs(kwargs: dict[str, Any] | None, limits: Limits) -> None:
+    """Demand variables that are not nested too deep and do not stand for fields of the request.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    check_depth("chat_template_kwargs", kwargs, limits.max_schema_depth)
+    taken = {"self", "messages", "tools", "add_generation_prompt"}.intersection(kwargs or ())
+    for name in sorted(taken):
+        raise invalid(f"chat_template_kwargs.{name}", "is taken; use the request's own fields")
+
+
+def _tool_choice(request: ChatCompletionRequest) -> ToolChoice:
+    choice = request.tool_choice
+    if choice is None:
+        return "auto" if request.tools else "none"
+    if isinstance(choice, str):
+        if choice not in ("none", "auto", "required"):
+            known = 'none, auto, required, or {"type": "function", "function": {"name": ...}}'
+            raise invalid("tool_choice", f"is {choice!r:.60}; it must be {known}")
+        if choice == "required" and not request.tools:
+            raise invalid("tool_choice", "is required, but there are no tools; add them")
+        return choice
+    name = choice.function.name
+    if choice.type != "function":
+        raise invalid("tool_choice.type", 'must be "function"')
+    if not any(tool["function"]["name"] == name for tool in request.tools or ()):
+        raise invalid("tool_choice.function.name", f"is {name!r:.60}, which is not among the tools")
+    return choice
+
+
+def template_messages(messages: list[ChatMessage], limits: Limits) -> list[dict[str, Any]]:
+    """Return a conversation as chat templates read it.
+
+    As in vLLM, parts of a content are joined by line breaks, no content is `""`, and the arguments
+    of a call are the object that they say, not its text.
+
+    Raises:
+        ApiError: 400; the arguments of a call are no JSON object, or nested too deep.
+    """
+    turns = []
+    for index, message in enumerate(messages):
+        turn: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+        for name in ("name", "tool_call_id", "reasoning_content"):
+            if getattr(message, name) is not None:
+                turn[name] = getattr(message, name)
+        if message.tool_calls:
+            turn["tool_calls"] = [
+                _template_call(call, f"messages[{index}].tool_calls[{number}]", limits)
+                for number, call in enumerate(message.tool_calls)
+            ]
+        turns.append(turn)
+    return turns
+
+
+def _text(content: str | list[ContentPart] | None) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.text or "" for part in content)
+    return content or ""
+
+
+def _template_call(call: MessageToolCall, at: str, limits: Limits) -> dict[str, Any]:
+    at = f"{at}.function.arguments"
+    try:
+        arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise invalid(at, f"is no JSON object: {error}") from None
+    check_depth(at, arguments, limits.max_schema_depth)
+    function = {"name": call.function.name, "arguments": arguments}
+    return {"id": call.id, "type": call.type, "function": function}

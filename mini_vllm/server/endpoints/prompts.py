@@ -1,0 +1,74 @@
+"""From messages or text to the ids that a model continues, off the event loop."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+
+from mini_vllm.server.endpoints.chat_request import ChatMessage, template_messages
+from mini_vllm.server.service import Service
+from mini_vllm.server.wire.api_errors import invalid
+from mini_vllm.tokenizer import ChatTemplateError, TokenizerError
+
+
+class Prompt(NamedTuple):
+    """A prompt as text and as ids."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+async def chat_prompt(
+    service: Service,
+    messages: list[ChatMessage],
+    *,
+    tools: Sequence[Mapping[str, Any]] | None,
+    add_generation_prompt: bool,
+    add_special_tokens: bool = False,
+    variables: Mapping[str, Any] | None = None,
+) -> Prompt:
+    """Return the prompt of a conversation, by the model's template.
+
+    Raises:
+        ApiError: 400; the template does not take it, or its text has no ids.
+    """
+    turns = template_messages(messages, service.limits)
+
+    def make() -> Prompt:
+        try:
+            text = service.chat_template.apply_chat_template(
+                turns, add_generation_prompt, tools=tools, **(variables or {})
+            )
+        except ChatTemplateError as error:
+            raise invalid("messages", f"do not fit the model's chat template: {error}") from error
+        return Prompt(text, _encode(service, "messages", text, add_special_tokens))
+
+    return await run_in_threadpool(make)
+
+
+async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) -> Prompt:
+    """Return the prompt of a text.
+
+    Raises:
+        ApiError: 400; it has no ids.
+    """
+    ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens)
+    return Prompt(text, ids)
+
+
+def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
+    """Demand ids that the model knows.
+
+    Raises:
+        ApiError: 400; it names the field and the id.
+    """
+    highest, size = max(token_ids, default=0), service.tokenizer.vocab_size
+    if highest >= size:
+        raise invalid(param, f"has the id {str(highest)[:60]}; ids are below {size}")
+
+
+def _encode(service: Service, param: str, text: str, special: bool) -> tuple[int, ...]:
+    try:
+        return service.tokenizer.encode(text, add_special_tokens=special).ids
+    except TokenizerError as error:
+        raise invalid(param, f"cannot be encoded: {error}") from error

@@ -1,0 +1,195 @@
+"""The part of a request that says how to generate: the same for chats and completions.
+
+But: it does not know how much room the model has left; `default_max_tokens` says that.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import field
+
+from mini_vllm.engine.params import SamplingParams
+from mini_vllm.server.endpoints.limits import Limits, check_at_most
+from mini_vllm.server.wire.api_errors import invalid
+
+
+class Unsupported(msgspec.Struct, kw_only=True):
+    """Fields that would change the answer, and are not implemented.
+
+    Each has the value that changes nothing; any other but null is refused, not ignored. Fields that
+    stand nowhere here have no say in the answer (`user`, `metadata`, `store`), and are skipped.
+    """
+
+    allowed_token_ids: Any = None
+    audio: Any = None
+    bad_words: Any = []
+    best_of: Any = 1
+    chat_template: Any = None
+    continue_final_message: Any = False
+    documents: Any = None
+    echo: Any = False
+    frequency_penalty: Any = 0
+    function_call: Any = None
+    functions: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    length_penalty: Any = 1
+    logit_bias: Any = {}
+    logits_processors: Any = None
+    min_p: Any = 0
+    modalities: Any = field(default_factory=lambda: ["text"])
+    presence_penalty: Any = 0
+    prompt_embeds: Any = None
+    prompt_logprobs: Any = None
+    repetition_penalty: Any = 1
+    response_format: Any = field(default_factory=lambda: {"type": "text"})
+    structured_outputs: Any = None
+    suffix: Any = ""
+    top_k: Any = -1
+    truncate_prompt_tokens: Any = None
+    use_beam_search: Any = False
+    verbosity: Any = "medium"
+    web_search_options: Any = None
+
+
+_NEUTRAL = Unsupported()
+
+
+class StreamOptions(msgspec.Struct):
+    """How to stream: `include_usage` asks for a last chunk that counts the tokens."""
+
+    include_usage: bool | None = None
+
+
+class GenerationRequest(Unsupported, kw_only=True):
+    """What chats and completions have in common. Null is the same as nothing.
+
+    Attributes:
+        stop: one stop string or several.
+        return_token_ids: put the ids of prompt and answer beside the text, as vLLM does.
+        return_held: ours: put beside each chunk what the layers of the text path hold, and what
+            the ids would be as text if each chunk were decoded for itself.
+    """
+
+    model: str | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool | None = None
+    return_held: bool | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a count of the tokens."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def wanted_tokens(self) -> tuple[str, int | None]:
+        """The field that says how many tokens there may be, and what it says."""
+        return "max_tokens", self.max_tokens
+
+    @property
+    def wanted_logprobs(self) -> tuple[str, int | None]:
+        """The field that says how many likeliest tokens to report, and what it says."""
+        raise NotImplementedError
+
+
+def check_generation(request: GenerationRequest) -> None:
+    """Refuse what is not implemented, and options of a stream without one.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    for name in Unsupported.__struct_fields__:
+        value = getattr(request, name)
+        if value is not None and value != getattr(_NEUTRAL, name):
+            raise invalid(name, "is not implemented; leave it out", code="unsupported_parameter")
+    if request.stream_options is not None and not request.stream:
+        raise invalid("stream_options", "is for streams only; set stream to true or leave it out")
+
+
+def to_sampling_params(
+    request: GenerationRequest, limits: Limits, default_max_tokens: int
+) -> SamplingParams:
+    """Return how to generate, checked against the limits.
+
+    Args:
+        request: a request that was decoded.
+        limits: how much it may ask for.
+        default_max_tokens: how many tokens there may be if the request does not say.
+
+    Raises:
+        ApiError: 400; it names the field, its value and the range.
+    """
+    tokens_field, max_tokens = request.wanted_tokens
+    logprobs_field, logprobs = request.wanted_logprobs
+    stop_ids = request.stop_token_ids or []
+    for name, value, least, most in (
+        ("n", request.n, 1, limits.max_n),
+        (tokens_field, max_tokens, 1, None),
+        ("min_tokens", request.min_tokens, 0, None),
+        ("temperature", request.temperature, 0, 2),
+        ("top_p", request.top_p, 0, 1),
+        ("seed", request.seed, -(2**63), 2**63 - 1),
+        (logprobs_field, logprobs, 0, limits.max_top_logprobs),
+        *((f"stop_token_ids[{i}]", id, 0, None) for i, id in enumerate(stop_ids)),
+    ):
+        _check_range(name, value, least, most)
+    if request.top_p == 0:
+        raise invalid("top_p", "is 0; it must be above 0 and at most 1")
+    if max_tokens is None:
+        max_tokens = default_max_tokens
+    min_tokens = request.min_tokens or 0
+    if min_tokens > max_tokens:
+        raise invalid("min_tokens", f"is {min_tokens}; at most {max_tokens} tokens may be made")
+    given = {name: getattr(request, name) for name in _SAME}
+    return SamplingParams(
+        max_tokens=max_tokens,
+        stop=_stops(request.stop, limits),
+        stop_token_ids=frozenset(stop_ids),
+        logprobs=logprobs,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+# Fields that mean the same here and there.
+_SAME = (
+    "min_tokens",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "n",
+    "skip_special_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+)
+
+
+def _check_range(name: str, value: float | None, least: int, most: int | None) -> None:
+    if value is None or (least <= value and (most is None or value <= most)):
+        return
+    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+    raise invalid(name, f"is {str(value)[:60]}; it must be {allowed}")
+
+
+def _stops(stop: str | list[str] | None, limits: Limits) -> tuple[str, ...]:
+    stops = [stop] if isinstance(stop, str) else stop or []
+    check_at_most("stop", len(stops), limits.max_stops, "strings")
+    for index, text in enumerate(stops):
+        name = "stop" if isinstance(stop, str) else f"stop[{index}]"
+        if not text:
+            raise invalid(name, "is empty; leave it out")
+        check_at_most(name, len(text), limits.max_stop_chars, "characters")
+    return tuple(stops)

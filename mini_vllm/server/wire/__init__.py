@@ -1,0 +1,1 @@
+"""Answers as bytes: chat chunks, server-sent events, errors."""

@@ -1,0 +1,150 @@
+"""From events to what a chat says of them: the one rule that streams and whole messages share.
+
+A delta tells one kind of news, and of tool calls one entry: the form that every client reads, also
+one that looks at `content` or at `tool_calls[0]` only. A call opens with id, type, name and empty
+arguments; whatever of its arguments came with the same events follows as one delta more.
+
+Reasoning goes out as `reasoning_content`, the name that DeepSeek gave it and most clients know.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+import msgspec
+
+from mini_vllm.engine.finish import FinishReason
+from mini_vllm.server.endpoints.chat_request import NamedToolChoice, ToolChoice
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+
+class DeltaFunctionCall(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The name of a function, once, or the next characters of its arguments."""
+
+    name: str | None = None
+    arguments: str
+
+
+class DeltaToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """News of one call. Clients join strings by `index`, so id, type and name come once."""
+
+    index: int
+    id: str | None = None
+    type: str | None = None
+    function: DeltaFunctionCall
+
+
+class DeltaMessage(msgspec.Struct, omit_defaults=True):
+    """News of a message. What it does not tell is left out, not null."""
+
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[DeltaToolCall] | None = None
+
+
+def new_call_id() -> str:
+    """Return an id for a call whose format has none."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+class MessageFold:
+    """Turns the events of one choice into deltas.
+
+    A call that breaks off stays as far as it was announced; the rest of what the model wrote is
+    content, so that nothing is lost, and the call does not make the answer end with `tool_calls`.
+
+    Args:
+        tool_choice: of the request.
+        parallel_tool_calls: false drops all calls but the first, as in vLLM: they were made, but
+            nobody is told.
+        new_id: makes ids for calls.
+
+    Attributes:
+        completed: how many calls were told to their end.
+    """
+
+    def __init__(
+        self,
+        *,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
+        new_id: Callable[[], str] = new_call_id,
+    ) -> None:
+        self._named = isinstance(tool_choice, NamedToolChoice)
+        self._parallel = parallel_tool_calls
+        self._new_id = new_id
+        self.completed = 0
+
+    def feed(self, events: Iterable[Event]) -> list[DeltaMessage]:
+        """Return the deltas of the next events; neighbours of one kind become one."""
+        if not self._parallel:
+            events = (event for event in events if getattr(event, "index", 0) == 0)
+        deltas = []
+        for (kind, index), run in groupby(events, _kind):
+            if kind is CallEnd:
+                self.completed += len(list(run))
+            elif kind is CallStart:
+                deltas += [self._opening(start) for start in run if isinstance(start, CallStart)]
+            else:
+                text = "".join(_texts(run))
+                if text:
+                    deltas.append(_delta(kind, index, text))
+        return deltas
+
+    def finish_reason(self, reason: FinishReason) -> str | None:
+        """Return how the choice ended, for clients.
+
+        It is `tool_calls` only if a call is complete and the model came to its end; with a function
+        that was chosen by name OpenAI says `stop`.
+        """
+        if reason.openai == "stop" and self.completed and not self._named:
+            return "tool_calls"
+        return reason.openai
+
+    def _opening(self, start: CallStart) -> DeltaMessage:
+        call = DeltaToolCall(
+            index=start.index,
+            id=_encodable(start.id) if start.id else self._new_id(),
+            type="function",
+            function=DeltaFunctionCall(name=_encodable(start.name), arguments=""),
+        )
+        return DeltaMessage(tool_calls=[call])
+
+
+def _kind(event: Event) -> tuple[type[Event], int]:
+    if isinstance(event, TextDelta | Malformed):
+        return TextDelta, 0
+    if isinstance(event, ReasoningDelta):
+        return ReasoningDelta, 0
+    return type(event), event.index
+
+
+def _texts(events: Iterable[Event]) -> Iterator[str]:
+    for event in events:
+        if isinstance(event, Malformed):
+            yield event.raw
+        elif isinstance(event, TextDelta | ReasoningDelta | ArgsDelta):
+            yield event.text
+
+
+def _delta(kind: type[Event], index: int, text: str) -> DeltaMessage:
+    if kind is TextDelta:
+        return DeltaMessage(content=text)
+    if kind is ReasoningDelta:
+        return DeltaMessage(reasoning_content=text)
+    call = DeltaToolCall(index=index, function=DeltaFunctionCall(arguments=text))
+    return DeltaMessage(tool_calls=[call])
+
+
+def _encodable(text: str) -> str:
+    """Return a name that a model wrote with a lone surrogate, `"\\ud800"`, as UTF-8 can have it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

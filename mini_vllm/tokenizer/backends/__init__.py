@@ -1,0 +1,1 @@
+"""One tokenizer for each kind of file."""

@@ -1,0 +1,170 @@
+"""Tokenizers in Hugging Face's `tokenizer.json` format, on the `tokenizers` library."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken, decoders, models, pre_tokenizers
+
+from mini_vllm.tokenizer.backends.huggingface_pieces import huggingface_pieces
+from mini_vllm.tokenizer.backends.huggingface_splits import huggingface_splits_at_specials
+from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.pieces import PieceTable
+from mini_vllm.tokenizer.special_tokens import eos_token_ids_of, special_tokens_of
+from mini_vllm.tokenizer_errors import (
+    CorruptModelFile,
+    DecodeError,
+    EncodeError,
+    TokenizerFileNotFound,
+    is_library_fault,
+)
+
+# No vocabulary is near it; without a limit one damaged id makes a table of billions.
+_MOST_IDS = 1 << 22
+
+
+class HuggingFaceTokenizer(VocabularyTokenizer):
+    """A `tokenizers.Tokenizer` behind our protocols.
+
+    Make it with `from_file` or `from_tokenizer`.
+
+    Args:
+        inner: the library's tokenizer.
+        folder: where configuration files may lie that name special tokens, or None.
+        map_added_tokens: run added tokens through the byte map in streams, as Hugging Face's
+            `decode` does for byte-level tokenizers (`đem` becomes U+0011 and `em`). By default
+            they are the text that they look like.
+    """
+
+    def __init__(
+        self,
+        inner: tokenizers.Tokenizer,
+        *,
+        folder: Path | None = None,
+        map_added_tokens: bool = False,
+    ) -> None:
+        ids: dict[str, int] = inner.get_vocab(with_added_tokens=True)
+        declared = [t.content for t in inner.get_added_tokens_decoder().values() if t.special]
+        super().__init__(
+            ids,
+            special_tokens=special_tokens_of(folder, ids, declared),
+            eos_token_ids=eos_token_ids_of(folder) if folder else (),
+        )
+        if inner.truncation or inner.padding:
+            # A file may ask to cut or fill up texts. That is for training, and not asked of us.
+            inner = tokenizers.Tokenizer.from_str(inner.to_str())
+            inner.no_truncation()
+            inner.no_padding()
+        self._inner = inner
+        self._map_added_tokens = map_added_tokens
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        chat_template_path: str | Path | None = None,
+        map_added_tokens: bool = False,
+    ) -> "HuggingFaceTokenizer":
+        """Read a `tokenizer.json`, and the configuration files and chat template beside it.
+
+        Raises:
+            TokenizerFileNotFound: there is no such file.
+            CorruptModelFile: it is no tokenizer, or a configuration file is damaged.
+            ChatTemplateError: several files could be the chat template.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise TokenizerFileNotFound(path)
+        try:
+            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise CorruptModelFile(path, error.start, "not UTF-8") from None
+        except BaseException as error:
+            if not is_library_fault(error):
+                raise
+            raise CorruptModelFile(path, None, str(error)) from None
+        highest = max(inner.get_vocab(with_added_tokens=True).values(), default=0)
+        if highest >= _MOST_IDS:
+            raise CorruptModelFile(path, None, f"a token has the id {highest}")
+        tokenizer = cls(inner, folder=path.parent, map_added_tokens=map_added_tokens)
+        tokenizer.load_chat_template(path.parent, chat_template_path)
+        return tokenizer
+
+    @classmethod
+    def from_vocabulary(cls, vocab: str | Path, merges: str | Path) -> "HuggingFaceTokenizer":
+        """Read GPT-2's older pair of files, `vocab.json` and `merges.txt`: a byte-level BPE.
+
+        Raises:
+            TokenizerFileNotFound: one of them is missing.
+            CorruptModelFile: one of them is damaged.
+        """
+        for path in (vocab, merges):
+            if not Path(path).is_file():
+                raise TokenizerFileNotFound(path)
+        try:
+            inner = tokenizers.Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
+        except Exception as error:
+            raise CorruptModelFile(vocab, None, str(error)) from None
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = decoders.ByteLevel()
+        folder = Path(vocab).parent
+        special = special_tokens_of(folder, inner.get_vocab())
+        inner.add_special_tokens([AddedToken(token, special=True) for token in special.all()])
+        tokenizer = cls(inner, folder=folder)
+        tokenizer.load_chat_template(folder)
+        return tokenizer
+
+    @classmethod
+    def from_tokenizer(
+        cls, inner: tokenizers.Tokenizer, *, map_added_tokens: bool = False
+    ) -> "HuggingFaceTokenizer":
+        """Wrap a tokenizer object."""
+        return cls(inner, map_added_tokens=map_added_tokens)
+
+    @cached_property
+    def pieces(self) -> PieceTable | None:
+        """The bytes of each id, or None where the decoder is no concatenation of pieces."""
+        return huggingface_pieces(self._inner, map_added_tokens=self._map_added_tokens)
+
+    @cached_property
+    def splits_at_specials(self) -> bool:
+        """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
+        return huggingface_splits_at_specials(self._inner, self.special_tokens.all())
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+        """Return the encoding of `text`.
+
+        Raises:
+            EncodeError: `text` holds a lone surrogate, or the library gave up.
+        """
+        try:
+            encoding = self._inner.encode(text, add_special_tokens=add_special_tokens)
+        except BaseException as error:
+            if not is_library_fault(error):
+                raise
+            raise EncodeError(f"{text!r:.60} cannot be encoded: {error}") from None
+        return Encoding(
+            tuple(encoding.ids),
+            EncodingKind.HF,
+            tuple(encoding.tokens),
+            tuple(encoding.offsets),
+            tuple(map(bool, encoding.special_tokens_mask)),
+        )
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the library's own decoding of a whole sequence.
+
+        Raises:
+            UnknownTokenId: an id is not in the vocabulary.
+            DecodeError: the library gave up, as some of its decoders do on an empty token.
+        """
+        ids = self.known(ids)
+        try:
+            return self._inner.decode(ids, skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            if not is_library_fault(error):
+                raise
+            raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None

@@ -1,0 +1,196 @@
+"""The table of pieces of a Hugging Face tokenizer, from its decoder chain and its vocabulary.
+
+Known chains: byte-level (GPT-2, Llama 3, Qwen), byte fallback with and without a stripped space
+(Llama 2, Mistral, Gemma) or before Metaspace, Metaspace, WordPiece, BPE with an end-of-word suffix,
+CTC, and no decoder at all.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tokenizers
+
+from mini_vllm.tokenizer.linked_pieces import OwedSpaceTable, RepeatTable
+from mini_vllm.tokenizer.pieces import Piece, PieceTable, StreamTable
+from mini_vllm.tokenizer.pieces_check import agrees
+from mini_vllm.tokenizer_errors import is_library_fault
+
+_SAMPLE = "naïve café — Привет مرحبا नमस्ते สวัสดี 你好 こんにちは 안녕 🚀🫨 🇫🇷\n"
+
+
+def huggingface_pieces(
+    tokenizer: tokenizers.Tokenizer, *, map_added_tokens: bool = False
+) -> PieceTable | None:
+    """Return the table of a Hugging Face tokenizer.
+
+    It is None where its decoder has no table, or where the table that we make differs from the
+    tokenizer's own `decode`.
+
+    Args:
+        tokenizer: the tokenizer; its decoder chain decides the rule.
+        map_added_tokens: run added tokens through the byte map of byte-level decoders, as Hugging
+            Face's `decode` does (`đem` becomes U+0011 and `em`). By default they are text.
+    """
+    rules = _rules(json.loads(tokenizer.to_str())["decoder"])
+    if rules is None:
+        return None
+    added = tokenizer.get_added_tokens_decoder()
+    size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def column(rule: Callable[[str], bytes]) -> list[Piece]:
+        tokens = map(tokenizer.id_to_token, range(size))
+        return [None if token is None else rule(token) for token in tokens]
+
+    rest = column(rules.rest)
+    first = rest if rules.first is rules.rest else column(rules.first)
+    special = frozenset(token_id for token_id, token in added.items() if token.special)
+    table = PieceTable(rest, first, special, rules.make)
+    if not agrees(
+        table,
+        lambda ids, skip: tokenizer.decode(ids, skip_special_tokens=skip),
+        _samples(tokenizer),
+    ):
+        return None
+    if not rules.maps_bytes or map_added_tokens:
+        return table
+    rest = list(rest)
+    for token_id, token in added.items():
+        rest[token_id] = token.content.encode()
+    return PieceTable(rest, rest, special)
+
+
+def _samples(tokenizer: tokenizers.Tokenizer) -> list[list[int]]:
+    try:
+        return [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids]
+    except BaseException as error:
+        # A vocabulary may know none of it.
+        if not is_library_fault(error):
+            raise
+        return []
+
+
+_Rule = Callable[[str], bytes]
+
+
+class _Rules(NamedTuple):
+    """What the first and the other tokens contribute, and what else there is to know."""
+
+    first: _Rule
+    rest: _Rule
+    maps_bytes: bool = False
+    make: Callable[[list[Piece], list[Piece]], StreamTable] = StreamTable
+
+
+def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
+    if decoder is None:
+        return _Rules(str.encode, lambda token: b" " + token.encode())
+    steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
+    kinds = [step["type"] for step in steps]
+    if kinds == ["ByteLevel"]:
+        return _Rules(_byte_level, _byte_level, maps_bytes=True)
+    if kinds == ["Metaspace"]:
+        return _metaspace(steps[0])
+    if kinds == ["ByteFallback", "Metaspace"]:
+        rules = _metaspace(steps[1])
+        first, rest = _or_byte(rules.first), _or_byte(rules.rest)
+        return _Rules(rest if rules.first is rules.rest else first, rest)
+    if kinds == ["WordPiece"]:
+        return _word_piece(steps[0])
+    if kinds == ["CTC"]:
+        rule = _ctc(steps[0])
+        return _Rules(rule, rule, make=RepeatTable)
+    if kinds == ["BPEDecoder"] and steps[0]["suffix"]:
+        make = functools.partial(OwedSpaceTable, suffix=steps[0]["suffix"])
+        return _Rules(str.encode, str.encode, make=make)
+    if kinds[:3] == ["Replace", "ByteFallback", "Fuse"] and _is_space_rule(steps[0]):
+        if kinds[3:] == []:
+            return _Rules(_byte_fallback, _byte_fallback)
+        if steps[3:] == [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]:
+            return _Rules(lambda token: _byte_fallback(token).removeprefix(b" "), _byte_fallback)
+    return None
+
+
+def _byte_level_map() -> dict[str, int]:
+    """Return GPT-2's 256 characters and the bytes they stand for: printable ones themselves."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    shifted = {chr(256 + number): byte for number, byte in enumerate(others)}
+    return {**{chr(byte): byte for byte in printable}, **shifted}
+
+
+BYTE_OF = _byte_level_map()
+
+
+def _byte_level(token: str) -> bytes:
+    try:
+        return bytes([BYTE_OF[char] for char in token])
+    except KeyError:
+        # One character outside the map makes the whole token raw text.
+        return token.encode()
+
+
+def _is_space_rule(step: dict[str, Any]) -> bool:
+    return bool(step["pattern"] == {"String": "▁"} and step["content"] == " ")
+
+
+def _or_byte(rule: _Rule) -> _Rule:
+    """Return the rule for tokens that may be spelled `<0xE4>`: those are the byte."""
+
+    def either(token: str) -> bytes:
+        if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
+            try:
+                return bytes([int(token[3:5], 16)])
+            except ValueError:
+                pass
+        return rule(token)
+
+    return either
+
+
+_byte_fallback = _or_byte(lambda token: token.replace("▁", " ").encode())
+
+
+def _metaspace(step: dict[str, Any]) -> _Rules:
+    mark = step["replacement"]
+
+    def rest(token: str) -> bytes:
+        return token.replace(mark, " ").encode()
+
+    if step["prepend_scheme"] == "never":
+        return _Rules(rest, rest)
+    return _Rules(lambda token: token.replace(mark, "").encode(), rest)
+
+
+def _word_piece(step: dict[str, Any]) -> _Rules:
+    prefix = step["prefix"]
+    cleanup = _clean_up if step["cleanup"] else lambda text: text
+
+    def rest(token: str) -> bytes:
+        joined = token.removeprefix(prefix) if token.startswith(prefix) else " " + token
+        return cleanup(joined).encode()
+
+    return _Rules(lambda token: cleanup(token).encode(), rest)
+
+
+def _ctc(step: dict[str, Any]) -> _Rule:
+    pad, delimiter = step["pad_token"], step["word_delimiter_token"]
+
+    def rule(token: str) -> bytes:
+        text = token.replace(pad, "")
+        return (_clean_up(text).replace(delimiter, " ") if step["cleanup"] else text).encode()
+
+    return rule
+
+
+_CLEAN_UP = (
+    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"),
+    (" 'm", "'m"), (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
+)  # fmt: skip
+
+
+def _clean_up(text: str) -> str:
+    for before, after in _CLEAN_UP:
+        text = text.replace(before, after)
+    return text

@@ -1,0 +1,254 @@
+"""Tokenizers in OpenAI's format, a file of `base64 rank` lines, on the `tiktoken` library.
+
+But:
+- It never uses the network. A built-in encoding is read from a folder of rank files.
+- Special tokens inside a text are plain text, unless the caller allows them.
+"""
+
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+try:
+    import tiktoken
+except ImportError:
+    raise ImportError(
+        "TiktokenTokenizer needs the tiktoken package: pip install 'mini-vllm-labs[tokenizers]'"
+    ) from None
+
+from mini_vllm.tokenizer.backends.tiktoken_models import TiktokenModel
+from mini_vllm.tokenizer.backends.tiktoken_ranks import MOST_IDS, read_ranks
+from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
+from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
+from mini_vllm.tokenizer.pieces import Piece, PieceTable
+from mini_vllm.tokenizer.special_tokens import special_tokens_of
+from mini_vllm.tokenizer_errors import (
+    EncodeError,
+    TokenizerFileNotFound,
+    UnknownTokenId,
+    is_library_fault,
+)
+
+__all__ = ["CACHE_VARIABLE", "TiktokenModel", "TiktokenTokenizer"]
+
+CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
+_SOURCE = "https://openaipublic.blob.core.windows.net/encodings/"
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+
+
+class TiktokenTokenizer(VocabularyTokenizer):
+    """A `tiktoken.Encoding` behind our protocols. There is no BOS; nothing is added to a text.
+
+    Every id has bytes (`token_bytes`); one whose bytes are no UTF-8 has no text (`id_to_token`).
+
+    Args:
+        encoding: the library's encoding.
+    """
+
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        # Its public methods cannot tell a special token from an ordinary one of the same bytes.
+        special = encoding._special_tokens
+        self._bytes = {rank: data for data, rank in encoding._mergeable_ranks.items()}
+        for token, token_id in special.items():
+            self._bytes.setdefault(token_id, token.encode())
+        self._by_bytes = {data: token_id for token_id, data in reversed(self._bytes.items())}
+        texts = {_text(data): token_id for data, token_id in self._by_bytes.items()}
+        super().__init__(
+            {text: token_id for text, token_id in texts.items() if text is not None},
+            vocab_size=max(self._bytes) + 1,
+            special_tokens=special_tokens_of(None, special, special),
+        )
+        self._inner = encoding
+        self._special_ids = frozenset(special.values())
+
+    @classmethod
+    def from_encoding(cls, encoding: tiktoken.Encoding) -> "TiktokenTokenizer":
+        """Wrap an encoding of the library."""
+        return cls(encoding)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        pattern: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+    ) -> "TiktokenTokenizer":
+        """Read a file of ranks. It holds nothing but the ranks; the rest must be known.
+
+        Args:
+            path: the file.
+            pattern: the regex that cuts a text into words. By default that of the encoding that
+                the file is named after (`o200k_base.tiktoken`), or else of cl100k_base.
+            special_tokens: ids of special tokens; by default likewise, or else none.
+
+        Raises:
+            TokenizerFileNotFound: there is no such file.
+            CorruptModelFile: a line of it is no `base64 rank`, or is there twice.
+            ValueError: `pattern` is no regex, or a special token has no id of its own.
+        """
+        path = Path(path)
+        ranks = read_ranks(path)
+        named = next((model for model in TiktokenModel if model.value == path.stem), None)
+        if pattern is None:
+            pattern = (named or TiktokenModel.CL100K_BASE).pattern
+        if special_tokens is None:
+            special_tokens = named.special_tokens if named else {}
+        taken = set(ranks.values())
+        for token, token_id in special_tokens.items():
+            if token_id in taken or not 0 <= token_id < MOST_IDS:
+                raise ValueError(f"the special token {token!r} has the id {token_id}; give a free")
+            taken.add(token_id)
+        encoding = tiktoken.Encoding(
+            path.stem,
+            pat_str=pattern,
+            mergeable_ranks=ranks,
+            special_tokens=dict(special_tokens),
+        )
+        return cls(encoding)
+
+    @classmethod
+    def from_model(
+        cls, model: TiktokenModel, *, cache_dir: str | Path | None = None
+    ) -> "TiktokenTokenizer":
+        """Load a built-in encoding from a folder that holds its file of ranks.
+
+        Args:
+            model: which.
+            cache_dir: the folder; by default the one that TIKTOKEN_CACHE_DIR names. Both
+                `cl100k_base.tiktoken` and the name that tiktoken itself gives to it are found.
+
+        Raises:
+            TokenizerFileNotFound: the file is not there; the message says where it was sought.
+            CorruptModelFile: it is damaged.
+        """
+        folder = cache_dir or os.environ.get(CACHE_VARIABLE)
+        if not folder:
+            raise TokenizerFileNotFound(
+                f"{model.file_name} (set {CACHE_VARIABLE} to the folder that holds it)"
+            )
+        wanted = Path(folder) / model.file_name
+        # The library's own cache names a file by the hash of the address that it came from.
+        address = (_SOURCE + model.file_name).encode()
+        cached = wanted.with_name(hashlib.sha1(address, usedforsecurity=False).hexdigest())
+        path = next((path for path in (wanted, cached) if path.is_file()), None)
+        if path is None:
+            raise TokenizerFileNotFound(f"{wanted} (fetch {_SOURCE}{model.file_name} into it)")
+        return cls.from_file(path, pattern=model.pattern, special_tokens=model.special_tokens)
+
+    @classmethod
+    def from_model_name(
+        cls, name: str, *, cache_dir: str | Path | None = None
+    ) -> "TiktokenTokenizer":
+        """Load the encoding of a model such as `gpt-4`, as `from_model` does.
+
+        Raises:
+            UnknownModel: it is no model of OpenAI's.
+            TokenizerFileNotFound: its file is not there.
+        """
+        return cls.from_model(TiktokenModel.from_model_name(name), cache_dir=cache_dir)
+
+    @cached_property
+    def pieces(self) -> PieceTable:
+        """The bytes of each id."""
+        column: list[Piece] = [self._bytes.get(token_id) for token_id in range(self.vocab_size)]
+        return PieceTable(column, column, self._special_ids)
+
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: Collection[str] | Literal["all"] = frozenset(),
+    ) -> Encoding:
+        """Return the encoding of `text`.
+
+        Args:
+            text: the text.
+            add_special_tokens: no effect; this kind of tokenizer adds none.
+            allowed_special: the special tokens that count as such inside `text`, or "all". Others
+                are plain text: a user cannot type his way out of a message.
+
+        Raises:
+            EncodeError: `text` holds a lone surrogate or a byte that the vocabulary lacks, or is
+                more than the library can take (a run of a million spaces).
+        """
+        # The library would replace surrogates and say nothing.
+        utf8(text)
+        allowed: Any = allowed_special if allowed_special == "all" else frozenset(allowed_special)
+        try:
+            ids = self._inner.encode(text, allowed_special=allowed, disallowed_special=())
+        except BaseException as error:
+            # A byte that it does not know makes the library panic.
+            if not is_library_fault(error):
+                raise
+            raise EncodeError(f"{text[:40]!r} cannot be encoded: {error}") from None
+        pieces = [self._bytes[token_id] for token_id in ids]
+        return Encoding(
+            tuple(ids),
+            EncodingKind.TIKTOKEN,
+            tuple(piece.decode("utf-8", "replace") for piece in pieces),
+            _offsets(pieces),
+            (False,) * len(ids),
+        )
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.
+
+        A skipped special token is transparent: the bytes around it may form one character.
+
+        Raises:
+            UnknownTokenId: an id is not in the vocabulary.
+        """
+        skipped = self._special_ids if skip_special_tokens else frozenset()
+        data = b"".join(self._bytes[i] for i in self.known(ids) if i not in skipped)
+        return data.decode("utf-8", "replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Return the bytes of an id.
+
+        Raises:
+            UnknownTokenId: it is not in the vocabulary.
+        """
+        try:
+            return self._bytes[token_id]
+        except KeyError:
+            raise UnknownTokenId(token_id) from None
+
+    def bytes_to_id(self, data: bytes) -> int | None:
+        """Return the id of exactly these bytes, or None; the inverse of `token_bytes`."""
+        return self._by_bytes.get(data)
+
+    def known(self, ids: Iterable[int]) -> list[int]:
+        """Return the ids as a list, ids without text included.
+
+        Raises:
+            UnknownTokenId: an id is outside the vocabulary.
+        """
+        ids = list(ids)
+        for token_id in ids:
+            if token_id not in self._bytes:
+                raise UnknownTokenId(token_id)
+        return ids
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _offsets(pieces: Iterable[bytes]) -> tuple[tuple[int, int], ...]:
+    """Return the span of characters that each piece touches."""
+    offsets = []
+    begun = 0
+    for piece in pieces:
+        inside = piece[:1] in _CONTINUATION_BYTES
+        start = begun - 1 if inside else begun
+        begun += len(piece.translate(None, _CONTINUATION_BYTES))
+        offsets.append((start, begun))
+    return tuple(offsets)

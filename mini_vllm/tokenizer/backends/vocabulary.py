@@ -1,0 +1,152 @@
+"""What the file-backed tokenizers share: a vocabulary, special tokens, a chat template.
+
+But: it neither encodes nor decodes; a backend does.
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mini_vllm.chat_template.files import find_chat_template
+from mini_vllm.chat_template.template import ChatTemplate, Message
+from mini_vllm.tokenizer.encoding import Encoding, encode_each
+from mini_vllm.tokenizer.pieces import PieceTable
+from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer_errors import UnknownTokenId
+
+
+class VocabularyTokenizer:
+    """The half of a tokenizer that only looks things up.
+
+    Args:
+        ids: id by token, special tokens included. An id without text is not in it.
+        vocab_size: the highest id plus one; by default that of `ids`.
+        special_tokens: the special tokens by role.
+        eos_token_ids: the ids that end a generation; by default the EOS token's.
+    """
+
+    def __init__(
+        self,
+        ids: dict[str, int],
+        *,
+        vocab_size: int | None = None,
+        special_tokens: SpecialTokens | None = None,
+        eos_token_ids: Iterable[int] = (),
+    ) -> None:
+        self._ids = ids
+        self._tokens = {token_id: token for token, token_id in ids.items()}
+        self.vocab_size = max(self._tokens, default=-1) + 1 if vocab_size is None else vocab_size
+        self.special_tokens = special_tokens or SpecialTokens()
+        eos = ids.get(self.special_tokens.eos or "")
+        self.eos_token_ids = frozenset(eos_token_ids) | frozenset(() if eos is None else (eos,))
+        self.chat_template: ChatTemplate | None = None
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+        """Return the encoding of `text`; the backend says how.
+
+        Raises:
+            EncodeError: the text cannot be encoded.
+        """
+        raise NotImplementedError
+
+    def encode_batch(
+        self, texts: Iterable[str], *, add_special_tokens: bool = False
+    ) -> list[Encoding]:
+        """Return the encodings of the texts, in their order.
+
+        Raises:
+            EncodeError: one of them cannot be encoded; it has the index.
+        """
+        return encode_each(
+            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+        )
+
+    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of a whole id sequence; the backend says how.
+
+        Raises:
+            UnknownTokenId: an id is not in the vocabulary.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def pieces(self) -> PieceTable | None:
+        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        raise NotImplementedError
+
+    def token_to_id(self, token: str) -> int | None:
+        """Return the id of a token, special ones included, or None."""
+        return self._ids.get(token)
+
+    def id_to_token(self, token_id: int) -> str | None:
+        """Return the token of an id as the vocabulary spells it, or None where it is no text."""
+        return self._tokens.get(token_id)
+
+    def known(self, ids: Iterable[int]) -> list[int]:
+        """Return the ids as a list.
+
+        Raises:
+            UnknownTokenId: an id is outside the vocabulary.
+        """
+        ids = list(ids)
+        for token_id in ids:
+            if token_id not in self._tokens:
+                raise UnknownTokenId(token_id)
+        return ids
+
+    def set_chat_template(self, template: str) -> None:
+        """Use another chat template from now on.
+
+        Raises:
+            ChatTemplateError: it does not compile; the one before stays.
+        """
+        new = self.make_chat_template(template)
+        new.validate()
+        self.chat_template = new
+
+    def make_chat_template(self, template: str) -> ChatTemplate:
+        """Return a template that knows this tokenizer's special tokens."""
+        special = self.special_tokens
+        roles = {
+            "unk_token": special.unk,
+            "sep_token": special.sep,
+            "pad_token": special.pad,
+            "cls_token": special.cls,
+            "mask_token": special.mask,
+        }
+        return ChatTemplate(
+            template,
+            bos_token=special.bos,
+            eos_token=special.eos,
+            variables={role: token for role, token in roles.items() if token is not None},
+        )
+
+    def load_chat_template(self, folder: Path, explicit: str | Path | None = None) -> None:
+        """Take the chat template of a model's folder, or the explicit file's, if there is one.
+
+        Raises:
+            TokenizerFileNotFound: there is no such explicit file.
+            CorruptModelFile: the file that counts is damaged.
+            ChatTemplateError: it is too long, or several files could be meant.
+        """
+        template = find_chat_template(folder, explicit)
+        if template is not None:
+            self.chat_template = self.make_chat_template(template)
+
+    def apply_chat_template(
+        self, messages: Iterable[Message], add_generation_prompt: bool = False, **variables: Any
+    ) -> str:
+        """Return a conversation as the text that the model was trained on.
+
+        Without a template of its own it is the simple form, `role: content` a line. Arguments are
+        those of `ChatTemplate.apply_chat_template`.
+
+        Raises:
+            ChatTemplateError: the template is invalid, refused the messages, or took too much.
+        """
+        template = self.chat_template or _SIMPLE
+        return template.apply_chat_template(messages, add_generation_prompt, **variables)
+
+
+_SIMPLE = ChatTemplate.simple()

@@ -1,0 +1,119 @@
+"""Of what kind a tokenizer file is: asked of its first bytes, for names lie.
+
+But: whether the rest of the file is sound shows when it is read.
+"""
+
+import re
+from enum import Enum
+from pathlib import Path
+
+from mini_vllm.tokenizer_errors import TokenizerFileNotFound, UnsupportedFormat
+
+_HEAD = 512
+_BOM = b"\xef\xbb\xbf"
+_RANK_LINE = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?(\n|$)")
+
+
+class TokenizerType(Enum):
+    """The kinds of tokenizer files; the value is the name in metrics."""
+
+    HUGGINGFACE = "huggingface"
+    TIKTOKEN = "tiktoken"
+    SENTENCEPIECE = "sentencepiece"
+    GGUF = "gguf"
+
+
+SUPPORTED = (
+    "tokenizer.json (Hugging Face)",
+    "vocab.json with merges.txt (GPT-2)",
+    "*.tiktoken ranks",
+    "*.model (SentencePiece)",
+    "*.gguf",
+)
+
+
+def detect_type(head: bytes, name: str) -> TokenizerType:
+    """Return the kind of a file.
+
+    Args:
+        head: its first bytes, 512 are enough.
+        name: what to call it in the error.
+
+    Raises:
+        UnsupportedFormat: it is none that we can read.
+    """
+    if is_json(head):
+        return TokenizerType.HUGGINGFACE
+    if head.startswith(b"GGUF"):
+        return TokenizerType.GGUF
+    if _RANK_LINE.match(head.lstrip(b"\r\n")):
+        return TokenizerType.TIKTOKEN
+    if is_sentencepiece(head):
+        return TokenizerType.SENTENCEPIECE
+    what = "is empty" if not head else f"begins with {head[:8]!r}, which no tokenizer format does"
+    raise UnsupportedFormat(f"{name} {what}", SUPPORTED)
+
+
+def is_json(head: bytes) -> bool:
+    """Return whether the bytes begin a JSON object or array, after a BOM and white space."""
+    return head.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[")
+
+
+def is_sentencepiece(head: bytes) -> bool:
+    """Return whether the bytes begin a SentencePiece model.
+
+    Its first field is the message of the first piece, whose first field is the piece's text.
+    """
+    if head[:1] != b"\x0a":
+        return False
+    place = 1
+    while place < len(head) and place < 6 and head[place] >= 0x80:
+        place += 1
+    inner = head[place + 1 :]
+    return inner[:1] == b"\x0a" and len(inner) > 2 and inner[1] <= len(inner)
+
+
+def get_tokenizer_info(path: str | Path) -> TokenizerType:
+    """Return the kind of the tokenizer in a file or folder.
+
+    Raises:
+        TokenizerFileNotFound: there is no such file or folder.
+        UnsupportedFormat: it is none that we can read, or several files of a folder could be meant.
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = find_tokenizer_file(path)
+    if not path.is_file():
+        raise TokenizerFileNotFound(path)
+    with path.open("rb") as file:
+        return detect_type(file.read(_HEAD), str(path))
+
+
+_LAYOUTS = (
+    ("tokenizer.json",),
+    ("vocab.json",),
+    ("*.tiktoken", "tiktoken.model"),
+    ("*.model",),
+    ("*.gguf",),
+)
+
+
+def find_tokenizer_file(folder: Path) -> Path:
+    """Return the file that makes the tokenizer of a model's folder.
+
+    The first of these counts: `tokenizer.json`, `vocab.json` with `merges.txt`, tiktoken ranks,
+    a SentencePiece model, a GGUF file.
+
+    Raises:
+        UnsupportedFormat: there is none, or there are two of the kind that counts.
+    """
+    for patterns in _LAYOUTS:
+        found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+        if patterns == ("vocab.json",) and not (folder / "merges.txt").is_file():
+            continue
+        if len(found) > 1:
+            names = " and ".join(path.name for path in found)
+            raise UnsupportedFormat(f"{folder} has {names}; give the path of the one to use")
+        if found:
+            return found[0]
+    raise UnsupportedFormat(f"{folder} holds no tokenizer", SUPPORTED)

@@ -1,0 +1,144 @@
+"""One call for any tokenizer: a file, a folder, a model's name, or a repository of the hub.
+
+But: it downloads nothing for a bare name. Only `ORGANISATION/MODEL` is looked up at the hub.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
+from mini_vllm.tokenizer.backends.mock import MockTokenizer
+from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
+from mini_vllm.tokenizer.loading.detect import (
+    TokenizerType,
+    find_tokenizer_file,
+    get_tokenizer_info,
+)
+from mini_vllm.tokenizer.loading.hub import download_tokenizer_from_hf
+from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
+from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer_errors import UnknownModel
+
+_SUFFIXES = (".json", ".tiktoken", ".model", ".gguf")
+
+
+def create_tokenizer(
+    name_or_path: str | Path,
+    *,
+    model_map: ModelTokenizerMap | None = None,
+    chat_template_path: str | Path | None = None,
+) -> Tokenizer:
+    """Return the tokenizer of a file, a folder, a model name, or a hub repository.
+
+    Tried in this order: `mock` (or `test`), an existing path, the model map, the hub.
+
+    Args:
+        name_or_path: what to load.
+        model_map: names and what they stand for; by default the built-in rules and those of the
+            file that MINI_VLLM_MODEL_MAP names.
+        chat_template_path: a template file to use instead of the model's own.
+
+    Raises:
+        TokenizerFileNotFound: it looks like a path, and nothing is there.
+        UnsupportedFormat: a file is of no kind that we can read.
+        CorruptModelFile: a file is damaged.
+        UnknownModel: a bare name that the map does not know.
+        HubError: the hub does not have it, or cannot be reached.
+    """
+    name = str(name_or_path)
+    if name in ("mock", "test"):
+        return MockTokenizer()
+    path = Path(name).expanduser()
+    if path.exists() or isinstance(name_or_path, Path) or _looks_like_a_path(name):
+        return create_tokenizer_from_file(path, chat_template_path=chat_template_path)
+    names = model_map or ModelTokenizerMap.load()
+    target = names.resolve(name)
+    if target is not None:
+        return _from_target(target, chat_template_path)
+    if name.count("/") == 1:
+        folder = download_tokenizer_from_hf(name)
+        return create_tokenizer_from_file(folder, chat_template_path=chat_template_path)
+    raise UnknownModel(name, names.near(name))
+
+
+async def create_tokenizer_async(
+    name_or_path: str | Path,
+    *,
+    model_map: ModelTokenizerMap | None = None,
+    chat_template_path: str | Path | None = None,
+) -> Tokenizer:
+    """Do what `create_tokenizer` does, in a thread, so that the event loop goes on."""
+    return await asyncio.to_thread(
+        create_tokenizer,
+        name_or_path,
+        model_map=model_map,
+        chat_template_path=chat_template_path,
+    )
+
+
+def create_tokenizer_with_chat_template(
+    path: str | Path, chat_template_path: str | Path | None = None
+) -> Tokenizer:
+    """Return the tokenizer of a path with the chat template of another file."""
+    return create_tokenizer_from_file(path, chat_template_path=chat_template_path)
+
+
+def create_tokenizer_from_file(
+    path: str | Path, *, chat_template_path: str | Path | None = None
+) -> VocabularyTokenizer:
+    """Return the tokenizer of a file, by its content, or of a model's folder.
+
+    Raises:
+        TokenizerFileNotFound: there is no such file or folder.
+        UnsupportedFormat: it is of no kind that we can read, or several files could be meant.
+        CorruptModelFile: it, or a file beside it, is damaged.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        path = find_tokenizer_file(path)
+    kind = get_tokenizer_info(path)
+    if path.name == "vocab.json":
+        tokenizer: VocabularyTokenizer = HuggingFaceTokenizer.from_vocabulary(
+            path, path.with_name("merges.txt")
+        )
+    else:
+        tokenizer = _loader(kind)(path)
+    if chat_template_path is not None or tokenizer.chat_template is None:
+        tokenizer.load_chat_template(path.parent, chat_template_path)
+    # Made and checked now, so that the first stream does not wait for it.
+    _ = tokenizer.pieces
+    return tokenizer
+
+
+def _loader(kind: TokenizerType) -> Callable[[Path], VocabularyTokenizer]:
+    """Return what reads a kind of file; imported here, for each needs a library of its own."""
+    if kind is TokenizerType.TIKTOKEN:
+        from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
+
+        return TiktokenTokenizer.from_file
+    if kind is TokenizerType.SENTENCEPIECE:
+        from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+
+        return SentencePieceTokenizer.from_file
+    if kind is TokenizerType.GGUF:
+        from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+
+        return GGUFTokenizer.from_file
+    return HuggingFaceTokenizer.from_file
+
+
+def _from_target(target: str, chat_template_path: str | Path | None) -> Tokenizer:
+    """Return what a rule of the model map stands for: an encoding, a path, or a repository."""
+    from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
+
+    if target in {model.value for model in TiktokenModel}:
+        return TiktokenTokenizer.from_model(TiktokenModel(target))
+    path = Path(target).expanduser()
+    if not path.exists() and target.count("/") == 1 and not _looks_like_a_path(target):
+        path = download_tokenizer_from_hf(target)
+    return create_tokenizer_from_file(path, chat_template_path=chat_template_path)
+
+
+def _looks_like_a_path(name: str) -> bool:
+    return name.startswith(("/", ".", "~")) or name.endswith(_SUFFIXES) or name.count("/") > 1

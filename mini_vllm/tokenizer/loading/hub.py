@@ -1,0 +1,252 @@
+"""The tokenizer files of a model, fetched from a Hugging Face hub into its shared cache.
+
+One request lists the model's files; those of its tokenizer that the cache lacks are fetched, each
+whole or not at all. The cache's ref names the folder only when all are there, so what an
+interrupted download has left is never taken for complete. If the hub does not answer within
+seconds, the folder of an earlier call serves.
+
+But:
+- It fetches no weights, and nothing from subfolders.
+- It does not look into the files; the factory does.
+- It repeats no request. What was fetched before a failure is kept, so a second call goes on there.
+
+HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE are read at each call; HF_HUB_CACHE when the library is
+imported, which is at the first.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from mini_vllm.tokenizer_errors import HubError
+
+_TIMEOUT_SECONDS = 5.0
+_VOCABULARIES = (
+    "tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.tiktoken", "tekken.json",
+)  # fmt: skip
+_COMPANIONS = (
+    "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "*.jinja", "chat_template.json", "config.json", "generation_config.json",
+)  # fmt: skip
+# No separator, no drive, no leading dot: joined to a folder, it stays in it.
+_PLAIN_NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
+_REVISION = re.compile(rf"{_PLAIN_NAME.pattern}(/{_PLAIN_NAME.pattern})*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def download_tokenizer_from_hf(
+    model_id: str,
+    *,
+    cache_dir: str | Path | None = None,
+    token: str | None = None,
+    revision: str | None = None,
+) -> Path:
+    """Return the folder with a model's tokenizer files, after fetching those that are missing.
+
+    Args:
+        model_id: `name` or `organisation/name`.
+        cache_dir: the cache; by default HF_HUB_CACHE, which other tools share.
+        token: the access token; by default HF_TOKEN, or that of a login. An empty one is not sent.
+        revision: a branch, tag or commit; by default `main`.
+
+    Raises:
+        HubError: the id or revision is invalid, the model is gated, does not exist or has no
+            tokenizer, the download broke off, or there is neither a hub nor a cached folder.
+    """
+    revision = revision or "main"
+    storage = _storage(model_id, cache_dir)
+    _check(revision, token)
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return _cached(storage, revision, "HF_HUB_OFFLINE is set; unset it to download")
+    try:
+        commit, listed = _list(model_id, revision, token)
+    except Exception as error:
+        # The library lets pass its own errors, those of its HTTP client, and of bad answers any.
+        _raise_refusal(error, model_id)
+        if _status(error) == 404:
+            raise HubError(
+                f"the hub has no model {model_id!r} with revision {revision!r}; check the spelling"
+            ) from error
+        return _cached(storage, revision, f"the hub gave no listing ({_brief(error)})")
+    folder = storage / "snapshots" / commit
+    for name in _wanted(model_id, listed):
+        if not (folder / name).exists():
+            _fetch(model_id, commit, name, folder / name, token)
+    # A cache that may only be read still serves; it has no ref for when there is no hub.
+    with contextlib.suppress(OSError):
+        _write(storage / "refs" / revision, [commit.encode()])
+    return folder
+
+
+async def download_tokenizer_from_hf_async(
+    model_id: str,
+    *,
+    cache_dir: str | Path | None = None,
+    token: str | None = None,
+    revision: str | None = None,
+) -> Path:
+    """Do the same as `download_tokenizer_from_hf` in a thread.
+
+    Raises:
+        HubError: as there.
+    """
+    return await asyncio.to_thread(
+        download_tokenizer_from_hf, model_id, cache_dir=cache_dir, token=token, revision=revision
+    )
+
+
+def tokenizer_files(names: Iterable[str]) -> list[str]:
+    """Return which of a repository's file names are a tokenizer's: top level only, sorted.
+
+    It is empty if there are only companions such as `config.json`, and no vocabulary.
+    """
+    plain = {name for name in names if _PLAIN_NAME.fullmatch(name)}
+    if not any(_matches(name, _VOCABULARIES) for name in plain):
+        return []
+    return sorted(name for name in plain if _matches(name, _VOCABULARIES + _COMPANIONS))
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _check(revision: str, token: str | None) -> None:
+    if not _REVISION.fullmatch(revision):
+        raise HubError(f"{revision!r} is no revision; write a branch, a tag or a commit")
+    # The HTTP client would quote an invalid token in its error.
+    if token and not (token.isascii() and token.strip().isprintable()):
+        raise HubError("the access token has characters that no token has; copy it again")
+
+
+def _storage(model_id: str, cache_dir: str | Path | None) -> Path:
+    """Return the model's folder in the cache.
+
+    Raises:
+        HubError: the model id is invalid; the library checks that for itself.
+    """
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.file_download import repo_folder_name
+
+    try:
+        folder = repo_folder_name(repo_id=model_id, repo_type="model")
+    except HFValidationError:
+        raise HubError(
+            f"{model_id!r} is no model id; write name or organisation/name, as on the hub"
+        ) from None
+    return Path(HF_HUB_CACHE if cache_dir is None else cache_dir).expanduser() / folder
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+
+
+def _access(token: str | None) -> str | Literal[False] | None:
+    """Return what the library takes as a token: False for none, None for its own choice."""
+    given = os.environ.get("HF_TOKEN") if token is None else token
+    if given is not None and not given.strip():
+        return False
+    return None if token is None else token.strip()
+
+
+def _list(model_id: str, revision: str, token: str | None) -> tuple[str, list[str]]:
+    """Return the commit of a revision and the names of its files."""
+    from huggingface_hub import HfApi
+
+    # Of the library's listings this one alone takes a timeout and does not retry.
+    info = HfApi(endpoint=_endpoint(), token=_access(token)).model_info(
+        model_id, revision=revision, timeout=_TIMEOUT_SECONDS
+    )
+    if not _COMMIT.fullmatch(info.sha or ""):
+        raise ValueError(f"its commit is {info.sha!r:.60}")
+    return str(info.sha), [file.rfilename for file in info.siblings or ()]
+
+
+def _wanted(model_id: str, listed: list[str]) -> list[str]:
+    if not listed:
+        raise HubError(f"model {model_id!r} has no files")
+    wanted = tokenizer_files(listed)
+    if not wanted:
+        raise HubError(
+            f"model {model_id!r} has no tokenizer files; it has {', '.join(listed[:5])}"
+            f"{' ...' if len(listed) > 5 else ''}"
+        )
+    return wanted
+
+
+def _fetch(model_id: str, commit: str, name: str, path: Path, token: str | None) -> None:
+    """Fetch one file to `path`, whole or not at all.
+
+    `hf_hub_download` would do, if it did not take the hub's word for where to write: it makes file
+    names of ETags. It also repeats each request for up to 23 seconds.
+
+    Raises:
+        HubError: the hub refuses it, or the download broke off.
+    """
+    from huggingface_hub import get_session, hf_hub_url, hf_raise_for_status
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    url = hf_hub_url(model_id, name, revision=commit, endpoint=_endpoint())
+    headers = build_hf_headers(token=_access(token))
+    try:
+        with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_SECONDS) as answer:
+            hf_raise_for_status(answer)
+            _write(path, answer.iter_bytes())
+    except Exception as error:
+        _raise_refusal(error, model_id)
+        raise HubError(
+            f"the download of {name} of {model_id!r} broke off ({_brief(error)}); try again"
+        ) from error
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status of the answer that an error is about, if there was one."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _raise_refusal(error: Exception, model_id: str) -> None:
+    if _status(error) in (401, 403):
+        raise HubError(
+            f"no access to model {model_id!r}: it is gated or private, or there is no such model; "
+            "accept its terms on its page and set HF_TOKEN"
+        ) from error
+
+
+def _brief(error: Exception) -> str:
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first:.200}"
+
+
+def _cached(storage: Path, revision: str, reason: str) -> Path:
+    """Return the complete folder that an earlier call has left.
+
+    Raises:
+        HubError: there is none; it says that and `reason`.
+    """
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        commit = (storage / "refs" / revision).read_text(encoding="ascii", errors="replace").strip()
+        if _COMMIT.fullmatch(commit):
+            folder = storage / "snapshots" / commit
+            names = [path.name for path in folder.iterdir() if path.is_file()]
+    if not tokenizer_files(names):
+        raise HubError(f"no tokenizer is cached in {storage}, and {reason}")
+    return folder
+
+
+def _write(path: Path, chunks: Iterable[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{uuid.uuid4().hex}.incomplete")
+    try:
+        with part.open("wb") as file:
+            file.writelines(chunks)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""From the name of a model to what encodes its text: a table of rules, read from the top.
+
+A rule matches a name exactly, by prefix or by regex, and names a target: an encoding of tiktoken
+such as `cl100k_base`, or a path or hub id. The user's rules come before the built-in ones, which
+know OpenAI's models. A file of rules is TOML or JSON:
+
+    [[rules]]
+    match = "prefix"           # or "exact" or "regex"
+    pattern = "my-gpt"         # a regex has to match the whole name
+    target = "cl100k_base"
+
+But:
+- It loads nothing, and does not look whether a target exists.
+- It never guesses: a name that no rule matches resolves to None, not to something similar.
+"""
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound
+
+ENVIRONMENT_VARIABLE = "MINI_VLLM_MODEL_MAP"
+_KINDS = ("exact", "prefix", "regex")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRule:
+    """One line of the table.
+
+    Args:
+        match: how `pattern` is compared: "exact", "prefix" or "regex" (of the whole name).
+        pattern: a name, the start of one, or a regex.
+        target: what the model's tokenizer is, as the user wrote it.
+
+    Raises:
+        ValueError: a field is missing, empty or no text, or the regex is invalid.
+    """
+
+    match: Literal["exact", "prefix", "regex"]
+    pattern: str
+    target: str
+
+    def __post_init__(self) -> None:
+        if self.match not in _KINDS:
+            raise ValueError(f"unknown match {self.match!r}; write one of {', '.join(_KINDS)}")
+        for name in ("pattern", "target"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"{name} is {value!r}; write a text that is not empty")
+        if self.match == "regex":
+            try:
+                re.compile(self.pattern)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise ValueError(
+                    f"{self.pattern!r} is no regex ({error}); correct it or use match = 'prefix'"
+                ) from None
+
+    def matches(self, name: str) -> bool:
+        """Return whether the rule applies to `name`."""
+        if self.match == "exact":
+            return name == self.pattern
+        if self.match == "prefix":
+            return name.startswith(self.pattern)
+        return re.fullmatch(self.pattern, name) is not None
+
+
+_BUILT_IN = (
+    ModelRule("regex", r"(text|code)-davinci-edit-.*", "p50k_edit"),
+    ModelRule("regex", r"(chat)?gpt-4o.*|gpt-(4\.1|4\.5|5).*|o\d(-.*)?", "o200k_base"),
+    ModelRule("regex", r"gpt-4(-.*)?|gpt-3\.?5.*", "cl100k_base"),
+    ModelRule("regex", r"text-embedding-(ada-002|3-.*)", "cl100k_base"),
+    ModelRule("regex", r"text-davinci-00[23]|code-(davinci|cushman)-.*", "p50k_base"),
+    ModelRule("regex", r"(text-)?(davinci|curie|babbage|ada)(-001)?", "r50k_base"),
+)
+_BUILT_IN_NAMES = (
+    "gpt-4o", "gpt-4o-mini", "chatgpt-4o-latest", "gpt-4.1", "gpt-4.5", "gpt-5", "o1", "o3-mini",
+    "gpt-4", "gpt-4-turbo", "gpt-3.5-turbo", "text-embedding-ada-002", "text-embedding-3-small",
+    "text-davinci-003", "text-davinci-002", "code-davinci-002", "text-davinci-edit-001",
+    "text-davinci-001", "davinci", "curie", "babbage", "ada",
+)  # fmt: skip
+
+
+class ModelTokenizerMap:
+    """The user's rules above the built-in ones; the first that matches wins.
+
+    Args:
+        rules: the user's rules, as `ModelRule` or as mappings of its three fields.
+
+    Raises:
+        ValueError: a rule is invalid; the message says which, and what to write.
+    """
+
+    def __init__(self, rules: Iterable[ModelRule | Mapping[str, object]] = ()) -> None:
+        self.rules = tuple(_rule(number, rule) for number, rule in enumerate(rules, 1))
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> "ModelTokenizerMap":
+        """Read the rules of a `.toml` or `.json` file.
+
+        Without `path` the file is the one that MINI_VLLM_MODEL_MAP names; without that there are
+        the built-in rules only.
+
+        Raises:
+            TokenizerFileNotFound: there is no such file.
+            CorruptModelFile: it is no TOML, or no JSON.
+            ValueError: it is neither kind of file, or a rule is invalid.
+        """
+        path = path or os.environ.get(ENVIRONMENT_VARIABLE)
+        if not path:
+            return cls()
+        try:
+            return cls(_read(Path(path)))
+        except ValueError as error:
+            raise ValueError(f"model map {path}: {error}") from None
+
+    def resolve(self, name: str) -> str | None:
+        """Return the target of the first rule that matches `name`, or None.
+
+        `org/` in front of a name is left out; the user's rules may also match the name with it.
+        """
+        bare = name.rpartition("/")[2]
+        for rule in self.rules:
+            if rule.matches(name) or rule.matches(bare):
+                return rule.target
+        return next((rule.target for rule in _BUILT_IN if rule.matches(bare)), None)
+
+    def near(self, name: str) -> list[str]:
+        """Return up to three known names that are most like `name`, the best first."""
+        own = [rule.pattern for rule in self.rules if rule.match != "regex"]
+        by_folded = {known.casefold(): known for known in (*_BUILT_IN_NAMES, *own)}
+        wanted = name.rpartition("/")[2].casefold()
+        return [by_folded[match] for match in difflib.get_close_matches(wanted, by_folded)]
+
+
+def _rule(number: int, rule: object) -> ModelRule:
+    if isinstance(rule, ModelRule):
+        return rule
+    try:
+        return _rule_of_mapping(rule)
+    except ValueError as error:
+        raise ValueError(f"rule {number}: {error}") from None
+
+
+def _rule_of_mapping(rule: object) -> ModelRule:
+    names = [field.name for field in fields(ModelRule)]
+    if not isinstance(rule, Mapping):
+        raise ValueError(f"it is {rule!r:.60}; write a table with {', '.join(names)}")
+    missing = [name for name in names if name not in rule]
+    unknown = [str(name) for name in rule if name not in names]
+    if missing or unknown:
+        problems = [f"no {name!r}" for name in missing] + [f"unknown {name!r}" for name in unknown]
+        raise ValueError(f"{', '.join(problems)}; write exactly {', '.join(names)}")
+    return ModelRule(**rule)
+
+
+def _read(path: Path) -> list[Mapping[str, object]]:
+    kind = path.suffix.lower()
+    if kind not in (".toml", ".json"):
+        raise ValueError(f"{kind or 'no'} suffix; name the file .toml or .json")
+    if not path.is_file():
+        raise TokenizerFileNotFound(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        content = tomllib.loads(text) if kind == ".toml" else json.loads(text)
+    except UnicodeDecodeError as error:
+        raise CorruptModelFile(path, error.start, "not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise CorruptModelFile(path, None, f"not {kind[1:].upper()}: {error}") from None
+    rules = content.get("rules") if isinstance(content, dict) else content
+    if not isinstance(rules, list) or (isinstance(content, dict) and len(content) > 1):
+        raise ValueError("the file has to hold one list named 'rules', and nothing else")
+    return rules

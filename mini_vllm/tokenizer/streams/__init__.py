@@ -1,0 +1,1 @@
+"""Token ids to text as they arrive."""

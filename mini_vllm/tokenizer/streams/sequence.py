@@ -1,0 +1,98 @@
+"""A sequence that grows by text or by ids, and knows both its ids and its text.
+
+But: a server that only streams needs no `Sequence`. It keeps everything; a `DecodeStream` keeps
+nothing.
+"""
+
+from collections.abc import Iterable
+
+from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+
+_SHOWN_WHOLE = 20
+
+
+class Sequence:
+    """Ids and their text, kept in step.
+
+    Args:
+        tokenizer: makes ids of text and text of ids.
+        skip_special_tokens: leave special tokens out of the text.
+
+    Source: seed 003, section 3.5. Unlike there, `text` is exact, and characters of several tokens
+    are not lost.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = False) -> None:
+        self._tokenizer = tokenizer
+        self._skip = skip_special_tokens
+        self.clear()
+
+    @classmethod
+    def with_tokens(
+        cls, tokenizer: Tokenizer, token_ids: Iterable[int], *, skip_special_tokens: bool = False
+    ) -> "Sequence":
+        """Return a sequence that already has these ids."""
+        sequence = cls(tokenizer, skip_special_tokens=skip_special_tokens)
+        for token_id in token_ids:
+            sequence.append_token(token_id)
+        return sequence
+
+    def clear(self) -> None:
+        """Forget everything; what is appended next starts a new text."""
+        self._stream = DecodeStream(self._tokenizer, skip_special_tokens=self._skip)
+        self._ids: list[int] = []
+        self._parts: list[str] = []
+        self._prefix_offset = self._read_offset = 0
+
+    def append_text(self, text: str, *, add_special_tokens: bool = False) -> None:
+        """Encode `text` and append its ids.
+
+        Raises:
+            EncodeError: the text cannot be encoded; the sequence is as before.
+        """
+        for token_id in self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids:
+            self.append_token(token_id)
+
+    def append_token(self, token_id: int) -> str:
+        """Append one id; return the text that it makes certain, `""` inside a character."""
+        self._ids.append(token_id)
+        text = self._stream.step(token_id)
+        self._parts.append(text)
+        if not self._stream.held:
+            self._prefix_offset, self._read_offset = self._read_offset, len(self._ids)
+        return text
+
+    def text(self) -> str:
+        """Return the whole text; a character that is not complete is U+FFFD for now."""
+        return "".join(self._parts) + self._stream.held.decode("utf-8", "replace")
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """All ids so far."""
+        return tuple(self._ids)
+
+    @property
+    def prefix_offset(self) -> int:
+        """The read offset before the last one."""
+        return self._prefix_offset
+
+    @property
+    def read_offset(self) -> int:
+        """How many ids there were when last nothing was held."""
+        return self._read_offset
+
+    def is_empty(self) -> bool:
+        """Return whether there are no ids."""
+        return not self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __repr__(self) -> str:
+        ids = ", ".join(map(str, self._ids))
+        if len(self) > _SHOWN_WHOLE:
+            half = _SHOWN_WHOLE // 2
+            first, last = self._ids[:half], self._ids[-half:]
+            ids = f"{', '.join(map(str, first))}, ..., {', '.join(map(str, last))}"
+        return f"Sequence({len(self)} tokens: [{ids}])"

@@ -1,0 +1,121 @@
+"""Streaming by decoding a short window of ids again and again, and emitting what is new.
+
+For tokenizers whose text is no concatenation of pieces: their decoder rewrites across tokens, or
+its rule is not known to us. It works on text, so it cannot ask which bytes are missing: it takes
+U+FFFD at the end of the window for a character that is not complete yet.
+
+What it promises, and what not:
+- On valid text it is exact, wherever prompt and output are cut.
+- A U+FFFD that the text really holds comes late, with the next token or the flush. One that spans
+  prompt and output is lost.
+- Where the decoder rewrites what was already emitted, the text goes on from the part that both
+  versions share; nothing is taken back.
+- A decoder that replaces whole runs of bytes after one bad byte, together with a prompt that ends
+  inside a character, may repeat characters of the prompt.
+"""
+
+from collections.abc import Sequence
+
+from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer_errors import TokenizerError
+
+_CONTEXT = 5
+_LONGEST_CHARACTER = 4
+_MOST_HELD = 64
+
+
+class WindowDecodeStream(DecodeStream):
+    """The text of a growing id sequence, from `tokenizer.decode` alone.
+
+    Arguments and methods are those of `DecodeStream`, which makes this class where it must.
+
+    Attributes:
+        decoded_tokens: how many ids were handed to `decode`, for tests of the cost.
+        resyncs: how often the hold was cut off because it grew too long.
+    """
+
+    __slots__ = (
+        "_before", "_ids", "_read", "_shown", "_skip", "_tokenizer", "decoded_tokens", "resyncs",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prompt_token_ids: Sequence[int] = (),
+        *,
+        skip_special_tokens: bool = True,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._skip = skip_special_tokens
+        self.decoded_tokens = 0
+        self.resyncs = 0
+        self._ids = self._context(prompt_token_ids)
+        self._make_context()
+
+    def _context(self, prompt: Sequence[int]) -> list[int]:
+        """Return the last ids of the prompt, from where their text begins with a character."""
+        start = max(0, len(prompt) - _CONTEXT)
+        for earlier in range(start, max(start - _LONGEST_CHARACTER, -1), -1):
+            if "\ufffd" not in self._decode(prompt[earlier:]).rstrip("\ufffd"):
+                return list(prompt[earlier:])
+        return list(prompt[start:])
+
+    @property
+    def held(self) -> bytes:
+        """The text that waits, as UTF-8: U+FFFD for what may become a character."""
+        return self._new_text().encode()
+
+    def step(self, token_id: int) -> str:
+        """Take one id; return the text that is certain now, `""` while nothing is."""
+        if self._tokenizer.id_to_token(token_id) is None and not self._decode([token_id]):
+            return ""
+        self._ids.append(token_id)
+        new = self._new_text()
+        stable = new.rstrip("\ufffd")
+        if new and stable == new:
+            del self._ids[: self._read]
+            self._make_context()
+            return new
+        if len(self._ids) - self._read >= _MOST_HELD:
+            self.resyncs += 1
+            return self.flush()
+        self._shown += len(stable)
+        return stable
+
+    def flush(self) -> str:
+        """End the stream: return what waits. A second flush returns `""`.
+
+        More ids may follow; no character reaches across.
+        """
+        text = self._new_text()
+        # What was held is no context: a later id must not complete it.
+        del self._ids[self._read :]
+        self._make_context()
+        return text
+
+    def _new_text(self) -> str:
+        """Return the window's text beyond what was emitted."""
+        now = self._decode(self._ids)
+        return now[_shared(self._before, now) + self._shown :]
+
+    def _make_context(self) -> None:
+        """Take the ids of the window for emitted: they are the context of the next."""
+        self._read = len(self._ids)
+        self._before = self._decode(self._ids)
+        self._shown = 0
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        self.decoded_tokens += len(ids)
+        try:
+            return self._tokenizer.decode(ids, skip_special_tokens=self._skip)
+        except TokenizerError:
+            return ""
+
+
+def _shared(one: str, other: str) -> int:
+    """Return the length of the beginning that both texts share."""
+    if other.startswith(one):
+        return len(one)
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
