@@ -34,7 +34,7 @@ help:
 	@echo "  make student-edition OUT=FOLDER   the course without solutions, to hand out"
 	@echo "  make gradescope N=03   the autograder zip of a lab for Gradescope"
 	@echo "  make classroom50 N=03  the autograder of a lab for Classroom 50"
-	@echo "  make test              every test of the repository, on the references"
+	@echo "  make test              every test of the repository, on the references; ARGS=tests/engine  one room's"
 	@echo "For maintainers"
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
@@ -109,7 +109,9 @@ classroom50:
 
 test:
 	$(setup) dev
-	@LAB_IMPL=solution LAB_PARTS=reference .venv/bin/python -m pytest -q
+	@echo "Every test, on all processors (4 at most). One room's tests: make test ARGS=tests/engine"
+	@LAB_IMPL=solution LAB_PARTS=reference .venv/bin/python -m pytest -q \
+		-p xdist.plugin -n auto --maxprocesses 4 --dist loadscope --durations 10 $(ARGS)
 
 check:
 	$(setup) dev
