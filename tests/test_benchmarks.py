@@ -1,9 +1,10 @@
 """Every benchmark runs, in its quick form, and leaves the results that the page is made of.
 
-But: no time is asserted. What is counted is equal on every machine.
+Only what is counted is judged, for that is equal on every machine; a figure need only be a number.
 """
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -21,9 +22,7 @@ TABLES = {
 
 
 def run(*args):
-    done = subprocess.run(
-        [sys.executable, "-m", *args], cwd=ROOT, capture_output=True, text=True, timeout=100
-    )
+    done = subprocess.run([sys.executable, "-m", *args], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -44,7 +43,7 @@ def test_quick_run_leaves_whole_results(result):
         assert table["rows"]
         assert all(len(row) == len(table["header"]) for row in table["rows"])
         numbers = [cell for row in table["rows"] for cell in row if isinstance(cell, float)]
-        assert all(number > 0 for number in numbers)
+        assert all(map(math.isfinite, numbers))
     for target in result["targets"]:
         assert set(target) == {"what", "value", "limit", "met"}
     _COUNTS.get(result["name"], lambda counts: None)(result["counts"])
