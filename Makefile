@@ -69,11 +69,11 @@ reset:
 
 demo:
 	$(setup) core
-	@.venv/bin/python phase-16-serving-apis-and-parsers/demo.py $(ARGS)
+	@$(labkit) demo $(ARGS)
 
 serve:
 	$(setup) serve
-	@.venv/bin/python -m labkit.serving.serve $(ARGS)
+	@$(labkit) serve $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers
@@ -81,7 +81,7 @@ tokenizer:
 
 bundle:
 	$(setup) core
-	@.venv/bin/python -m labkit.publish.bundle --lab "$(N)" $(ARGS)
+	@$(labkit) bundle --lab "$(N)" $(ARGS)
 
 reference:
 	$(setup) core
@@ -97,15 +97,15 @@ grade:
 
 student-edition:
 	$(setup) core
-	@.venv/bin/python -m labkit.publish.student_edition --out "$(OUT)" $(ARGS)
+	@$(labkit) student-edition --out "$(OUT)" $(ARGS)
 
 gradescope:
 	$(setup) core
-	@.venv/bin/python -m labkit.publish.gradescope --lab "$(N)" $(ARGS)
+	@$(labkit) gradescope --lab "$(N)" $(ARGS)
 
 classroom50:
 	$(setup) core
-	@.venv/bin/python -m labkit.publish.classroom50 --lab "$(N)" $(ARGS)
+	@$(labkit) classroom50 --lab "$(N)" $(ARGS)
 
 test:
 	$(setup) dev

@@ -1,24 +1,31 @@
-"""The verbs of `python -m labkit`. Each returns an exit code; mistakes of the user get one line."""
+"""The verbs of `python -m labkit`, behind one parser: what each is called, takes, and does.
+
+Only the verb that was called declares its options, so `make lab` does not import the grader.
+"""
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
-from labkit.grading.options import add_options
 from labkit.running.loader import NO_REFERENCE
 from labkit.student.progress import Progress, next_unfinished
+
+Run = Callable[[argparse.Namespace, Path], int]
+Declare = Callable[[argparse.ArgumentParser], Run]
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
     """Run one verb. Returns 0, 1 (tests or gates failed), 2 (usage), or 3 (grading broke off)."""
-    args = _parser().parse_args(argv)
-    verb: Callable[[argparse.Namespace, Path], int] = args.verb
     try:
-        return verb(args, root)
+        args = _parse(argv)
+        run: Run = args.run
+        return run(args, root)
     except LabkitError as error:
         print(f"labkit: {error}", file=sys.stderr)
         return 2
@@ -29,51 +36,42 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         # Whoever read our output has left (`make lab | head`); nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"labkit: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m labkit", description="Run, check, grade labs.")
-    verbs = parser.add_subparsers(required=True, metavar="VERB")
-
-    def add(name: str, verb: Callable[[argparse.Namespace, Path], int], help: str) -> None:
-        command = verbs.add_parser(name, help=help, description=help)
-        command.set_defaults(verb=verb)
-        if name in ("lab", "watch", "hint", "solution", "reset", "bug"):
-            command.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
-        if name in ("lab", "watch", "hint"):
-            command.add_argument("--task", default="", metavar="T", help="number of a task, 2")
-        if name == "lab":
-            command.add_argument("--impl", default="starter", help="as LAB_IMPL (default: starter)")
-        if name == "bug":
-            command.add_argument("--bug", default="", metavar="NAME", help="name of a bug")
-        if name == "check":
-            command.add_argument("gates", nargs="*", metavar="GATE", help="only these gates")
-        if name == "grade":
-            add_options(command)
-        if name == "soak":
-            command.add_argument("--seeds", type=int, default=20, help="seeds per lab (default 20)")
-
-    add("lab", _lab, "grade a starter.py: of the next unfinished lab, or of --lab")
-    add("progress", _progress, "show the board of all labs")
-    add("hint", _hint, "print the next hint for a task")
-    add("solution", _solution, "print the reference of a lab that was passed")
-    add("watch", _watch, "run a lab again whenever its starter.py is saved")
-    add("reset", _reset, "put the pristine starter.py back, keeping a backup")
-    add("bug", _bug, "list a lab's known bugs, or run its tests on one")
-    add("grade", _grade, "grade what was handed in, behind walls: one file or a cohort")
-    add("check", _check, "run the gates")
-    add("soak", _soak, "run the randomised tests for long")
-    add("matrix", _matrix, "write the generated parts of the phase READMEs")
-    return parser
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """Return the options of the verb that was called, and what runs it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m labkit",
+        description="Run, check and grade the labs. `VERB --help` shows what a verb takes.",
+        epilog=_list_of_verbs(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="VERB", help="one of those below")
+    for name, (does, declare) in [row for verbs in _VERBS.values() for row in verbs.items()]:
+        command = commands.add_parser(name, description=f"{does[0].upper()}{does[1:]}.")
+        if name in argv[:1]:
+            command.set_defaults(run=declare(command))
+    if argv[:1] and argv[0] in _PASSED_ON:
+        return parser.parse_args(argv[:1], argparse.Namespace(words=argv[1:]))
+    return parser.parse_args(argv)
 
 
-def _chosen(args: argparse.Namespace, root: Path, *, needed: bool = False) -> Lab:
+def _list_of_verbs() -> str:
+    lines = []
+    for audience, verbs in _VERBS.items():
+        lines += ["", f"{audience}, for example `python -m labkit {_EXAMPLES[audience]}`:"]
+        lines += (f"  {name:<16} {does}" for name, (does, _) in verbs.items())
+    return "\n".join(lines[1:])
+
+
+def _lab_or_next(args: argparse.Namespace, root: Path) -> Lab:
     labs = find_labs(root)
-    if args.lab:
-        return pick_lab(labs, args.lab)
-    if needed:
-        raise UsageError(f"name a lab, for example N={labs[0].number}")
-    lab = next_unfinished(labs, Progress(root))
+    lab = pick_lab(labs, args.lab) if args.lab else next_unfinished(labs, Progress(root))
     if lab is None:
         print("Every lab passes. Name one to run it again, for example N=03.")
         raise SystemExit(0)
@@ -89,11 +87,11 @@ def _task(args: argparse.Namespace, lab: Lab) -> int:
 
 
 def _lab(args: argparse.Namespace, root: Path) -> int:
-    lab = _chosen(args, root)
-    return run_pytest(lab, root, args.impl, str(_task(args, lab)) if args.task else "")
+    lab = _lab_or_next(args, root)
+    return _run_pytest(lab, root, args.impl, str(_task(args, lab)) if args.task else "")
 
 
-def run_pytest(lab: Lab, root: Path, implementation: str, task: str = "") -> int:
+def _run_pytest(lab: Lab, root: Path, implementation: str, task: str = "") -> int:
     """Run one lab in this process, as the raw pytest command would; return pytest's exit code."""
     import pytest
 
@@ -116,7 +114,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
 
     from labkit.course.hints import read_hints
 
-    lab = _chosen(args, root, needed=True)
+    lab = pick_lab(find_labs(root), args.lab)
     task = _task(args, lab)
     hints = read_hints(lab)[task]
     level = Progress(root).next_hint(lab, task)
@@ -135,7 +133,7 @@ def _solution(args: argparse.Namespace, root: Path) -> int:
     from rich.console import Console
     from rich.syntax import Syntax
 
-    lab = _chosen(args, root, needed=True)
+    lab = pick_lab(find_labs(root), args.lab)
     if not Progress(root).record(lab).solved:
         print(
             f"The reference of {lab.label} is shown once your own passes: make lab N={lab.number}"
@@ -158,7 +156,7 @@ def _watch(args: argparse.Namespace, root: Path) -> int:
 
     from watchfiles import watch
 
-    lab = _chosen(args, root)
+    lab = _lab_or_next(args, root)
     task = ["--task", str(_task(args, lab))] if args.task else []
     command = [sys.executable, "-m", "labkit", "lab", "--lab", lab.number, *task]
     print(f"Watching {lab.starter.relative_to(root)}; Ctrl-C ends.", flush=True)
@@ -175,13 +173,13 @@ def _reset(args: argparse.Namespace, root: Path) -> int:
     import shutil
     import time
 
-    lab = _chosen(args, root, needed=True)
+    lab = pick_lab(find_labs(root), args.lab)
     pristine = lab.pristine_starter.read_bytes()
     if lab.starter.exists() and lab.starter.read_bytes() == pristine:
         print(f"{lab.starter.relative_to(root)} is already as it was handed out.")
         return 0
     if lab.starter.exists():
-        answer = _ask(f"Replace {lab.starter.relative_to(root)} by the fresh one? [y/N] ")
+        answer = _ask(f"Replace {lab.starter.relative_to(root)} with a fresh copy? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
@@ -201,10 +199,27 @@ def _ask(question: str) -> str:
         return ""
 
 
+def _demo(args: argparse.Namespace, root: Path) -> int:
+    import runpy
+
+    shows = sorted(root.glob("phase-*/demo.py"))
+    if not shows:
+        raise UsageError(f"there is no phase-*/demo.py in {root}")
+    sys.argv = [str(shows[0]), *args.words]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    return 0
+
+
+def _serve(args: argparse.Namespace, root: Path) -> int:
+    from labkit.serving.serve import run
+
+    return run(args.words, root)
+
+
 def _bug(args: argparse.Namespace, root: Path) -> int:
-    lab = _chosen(args, root, needed=True)
+    lab = pick_lab(find_labs(root), args.lab)
     if args.bug:
-        return run_pytest(lab, root, f"bug:{args.bug}")
+        return _run_pytest(lab, root, f"bug:{args.bug}")
     for bug in lab.bugs:
         print(f"{bug.name:<22} {bug.title}")
     print(f"\nmake bug N={lab.number} B={lab.bugs[0].name}   runs the lab's tests on one")
@@ -228,12 +243,6 @@ def _check(args: argparse.Namespace, root: Path) -> int:
         failed += len(bad)
     print(f"\n{failed} findings" if failed else "\nEvery gate is ok.")
     return 1 if failed else 0
-
-
-def _grade(args: argparse.Namespace, root: Path) -> int:
-    from labkit.grading.command import run
-
-    return run(args, root)
 
 
 def _soak(args: argparse.Namespace, root: Path) -> int:
@@ -265,3 +274,76 @@ def _matrix(args: argparse.Namespace, root: Path) -> int:
     if not changed:
         print("Ladder and kill matrix are up to date.")
     return 0
+
+
+def _here(run: Run, *options: tuple[str, dict[str, Any]]) -> Declare:
+    """Return what declares a verb of this file."""
+
+    def declare(command: argparse.ArgumentParser) -> Run:
+        for name, facts in options:
+            command.add_argument(name, **facts)
+        return run
+
+    return declare
+
+
+def _in(module: str) -> Declare:
+    """Return what declares a verb whose module has `add_options(command)` and `run(args, root)`."""
+
+    def declare(command: argparse.ArgumentParser) -> Run:
+        verb = importlib.import_module(module)
+        verb.add_options(command)
+        run: Run = verb.run
+        return run
+
+    return declare
+
+
+_LAB = ("--lab", {"default": "", "metavar": "N", "help": "number of the lab, 03"})
+_TASK = ("--task", {"default": "", "metavar": "T", "help": "number of a task, 2"})
+_IMPL = ("--impl", {"default": "starter", "help": "as LAB_IMPL (default: starter)"})
+_BUG = ("--bug", {"default": "", "metavar": "NAME", "help": "name of a bug"})
+_GATES = ("gates", {"nargs": "*", "metavar": "GATE", "help": "only these gates"})
+_SEEDS = ("--seeds", {"type": int, "default": 20, "help": "seeds per lab (default 20)"})
+
+# By audience, in the order of `--help`: a verb, what it does, and what declares its options.
+_VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
+    "For students": {
+        "lab": (
+            "grade a starter.py: of the next unfinished lab, or of --lab",
+            _here(_lab, _LAB, _TASK, _IMPL),
+        ),
+        "progress": ("show the board of all labs", _here(_progress)),
+        "hint": ("print the next hint for a task, one level deeper each time",
+                 _here(_hint, _LAB, _TASK)),
+        "watch": ("run a lab again whenever its starter.py is saved", _here(_watch, _LAB, _TASK)),
+        "solution": ("print the reference of a lab that you have passed", _here(_solution, _LAB)),
+        "reset": ("put the pristine starter.py back, keeping a backup", _here(_reset, _LAB)),
+        "demo": ("show the pipeline live in the terminal", _here(_demo)),
+        "serve": ("serve an OpenAI-compatible API, with a page to watch it", _here(_serve)),
+        "bundle": ("write the zip to hand in", _in("labkit.publish.bundle")),
+    },
+    "For instructors": {
+        "bug": ("list a lab's known bugs, or run its tests on one", _here(_bug, _LAB, _BUG)),
+        "grade": ("grade what was handed in, behind walls: one file or a cohort",
+                  _in("labkit.grading.command")),
+        "student-edition": ("write the course without solutions, to hand out",
+                            _in("labkit.publish.student_edition")),
+        "gradescope": ("write the autograder zip of a lab for Gradescope",
+                       _in("labkit.publish.gradescope")),
+        "classroom50": ("write the autograder of a lab for Classroom 50",
+                        _in("labkit.publish.classroom50")),
+    },
+    "For maintainers": {
+        "check": ("run the gates, all or some", _here(_check, _GATES)),
+        "soak": ("run the randomised tests for long", _here(_soak, _SEEDS)),
+        "matrix": ("write the generated parts of the phase READMEs", _here(_matrix)),
+    },
+}  # fmt: skip
+_EXAMPLES = {
+    "For students": "hint --lab 03 --task 2",
+    "For instructors": "grade submissions.zip --lab 03 --csv grades.csv",
+    "For maintainers": "check marks readmes",
+}
+# What follows these verbs is read by another parser.
+_PASSED_ON = ("demo", "serve")

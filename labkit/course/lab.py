@@ -175,8 +175,10 @@ def pick_lab(labs: list[Lab], number: str) -> Lab:
     """Return the lab that `N=number` means; `3`, `03` and `lab-03` are the same.
 
     Raises:
-        UsageError: there is no such lab.
+        UsageError: there is no such lab, or `number` is empty.
     """
+    if not number:
+        raise UsageError(f"name a lab, for example N={labs[0].number}")
     wanted = re.sub(r"^lab-", "", number.strip()).zfill(2)
     for lab in labs:
         if wanted in (lab.number, lab.name.removeprefix("lab-")):

@@ -9,13 +9,12 @@ But: it does not grade. The score that it shows is what this machine saw last.
 import argparse
 import json
 import os
-import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
-from labkit.errors import LabkitError, UsageError
+from labkit.course.lab import Lab, find_labs, pick_lab
+from labkit.errors import UsageError
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 from labkit.publish.fixed_zip import write_zip
 from labkit.running.loader import short_hash
@@ -71,27 +70,18 @@ def _local_score(lab: Lab, root: Path) -> str:
     return f"{record.score}/100 when it last ran here; the grader runs it again"
 
 
-def main(argv: list[str], root: Path = ROOT) -> int:
-    """Write the bundle of a lab; return 0, or 2 after a mistake of the user."""
-    parser = argparse.ArgumentParser(prog="make bundle N=03", description="Make what you hand in.")
-    parser.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
-    parser.add_argument("--student", default="", metavar="NAME", help="who you are, if it matters")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
-    parser.add_argument("--force", action="store_true", help="also if nothing was written yet")
-    args = parser.parse_args(argv)
-    try:
-        return _write(args, root)
-    except LabkitError as error:
-        print(f"bundle: {error}", file=sys.stderr)
-    except OSError as error:
-        print(f"bundle: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
-    return 2
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit bundle`."""
+    add = command.add_argument
+    add("--lab", default="", metavar="N", help="number of the lab, 03")
+    add("--student", default="", metavar="NAME", help="who you are, if it matters")
+    add("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
+    add("--force", action="store_true", help="also if nothing was written yet")
 
 
-def _write(args: argparse.Namespace, root: Path) -> int:
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Write the bundle of a lab and say what is in it; return 0."""
     labs = find_labs(root)
-    if not args.lab:
-        raise UsageError(f"name a lab, for example N={labs[0].number}")
     lab = pick_lab(labs, args.lab)
     files = make_bundle(lab, labs, root, args.student)
     if not args.force and _source(lab) == lab.pristine_starter.read_bytes():
@@ -109,7 +99,3 @@ def _write(args: argparse.Namespace, root: Path) -> int:
             print(f"  ({name} is left out: your {folder} does not pass as it is now)")
     print(f"Score of {lab.label}: {_local_score(lab, root)}.")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

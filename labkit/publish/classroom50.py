@@ -9,11 +9,9 @@ But: students can fetch what is in it, so it holds neither references nor hidden
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
-from labkit.errors import LabkitError, UsageError
+from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.publish.course_files import grader_files
 from labkit.publish.fixed_zip import write_zip
 
@@ -32,32 +30,19 @@ def make_autograder(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
     return files
 
 
-def main(argv: list[str], root: Path = ROOT) -> int:
-    """Write the zip; return 0, or 2 after a mistake of the user."""
-    parser = argparse.ArgumentParser(
-        prog="make classroom50 N=03", description="Make the autograder of a lab for Classroom 50."
-    )
-    parser.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="default: classroom50-lab-NN.zip")
-    args = parser.parse_args(argv)
-    try:
-        labs = find_labs(root)
-        if not args.lab:
-            raise UsageError(f"name a lab, for example N={labs[0].number}")
-        lab = pick_lab(labs, args.lab)
-        files = make_autograder(lab, labs, root)
-        out = args.out or root / f"classroom50-{lab.label}.zip"
-        write_zip(out, files)
-    except LabkitError as error:
-        print(f"classroom50: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"classroom50: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit classroom50`."""
+    command.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
+    command.add_argument("--out", type=Path, metavar="FILE", help="default: classroom50-lab-NN.zip")
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Write the zip and say what to do with it; return 0."""
+    labs = find_labs(root)
+    lab = pick_lab(labs, args.lab)
+    files = make_autograder(lab, labs, root)
+    out = args.out or root / f"classroom50-{lab.label}.zip"
+    write_zip(out, files)
     print(f"Wrote {os.path.relpath(out)}: {len(files)} files, {out.stat().st_size} bytes.")
     print("Unpack it into CLASSROOM/autograders/ASSIGNMENT/ of your classroom50 repository.")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -6,11 +6,10 @@ repository gives the same zip. What runs there is `labkit.publish.gradescope_run
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
-from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
-from labkit.errors import LabkitError, UsageError
+from labkit.course.lab import Lab, find_labs, pick_lab
+from labkit.errors import UsageError
 from labkit.grading.overlay import read_overlay
 from labkit.publish.course_files import grader_files, reference_files
 from labkit.publish.fixed_zip import write_zip
@@ -50,35 +49,23 @@ def make_autograder(
     return files
 
 
-def main(argv: list[str], root: Path = ROOT) -> int:
-    """Write the zip; return 0, or 2 after a mistake of the user."""
-    parser = argparse.ArgumentParser(
-        prog="make gradescope N=03", description="Make the autograder zip of a lab for Gradescope."
-    )
-    parser.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
-    parser.add_argument("--seed", default="0", help="of the randomised tests (default: 0)")
-    parser.add_argument("--overlay", type=Path, metavar="FOLDER", help="hidden tests to take along")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="default: gradescope-lab-NN.zip")
-    args = parser.parse_args(argv)
-    try:
-        labs = find_labs(root)
-        if not args.lab:
-            raise UsageError(f"name a lab, for example N={labs[0].number}")
-        lab = pick_lab(labs, args.lab)
-        files = make_autograder(lab, labs, root, args.seed, args.overlay)
-        out = args.out or root / f"gradescope-{lab.label}.zip"
-        write_zip(out, files, programs=("setup.sh", "run_autograder"))
-    except LabkitError as error:
-        print(f"gradescope: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"gradescope: {error.filename} cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit gradescope`."""
+    add = command.add_argument
+    add("--lab", default="", metavar="N", help="number of the lab, 03")
+    add("--seed", default="0", help="of the randomised tests (default: 0)")
+    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests to take along")
+    add("--out", type=Path, metavar="FILE", help="default: gradescope-lab-NN.zip")
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Write the zip and say what to do with it; return 0."""
+    labs = find_labs(root)
+    lab = pick_lab(labs, args.lab)
+    files = make_autograder(lab, labs, root, args.seed, args.overlay)
+    out = args.out or root / f"gradescope-{lab.label}.zip"
+    write_zip(out, files, programs=("setup.sh", "run_autograder"))
     print(f"Wrote {os.path.relpath(out)}: {len(files)} files, {out.stat().st_size} bytes.")
     print(f"At Gradescope: a programming assignment, {lab.label}, 100 points; upload the zip under")
     print("Configure Autograder. Students upload starter.py, or the zip of make bundle.")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -13,12 +13,11 @@ import argparse
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from labkit.course.lab import ROOT, Lab, find_labs
-from labkit.errors import LabkitError, UsageError
+from labkit.course.lab import Lab, find_labs
+from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
 from labkit.publish.course_files import bugs_without_edits
 
@@ -96,8 +95,8 @@ def _makefile(text: str) -> str:
     by_name = {block.partition(":")[0]: block.rstrip() for block in blocks}
     help_text, found, _ = by_name.pop("help", "").partition('\t@echo "For instructors"\n')
     gone = [name for name in by_name if name not in _TARGETS]
-    demo, theirs = by_name.get("demo", ""), "demo.py --impl starter $(ARGS)"
-    by_name["demo"] = demo.replace("demo.py $(ARGS)", theirs)
+    demo, theirs = by_name.get("demo", ""), "demo --impl starter $(ARGS)"
+    by_name["demo"] = demo.replace("demo $(ARGS)", theirs)
     missing = [name for name in _TARGETS if name not in by_name]
     if missing or not found or theirs not in by_name["demo"]:
         raise UsageError(
@@ -135,35 +134,24 @@ def _readme(text: str, labs: list[Lab], root: Path) -> str:
     return f"{intro}{own}\n{systems[0].rstrip()}\n"
 
 
-def main(argv: list[str], root: Path = ROOT) -> int:
-    """Write the edition; return 0, or 2 after a mistake of the user."""
-    parser = argparse.ArgumentParser(
-        prog="make student-edition OUT=FOLDER", description="Make the folder to hand out."
-    )
-    parser.add_argument("--out", default="", metavar="FOLDER", help="new, or empty")
-    args = parser.parse_args(argv)
-    try:
-        if not args.out:
-            raise UsageError("name a new folder, for example OUT=../student-edition")
-        out = Path(args.out)
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UsageError(f"{out} is not an empty folder; name a new one")
-        files = make_edition(root)
-        for name, data in files.items():
-            path = out / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    except LabkitError as error:
-        print(f"student-edition: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"student-edition: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit student-edition`."""
+    command.add_argument("--out", default="", metavar="FOLDER", help="new, or empty")
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Write the edition and say how to publish it; return 0."""
+    if not args.out:
+        raise UsageError("name a new folder, for example OUT=../student-edition")
+    out = Path(args.out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} is not an empty folder; name a new one")
+    files = make_edition(root)
+    for name, data in files.items():
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
     print(f"Wrote {len(files)} files to {os.path.relpath(out)}: no solutions, no history.")
     print("To publish it, make a repository of its own, whose history begins there:")
     print(f"  cd {shlex.quote(str(out))} && git init && git add . && git commit -m 'Labs'")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,11 +1,10 @@
 """`make serve`: the server on the engine's text path, or with `LAB_IMPL` on that of the labs."""
 
 import os
-import sys
 from pathlib import Path
 
-from labkit.course.lab import ROOT, find_labs
-from labkit.errors import LabkitError, LoadFailure, UsageError
+from labkit.course.lab import find_labs
+from labkit.errors import LoadFailure, UsageError
 from labkit.running.loader import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory
@@ -15,16 +14,20 @@ from mini_vllm.server.cli import main as serve
 _PROGRAM = "make serve"
 
 
-def main(arguments: list[str], root: Path = ROOT) -> int:
-    """Serve until Ctrl-C; return the exit code. A mistake of the user gets one line."""
+def run(arguments: list[str], root: Path) -> int:
+    """Serve until Ctrl-C; return the exit code.
+
+    Args:
+        arguments: of the server's command line.
+        root: the repository.
+
+    Raises:
+        LabkitError: `LAB_IMPL` names work that cannot serve.
+    """
     wanted = os.environ.get("LAB_IMPL")
     if not wanted:
         return serve(arguments, program=_PROGRAM)
-    try:
-        make_path, note = _lab_path(wanted, root)
-    except LabkitError as error:
-        print(f"labkit: {error}", file=sys.stderr)
-        return 2
+    make_path, note = _lab_path(wanted, root)
     return serve(arguments, text_path=lambda tokenizer: make_path, program=_PROGRAM, note=note)
 
 
@@ -52,7 +55,3 @@ def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
         ) from error
     lines = [f"Text path: {implementation.title} of {lab.name}", *code.where_parts_come_from()]
     return make_path, "".join(f"{line}\n" for line in lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -10,10 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course
-from labkit.publish import bundle
 from labkit.publish.fixed_zip import write_zip
 from labkit.student.progress import Progress
 
@@ -34,7 +34,7 @@ def course(tmp_path):
 
 def make(root, number, *options):
     out = root / "out.zip"
-    assert bundle.main(["--lab", number, "--out", str(out), *options], root) == 0
+    assert main(["bundle", "--lab", number, "--out", str(out), *options], root) == 0
     return out
 
 
@@ -111,7 +111,7 @@ def test_it_tells_the_score_seen_here_only_of_this_file(course, capsys):
 def test_an_untouched_starter_needs_force(course, capsys):
     lab = pick_lab(find_labs(course), "02")
     lab.starter.write_bytes(lab.pristine_starter.read_bytes())
-    assert bundle.main(["--lab", "02"], course) == 2
+    assert main(["bundle", "--lab", "02"], course) == 2
     assert "nothing to hand in" in capsys.readouterr().err
     assert not [*course.glob("*.zip")]
     assert make(course, "02", "--force").exists()
@@ -128,13 +128,13 @@ def test_an_untouched_starter_needs_force(course, capsys):
 )
 def test_a_starter_that_cannot_be_graded_is_refused(course, capsys, spoil, message):
     spoil(pick_lab(find_labs(course), "02").starter)
-    assert bundle.main(["--lab", "02"], course) == 2
+    assert main(["bundle", "--lab", "02"], course) == 2
     assert message in capsys.readouterr().err
 
 
 def test_mistakes_get_one_line(course, capsys):
     for options in ([], ["--lab", "77"], ["--lab", "02", "--out", "/nowhere/there/x.zip"]):
-        assert bundle.main(options, course) == 2
+        assert main(["bundle", *options], course) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -21,8 +21,9 @@ from platform_folders import (
     open_python,
 )
 
+from labkit.cli import main
 from labkit.course.lab import pick_lab
-from labkit.publish import classroom50, classroom50_run
+from labkit.publish import classroom50_run
 
 FACTS = {
     "CLASSROOM": "cs-101",
@@ -36,7 +37,7 @@ TESTS = len(LAB.tests)
 
 def unpack(folder, number):
     out = folder / "autograder.zip"
-    assert classroom50.main(["--lab", number, "--out", str(out)], ROOT) == 0
+    assert main(["classroom50", "--lab", number, "--out", str(out)], ROOT) == 0
     bundle = folder / f"bundle-{number}"
     with zipfile.ZipFile(out) as archive:
         archive.extractall(bundle)

@@ -22,9 +22,9 @@ from platform_folders import (
     open_python,
 )
 
+from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.grading.grade import Assignment
-from labkit.publish import bundle, gradescope
 
 OVERLAY = Path(__file__).parent / "overlay"
 
@@ -32,7 +32,7 @@ OVERLAY = Path(__file__).parent / "overlay"
 def make_zip(folder, *options, number=LAB.number):
     out = folder / "autograder.zip"
     # Not in this process: pytest knows no marks of hidden tests.
-    command = [sys.executable, "-m", "labkit.publish.gradescope", "--lab", number, "--out", out]
+    command = [sys.executable, "-m", "labkit", "gradescope", "--lab", number, "--out", out]
     subprocess.run([*command, *options], cwd=ROOT, check=True)
     return out
 
@@ -227,7 +227,7 @@ def test_a_bundle_and_a_file_of_another_name_are_understood(places, tmp_path):
     root = tmp_path / "course"
     shutil.copytree(LAB.path, root / LAB.path.relative_to(ROOT))
     find_labs(root)[0].starter.write_bytes(RIGHT)
-    assert bundle.main(["--lab", LAB.number, "--out", str(tmp_path / "b.zip")], root) == 0
+    assert main(["bundle", "--lab", LAB.number, "--out", str(tmp_path / "b.zip")], root) == 0
     # Gradescope unpacks what is uploaded.
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         archive.extractall(home / "submission")
@@ -272,7 +272,7 @@ def test_mistakes_get_one_line(tmp_path, capsys):
         (["--lab", "02", "--seed", "a b"], "letters and digits"),
         (["--lab", "01", "--overlay", str(OVERLAY)], "no hidden tests of lab-01"),
     ):
-        assert gradescope.main([*options, *out], ROOT) == 2
+        assert main(["gradescope", *options, *out], ROOT) == 2
         err = capsys.readouterr().err
         assert message in err
         assert len(err.splitlines()) == 1

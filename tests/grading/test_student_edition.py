@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.gates.readmes import readmes_are_true
@@ -26,7 +27,7 @@ LABS = find_labs(ROOT)
 def pristine(tmp_path_factory):
     """The edition as it is made."""
     out = tmp_path_factory.mktemp("handed") / "edition"
-    assert student_edition.main(["--out", str(out)], ROOT) == 0
+    assert main(["student-edition", "--out", str(out)], ROOT) == 0
     return out
 
 
@@ -179,15 +180,15 @@ def test_a_lab_with_parts_says_which_lab_to_do_first(edition):
 
 
 def test_what_is_handed_in_is_bundled_and_graded_there(edition):
-    assert run(edition, "labkit.publish.bundle", "--lab", "02")[0] == 2
+    assert run(edition, "labkit", "bundle", "--lab", "02")[0] == 2
     solve(edition, "02")
-    code, out = run(edition, "labkit.publish.bundle", "--lab", "02")
+    code, out = run(edition, "labkit", "bundle", "--lab", "02")
     assert (code, "100/100 when it last ran here" in out) == (0, True)
     assert (edition / "submission-lab-02.zip").exists()
 
 
 def test_commands_for_instructors_say_what_they_miss(edition):
-    code, out = run(edition, "labkit.publish.gradescope", "--lab", "05")
+    code, out = run(edition, "labkit", "gradescope", "--lab", "05")
     assert code == 2
     assert "not from a student edition" in out
     demo = next(edition.glob("phase-*/demo.py")).relative_to(edition)
@@ -206,7 +207,7 @@ def test_it_is_made_anew_only(tmp_path, capsys):
         (["--out", str(tmp_path)], "is not an empty folder"),
         (["--out", str(tmp_path / "mine.txt")], "is not an empty folder"),
     ):
-        assert student_edition.main(options, ROOT) == 2
+        assert main(["student-edition", *options], ROOT) == 2
         assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -11,10 +11,10 @@ import pytest
 from running import Says, asking, chat, running, running_embedded, tool
 from wire_client import read_chat, read_events
 
+from labkit.cli import main
 from labkit.course.lab import find_labs
 from labkit.running.loader import choose
 from labkit.running.under_test import CodeUnderTest
-from labkit.serving import serve
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
 from mini_vllm.engine import Request, SamplingParams
 
@@ -142,7 +142,7 @@ def test_what_the_labs_do_not_build_is_refused_by_its_name(both, name):
 
 def test_a_starter_is_refused_in_one_line_that_says_what_to_do(monkeypatch, capsys, caplog):
     monkeypatch.setenv("LAB_IMPL", "starter")
-    assert serve.main(["--port", "0"]) == 2
+    assert main(["serve", "--port", "0"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     (line,) = said.err.splitlines()
@@ -183,7 +183,7 @@ def test_a_call_that_a_stop_cuts_off_is_told_by_the_engine_and_text_in_the_labs(
 @pytest.mark.parametrize("wanted", ["nonsense", "bug:nonsense", "/no/such/file.py"])
 def test_a_wrong_word_is_refused_in_one_line(wanted, monkeypatch, capsys):
     monkeypatch.setenv("LAB_IMPL", wanted)
-    assert serve.main(["--port", "0"]) == 2
+    assert main(["serve", "--port", "0"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert wanted in line
 
@@ -202,7 +202,7 @@ def test_a_file_that_cannot_serve_is_refused_in_one_line(body, said, tmp_path, m
     path = tmp_path / "mine.py"
     path.write_text(body)
     monkeypatch.setenv("LAB_IMPL", str(path))
-    assert serve.main(["--port", "0"]) == 2
+    assert main(["serve", "--port", "0"]) == 2
     found = capsys.readouterr().err
     assert said in found
     assert "Traceback" not in found
@@ -210,7 +210,7 @@ def test_a_file_that_cannot_serve_is_refused_in_one_line(body, said, tmp_path, m
 
 def test_a_lab_serves_as_a_process_and_says_whose_work_it_runs():
     child = subprocess.Popen(
-        [sys.executable, "-m", "labkit.serving.serve", "--port", "0"],
+        [sys.executable, "-m", "labkit", "serve", "--port", "0"],
         cwd=ROOT,
         env={**os.environ, "LAB_IMPL": "solution"},
         stdout=subprocess.PIPE,
