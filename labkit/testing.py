@@ -9,8 +9,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from labkit.running.failure import Failure
-from labkit.running.trace import Trace
+from labkit.running.trace import Failure, Trace
 
 _S = TypeVar("_S", str, list[int])
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from labkit.course.lab import Lab
 
+HINT_LEVELS = 3
+
 _SECTION = re.compile(r"^## Hints\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _TASK = re.compile(r"^### Task (\d+).*?\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
 _FOLD = re.compile(r"<details><summary>(?:Hint \d: )?(.*?)</summary>\n(.*?)</details>", re.DOTALL)

@@ -4,12 +4,11 @@ import re
 import subprocess
 from pathlib import Path
 
-from labkit.course.hints import read_hints
+from labkit.course.hints import HINT_LEVELS, read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.matrix import filled, phase_readmes
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
-from labkit.student.progress import HINT_LEVELS
 
 HEADINGS = [
     "Goal", "Where this sits in a serving engine", "Why this lab exists", "Background", "Files",

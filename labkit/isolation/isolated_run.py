@@ -16,13 +16,14 @@ from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
-from labkit.running.lab_run import LabRun, Result
-from labkit.running.verdict import (
+from labkit.running.lab_run import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
     TIMEOUTS_ALLOWED,
     TOO_LONG,
+    LabRun,
     NotRunError,
+    Result,
     classify,
 )
 

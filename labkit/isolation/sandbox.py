@@ -34,7 +34,6 @@ _WORKER_FILES = (
     "labkit/running/__init__.py",
     "labkit/running/drive.py",
     "labkit/errors.py",
-    "labkit/running/failure.py",
     "labkit/running/source.py",
     "labkit/running/trace.py",
     "labkit/isolation/__init__.py",

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.running.failure import Failure
-from labkit.running.trace import Call, New, Raised, Step, Trace
+from labkit.running.trace import Call, Failure, New, Raised, Step, Trace
 from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]

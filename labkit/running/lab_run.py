@@ -1,14 +1,22 @@
-"""One run of one lab: the results of its tests, and what follows from them."""
+"""One run of one lab: what became of each test, the score, and what follows from them.
+
+It is the same whether pytest runs the tests or the grader does.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from labkit.course.lab import Bug, Lab, Task
 from labkit.course.manifest import Test
-from labkit.running.failure import Failure
+from labkit.errors import LoadFailure
 from labkit.running.loader import Implementation
+from labkit.running.trace import Failure
 
 PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "NOT RUN"
+TEST_LIMIT = 5.0
+TIMEOUTS_ALLOWED = 2
+ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
+TOO_LONG = "Is there an endless loop, or work that grows with the square of the input?"
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,26 @@ class Result:
     def passed(self) -> bool:
         """Whether the test passed."""
         return self.kind == "passed"
+
+
+class NotRunError(Exception):
+    """The test was not run because others of its lab ran into the time limit."""
+
+
+def classify(error: BaseException) -> Result:
+    """Return the result of a test that ended with an error."""
+    if isinstance(error, NotRunError):
+        return Result("not-run", str(error))
+    if isinstance(error, LoadFailure):
+        return Result("load", str(error))
+    if isinstance(error, Failure):
+        raised = error.trace.raised if error.trace is not None else None
+        if raised is None:
+            return Result("assertion", str(error), error)
+        if raised.kind == "NotImplementedError":
+            return Result("unwritten", f"{raised.message} is not written yet")
+        return Result("raised", str(raised), error)
+    return Result("test-error", f"{type(error).__name__}: {error}")
 
 
 @dataclass

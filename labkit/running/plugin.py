@@ -16,18 +16,19 @@ import pytest
 from labkit.course.lab import Lab, read_lab
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.drive import Driver, perform
-from labkit.running.lab_run import LabRun, Result
-from labkit.running.loader import Implementation, choose, short_hash
-from labkit.running.source import last_line_in
-from labkit.running.under_test import CodeUnderTest
-from labkit.running.verdict import (
+from labkit.running.lab_run import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
     TIMEOUTS_ALLOWED,
     TOO_LONG,
+    LabRun,
     NotRunError,
+    Result,
     classify,
 )
+from labkit.running.loader import Implementation, choose, short_hash
+from labkit.running.source import last_line_in
+from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
 from labkit.student.progress import Progress
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from labkit.running.failure import Failure
 from mini_vllm.text.events import TextDelta
 
 
@@ -123,6 +122,25 @@ class Trace:
                     merged.append(event)
         end_text()
         return merged
+
+
+class Failure(AssertionError):
+    """The implementation broke the rule under test. `labkit.running.report` says how it reads.
+
+    Attributes:
+        expected, actual: already in words or as `repr`.
+        call: the call that shows it.
+        trace: the run, or None.
+    """
+
+    def __init__(
+        self, expected: str, actual: str, call: str = "", trace: Trace | None = None
+    ) -> None:
+        super().__init__(f"expected {expected}, got {actual}")
+        self.expected = expected
+        self.actual = actual
+        self.call = call
+        self.trace = trace
 
 
 def _show_argument(value: Any) -> str:

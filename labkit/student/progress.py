@@ -9,10 +9,9 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from labkit.course.hints import HINT_LEVELS
 from labkit.course.lab import Lab
 from labkit.running.loader import short_hash
-
-HINT_LEVELS = 3
 
 
 @dataclass
