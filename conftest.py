@@ -1,3 +1,3 @@
-"""Load the lab plugin: it marks, drives, scores and reports labs."""
+"""Load the lab plugins: one runs, scores and reports labs, the other remembers scores."""
 
-pytest_plugins = ["labkit.running.plugin"]
+pytest_plugins = ["labkit.running.plugin", "labkit.student.plugin"]

@@ -30,7 +30,6 @@ from labkit.running.loader import Implementation, choose, short_hash
 from labkit.running.source import last_line_in
 from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
-from labkit.student.progress import Progress
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _MARKS = (
@@ -40,6 +39,23 @@ _MARKS = (
     "varies(name): of a hidden test: the test of the lab whose rule it asks again",
     "visibility(when): of a hidden test: who may see it, see labkit.grading.overlay",
 )
+
+
+class LabHooks:
+    """What other plugins may know of labs. `labkit.student.plugin` implements both."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_lab_passes(self, config: pytest.Config, lab: Lab) -> bool | None:
+        """Return whether the student's own `starter.py` of `lab` passes as it is now."""
+
+    @pytest.hookspec
+    def pytest_lab_finished(self, config: pytest.Config, run: LabRun) -> None:
+        """Hear of a lab's run when the session is over."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks of lab runs."""
+    pluginmanager.add_hookspecs(LabHooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -116,9 +132,12 @@ class LabPlugin:
             digest = short_hash(implementation.source())
         except LoadFailure:
             digest = "missing"
-        code = CodeUnderTest(lab, implementation, self._config.rootpath)
+        code = CodeUnderTest(lab, implementation, self._config.rootpath, self._passes)
         self._code[lab.path] = code
         return LabRun(lab, implementation, digest, self._seed, code.where_parts_come_from())
+
+    def _passes(self, lab: Lab) -> bool:
+        return bool(self._config.hook.pytest_lab_passes(config=self._config, lab=lab))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -221,17 +240,15 @@ class LabPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Remember scores, write the results file, send the watchdog home."""
+        """Send the watchdog home, write the results file, tell whoever remembers scores."""
         if self._watchdog is not None:
             self._watchdog.close()
         results: Path | None = self._config.getoption("--lab-results")
         if results is not None:
             data = [run.as_dict() for run in self._runs.values()]
             results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        progress = Progress(self._config.rootpath)
         for run in self._runs.values():
-            if run.implementation.kind == "starter" and run.complete:
-                progress.save_score(run.lab, run.score)
+            self._config.hook.pytest_lab_finished(config=self._config, run=run)
         sys.stdout.flush()
 
 

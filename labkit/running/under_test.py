@@ -1,6 +1,7 @@
 """The code of one lab in one session: its module, and where a composed lab's parts come from."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.loader import NO_REFERENCE, Implementation, load
-from labkit.student.progress import Progress
 
 
 class CodeUnderTest:
@@ -17,15 +17,23 @@ class CodeUnderTest:
     A part is the student's own where that lab passes as it is now, else the reference. References
     are tested with references; `LAB_PARTS` overrides.
 
+    Args:
+        lab: the lab.
+        implementation: of it.
+        root: the repository, where the labs of the parts are.
+        passes: whether the student's own file of a lab passes as it is now.
+
     Raises:
         UsageError: `LAB_PARTS` is neither `own` nor `reference`, or a part's lab is missing, or a
             part needs its reference where there are none.
     """
 
-    def __init__(self, lab: Lab, implementation: Implementation, root: Path) -> None:
+    def __init__(
+        self, lab: Lab, implementation: Implementation, root: Path, passes: Callable[[Lab], bool]
+    ) -> None:
         self._lab = lab
         self._implementation = implementation
-        self._parts = _choose_parts(lab, implementation, root)
+        self._parts = _choose_parts(lab, implementation, root, passes)
         self._modules: dict[str, ModuleType | LoadFailure] = {}
 
     def where_parts_come_from(self) -> list[str]:
@@ -70,7 +78,7 @@ class CodeUnderTest:
 
 
 def _choose_parts(
-    lab: Lab, implementation: Implementation, root: Path
+    lab: Lab, implementation: Implementation, root: Path, passes: Callable[[Lab], bool]
 ) -> dict[str, Implementation]:
     wanted = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
     if wanted not in ("own", "reference"):
@@ -78,12 +86,11 @@ def _choose_parts(
     if not lab.parts:
         return {}
     labs = {other.name: other for other in find_labs(root)}
-    progress = Progress(root)
     parts = {}
     for name, folder in lab.parts.items():
         if folder not in labs:
             raise UsageError(f"{lab.path / 'lab.toml'}: parts: there is no lab {folder!r}")
-        if wanted == "own" and progress.passes(labs[folder]):
+        if wanted == "own" and passes(labs[folder]):
             parts[name] = Implementation("starter", labs[folder].starter)
         elif not labs[folder].solution.exists():
             raise UsageError(_why_no_part(lab, name, labs[folder], wanted))

@@ -8,6 +8,7 @@ from labkit.errors import LoadFailure, UsageError
 from labkit.running.loader import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory
+from labkit.student.progress import Progress
 from mini_vllm.engine import Request
 from mini_vllm.server.cli import main as serve
 
@@ -36,7 +37,7 @@ def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
     if lab is None:
         raise UsageError("no lab.toml has [serves], so no lab can serve")
     implementation = choose(wanted, [lab], Path.cwd())[lab.path]
-    code = CodeUnderTest(lab, implementation, root)
+    code = CodeUnderTest(lab, implementation, root, Progress(root).passes)
     make_path = LabPathFactory(lab, code)
     try:
         path = make_path.build(Request((0,), tools=()))

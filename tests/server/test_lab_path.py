@@ -16,6 +16,7 @@ from labkit.course.lab import find_labs
 from labkit.running.loader import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
+from labkit.student.progress import Progress
 from mini_vllm.engine import Request, SamplingParams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,7 @@ def _no_environment(monkeypatch):
 
 def factory(wanted):
     implementation = choose(str(wanted), [LAB], Path.cwd())[LAB.path]
-    return LabPathFactory(LAB, CodeUnderTest(LAB, implementation, ROOT))
+    return LabPathFactory(LAB, CodeUnderTest(LAB, implementation, ROOT, Progress(ROOT).passes))
 
 
 @pytest.fixture
