@@ -15,7 +15,7 @@ from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.isolation.wire import HEAD, WireError, pack_calls, pack_request, step_of, unpack
 from labkit.running.trace import Call, New, Raised, Trace
 
-# Of one answer, and of all answers that one test gets. The reference's longest has 2 MB.
+# Of one answer, and of all answers in one test. The longest that a reference gives has 2 MB.
 _MOST_BYTES = 16 << 20
 _MOST_BYTES_OF_TEST = 64 << 20
 _MOST_CHARACTERS = 4_000
@@ -34,7 +34,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Sources:
-    """What a worker is told: see `labkit.isolation.modules.Modules`."""
+    """What a worker is told: see `labkit.isolation.worker.Modules`."""
 
     main: str
     modules: dict[str, tuple[str, str, bytes]]
@@ -44,13 +44,13 @@ class Sources:
 class Host:
     """A submission in a worker, which is started when it is needed.
 
-    One that dies, hangs, floods or breaks the protocol costs the test that asked it; the next test
-    gets another. Only where it could not even be imported, no other one is tried.
+    A worker that dies, hangs, floods or breaks the protocol fails the test that asked it; the next
+    test gets another. Only a submission that cannot even be imported is not tried again.
 
     Args:
         sandbox: starts workers.
         sources: of the submission.
-        slot: a number that no other host has at this time.
+        slot: a number that no other host uses at the same time.
     """
 
     def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
@@ -69,14 +69,14 @@ class Host:
         self._bytes_left = 0
 
     def begin(self, limit: float) -> None:
-        """Say that a test starts, which may take so many seconds of CPU time."""
+        """Note that a test starts, and how many seconds of CPU time it may take."""
         self._limit = limit
         self._bytes_left = _MOST_BYTES_OF_TEST
         if self._worker is not None:
             self._measure(limit)
 
     def end(self) -> None:
-        """Say that the test is over.
+        """Note that the test is over.
 
         Raises:
             WorkerError: it took longer than it might.
@@ -91,7 +91,7 @@ class Host:
 
         Raises:
             InfrastructureError: no worker can be started.
-            WorkerError: the submission has slept for all that it may.
+            WorkerError: the submission has slept for as long as it may.
         """
         if self._hopeless is not None or (self._imported and self._worker is not None):
             return self._hopeless
@@ -104,7 +104,7 @@ class Host:
             sources = self._sources
             (failure,) = self._ask("load", sources.main, sources.modules, sources.parts)
             if failure is not None and type(failure) is not str:
-                raise ValueError("a text was due")
+                raise ValueError("a text was expected")
             self._look()
         except WorkerError as error:
             failure = f"{self._sources.modules[self._sources.main][0]} cannot be imported: {error}"
@@ -123,17 +123,17 @@ class Host:
         """Have a run carried out; see `labkit.running.drive.perform`.
 
         Raises:
-            WorkerError: it was not answered as it should be.
+            WorkerError: the answer does not follow the protocol, or there is none.
         """
         answer = self._ask("perform", *pack_calls(new, calls), watch)
         try:
             results, held, raised = answer
             if type(results) is not list:
-                raise ValueError("a list was due")
+                raise ValueError("a list was expected")
             if held is None and not watch:
                 held = itertools.repeat(None, len(results))
             elif type(held) is not list or len(held) != len(results):
-                raise ValueError("what was held is not told after each call")
+                raise ValueError("it did not say after each call what it held")
             if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
                 raise ValueError("it did not answer each call once")
             steps = [*map(step_of, zip(calls, results, held, strict=False))]
@@ -179,7 +179,7 @@ class Host:
         self._tell((number, *request))
         answer = self._receive()
         if type(answer) is not list or len(answer) < 2 or answer[0] != number:
-            raise self._broken("it answered what was not asked")
+            raise self._broken("it answered something that was not asked")
         if answer[1] is not None:
             raise self._gone(f"it stopped with {answer[1]!s:.{_MOST_CHARACTERS}}")
         return answer[2:]
@@ -252,7 +252,7 @@ class Host:
         return self._gone(f"the process ended ({how}) before it answered")
 
     def _broken(self, how: str) -> WorkerError:
-        return self._gone(f"the process does not keep to the protocol: {how}")
+        return self._gone(f"the process broke the protocol: {how}")
 
     def _gone(self, why: str) -> WorkerError:
         self._meter.end()
@@ -263,5 +263,5 @@ class Host:
 def _raised(*told: Any) -> Raised:
     kind, message, line = told
     if not type(kind) is type(message) is type(line) is str:
-        raise TypeError("an error is told in texts")
+        raise TypeError("an error is described in texts")
     return Raised(kind[:100], message[:_MOST_CHARACTERS], line[:_MOST_CHARACTERS])

@@ -1,7 +1,7 @@
 """One lab's tests on one submission, with the submission behind a pipe.
 
-The test functions are those of `test_lab.py`, unchanged, and run here; what they drive runs there.
-No pytest is needed, because nothing here can be patched by the submission.
+The functions of `test_lab.py` run here, unchanged; what they drive runs in the worker. They are
+called without pytest, whose isolation is not needed: the submission can patch nothing here.
 """
 
 import functools
@@ -33,7 +33,7 @@ Planned = tuple[Test, Callable[..., object], str]
 
 def run_isolated(run: LabRun, host: Host, more: Sequence[Planned] = ()) -> None:
     """Run every test of a lab, then `more`; put the results into `run`."""
-    functions = _functions(run.lab.test_file)
+    functions = test_functions(run.lab.test_file)
     timeouts = 0
     for test, function, seed in [
         *((test, functions[test.name], run.seed) for test in run.lab.tests),
@@ -69,7 +69,8 @@ def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host
 
 
 @functools.cache
-def _functions(path: Path) -> dict[str, Any]:
+def test_functions(path: Path) -> dict[str, Any]:
+    """Return the names of a test file, its test functions among them, imported once."""
     spec = importlib.util.spec_from_file_location(f"tests_of_{path.parent.name}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,9 +1,9 @@
 """How long a worker computes and how long it sleeps, measured from outside it.
 
 CPU time decides. What is neither CPU time, of the worker or of this thread, nor waiting for a
-processor is sleep: a busy machine makes nobody late.
+processor is sleep, so a busy machine makes no submission late.
 
-But: where the system is not Linux, it sees no CPU time, and all of it is sleep.
+But: only Linux tells the CPU time of another process; elsewhere all time counts as sleep.
 """
 
 import time
@@ -14,7 +14,7 @@ _TOTAL_SLEEP_SECONDS = 30.0
 
 
 class Meter:
-    """Watches one submission: each test by itself, and how long it sleeps in all."""
+    """Watches one submission: each of its tests, and how long it sleeps in total."""
 
     def __init__(self) -> None:
         self._slept_before = 0.0
@@ -34,7 +34,7 @@ class Meter:
         self._wall_begin = time.monotonic()
 
     def end(self) -> None:
-        """Take what the test slept from what the submission may sleep."""
+        """Count what the test slept towards what the submission may sleep in total."""
         self._slept_before += self._slept()
         self._process = 0
 
@@ -46,12 +46,12 @@ class Meter:
         if slept > _SLEEP_SECONDS:
             return f"it slept for {_SLEEP_SECONDS:g} s"
         if slept + self._slept_before > _TOTAL_SLEEP_SECONDS:
-            return f"the submission slept for {_TOTAL_SLEEP_SECONDS:g} s in all"
+            return f"the submission slept for {_TOTAL_SLEEP_SECONDS:g} s in total"
         return None
 
     @property
     def exhausted(self) -> bool:
-        """Whether the submission has slept for all that it may."""
+        """Whether the submission has slept for as long as it may."""
         return self._slept_before > _TOTAL_SLEEP_SECONDS
 
     def _slept(self) -> float:
@@ -71,7 +71,7 @@ class Meter:
 
 
 def _cpu(process: int) -> float:
-    """Return the CPU time of a process, of all its threads, in seconds; 0 if it is not told."""
+    """Return the CPU time of all threads of a process, in seconds; 0 if it is not told."""
     try:
         # How Linux numbers the clock of a process: see clock_getcpuclockid.
         return time.clock_gettime((~process << 3) | 2)

@@ -1,11 +1,11 @@
 """How a worker is started, and what it can reach from there.
 
 - `sandbox`: no network, no files but Python's own, own pids, another user. It needs bubblewrap.
-- `container`: another user, in a folder that has Python's library and no more, and filtered system
-  calls instead of namespaces; the rest is the platform's container. It needs root.
+- `container`: another user, in a folder that holds only Python's library, with filtered system
+  calls instead of namespaces; the platform's container is the outer wall. It needs root.
 - `trust`: limits and the pipe only, for one's own code.
 
-But: what a process can give up by itself, the worker gives up before it imports a submission; see
+What a process can give up by itself, the worker gives up before it imports a submission; see
 `labkit.isolation.walls`.
 """
 
@@ -28,8 +28,8 @@ from pathlib import Path
 from labkit.errors import InfrastructureError, UsageError
 
 _HERE = Path(__file__).resolve().parents[2]
-# All that a worker imports. Nothing here knows a lab's tests or solution.
-_WORKER_FILES = (
+# All that a worker imports. None of it knows a lab's tests or solution.
+WORKER_FILES = (
     "labkit/__init__.py",
     "labkit/running/__init__.py",
     "labkit/running/drive.py",
@@ -37,7 +37,6 @@ _WORKER_FILES = (
     "labkit/running/source.py",
     "labkit/running/trace.py",
     "labkit/isolation/__init__.py",
-    "labkit/isolation/modules.py",
     "labkit/isolation/syscalls.py",
     "labkit/isolation/walls.py",
     "labkit/isolation/wire.py",
@@ -45,20 +44,20 @@ _WORKER_FILES = (
     "mini_vllm/__init__.py",
     "mini_vllm/text/events.py",
 )
-# Of Python's library, what no lab needs and takes much room.
+# The parts of Python's library that take much room and that no lab needs.
 _LEFT_OUT = shutil.ignore_patterns(
     *("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "turtledemo"),
     *("ensurepip", "lib2to3", "pydoc_data", "config-*", "*.opt-*.pyc", "*.a"),
 )
-# Users that own nothing; each slot has one, because limits count by user.
+# Users that own nothing; each slot has its own, because limits count by user.
 _FIRST_UID = 61_000
 _START_SECONDS = 30.0
 READY = b"ready\n"
 # The worker mounts its scratch folder, becomes its user, and gives these up.
 _CAPABILITIES = ("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN")
 _NAMESPACES = ("--unshare-all", *_CAPABILITIES)
-# Limits do not count for root, and not for root of a user namespace that root has made. So root
-# makes all namespaces but that of users; the worker changes its user and then makes that itself.
+# Limits do not hold for root, nor for root of a user namespace that root has made. So root makes
+# all namespaces but that of users; the worker changes its user and then makes that one itself.
 _NAMESPACES_OF_ROOT = (
     *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
     *(*_CAPABILITIES, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"),
@@ -66,17 +65,20 @@ _NAMESPACES_OF_ROOT = (
 
 
 class WorkerRoot:
-    """A folder with copies of what a worker imports, readable by anyone. Use it with `with`."""
+    """A folder with copies of what a worker imports, readable by all users. Use it with `with`.
+
+    Any number of workers can share one, also at the same time and in different modes.
+    """
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="labkit-worker-")
         self._copying = threading.Lock()
         self.path = Path(self._folder.name)
-        for name in _WORKER_FILES:
+        for name in WORKER_FILES:
             target = self.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(_HERE / name, target)
-        # The text package would import more than its events.
+        # The real one would import more than the events.
         (self.path / "mini_vllm/text/__init__.py").write_text("")
         self._make_readable()
 
@@ -87,7 +89,7 @@ class WorkerRoot:
         self._folder.cleanup()
 
     def with_library(self) -> Path:
-        """Return the folder, with Python's library under the name that it has outside."""
+        """Return the folder, with Python's library in it under the same path as outside."""
         with self._copying:
             bases = {"platbase": sys.base_exec_prefix}
             kinds = ("stdlib", "platstdlib")
@@ -123,7 +125,7 @@ class Sandbox:
 
     Attributes:
         mode: `sandbox`, `container` or `trust`.
-        root: what workers import.
+        root: what workers import, see `WorkerRoot`.
     """
 
     mode: str
@@ -133,7 +135,7 @@ class Sandbox:
         """Start a worker; its standard input and output are the pipe.
 
         Args:
-            slot: a number that no other worker has at this time.
+            slot: a number that no other worker uses at the same time.
 
         Raises:
             InfrastructureError: it cannot be started.
@@ -148,7 +150,7 @@ class Sandbox:
                 stdout=subprocess.PIPE,
                 stderr=there.fileno(),
                 cwd="/",
-                # The same order of sets in each run, and the same encoding on each system.
+                # For the same order of sets in each run, and the same encoding on each system.
                 env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"},
                 start_new_session=True,
             )
@@ -160,7 +162,7 @@ class Sandbox:
                 raise
 
     def stop(self, process: "subprocess.Popen[bytes]") -> None:
-        """End a worker. It can start no other process; in a sandbox, those would end with it."""
+        """End a worker. It cannot start other processes; in a sandbox they would end with it."""
         for end in (process.stdin, process.stdout):
             if end is not None:
                 end.close()
@@ -168,7 +170,7 @@ class Sandbox:
         process.wait()
 
     def _command(self, slot: int) -> Sequence[str]:
-        # As -I, but it heeds PYTHONHASHSEED.
+        # Like -I, but PYTHONHASHSEED counts.
         python = [os.path.realpath(sys._base_executable), "-s", "-P", "-S", "-B"]  # type: ignore[attr-defined]
         user = str(_FIRST_UID + slot) if self.mode != "trust" and os.geteuid() == 0 else ""
         root = str(self.root.with_library() if self.mode == "container" else self.root.path)
@@ -179,7 +181,7 @@ class Sandbox:
 
 
 def _await_ready(end: socket.socket) -> int:
-    """Return the number of the process that says that it is ready; 0 if the system does not tell.
+    """Return the number of the process that reports ready; 0 if the system does not tell it.
 
     Raises:
         InfrastructureError: it says something else.
@@ -213,7 +215,7 @@ def _walls(root: Path) -> list[str]:
         raise InfrastructureError("a worker cannot be started: there is no bwrap command")
     shown = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", sys.base_prefix]
     binds = [word for path in dict.fromkeys(shown) for word in ("--ro-bind-try", path, path)]
-    # bubblewrap would close these to other users where they are closed outside, as /root is.
+    # bubblewrap would close these to other users where they are closed outside, like /root.
     above = [*map(str, reversed(Path(sys.base_prefix).parents)), "/dev"][1:]
     dirs = [word for path in above for word in ("--perms", "0755", "--dir", path)]
     names = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
@@ -224,20 +226,10 @@ def _walls(root: Path) -> list[str]:
         *("--die-with-parent", "--new-session"),
         *dirs,
         *binds,
-        # No /proc, no terminals, no shared memory: there is nothing there that a lab needs.
+        # No /proc, no terminals, no shared memory: no lab needs them.
         *devices,
-        *(
-            "--dir",
-            "/tmp",
-            "--ro-bind",
-            str(root),
-            _INSIDE,
-            "--remount-ro",
-            "/",
-            "--chdir",
-            "/",
-            "--",
-        ),
+        *("--dir", "/tmp", "--ro-bind", str(root), _INSIDE),
+        *("--remount-ro", "/", "--chdir", "/", "--"),
     ]
 
 
@@ -245,7 +237,7 @@ def choose_mode(*, trust: bool, container: bool) -> str:
     """Return the mode to use: the sandbox, unless told otherwise.
 
     Raises:
-        UsageError: it is not to be had; the message says what to do.
+        UsageError: it does not work here; the message says what to do.
     """
     if trust:
         return "trust"

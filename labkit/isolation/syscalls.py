@@ -3,7 +3,8 @@
 No new process, so that limits of one process are limits of a submission; no other program, no
 network, no mounts, no namespaces, and no memory that its limits do not count.
 
-But: it is a list of what is refused. Files and users are other walls.
+The list names what is refused, and everything else is allowed: files and users have walls of their
+own, see `labkit.isolation.walls`.
 """
 
 import ctypes
@@ -81,7 +82,7 @@ _SOCK_STREAM, _SOCK_KINDS = 1, 0xF
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _ALLOW = 0x80000000, 0x7FFF0000
-# Where the call's data hold what is looked at; of arguments, the low half.
+# Offsets in the data of a call; of arguments, the low half.
 _NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 
@@ -90,11 +91,11 @@ def refuse_calls() -> None:
     """Hold this process to the filter, for good.
 
     Raises:
-        OSError: the kernel has no such filters, or no list is known for this machine.
+        OSError: the kernel has no such filters, or the numbers are not known for this machine.
     """
     machine = os.uname().machine
     if machine not in _MACHINES:
-        raise OSError(errno.ENOSYS, f"no system calls are known for {machine}")
+        raise OSError(errno.ENOSYS, f"the numbers of the system calls are not known for {machine}")
     program = _program(*_MACHINES[machine])
     code = ctypes.create_string_buffer(program, len(program))
     told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
@@ -111,7 +112,7 @@ def _program(machine: int, column: int) -> bytes:
         *[_step(_LOAD, _MACHINE), *_unless(_EQUAL, machine, _KILL), _step(_LOAD, _NUMBER)],
         # The x32 calls of x86_64 have numbers of their own.
         *_if(_AT_LEAST, 0x40000000, refuse),
-        # Its argument cannot be looked into; told that there is none, the C library uses clone.
+        # A filter cannot look into its argument; told that it is missing, the C library uses clone.
         *_if(_EQUAL, _CLONE3, 0x00050000 | errno.ENOSYS),
     ]
     for row in _REFUSED.split("\n"):
@@ -119,11 +120,11 @@ def _program(machine: int, column: int) -> bytes:
         if number != "-":
             steps += _if(_EQUAL, int(number), refuse)
     steps += [
-        # A thread is allowed; what is no thread is a process.
+        # A new thread is allowed, a new process is not.
         _step(_EQUAL, _CLONE[column], 0, 5),
         *[_step(_LOAD, _FIRST), _step(_AND, _CLONE_THREAD)],
         *[*_if(_EQUAL, 0, refuse), _step(_RETURN, _ALLOW)],
-        # A pair of streams is connected already; other pairs could still send elsewhere.
+        # A pair of streams is connected for good; other kinds of pairs could still send elsewhere.
         _step(_EQUAL, _SOCKETPAIR[column], 0, 4),
         *[_step(_LOAD, _SECOND), _step(_AND, _SOCK_KINDS)],
         *_unless(_EQUAL, _SOCK_STREAM, refuse),

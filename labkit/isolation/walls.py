@@ -1,7 +1,6 @@
 """What a worker gives up, for good, before a submission is there.
 
-But: it is not all. Whoever starts the worker takes the files and the namespaces away; see
-`labkit.isolation.sandbox`.
+Files and namespaces are taken away by whoever starts the worker; see `labkit.isolation.sandbox`.
 """
 
 import ctypes
@@ -11,8 +10,8 @@ import sys
 
 from labkit.isolation.syscalls import refuse_calls
 
-# Address space, size of a file, open files, a core dump of none, and CPU time: an end for a worker
-# whose grader is gone, while tests have limits of their own.
+# Address space, size of a file, open files, no core dumps. The CPU time ends a worker whose grader
+# is gone; tests have limits of their own.
 LIMITS = {
     "RLIMIT_AS": 1 << 30,
     "RLIMIT_FSIZE": 16 << 20,
@@ -20,9 +19,9 @@ LIMITS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_CPU": 600,
 }
-# Threads count as processes. The count is of a user, so it is for users that have nothing else.
+# Threads count as processes, and by user, so this is for a user that runs nothing else.
 _MOST_THREADS = 64
-# Without a number of files, one could fill memory with empty ones.
+# Limited in number too, or empty files could fill the memory.
 _SCRATCH = b"size=16m,nr_inodes=1k,mode=1777"
 _NOSUID_NODEV = 2 | 4
 _CLONE_NEWUSER = 0x10000000
@@ -35,11 +34,11 @@ def give_up(mode: str, root: str, user: str) -> None:
 
     Args:
         mode: `sandbox`, `container` or `trust`.
-        root: in a container, the folder that becomes all there is.
-        user: the number of the user to become; "" to stay who one is.
+        root: in a container, the folder that becomes the whole file system.
+        user: the number of the user to become; "" to stay the same user.
 
     Raises:
-        OSError: one of them cannot be had.
+        OSError: one of them cannot be set.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -56,7 +55,7 @@ def give_up(mode: str, root: str, user: str) -> None:
         os.setgroups([])
         os.setresgid(number, number, number)
         os.setresuid(number, number, number)
-        # Where the kernel allows it, the only user of an own namespace.
+        # Where the kernel allows it, become the only user of a new namespace.
         libc.unshare(_CLONE_NEWUSER)
     if mode == "trust":
         return

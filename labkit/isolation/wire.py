@@ -1,10 +1,10 @@
 """What goes over the pipe between the tests and a submission: requests one way, answers back.
 
 Requests are marshalled: quick, and safe, because they come from the trusted side. Answers are JSON,
-rebuilt into exact plain types by whoever reads them, so equality is that of the reader, whatever
-object lied on the other side.
+which the reader rebuilds into exact plain types, so that equality is the reader's own, however an
+object on the other side defined it.
 
-It knows only the values that may cross the seam of `labkit.running.drive`.
+Only the values that may cross the seam of `labkit.running.drive` can be sent.
 """
 
 import json
@@ -18,20 +18,20 @@ from labkit.running.trace import Call, New, Step
 from mini_vllm.text.events import TextDelta, ToolCall
 
 HEAD = struct.Struct(">I")
-# Whoever answers could choose keys on which a dict takes quadratic time; of few, that is little.
+# Keys can be chosen so that a dict takes quadratic time; with few entries that costs little.
 MOST_ENTRIES = 256
 _NATIVE = frozenset([str, bool, type(None)])
 _SENT_AS_IS = frozenset([str, bool, type(None), int])
 _SMALL = 2**53
 _NO_OPTIONS: dict[str, Any] = {}
-# There are many of these, and made thus they take a quarter of the time.
+# Many of these are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
 step_of = partial(tuple.__new__, Step)
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class WireError(Exception):
-    """What arrived is not what the protocol says."""
+    """What arrived does not follow the protocol."""
 
 
 def pack_request(request: Any) -> bytes:
@@ -46,7 +46,7 @@ def unpack_request(data: bytes | bytearray) -> Any:
 
 
 def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
-    """Return what to make and what to call as what `marshal` knows."""
+    """Return what to make and what to call as values that `marshal` knows."""
     told = [
         (name, args, dict(kwargs) if kwargs else _NO_OPTIONS, number)
         for name, args, kwargs, number in calls
@@ -77,7 +77,7 @@ def pack(value: Any) -> bytes:
     """Return an answer as a message: its length in four bytes, then JSON in ASCII.
 
     Raises:
-        WireError: it has a value of another kind, is nested too deep, or is too long.
+        WireError: it holds a value of another kind, is nested too deep, or is too long.
     """
     try:
         data = _encode(_out(value)).encode("ascii")
@@ -90,7 +90,7 @@ def unpack(data: bytes) -> Any:
     """Return the value of an answer without its length.
 
     Raises:
-        WireError: it is not one that `pack` makes.
+        WireError: `pack` does not make such data.
     """
     try:
         value, end = _read(data.decode("ascii"))
@@ -100,7 +100,7 @@ def unpack(data: bytes) -> Any:
     except WireError:
         raise
     except StopIteration:
-        raise WireError("the message is damaged: it is no JSON") from None
+        raise WireError("the message is damaged: it is not JSON") from None
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise WireError(f"the message is damaged: {error}") from None
 
@@ -126,7 +126,7 @@ def _out(value: Any) -> Any:
         if len(value) > MOST_ENTRIES:
             raise TypeError(f"a dict of more than {MOST_ENTRIES} entries does not cross")
         return {"dict": [[_out(key), _out(item)] for key, item in value.items()]}
-    raise TypeError(f"{kind.__name__} is not a kind that crosses")
+    raise TypeError(f"a {kind.__name__} does not cross")
 
 
 def _refuse(written: str) -> NoReturn:
@@ -143,7 +143,7 @@ def _in(value: Any) -> Any:
     if kind in _SENT_AS_IS:
         return value
     if len(value) != 1:
-        raise WireError("a tagged value has one tag")
+        raise WireError("a tagged value has exactly one tag")
     (tag, content), = value.items()  # fmt: skip
     if tag not in _READERS:
         raise WireError(f"there is no tag {tag!r:.40}")
@@ -152,13 +152,13 @@ def _in(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise WireError("a text was due")
+        raise WireError("a text was expected")
     return value
 
 
 def _items(content: Any) -> list[Any]:
     if type(content) is not list:
-        raise WireError("a list was due")
+        raise WireError("a list was expected")
     items: list[Any] = _in(content)
     return items
 
@@ -175,7 +175,7 @@ def _dict(content: Any) -> dict[Any, Any]:
 def _call(content: Any) -> ToolCall:
     index, name, arguments = _items(content)
     if type(index) is not int:
-        raise WireError("the index of a call is no int")
+        raise WireError("the index of a call is not an int")
     return ToolCall(index, _text(name), _text(arguments))
 
 

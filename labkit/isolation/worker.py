@@ -3,22 +3,26 @@
 It is told sources, then runs, and answers each with data. From the moment the submission is
 imported, nothing here can be relied on; whoever reads the answers relies on nothing.
 
-But: of the walls it sets only those in `labkit.isolation.walls`. Whoever starts it sets the rest.
+It sets the walls in `labkit.isolation.walls` itself; whoever starts it has set the others.
 """
 
 import os
 import sys
+from types import ModuleType
 from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+
+from labkit.errors import LoadFailure
+from labkit.isolation.walls import give_up
+from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
+from labkit.running.drive import perform
+from labkit.running.source import load_source
 
 
 def main(root: str, mode: str, user: str) -> None:
     """Serve requests from standard input until it is closed."""
-    sys.path.insert(0, root)
-    from labkit.isolation.modules import Modules
-    from labkit.isolation.walls import give_up
-    from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
-    from labkit.running.drive import perform
-
     # What the submission prints goes nowhere; the pipe is not its standard output.
     reader, writer = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -33,7 +37,7 @@ def main(root: str, mode: str, user: str) -> None:
             part = os.read(reader, 1 << 20)
             if not part:
                 os._exit(0)
-            data += part  # The other side asks one thing at a time, so nothing follows.
+            data += part  # The other side waits for each answer, so this is one request.
         return unpack_request(data)
 
     def write(*answer: Any) -> None:
@@ -65,6 +69,60 @@ def main(root: str, mode: str, user: str) -> None:
             )
         except BaseException as error:
             write(number, f"{type(error).__name__}: {error}")
+
+
+class Modules:
+    """The sources that a worker was told, as modules.
+
+    A name is looked up in the submission, then in the part that has it. Files are never read.
+
+    Args:
+        main: the name of the submission among `sources`.
+        sources: from a name to (how messages name the file, its path, its bytes).
+        parts: from a class to a name.
+    """
+
+    def __init__(
+        self, main: str, sources: dict[str, tuple[str, str, bytes]], parts: dict[str, str]
+    ) -> None:
+        self._main = main
+        self._sources = sources
+        self._parts = parts
+        self._modules: dict[str, ModuleType | LoadFailure] = {}
+
+    def load(self) -> str | None:
+        """Import the submission, once; return why that failed, or None."""
+        try:
+            self._module(self._main)
+        except LoadFailure as failure:
+            return str(failure)
+        return None
+
+    def resolve(self, name: str) -> Any:
+        """Return the object called `name`.
+
+        Raises:
+            AttributeError: neither the submission nor a part has it.
+            LoadFailure: the module that should have it could not be imported.
+        """
+        module = self._module(self._main)
+        if not hasattr(module, name) and name in self._parts:
+            module = self._module(self._parts[name])
+        if not hasattr(module, name):
+            raise AttributeError(f"{self._sources[self._main][0]} has no {name!r}")
+        return getattr(module, name)
+
+    def _module(self, key: str) -> ModuleType:
+        if key not in self._modules:
+            shown, filename, data = self._sources[key]
+            try:
+                self._modules[key] = load_source(data, shown, filename, f"under_test.{key}")
+            except LoadFailure as error:
+                self._modules[key] = error
+        module = self._modules[key]
+        if isinstance(module, LoadFailure):
+            raise module
+        return module
 
 
 if __name__ == "__main__":

@@ -127,10 +127,10 @@ def test_the_packages_are_pinned_with_hashes_and_suffice(tmp_path):
     allowed = {line.partition("==")[0] for line in entries}
     program = (
         "import sys; import labkit.publish.gradescope_run, labkit.running.report\n"
-        "from labkit.isolation.isolated_run import _functions\n"
+        "from labkit.isolation.isolated_run import test_functions\n"
         "from labkit.course.lab import find_labs, pick_lab\n"
         "from pathlib import Path\n"
-        f"_functions(pick_lab(find_labs(Path.cwd()), '{LAB.number}').test_file)\n"
+        f"test_functions(pick_lab(find_labs(Path.cwd()), '{LAB.number}').test_file)\n"
         "files = {getattr(m, '__file__', None) or '' for m in sys.modules.values()}\n"
         "tops = {f.partition('site-packages/')[2].split('/')[0] for f in files}\n"
         "print(*tops)"

@@ -121,7 +121,7 @@ def test_sleep_adds_up_over_tests_and_workers(host, monkeypatch):
     one = host("import time\ndef f(): time.sleep(0.3)")
     call(one)
     one.begin(1)
-    assert fails(one)[1].endswith("0.4 s in all")
+    assert fails(one)[1].endswith("0.4 s in total")
     one.begin(1)
     assert fails(one) == ("timeout", "the submission has slept for all the time it has")
 

@@ -1,6 +1,7 @@
 import os
 import shutil
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from walled import SLOT
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import sandbox
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.isolation.sandbox import WORKER_FILES, Sandbox, WorkerRoot, choose_mode
 from labkit.running.trace import Call
 
 MODES = [
@@ -156,6 +157,25 @@ def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch, root):
     monkeypatch.setattr(sys, "_base_executable", "/bin/false")
     with pytest.raises(InfrastructureError, match="cannot be started"):
         Sandbox("trust", root).start(0)
+
+
+def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(root):
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import labkit.isolation.worker
+for name, module in sorted(sys.modules.items()):
+    if name.split(".")[0] in ("labkit", "mini_vllm"):
+        print(module.__file__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program, root.path],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    # The empty package stands in for the real one, which imports more.
+    told = {*WORKER_FILES, "mini_vllm/text/__init__.py"}
+    assert {*done.stdout.split()} == {str(root.path / name) for name in told}
+    assert not (root.path / "mini_vllm/text/__init__.py").read_bytes()
 
 
 def test_a_container_needs_root(monkeypatch):
