@@ -50,7 +50,7 @@ _LEFT_OUT = shutil.ignore_patterns(
     *("ensurepip", "lib2to3", "pydoc_data", "config-*", "*.opt-*.pyc", "*.a"),
 )
 # Users that own nothing; each slot has its own, because limits count by user.
-_FIRST_UID = 61_000
+FIRST_UID = 61_000
 _START_SECONDS = 30.0
 READY = b"ready\n"
 # The worker mounts its scratch folder, becomes its user, and gives these up.
@@ -172,7 +172,7 @@ class Sandbox:
     def _command(self, slot: int) -> Sequence[str]:
         # Like -I, but PYTHONHASHSEED counts.
         python = [os.path.realpath(sys._base_executable), "-s", "-P", "-S", "-B"]  # type: ignore[attr-defined]
-        user = str(_FIRST_UID + slot) if self.mode != "trust" and os.geteuid() == 0 else ""
+        user = str(FIRST_UID + slot) if self.mode != "trust" and os.geteuid() == 0 else ""
         root = str(self.root.with_library() if self.mode == "container" else self.root.path)
         walls = []
         if self.mode == "sandbox":

@@ -40,7 +40,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def grader():
-    with Grader("sandbox", ROOT) as grader:
+    with WorkerRoot() as root:
+        grader = Grader("sandbox", root, ROOT)
         yield grader
 
 

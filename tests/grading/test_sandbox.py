@@ -10,43 +10,47 @@ from walled import SLOT
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import sandbox
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import WORKER_FILES, Sandbox, WorkerRoot, choose_mode
+from labkit.isolation.sandbox import WORKER_FILES, Sandbox, choose_mode
 from labkit.running.trace import Call
 
-MODES = [
-    pytest.param(
-        "sandbox", marks=pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bwrap")
-    ),
-    pytest.param("container", marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root")),
-]
+# A submission that runs what it is told.
+ANSWERS = b"""
+def answer(expression, before):
+    scope = {"os": __import__("os")}
+    exec(before, scope)
+    return eval(expression, scope)
+"""
 
 
-@pytest.fixture(scope="module")
-def root():
-    with WorkerRoot() as root:
-        yield root
+class Inside:
+    """A process in which a submission would run: `inside("1 + 1")`."""
 
+    def __init__(self, mode, root):
+        self.mode = mode
+        self.host = Host(Sandbox(mode, root), Sources("m", {"m": ("m.py", "m.py", ANSWERS)}), SLOT)
 
-@pytest.fixture(params=MODES)
-def ask(request, root):
-    """Run an expression where a submission would run; `ask("1 + 1")`."""
-    hosts = []
-
-    def run(expression, before=""):
-        code = f"import os, sys\n{before}\ndef answer():\n    return {expression}\n"
-        sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
-        host = Host(Sandbox(request.param, root), sources, SLOT)
-        hosts.append(host)
-        host.begin(5)
-        assert host.load() is None
-        trace = host.perform([], [Call("answer", ())], "")
+    def __call__(self, expression, before=""):
+        self.host.begin(5)
+        assert self.host.load() is None
+        trace = self.host.perform([], [Call("answer", (expression, before))], "")
         assert trace.raised is None, trace.raised
         return trace.outputs[0]
 
-    run.mode = request.param
-    yield run
-    for host in hosts:
-        host.close()
+
+@pytest.fixture(scope="module")
+def ask(walled, worker_root):
+    """One process for all questions that leave it as it was."""
+    inside = Inside(walled, worker_root)
+    yield inside
+    inside.host.close()
+
+
+@pytest.fixture
+def ask_anew(walled, worker_root):
+    """A process for one test."""
+    inside = Inside(walled, worker_root)
+    yield inside
+    inside.host.close()
 
 
 def test_is_no_user_of_this_machine(ask):
@@ -106,7 +110,8 @@ def test_may(ask, call):
     assert ask("tried()", refused(call)) == "fine"
 
 
-def test_limits_hold_for_the_user_that_it_is(ask):
+def test_limits_hold_for_the_user_that_it_is(ask_anew):
+    ask = ask_anew
     threads = """
 import threading, time
 def start():
@@ -124,7 +129,8 @@ def start():
     )  # fmt: skip
 
 
-def test_the_scratch_folder_has_an_end(ask):
+def test_the_scratch_folder_has_an_end(ask_anew):
+    ask = ask_anew
     write = """
 def write(size):
     number = 0
@@ -142,8 +148,9 @@ def write(size):
         assert 500 <= ask("write(0)", write) <= 1024
 
 
-def test_sets_have_the_same_order_each_time(ask):
-    assert ask("list({'a', 'b', 'c', 'd', 'e'})") == ask("list({'a', 'b', 'c', 'd', 'e'})")
+def test_sets_have_the_same_order_in_each_process(ask, ask_anew):
+    letters = "list({'a', 'b', 'c', 'd', 'e'})"
+    assert ask(letters) == ask_anew(letters)
 
 
 def test_without_bubblewrap_nothing_is_run(monkeypatch):
@@ -153,13 +160,13 @@ def test_without_bubblewrap_nothing_is_run(monkeypatch):
     assert choose_mode(trust=True, container=False) == "trust"
 
 
-def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch, root):
+def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch, worker_root):
     monkeypatch.setattr(sys, "_base_executable", "/bin/false")
     with pytest.raises(InfrastructureError, match="cannot be started"):
-        Sandbox("trust", root).start(0)
+        Sandbox("trust", worker_root).start(SLOT)
 
 
-def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(root):
+def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(worker_root):
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -169,13 +176,13 @@ for name, module in sorted(sys.modules.items()):
         print(module.__file__)
 """
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", program, root.path],
+        [sys.executable, "-I", "-S", "-B", "-c", program, worker_root.path],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     # The empty package stands in for the real one, which imports more.
     told = {*WORKER_FILES, "mini_vllm/text/__init__.py"}
-    assert {*done.stdout.split()} == {str(root.path / name) for name in told}
-    assert not (root.path / "mini_vllm/text/__init__.py").read_bytes()
+    assert {*done.stdout.split()} == {str(worker_root.path / name) for name in told}
+    assert not (worker_root.path / "mini_vllm/text/__init__.py").read_bytes()
 
 
 def test_a_container_needs_root(monkeypatch):

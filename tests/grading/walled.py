@@ -3,32 +3,44 @@
 import ast
 import json
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from labkit.course.lab import find_labs
 from labkit.grading.grade import Assignment, grade
 from labkit.grading.reading.submission import Submission
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.isolation.sandbox import FIRST_UID, Sandbox
 
 # Workers of a slot share a user, and so can end each other: no two test runs share a slot.
 SLOT = 1_000 + os.getpid()
 TINY = Path(__file__).parents[1] / "tiny_repo"
 CHEATS = sorted(Path(__file__).with_name("cheats").glob("*.py"))
+# Read at once, because tests of what a learner sees take it away.
+_IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
+
+
+def give_up(reason):
+    """Skip a test, or fail it where nothing may be missing: in CI."""
+    if _IN_CI:
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 class Grader:
-    """Grades in one mode; use it with `with`."""
+    """Grades sources, each in a new worker.
 
-    def __init__(self, mode, root=TINY):
-        self.labs = find_labs(root)
-        self._root = WorkerRoot()
-        self.sandbox = Sandbox(mode, self._root)
+    Args:
+        mode: see `labkit.isolation.sandbox`.
+        root: what workers import: the session's `worker_root`.
+        course: the repository whose labs are graded.
+    """
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._root.__exit__()
+    def __init__(self, mode, root, course=TINY):
+        self.labs = find_labs(course)
+        self.sandbox = Sandbox(mode, root)
 
     def grade(self, source, lab=None):
         """Return the grade as data."""
@@ -39,6 +51,19 @@ class Grader:
     def honest(self):
         """Return the grade of the solution, as bytes."""
         return json.dumps(self.grade(self.labs[0].solution.read_bytes())).encode()
+
+    def processes(self):
+        """Return the numbers of the processes that this grader's workers are, or have left."""
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and self._owns(name)]
+
+    def _owns(self, process):
+        with suppress(OSError):
+            status = Path(f"/proc/{process}/status").read_text()
+            if f"\nUid:\t{FIRST_UID + SLOT}\t" in status:
+                return True
+            command = Path(f"/proc/{process}/cmdline").read_text()
+            return f"\0{self.sandbox.root.path}\0" in command
+        return False
 
 
 def earns(cheat):
