@@ -16,7 +16,7 @@ import tokenizers
 from tokenizers.decoders import DecodeStream as PeerStream
 
 from benchmarks.peers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
-from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 Emit = Callable[[Any], None]
 Ids = Sequence[int]
@@ -129,7 +129,7 @@ Contender = _WithStep | _HuggingFace | _Vllm
 
 def ours(tokenizer: HuggingFaceTokenizer) -> Contender:
     """Return our stream over a tokenizer."""
-    return _WithStep(lambda prompt: DecodeStream(tokenizer, prompt))
+    return _WithStep(lambda prompt: create_decode_stream(tokenizer, prompt))
 
 
 def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:

@@ -22,6 +22,7 @@ from mini_vllm.tokenizer import (
     Tokenizer,
     WindowDecodeStream,
 )
+from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 
 CHARACTERS = {"ASCII": "a", "two bytes": "é", "three bytes": "中", "four bytes": "🚀"}
 LEAST_PER_SECOND = 100_000
@@ -64,7 +65,7 @@ def _each(
     return lambda: [run(tokenizer, ids) for ids in encoded]
 
 
-def _stream(kind: type[DecodeStream], tokenizer: Tokenizer, ids: list[int]) -> str:
+def _stream(kind: type[AnyDecodeStream], tokenizer: Tokenizer, ids: list[int]) -> str:
     stream = kind(tokenizer, skip_special_tokens=False)
     return "".join(map(stream.step, ids)) + stream.flush()
 
@@ -104,7 +105,7 @@ def sustained(report: Report, found: dict[str, Tokenizer]) -> None:
     report.table(f"B05 decode: {count:,} ids in one stream", header, rows)
 
 
-def _tenths(stream: DecodeStream, ids: list[int]) -> list[float]:
+def _tenths(stream: AnyDecodeStream, ids: list[int]) -> list[float]:
     """Return the seconds of each tenth of a stream's ids."""
     step, size, taken = stream.step, len(ids) // 10, []
     for place in range(0, len(ids), size):

@@ -16,7 +16,7 @@ import tokenizers
 from benchmarks import vocabularies
 from benchmarks.contenders import FAST, HF, OURS, Contender, Ids, contenders, ours
 from benchmarks.harness import Report, interleaved, main, seconds
-from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
 QUICK_LENGTHS = (100, 1_000)
@@ -99,7 +99,8 @@ def _one(contender: Contender, ids: Ids) -> Callable[[], None]:
 
 def _counts(inner: tokenizers.Tokenizer, ids: Ids) -> dict[str, int]:
     """Return how many characters came out while ids went in, and the most bytes held."""
-    stream, characters, held = DecodeStream(HuggingFaceTokenizer.from_tokenizer(inner)), 0, 0
+    stream = create_decode_stream(HuggingFaceTokenizer.from_tokenizer(inner))
+    characters = held = 0
     for token_id in ids:
         characters += len(stream.step(token_id))
         held = max(held, len(stream.held))

@@ -16,6 +16,7 @@ from benchmarks.encode import many_times
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, main
 from mini_vllm.tokenizer import DecodeStream, Sequence, Tokenizer, WindowDecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
 MOST_EXPONENT = 1.15
@@ -53,7 +54,7 @@ def memory(report: Report, found: dict[str, Tokenizer]) -> None:
     report.table(f"B11 memory after {count:,} ids; of the long prompt (bytes)", header, rows)
 
 
-def _stream(kind: type[DecodeStream], tokenizer: Tokenizer, ids: list[int]) -> DecodeStream:
+def _stream(kind: type[AnyDecodeStream], tokenizer: Tokenizer, ids: list[int]) -> AnyDecodeStream:
     stream = kind(tokenizer)
     step = stream.step
     for token_id in ids:

@@ -17,7 +17,7 @@ from benchmarks import vocabularies
 from benchmarks.harness import Report, Work, interleaved, main, seconds
 from benchmarks.peers import HAS_VLLM, has, vllm_stop_check
 from mini_vllm.text.stop import StopMatcher
-from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 OURS, FLOOR, CHECK, VLLM = "ours", "floor", "vLLM check", "vLLM"
 STOPS = [
@@ -101,7 +101,7 @@ def deltas(count: int) -> dict[str, list[str]]:
     inner = vocabularies.trained(1024 if count < 1000 else 16_384)
     found = {}
     for kind in ("ascii", "cjk"):
-        stream = DecodeStream(HuggingFaceTokenizer.from_tokenizer(inner))
+        stream = create_decode_stream(HuggingFaceTokenizer.from_tokenizer(inner))
         ids = vocabularies.ids(inner, kind, count)
         pieces = [piece for token_id in ids if (piece := stream.step(token_id))]
         found["English" if kind == "ascii" else "CJK"] = _without_stops(pieces)

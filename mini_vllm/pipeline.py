@@ -16,7 +16,7 @@ from mini_vllm.text.events import CallEnd, Event, TextDelta
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
 FinishReason = Literal["stop", "length", "tool_calls", "abort", "error"]
 
@@ -63,7 +63,7 @@ class TextPipeline:
         reasoning: StreamParser | None = None,
         tools: StreamParser | None = None,
     ) -> None:
-        self._stream = DecodeStream(
+        self._stream = create_decode_stream(
             tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
         )
         self._step = self._stream.step

@@ -24,7 +24,11 @@ from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.loading.registry import LoadOutcome, TokenizerRegistry
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.streams.attributed import AttributedStream
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import (
+    DecodeStream,
+    WindowDecodeStream,
+    create_decode_stream,
+)
 from mini_vllm.tokenizer.streams.incremental import IncrementalDetokenizer
 from mini_vllm.tokenizer.streams.sequence import Sequence
 from mini_vllm.tokenizer.streams.stop_sequence import (
@@ -38,7 +42,6 @@ from mini_vllm.tokenizer.streams.stop_sequence import (
     StopSequenceDecoderBuilder,
     Text,
 )
-from mini_vllm.tokenizer.streams.window_stream import WindowDecodeStream
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import (
     ChatTemplateError,
@@ -120,6 +123,7 @@ __all__ = [
     "UnknownTokenId",
     "UnsupportedFormat",
     "WindowDecodeStream",
+    "create_decode_stream",
     "create_tokenizer",
     "create_tokenizer_async",
     "create_tokenizer_from_file",

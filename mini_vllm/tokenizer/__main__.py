@@ -15,7 +15,7 @@ from rich.text import Text
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.loading.factory import create_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 from mini_vllm.tokenizer_errors import TokenizerError
 
 _SAMPLE = "naïve café — 你好 🚀"
@@ -70,7 +70,7 @@ def _tokenizer(name: str) -> Tokenizer:
 def _summary(tokenizer: Tokenizer) -> Table:
     special = tokenizer.special_tokens
     roles = [f"bos {special.bos}", f"eos {special.eos}"]
-    exact = "a table of pieces: exact" if tokenizer.pieces else "a window of ids, see window_stream"
+    exact = "a table of pieces: exact" if tokenizer.pieces else "a window of ids, see decode_stream"
     table = Table(show_header=False, box=None)
     table.add_row("tokenizer", Text(type(tokenizer).__name__))
     table.add_row("vocabulary", f"{tokenizer.vocab_size:,} ids")
@@ -81,7 +81,7 @@ def _summary(tokenizer: Tokenizer) -> Table:
 
 def _stream(tokenizer: Tokenizer, ids: Sequence[int], *, skip: bool) -> Table:
     table = Table("id", "piece", "bytes", "emitted", "held", title=f"{len(ids)} tokens")
-    stream = DecodeStream(tokenizer, skip_special_tokens=skip)
+    stream = create_decode_stream(tokenizer, skip_special_tokens=skip)
     for token_id in ids:
         emitted = stream.step(token_id)
         table.add_row(

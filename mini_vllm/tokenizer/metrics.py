@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mini_vllm.tokenizer.encoding import Encoding
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -126,7 +126,7 @@ class MeteredTokenizer(TokenizerWrapper):
 class MeteredStream:
     """A `DecodeStream` that counts and times its steps."""
 
-    def __init__(self, stream: DecodeStream, metrics: TokenizerMetrics) -> None:
+    def __init__(self, stream: AnyDecodeStream, metrics: TokenizerMetrics) -> None:
         self._stream = stream
         self._metrics = metrics
 

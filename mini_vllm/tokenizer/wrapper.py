@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mini_vllm.tokenizer.encoding import Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_decode_stream
 
 
 class TokenizerWrapper:
@@ -81,6 +81,6 @@ class TokenizerWrapper:
 
     def decode_stream(
         self, prompt_token_ids: Sequence[int] = (), *, skip_special_tokens: bool = True
-    ) -> DecodeStream:
+    ) -> AnyDecodeStream:
         """Return a stream for the output of a prompt."""
-        return DecodeStream(self, prompt_token_ids, skip_special_tokens=skip_special_tokens)
+        return create_decode_stream(self, prompt_token_ids, skip_special_tokens=skip_special_tokens)

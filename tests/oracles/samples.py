@@ -7,7 +7,7 @@ import os
 import random
 
 from benchmarks import texts
-from mini_vllm.tokenizer import DecodeStream
+from mini_vllm.tokenizer import create_decode_stream
 
 SEQUENCES = 60_000 if os.environ.get("SOAK") else 3_000
 STRINGS = 3_000
@@ -98,8 +98,8 @@ def eager(pieces):
 
 
 def streamed(tokenizer, ids, prompt=(), **options):
-    """Return the text of each step of a DecodeStream, and its flush."""
-    stream = DecodeStream(tokenizer, prompt, **options)
+    """Return the text of each step of a stream, and its flush."""
+    stream = create_decode_stream(tokenizer, prompt, **options)
     return [stream.step(token_id) for token_id in ids], stream.flush()
 
 
@@ -111,7 +111,7 @@ def with_unknown(ids, seed=0):
 
 def check_held(tokenizer, ids, **options):
     """Assert after each id that what is held may still become a character."""
-    stream = DecodeStream(tokenizer, **options)
+    stream = create_decode_stream(tokenizer, **options)
     for token_id in ids:
         stream.step(token_id)
         assert stream.held == b"" or stream.held in PREFIXES

@@ -16,7 +16,7 @@ from tokenizers.decoders import DecodeStream as PeerStream
 from benchmarks.mistral import HAS_MISTRAL, spelled, tekken_huggingface
 from benchmarks.peers import HAS_VLLM, vllm_detokenizer, vllm_texts, vllm_tokenizer
 from benchmarks.vocabularies import trained
-from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
+from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 from tests.oracles.samples import SEQUENCES, bursts, streamed, strings
 
 pytestmark = [
@@ -68,7 +68,7 @@ def byte_ids(inner, data):
 def test_equal_on_valid_text_and_never_later(peer, inner, ours, run):
     for number, ids in enumerate(valid_ids(inner)):
         for cut in ([[i] for i in ids], bursts(ids, number)):
-            stream = DecodeStream(ours)
+            stream = create_decode_stream(ours)
             mine = ["".join(map(stream.step, burst)) for burst in cut]
             theirs = run(peer, cut)
             assert "".join(mine) + stream.flush() == "".join(theirs) == inner.decode(ids)

@@ -8,13 +8,13 @@ from vocabularies import KINDS
 from mini_vllm.tokenizer import (
     AttributedStream,
     ByteTokenizer,
-    DecodeStream,
     HuggingFaceTokenizer,
+    create_decode_stream,
 )
 
 
 def attributed(tokenizer, **options):
-    return AttributedStream(DecodeStream(tokenizer, **options))
+    return AttributedStream(create_decode_stream(tokenizer, **options))
 
 
 def test_ids_of_one_character_share_its_place():

@@ -11,6 +11,7 @@ from mini_vllm.tokenizer import (
     ByteTokenizer,
     DecodeStream,
     HuggingFaceTokenizer,
+    create_decode_stream,
 )
 
 LINKED = {"ctc", "bpe-suffix"}
@@ -18,7 +19,7 @@ SEQUENCES = 60_000 if os.environ.get("SOAK") else 3_000
 
 
 def stream(tokenizer, ids, prompt=(), **options):
-    decoder = DecodeStream(tokenizer, prompt, **options)
+    decoder = create_decode_stream(tokenizer, prompt, **options)
     return [decoder.step(token_id) for token_id in ids], decoder.flush()
 
 
@@ -77,7 +78,7 @@ def test_eager_and_bounded(kind):
     generator = random.Random(0)
     for _ in range(500):
         ids = [generator.randrange(tokenizer.vocab_size) for _ in range(8)]
-        decoder, shown = DecodeStream(tokenizer), ""
+        decoder, shown = create_decode_stream(tokenizer), ""
         for count, token_id in enumerate(ids, start=1):
             shown += decoder.step(token_id)
             data = reference_bytes(tokenizer.pieces, ids[:count], skip=True)

@@ -14,6 +14,7 @@ from mini_vllm.tokenizer import (
     MockTokenizer,
     TokenizerWrapper,
     WindowDecodeStream,
+    create_decode_stream,
 )
 from mini_vllm.tokenizer.backends import huggingface_pieces
 
@@ -32,14 +33,16 @@ class Opaque(TokenizerWrapper):
 
 
 def run(tokenizer, ids, prompt=(), **options):
-    stream = DecodeStream(tokenizer, prompt, **options)
+    stream = create_decode_stream(tokenizer, prompt, **options)
     assert type(stream) is WindowDecodeStream
     return [stream.step(token_id) for token_id in ids], stream.flush()
 
 
 def test_the_stream_is_chosen_by_the_tokenizer():
-    assert type(DecodeStream(MockTokenizer())) is WindowDecodeStream
-    assert type(DecodeStream(ByteTokenizer())) is DecodeStream
+    assert type(create_decode_stream(MockTokenizer())) is WindowDecodeStream
+    assert type(create_decode_stream(ByteTokenizer())) is DecodeStream
+    with pytest.raises(ValueError, match="no table of pieces; use create_decode_stream"):
+        DecodeStream(MockTokenizer())
 
 
 def test_words_of_the_mock_tokenizer():
@@ -113,7 +116,7 @@ def test_prompt_inside_a_character_gives_it_whole():
 
 
 def test_cut_off_text_is_honest_once_and_no_character_reaches_across():
-    stream = DecodeStream(Opaque(ByteTokenizer()))
+    stream = create_decode_stream(Opaque(ByteTokenizer()))
     shown = [stream.step(byte) for byte in b"ok\xe4\xbd"]
     assert ("".join(shown), stream.held.decode()) == ("ok", "\ufffd")
     assert (stream.flush(), stream.flush()) == ("\ufffd", "")
@@ -134,7 +137,7 @@ def test_unknown_ids_are_no_text():
     ids=["invalid bytes", "skipped specials", "text"],
 )
 def test_the_window_is_bounded(ids, shown):
-    stream = DecodeStream(Opaque(ByteTokenizer()))
+    stream = create_decode_stream(Opaque(ByteTokenizer()))
     text = "".join(map(stream.step, ids))
     assert len(text) >= shown
     assert stream.decoded_tokens / len(ids) < 100

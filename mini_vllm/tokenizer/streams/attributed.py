@@ -8,7 +8,7 @@ But: it costs a list that grows with the output, so the plain stream does withou
 
 from collections.abc import Iterable
 
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 
 
 class AttributedStream:
@@ -20,7 +20,7 @@ class AttributedStream:
         length: how many characters were emitted.
     """
 
-    def __init__(self, stream: DecodeStream) -> None:
+    def __init__(self, stream: AnyDecodeStream) -> None:
         self._stream = stream
         self.offsets: list[int] = []
         self.length = 0

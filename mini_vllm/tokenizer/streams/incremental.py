@@ -8,7 +8,7 @@ that ends inside a character, and on text that really holds U+FFFD.
 from collections.abc import Sequence
 
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
 
 class IncrementalDetokenizer:
@@ -25,7 +25,7 @@ class IncrementalDetokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
-        self._stream = DecodeStream(tokenizer, prompt_ids, skip_special_tokens=False)
+        self._stream = create_decode_stream(tokenizer, prompt_ids, skip_special_tokens=False)
 
     def push(self, token_id: int) -> str:
         """Take one new id; return the text that it makes certain, `""` inside a character."""

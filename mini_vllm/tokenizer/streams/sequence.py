@@ -7,7 +7,7 @@ nothing.
 from collections.abc import Iterable
 
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
 _SHOWN_WHOLE = 20
 
@@ -40,7 +40,7 @@ class Sequence:
 
     def clear(self) -> None:
         """Forget everything; what is appended next starts a new text."""
-        self._stream = DecodeStream(self._tokenizer, skip_special_tokens=self._skip)
+        self._stream = create_decode_stream(self._tokenizer, skip_special_tokens=self._skip)
         self._ids: list[int] = []
         self._parts: list[str] = []
         self._prefix_offset = self._read_offset = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -114,7 +114,9 @@ class StopSequenceDecoder:
     def reset(self) -> None:
         """Start a new text, behind the same prompt."""
         config = self._config
-        self._stream = DecodeStream(self._tokenizer, self._prompt, skip_special_tokens=self._skip)
+        self._stream = create_decode_stream(
+            self._tokenizer, self._prompt, skip_special_tokens=self._skip
+        )
         self._matcher = StopMatcher(
             _non_empty(config.stop_sequences), visible=_non_empty(config.visible_stop_sequences)
         )
