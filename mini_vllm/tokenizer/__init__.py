@@ -57,12 +57,12 @@ from mini_vllm.tokenizer_errors import (
 )
 
 if TYPE_CHECKING:
-    from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+    from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
     from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
     from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 _LAZY = {
-    "GGUFTokenizer": "backends.gguf_tokenizer",
+    "GGUFTokenizer": "backends.gguf",
     "SentencePieceTokenizer": "backends.sentencepiece",
     "TiktokenModel": "backends.tiktoken",
     "TiktokenTokenizer": "backends.tiktoken",

@@ -15,7 +15,7 @@ import sentencepiece
 
 from benchmarks.backends import sentencepiece_model
 from benchmarks.mistral import SENTENCEPIECE, data
-from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 from tests.oracles.gguf_files import write_sentencepiece
 from tests.oracles.samples import check_held, eager, sequences, streamed, strings, with_unknown

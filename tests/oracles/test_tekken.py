@@ -16,7 +16,7 @@ from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from benchmarks.mistral import TEKKEN, data, tekken_huggingface
 from mini_vllm.text.utf8 import last_complete_utf8_end
 from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
-from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from tests.oracles.gguf_files import write_tekken
 from tests.oracles.samples import (
     check_held,

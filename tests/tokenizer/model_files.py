@@ -152,7 +152,7 @@ def replaced(keys, *changes):
 
 def file_backends(folder):
     """Return a tokenizer of every format, read from files made in the folder."""
-    from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+    from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
     from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
     from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 

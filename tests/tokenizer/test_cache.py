@@ -10,8 +10,10 @@ from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, proce
 from vocabularies import KINDS, byte_level
 
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
-from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
-from mini_vllm.tokenizer.backends.huggingface_splits import huggingface_splits_at_specials
+from mini_vllm.tokenizer.backends.huggingface import (
+    HuggingFaceTokenizer,
+    huggingface_splits_at_specials,
+)
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import (
     CacheConfig,

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from vocabularies import KINDS
 
-from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer, MockTokenizer
+from mini_vllm.tokenizer import HuggingFaceTokenizer, MockTokenizer, create_decode_stream
 from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
 
 SPECIAL = ["<s>", "</s>"]
@@ -108,7 +108,7 @@ ROWS = {
 def test_catalogue(row):
     shape, prompt, tokens, shown, rest = ROWS[row]
     tokenizer = make(shape, [*prompt, *tokens])
-    stream = DecodeStream(tokenizer, ids_of(tokenizer, prompt))
+    stream = create_decode_stream(tokenizer, ids_of(tokenizer, prompt))
     assert [stream.step(i) for i in ids_of(tokenizer, tokens)] == shown
     assert stream.flush() == rest
 
@@ -120,7 +120,7 @@ def test_detok_b10_any_prompt_length(length):
     generator = random.Random(length)
     for _ in range(50):
         prompt = [generator.randrange(tokenizer.vocab_size) for _ in range(length)]
-        stream = DecodeStream(tokenizer, prompt)
+        stream = create_decode_stream(tokenizer, prompt)
         shown = [stream.step(token_id) for token_id in tokenizer.encode("# A").ids]
         assert "".join(shown).endswith("# A")
 
@@ -132,7 +132,7 @@ def test_detok_b11_text_that_gets_shorter():
         def decode(self, ids, *, skip_special_tokens=False):
             return {(1,): "abcde", (1, 2): "abcd😀"}.get(tuple(ids), "")
 
-    stream = DecodeStream(Shrinks())
+    stream = create_decode_stream(Shrinks())
     assert [stream.step(1), stream.step(2)] == ["abcde", "😀"]
 
 
@@ -140,7 +140,7 @@ def test_detok_b16_tokens_without_text():
     """A long run of skipped tokens costs nothing and loses nothing."""
     tokenizer = make("llama", ["▁a", "▁b"])
     a, b_, end = ids_of(tokenizer, ["▁a", "▁b", "</s>"])
-    stream = DecodeStream(tokenizer)
+    stream = create_decode_stream(tokenizer)
     assert [stream.step(i) for i in (a, *[end] * 50_000, b_)] == ["a", *[""] * 50_000, " b"]
     table = tokenizer.pieces.skipping
     assert sum(map(len, table._joins.values())) < 10
@@ -151,7 +151,7 @@ def test_detok_b17_long_output():
     tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
     ids = tokenizer.encode("naïve 你好 🚀 " * 9000).ids
     assert len(ids) > 32_000
-    stream = DecodeStream(tokenizer)
+    stream = create_decode_stream(tokenizer)
     assert "".join(map(stream.step, ids)) == "naïve 你好 🚀 " * 9000
     assert stream.held == b""
 
@@ -160,7 +160,7 @@ def test_detok_b17_long_output():
 def test_detok_b39_added_tokens_are_raw_text(mapped):
     """An added token is what it looks like, unless Hugging Face's mapping is asked for."""
     tokenizer = make("bytes", b("61"), added=["đem", "č"], map_added_tokens=mapped)
-    stream = DecodeStream(tokenizer)
+    stream = create_decode_stream(tokenizer)
     shown = [stream.step(i) for i in ids_of(tokenizer, ["đem", "č"])]
     assert shown == (["\x11em", "\r"] if mapped else ["đem", "č"])
 
@@ -168,7 +168,7 @@ def test_detok_b39_added_tokens_are_raw_text(mapped):
 def test_detok_b43_no_spaces_around_added_tokens():
     """Spaces are the model's; none is made up around added tokens."""
     tokenizer = make("bytes", [b"ok", b" 1"], added=["<think>", "</think>"])
-    stream = DecodeStream(tokenizer)
+    stream = create_decode_stream(tokenizer)
     ids = ids_of(tokenizer, ["<think>", b"ok", "</think>", b" 1"])
     assert "".join(map(stream.step, ids)) == "<think>ok</think> 1"
 
@@ -185,7 +185,7 @@ def test_detok_b45_the_prompt_is_not_decoded():
 
     tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
     ids = tokenizer.encode("hello " * 20_000).ids
-    DecodeStream(tokenizer, Prompt(ids)).step(ids[0])
+    create_decode_stream(tokenizer, Prompt(ids)).step(ids[0])
     assert 0 < len(looked_at) <= 4
 
 

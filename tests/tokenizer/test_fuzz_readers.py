@@ -22,7 +22,7 @@ from model_files import (
 from vocabularies import KINDS
 
 from mini_vllm.tokenizer import HuggingFaceTokenizer, TokenizerError
-from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 

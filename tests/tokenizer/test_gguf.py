@@ -21,16 +21,16 @@ from vocabularies import TEXTS, byte_level
 from mini_vllm.tokenizer import (
     ChatTemplateError,
     CorruptModelFile,
-    DecodeStream,
     EncodingKind,
     HuggingFaceTokenizer,
     TokenizerFileNotFound,
     UnknownTokenId,
     UnsupportedFormat,
+    create_decode_stream,
 )
 from mini_vllm.tokenizer.backends import split_patterns
+from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
-from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 
 VALUES = [
@@ -202,7 +202,7 @@ def test_gpt2_is_byte_level_bpe(tmp_path):
     assert tokenizer.special_tokens == wanted.special_tokens
     assert tokenizer.pieces.rest == wanted.pieces.rest
     assert tokenizer.pieces.special == wanted.pieces.special
-    decoder = DecodeStream(tokenizer)
+    decoder = create_decode_stream(tokenizer)
     ids = tokenizer.encode("naïve 🚀").ids
     assert "".join(decoder.step(i) for i in ids) == "naïve 🚀"
 

@@ -13,10 +13,10 @@ import pytest
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
-    DecodeStream,
     HuggingFaceTokenizer,
     MockTokenizer,
     TokenizerWrapper,
+    create_decode_stream,
     create_tokenizer,
 )
 
@@ -60,12 +60,12 @@ def test_tokenizer_wrapper():  # U26
 
 
 def test_decode_stream_basic():  # U27
-    stream = DecodeStream(MockTokenizer(), [1, 2])
+    stream = create_decode_stream(MockTokenizer(), [1, 2])
     assert stream.step(3) == " test"
 
 
 def test_decode_stream_flush():  # U28
-    stream = DecodeStream(MockTokenizer(), [1])
+    stream = create_decode_stream(MockTokenizer(), [1])
     assert (stream.step(2), stream.flush(), stream.flush()) == (" world", "", "")
 
 
@@ -94,14 +94,14 @@ def test_encode_decode_lifecycle(tokenizer, prompt):  # I02
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_decode_stream(tokenizer, prompt):  # I04
-    stream = DecodeStream(tokenizer)
+    stream = create_decode_stream(tokenizer)
     shown = [stream.step(token_id) for token_id in tokenizer.encode(prompt).ids]
     assert "".join(shown) + stream.flush() == prompt
 
 
 @pytest.mark.parametrize(("prompt", "output"), PAIRS)
 def test_long_sequence_incremental_decode_with_prefill(tokenizer, prompt, output):  # I05
-    stream = DecodeStream(tokenizer, tokenizer.encode(prompt).ids)
+    stream = create_decode_stream(tokenizer, tokenizer.encode(prompt).ids)
     shown = [stream.step(token_id) for token_id in tokenizer.encode(output).ids * 50]
     assert "".join(shown) + stream.flush() == output * 50
 

@@ -1,6 +1,5 @@
 """SentencePieceTokenizer: ids, text and offsets of the library, streams, damaged models."""
 
-import importlib
 import itertools
 import random
 import sys
@@ -11,18 +10,18 @@ from model_files import CORPUS, sentencepiece_model
 
 from mini_vllm.tokenizer import (
     CorruptModelFile,
-    DecodeStream,
     EncodeError,
     EncodingKind,
     TokenizerFileNotFound,
     UnknownTokenId,
     UnsupportedFormat,
+    create_decode_stream,
 )
-from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
-from mini_vllm.tokenizer.backends.sentencepiece_model import (
+from mini_vllm.tokenizer.backends.sentencepiece import (
     ModelFlags,
     ModelPiece,
     PieceType,
+    SentencePieceTokenizer,
     read_flags,
     write_model,
 )
@@ -43,7 +42,7 @@ def load(model):
 
 
 def stream(tokenizer, ids, prompt=(), **options):
-    decoder = DecodeStream(tokenizer, prompt, **options)
+    decoder = create_decode_stream(tokenizer, prompt, **options)
     return "".join(decoder.step(i) for i in ids) + decoder.flush()
 
 
@@ -124,7 +123,7 @@ def test_the_prompt_is_context_and_never_text(kind, dummy_prefix, strip):
     for ids in sequences(library(model), SEQUENCES, seed=1):
         cut = generator.randrange(len(ids) + 1)
         whole = tokenizer.decode(ids, skip_special_tokens=True)
-        before = DecodeStream(tokenizer)
+        before = create_decode_stream(tokenizer)
         shown = "".join(before.step(i) for i in ids[:cut])
         assert shown + stream(tokenizer, ids[cut:], ids[:cut]) == whole
 
@@ -288,6 +287,5 @@ def test_damaged_models(tmp_path, case):
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.backends.sentencepiece")
     with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
-        importlib.import_module("mini_vllm.tokenizer.backends.sentencepiece")
+        load(MODEL)

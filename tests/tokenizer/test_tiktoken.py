@@ -12,12 +12,12 @@ from tiktoken_ext import openai_public
 
 from mini_vllm.tokenizer import (
     CorruptModelFile,
-    DecodeStream,
     EncodeError,
     EncodingKind,
     TokenizerFileNotFound,
     UnknownModel,
     UnknownTokenId,
+    create_decode_stream,
 )
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
@@ -214,7 +214,7 @@ def test_streams_equal_decode(tokenizer, skip):
     known = [*ranks().values(), 300, 302]
     for _ in range(2000):
         ids = generator.choices(known, k=generator.randint(0, 6))
-        decoder = DecodeStream(tokenizer, skip_special_tokens=skip)
+        decoder = create_decode_stream(tokenizer, skip_special_tokens=skip)
         text = "".join(decoder.step(i) for i in ids) + decoder.flush()
         assert text == tokenizer.decode(ids, skip_special_tokens=skip)
 

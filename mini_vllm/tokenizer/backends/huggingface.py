@@ -1,14 +1,15 @@
 """Tokenizers in Hugging Face's `tokenizer.json` format, on the `tokenizers` library."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from mini_vllm.tokenizer.backends.huggingface_pieces import huggingface_pieces
-from mini_vllm.tokenizer.backends.huggingface_splits import huggingface_splits_at_specials
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
 from mini_vllm.tokenizer.pieces import PieceTable
@@ -21,6 +22,11 @@ from mini_vllm.tokenizer_errors import (
     is_library_fault,
 )
 
+# What neither looks beyond the piece of text that it is given nor adds to it.
+_SAFE_NORMALIZERS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Replace"}
+_SAFE_PRE_TOKENIZERS = {
+    "Split", "Whitespace", "WhitespaceSplit", "Punctuation", "Digits", "BertPreTokenizer",
+}  # fmt: skip
 # No vocabulary is near it; without a limit one damaged id makes a table of billions.
 _MOST_IDS = 1 << 22
 
@@ -168,3 +174,66 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             if not is_library_fault(error):
                 raise
             raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None
+
+
+def huggingface_splits_at_specials(
+    tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]
+) -> bool:
+    """Return whether a Hugging Face tokenizer is sure to do what L1 needs; in doubt False.
+
+    Args:
+        tokenizer: the tokenizer.
+        special_tokens: all texts at which the cache would cut: `SpecialTokens.all()`.
+    """
+    content = json.loads(tokenizer.to_str())
+    return (
+        not tokenizer.encode_special_tokens
+        and not (content["truncation"] or content["padding"] or content["model"].get("dropout"))
+        and _cuts_out(content["added_tokens"], set(special_tokens))
+        and all(rule["type"] in _SAFE_NORMALIZERS for rule in _flat(content["normalizer"]))
+        and all(map(_safe_pre_tokenizer, _flat(content["pre_tokenizer"])))
+        and all(map(_safe_post_processor, _flat(content["post_processor"])))
+    )
+
+
+def _flat(rule: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the members of a sequence of sequences; one rule is a sequence of one."""
+    if rule is None:
+        return []
+    if rule["type"] != "Sequence":
+        return [rule]
+    members = next(value for value in rule.values() if isinstance(value, list))
+    return [flat for member in members for flat in _flat(member)]
+
+
+def _cuts_out(added_tokens: Iterable[Mapping[str, Any]], special: set[str]) -> bool:
+    """Return whether `special` are cut out of a text before anything else can touch them."""
+    first = {token["content"] for token in added_tokens if not token["normalized"]}
+    return (
+        special <= first
+        and not any(t["lstrip"] or t["rstrip"] or t["single_word"] for t in added_tokens)
+        and not any(_takes_start(other, token) for other in first - special for token in special)
+    )
+
+
+def _takes_start(other: str, token: str) -> bool:
+    """Return whether an occurrence of `other` may contain the start of one of `token`."""
+    return token in other or any(other.endswith(token[:size]) for size in range(1, len(token)))
+
+
+def _safe_pre_tokenizer(rule: Mapping[str, Any]) -> bool:
+    if rule["type"] == "ByteLevel":
+        return not rule["add_prefix_space"]
+    if rule["type"] == "Metaspace":
+        return bool(rule["prepend_scheme"] == "never")
+    return rule["type"] in _SAFE_PRE_TOKENIZERS
+
+
+def _safe_post_processor(rule: Mapping[str, Any]) -> bool:
+    if rule["type"] == "ByteLevel":
+        # With both, the offsets of a text's first token follow a rule of their own.
+        return not (rule["trim_offsets"] and rule["add_prefix_space"])
+    if rule["type"] == "TemplateProcessing":
+        sequences = [number for number, item in enumerate(rule["single"]) if "Sequence" in item]
+        return sequences == [len(rule["single"]) - 1]
+    return False

@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 
 import tokenizers
 
-from mini_vllm.tokenizer.linked_pieces import OwedSpaceTable, RepeatTable
-from mini_vllm.tokenizer.pieces import Piece, PieceTable, StreamTable
-from mini_vllm.tokenizer.pieces_check import agrees
+from mini_vllm.tokenizer.pieces import (
+    OwedSpaceTable,
+    Piece,
+    PieceTable,
+    RepeatTable,
+    StreamTable,
+)
 from mini_vllm.tokenizer_errors import is_library_fault
 
 _SAMPLE = "naïve café — Привет مرحبا नमस्ते สวัสดี 你好 こんにちは 안녕 🚀🫨 🇫🇷\n"
@@ -47,8 +51,7 @@ def huggingface_pieces(
     first = rest if rules.first is rules.rest else column(rules.first)
     special = frozenset(token_id for token_id, token in added.items() if token.special)
     table = PieceTable(rest, first, special, rules.make)
-    if not agrees(
-        table,
+    if not table.agrees_with(
         lambda ids, skip: tokenizer.decode(ids, skip_special_tokens=skip),
         _samples(tokenizer),
     ):

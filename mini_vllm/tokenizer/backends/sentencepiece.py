@@ -11,27 +11,58 @@ But:
   it is part of the model's language.
 """
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-try:
-    import sentencepiece
-except ImportError:
-    raise ImportError(
-        "SentencePieceTokenizer needs the sentencepiece package: "
-        "pip install 'mini-vllm-labs[tokenizers]'"
-    ) from None
-
-from mini_vllm.tokenizer.backends.sentencepiece_model import read_flags
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
-from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound
+from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound, UnsupportedFormat
+
+if TYPE_CHECKING:
+    import sentencepiece
 
 _SPACE = "▁"
+_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
+_BPE = 2
+
 Span = tuple[int, int]
+
+
+class PieceType(IntEnum):
+    """What a piece is. GGUF uses the same numbers."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+class ModelPiece(NamedTuple):
+    """One entry of a vocabulary; its id is its place."""
+
+    text: str
+    score: float
+    type: PieceType
+
+
+class ModelFlags(NamedTuple):
+    """What `decode` depends on beside the pieces.
+
+    Attributes:
+        add_dummy_prefix: a text gets a space in front before it is encoded.
+        remove_extra_whitespaces: a text is stripped, and runs of spaces become one.
+    """
+
+    add_dummy_prefix: bool = True
+    remove_extra_whitespaces: bool = True
 
 
 class SentencePieceTokenizer(VocabularyTokenizer):
@@ -177,7 +208,14 @@ class StrippedStartTable(StreamTable):
         return super().transition(state, token_id)
 
 
-def _load(model: bytes, path: str | Path) -> sentencepiece.SentencePieceProcessor:
+def _load(model: bytes, path: str | Path) -> "sentencepiece.SentencePieceProcessor":
+    try:
+        import sentencepiece
+    except ImportError:
+        raise ImportError(
+            "SentencePieceTokenizer needs the sentencepiece package: "
+            "pip install 'mini-vllm-labs[tokenizers]'"
+        ) from None
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
@@ -189,3 +227,96 @@ def _load(model: bytes, path: str | Path) -> sentencepiece.SentencePieceProcesso
 
 def _spaced(token: str) -> bytes:
     return token.replace(_SPACE, " ").encode()
+
+
+def read_flags(model: bytes, path: str | Path) -> ModelFlags:
+    """Return the flags of a serialised model; `path` is for errors.
+
+    Raises:
+        CorruptModelFile: the message is cut off or no protobuf; it has the offset.
+        UnsupportedFormat: it has a denormalizer, which rewrites the text across pieces.
+    """
+    flags = ModelFlags()
+    for field, value in _fields(model, 0, len(model), path):
+        if field not in (3, 5) or not isinstance(value, range):
+            continue
+        for inner, setting in _fields(model, value.start, value.stop, path):
+            if field == 5 and inner == 2 and setting:
+                raise UnsupportedFormat(f"{path} has a denormalizer, which we cannot stream")
+            if field == 3 and inner == 3:
+                flags = flags._replace(add_dummy_prefix=bool(setting))
+            if field == 3 and inner == 4:
+                flags = flags._replace(remove_extra_whitespaces=bool(setting))
+    return flags
+
+
+def write_model(pieces: Iterable[ModelPiece], *, add_dummy_prefix: bool) -> bytes:
+    """Return a serialised BPE model without normalisation, for the library to load."""
+    pieces = list(pieces)
+    out = bytearray()
+    for piece in pieces:
+        body = _bytes(1, piece.text.encode()) + _float(2, piece.score) + _number(3, piece.type)
+        out += _bytes(1, body)
+    byte_fallback = any(piece.type is PieceType.BYTE for piece in pieces)
+    out += _bytes(2, _number(3, _BPE) + _number(35, byte_fallback))
+    no_flags = _number(4, False) + _number(5, True)
+    out += _bytes(3, _bytes(1, b"identity") + _number(3, add_dummy_prefix) + no_flags)
+    return bytes(out)
+
+
+def _fields(
+    data: bytes, start: int, end: int, path: str | Path
+) -> Iterator[tuple[int, int | range]]:
+    """Yield field numbers and values: a number, or where the bytes are. Others are passed over."""
+    place = start
+    while place < end:
+        begin = place
+        tag, place = _read_varint(data, place, end, path)
+        kind = tag & 7
+        if kind == _VARINT:
+            value, place = _read_varint(data, place, end, path)
+            yield tag >> 3, value
+            continue
+        if kind == _LENGTH:
+            size, place = _read_varint(data, place, end, path)
+        elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
+            size = 8 if kind == _EIGHT_BYTES else 4
+        else:
+            raise CorruptModelFile(path, begin, f"a field of the unknown wire type {kind}")
+        if size > end - place:
+            raise CorruptModelFile(
+                path, place, f"a field of {size} bytes, where {end - place} are left"
+            )
+        if kind == _LENGTH:
+            yield tag >> 3, range(place, place + size)
+        place += size
+
+
+def _read_varint(data: bytes, place: int, end: int, path: str | Path) -> tuple[int, int]:
+    value = 0
+    for number, byte in enumerate(data[place : min(end, place + 10)]):
+        value |= (byte & 0x7F) << (7 * number)
+        if byte < 0x80:
+            return value, place + number + 1
+    missing = "is cut off" if end - place < 10 else "has more than 10 bytes"
+    raise CorruptModelFile(path, place, f"a number {missing}")
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3 | _VARINT) + _varint(value)
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | _FOUR_BYTES) + struct.pack("<f", value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | _LENGTH) + _varint(len(value)) + value

@@ -5,12 +5,16 @@ But:
 - Special tokens inside a text are plain text, unless the caller allows them.
 """
 
+import base64
+import binascii
 import hashlib
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 try:
     import tiktoken
@@ -19,24 +23,107 @@ except ImportError:
         "TiktokenTokenizer needs the tiktoken package: pip install 'mini-vllm-labs[tokenizers]'"
     ) from None
 
-from mini_vllm.tokenizer.backends.tiktoken_models import TiktokenModel
-from mini_vllm.tokenizer.backends.tiktoken_ranks import MOST_IDS, read_ranks
+from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
+from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.special_tokens import special_tokens_of
 from mini_vllm.tokenizer_errors import (
+    CorruptModelFile,
     EncodeError,
     TokenizerFileNotFound,
+    UnknownModel,
     UnknownTokenId,
     is_library_fault,
 )
 
-__all__ = ["CACHE_VARIABLE", "TiktokenModel", "TiktokenTokenizer"]
-
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 _SOURCE = "https://openaipublic.blob.core.windows.net/encodings/"
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+# No vocabulary is near it; without a limit one damaged rank makes a table of billions of ids.
+_MOST_IDS = 1 << 22
+_LINE = re.compile(rb"(\S+)[ \t]+(\S+)")
+_RANK = re.compile(rb"\d{1,10}")
+
+
+class _Facts(NamedTuple):
+    base_vocab_size: int
+    pattern: str
+    special_tokens: dict[str, int]
+    file: str | None = None
+
+
+class TiktokenModel(Enum):
+    """The built-in encodings; the value is tiktoken's name."""
+
+    CL100K_BASE = "cl100k_base"
+    P50K_BASE = "p50k_base"
+    P50K_EDIT = "p50k_edit"
+    R50K_BASE = "r50k_base"
+    O200K_BASE = "o200k_base"
+
+    @property
+    def base_vocab_size(self) -> int:
+        """The size that is usually quoted; some count special tokens, some do not.
+
+        Source: seed 003. The exact number is `vocab_size` of a loaded tokenizer.
+        """
+        return _FACTS[self].base_vocab_size
+
+    @property
+    def pattern(self) -> str:
+        """The regex that cuts a text into words."""
+        return _FACTS[self].pattern
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """The ids of the special tokens."""
+        return dict(_FACTS[self].special_tokens)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file of ranks; two encodings share one."""
+        return f"{_FACTS[self].file or self.value}.tiktoken"
+
+    @classmethod
+    def from_model_name(cls, name: str) -> "TiktokenModel":
+        """Return the encoding of a model such as `gpt-4`, by the model map.
+
+        Raises:
+            UnknownModel: it is no model of OpenAI's.
+        """
+        names = ModelTokenizerMap.load()
+        try:
+            return cls(names.resolve(name))
+        except ValueError:
+            raise UnknownModel(name, names.near(name)) from None
+
+
+_END = "<|endoftext|>"
+_FILL = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+_FACTS = {
+    TiktokenModel.CL100K_BASE: _Facts(
+        100_256,
+        split_patterns.CL100K,
+        {
+            _END: 100257,
+            **{token: 100258 + number for number, token in enumerate(_FILL)},
+            "<|endofprompt|>": 100276,
+        },
+    ),
+    TiktokenModel.P50K_BASE: _Facts(50_281, split_patterns.GPT2, {_END: 50256}),
+    TiktokenModel.P50K_EDIT: _Facts(
+        50_281,
+        split_patterns.GPT2,
+        {_END: 50256, **{token: 50281 + number for number, token in enumerate(_FILL)}},
+        "p50k_base",
+    ),
+    TiktokenModel.R50K_BASE: _Facts(50_257, split_patterns.GPT2, {_END: 50256}),
+    TiktokenModel.O200K_BASE: _Facts(
+        200_019, split_patterns.O200K, {_END: 199999, "<|endofprompt|>": 200018}
+    ),
+}
 
 
 class TiktokenTokenizer(VocabularyTokenizer):
@@ -91,7 +178,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
             ValueError: `pattern` is no regex, or a special token has no id of its own.
         """
         path = Path(path)
-        ranks = read_ranks(path)
+        ranks = _read_ranks(path)
         named = next((model for model in TiktokenModel if model.value == path.stem), None)
         if pattern is None:
             pattern = (named or TiktokenModel.CL100K_BASE).pattern
@@ -99,7 +186,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
             special_tokens = named.special_tokens if named else {}
         taken = set(ranks.values())
         for token, token_id in special_tokens.items():
-            if token_id in taken or not 0 <= token_id < MOST_IDS:
+            if token_id in taken or not 0 <= token_id < _MOST_IDS:
                 raise ValueError(f"the special token {token!r} has the id {token_id}; give a free")
             taken.add(token_id)
         encoding = tiktoken.Encoding(
@@ -252,3 +339,45 @@ def _offsets(pieces: Iterable[bytes]) -> tuple[tuple[int, int], ...]:
         begun += len(piece.translate(None, _CONTINUATION_BYTES))
         offsets.append((start, begun))
     return tuple(offsets)
+
+
+def _read_ranks(path: Path) -> dict[bytes, int]:
+    """Return the ranks of a file by their bytes. Empty lines count for nothing.
+
+    Raises:
+        TokenizerFileNotFound: there is no such file.
+        CorruptModelFile: a line has no two fields, is no base64 or no rank, or repeats an earlier
+            one; it has the offset of the line, and its number in the text.
+    """
+    if not path.is_file():
+        raise TokenizerFileNotFound(path)
+    ranks: dict[bytes, int] = {}
+    taken: set[int] = set()
+    offset = 0
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if line.strip():
+            try:
+                token, rank = _read_line(line.strip())
+                if token in ranks or rank in taken:
+                    raise ValueError(f"the token {token!r} or the rank {rank} is there twice")
+            except ValueError as error:
+                raise CorruptModelFile(path, offset, f"line {number}: {error}") from None
+            ranks[token] = rank
+            taken.add(rank)
+        offset += len(line)
+    if not ranks:
+        raise CorruptModelFile(path, 0, "no line of it holds a rank")
+    return ranks
+
+
+def _read_line(line: bytes) -> tuple[bytes, int]:
+    fields = _LINE.fullmatch(line)
+    if fields is None:
+        raise ValueError(f"{line[:40]!r} is not two fields, the token in base64 and its rank")
+    try:
+        token = base64.b64decode(fields[1], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{fields[1][:40]!r} is not base64: {error}") from None
+    if not _RANK.fullmatch(fields[2]) or int(fields[2]) >= _MOST_IDS:
+        raise ValueError(f"the rank {fields[2][:40]!r} is no number from 0 to {_MOST_IDS - 1}")
+    return token, int(fields[2])

@@ -122,7 +122,7 @@ def _loader(kind: TokenizerType) -> Callable[[Path], VocabularyTokenizer]:
 
         return SentencePieceTokenizer.from_file
     if kind is TokenizerType.GGUF:
-        from mini_vllm.tokenizer.backends.gguf_tokenizer import GGUFTokenizer
+        from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 
         return GGUFTokenizer.from_file
     return HuggingFaceTokenizer.from_file
