@@ -1,15 +1,15 @@
-"""What can go wrong with a tokenizer. Every error carries the offending value and says it."""
+"""What can go wrong with a tokenizer or its chat template; each message names the culprit."""
 
 from collections.abc import Sequence
 from os import PathLike
 
 
 class TokenizerError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of tokenizers and chat templates."""
 
 
 class TokenizerFileNotFound(TokenizerError):
-    """There is no such file or folder."""
+    """A file or folder does not exist."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         super().__init__(f"File not found: {path}")
@@ -17,7 +17,7 @@ class TokenizerFileNotFound(TokenizerError):
 
 
 class UnsupportedFormat(TokenizerError):
-    """A file is of no kind that we can read."""
+    """A file is of a kind that we cannot read."""
 
     def __init__(self, detail: str, supported: Sequence[str] = ()) -> None:
         known = f"; supported: {', '.join(supported)}" if supported else ""
@@ -26,7 +26,7 @@ class UnsupportedFormat(TokenizerError):
 
 
 class CorruptModelFile(TokenizerError):
-    """A file of a known kind is damaged. `offset` is in bytes, or None where it is not known."""
+    """A file of a known kind is damaged. `offset` is in bytes, or None where it is unknown."""
 
     def __init__(self, path: str | PathLike[str], offset: int | None, detail: str) -> None:
         where = "" if offset is None else f" at byte {offset}"
@@ -37,7 +37,7 @@ class CorruptModelFile(TokenizerError):
 
 
 class UnknownModel(TokenizerError):
-    """A model name is in no mapping. `near` are the names most like it."""
+    """A model name is in no mapping. `near` has the names most like it."""
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
@@ -67,7 +67,7 @@ class EncodeError(TokenizerError):
 
 
 class DecodeError(TokenizerError):
-    """Ids cannot be decoded, for another reason than an unknown id."""
+    """Ids cannot be decoded, for a reason other than an unknown id."""
 
 
 class ChatTemplateError(TokenizerError):
@@ -79,5 +79,5 @@ class HubError(TokenizerError):
 
 
 def is_library_fault(error: BaseException) -> bool:
-    """Return whether a library of ours failed. A panic in its Rust code is no Exception."""
+    """Return whether a library failed. A panic in Rust code is not even an Exception."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"

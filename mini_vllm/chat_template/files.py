@@ -1,8 +1,7 @@
 """Where a model folder keeps its chat template, and which of several counts.
 
-But:
-- It does not look into the templates; a faulty one is found by `ChatTemplate`.
-- It takes a file as it is: no trimming, no rewriting of escapes.
+A template is taken as it is, without trimming or rewriting; `ChatTemplate` finds out whether it
+works.
 """
 
 import json
@@ -24,7 +23,7 @@ def load_chat_template_from_file(path: str | Path) -> str:
     """Return the text of a template file, verbatim.
 
     Raises:
-        TokenizerFileNotFound: there is no such file.
+        TokenizerFileNotFound: the file does not exist.
         CorruptModelFile: it is not UTF-8.
         ChatTemplateError: it is longer than a template may be.
     """
@@ -35,9 +34,9 @@ def load_chat_template_from_file(path: str | Path) -> str:
 
 
 def load_chat_template_from_config(path: str | Path) -> str | None:
-    """Return the `chat_template` of a JSON file, or None where there is no file or no template.
+    """Return the `chat_template` of a JSON file, or None where the file or the template is missing.
 
-    Of a list of named templates it is the one named `default`.
+    In a list of named templates it is the one named `default`.
 
     Raises:
         CorruptModelFile: it is not JSON, or its template is neither a string nor such a list.
@@ -60,16 +59,16 @@ def load_chat_template_from_config(path: str | Path) -> str | None:
 
 
 def find_chat_template(folder: str | Path, explicit: str | Path | None = None) -> str | None:
-    """Return the template of a model folder, or None where it has none.
+    """Return the template of a model folder, or None if there is none.
 
     The first of these wins: the explicit file (a `.json` one is a config), `chat_template.json`,
-    `chat_template.jinja`, the only other `*.jinja`, `tokenizer_config.json`.
+    `chat_template.jinja`, the only other `*.jinja` file, `tokenizer_config.json`.
 
     Raises:
-        TokenizerFileNotFound: there is no such explicit file, or no such folder.
+        TokenizerFileNotFound: the explicit file, or the folder, does not exist.
         CorruptModelFile: the file that counts is damaged.
         ChatTemplateError: it is too long, the explicit config has no template, or there are
-            several `*.jinja` files and none is called `chat_template.jinja`.
+            several `*.jinja` files without a `chat_template.jinja` among them.
     """
     if explicit is not None:
         return _load_explicit(Path(explicit))

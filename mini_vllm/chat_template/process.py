@@ -1,8 +1,7 @@
 """The child process of a chat template, and the socket to it.
 
-Questions and answers are JSON, each after its length in eight bytes.
-
-But: what is asked and answered is the business of `chat_template` and `chat_template_worker`.
+Questions and answers are JSON, each after its length in eight bytes. What is asked is up to
+`template.py`, what is answered to `worker.py`.
 """
 
 import contextlib
@@ -21,8 +20,8 @@ from mini_vllm.tokenizer_errors import ChatTemplateError
 
 _WORKER_FILE = Path(__file__).resolve().with_name("worker.py")
 _START_SECONDS = 30.0
-# What Python itself needs to start, and the clock to be right. The rest, keys and tokens among it,
-# is no business of a template's.
+# What Python itself needs to start, and the clock to be right. A template is not to see the rest,
+# keys and tokens among it.
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ")
 
 
@@ -31,7 +30,7 @@ class WorkerProcess:
 
     Args:
         setup: the first question.
-        reply_size: an answer of more bytes is refused.
+        reply_size: longer answers, in bytes, are refused.
 
     Raises:
         ChatTemplateError: it cannot start.
@@ -63,12 +62,12 @@ class WorkerProcess:
         """Send one frame and return the answer.
 
         Raises:
-            TimeoutError: it did not come in time.
-            EOFError, OSError, ValueError: the process is broken.
+            TimeoutError: the answer did not come in time.
+            EOFError, OSError, ValueError: the process has ended, or answers nonsense.
         """
         deadline = time.monotonic() + seconds
         self._socket.settimeout(seconds)
-        # A worker that goes before it has read everything may have said why.
+        # A worker that ends before it has read everything may have said why.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(len(data).to_bytes(8, "big") + data)
         size = int.from_bytes(self._receive(8, deadline), "big")
@@ -76,7 +75,7 @@ class WorkerProcess:
             raise ValueError(f"an answer of {size} bytes")
         reply = json.loads(self._receive(size, deadline).decode("utf-8", "surrogatepass"))
         if not isinstance(reply, dict):
-            raise ValueError("an answer that is no object")
+            raise ValueError("an answer that is not an object")
         return reply
 
     def _receive(self, size: int, deadline: float) -> bytes:
@@ -93,7 +92,7 @@ class WorkerProcess:
         return bytes(data)
 
     def fate(self) -> str:
-        """End the process if it has not yet ended itself, and return how it went."""
+        """End the process if it has not ended by itself, and return how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)
         self.end()
@@ -104,7 +103,7 @@ class WorkerProcess:
 
     def forget(self) -> None:
         """Close our copy of the socket and leave the process alone."""
-        # One that has ended is neither killed nor waited for.
+        # Marked as ended, it is neither killed nor waited for.
         self._process.returncode = 0
         self.end()
 

@@ -1,15 +1,13 @@
 """Chat templates: a conversation to the one string that a model was trained to continue.
 
 Templates are jinja2 programs that come with a model, so they are untrusted, and jinja's sandbox
-bounds neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders anything.
+limits neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders anything.
 Each `ChatTemplate` therefore compiles and renders in a child process of its own, started at first
-use, kept warm, and killed when it oversteps a limit; the next call starts another.
+use, kept warm, and killed when it exceeds a limit; the next call starts another.
 
 But:
-- It does not find templates; `chat_template_files` does.
-- It renders text only: images and sounds in a message are for the template to spell.
-- Variables travel as JSON, so tuples arrive as lists, and keys that are numbers as strings.
-- The memory limit holds where the system enforces RLIMIT_AS. Linux does, macOS does not.
+- Variables travel as JSON, so tuples arrive as lists, and numeric keys as strings.
+- The memory limit holds where the system enforces RLIMIT_AS: on Linux, not on macOS.
 """
 
 import json
@@ -61,8 +59,8 @@ class TemplateLimits:
     Attributes:
         template_size: characters of its source.
         output_size: characters of one rendered text.
-        seconds: wall-clock time of one call, compiling included.
-        memory: bytes of address space of the worker, of which it needs some 25 MiB itself.
+        seconds: wall-clock time of one call, including compiling.
+        memory: bytes of the worker's address space, of which it needs some 25 MiB itself.
     """
 
     template_size: int = 1 << 20
@@ -81,10 +79,10 @@ class ChatTemplate:
     Threads may share it; their calls take turns.
 
     Args:
-        template: the jinja2 source. A faulty one raises when it is used, not here.
-        bos_token: the text of BOS; a template sees None as undefined.
+        template: the jinja2 source. A faulty one raises when it is used, not when it is made.
+        bos_token: the text of BOS; None is undefined in the template.
         eos_token: the text of EOS, likewise.
-        variables: what else every call passes to the template, such as other special tokens.
+        variables: further variables of every call, such as other special tokens.
         limits: how much the template may take.
 
     Raises:
@@ -117,7 +115,7 @@ class ChatTemplate:
                 "template": template,
                 "output_size": limits.output_size,
                 "memory": limits.memory,
-                # The worker's own alarm is for when nobody is left to kill it.
+                # The worker's own alarm strikes only when nobody is left to kill it.
                 "seconds": limits.seconds + 1,
                 "reply_size": _reply_size(limits),
             }
@@ -128,7 +126,7 @@ class ChatTemplate:
 
     @classmethod
     def simple(cls, *, limits: TemplateLimits = DEFAULT_LIMITS) -> "ChatTemplate":
-        """Return the format for models that bring no template: `role: content` lines."""
+        """Return the format for models without a template of their own: `role: content` lines."""
         return cls(SIMPLE_TEMPLATE, limits=limits)
 
     def apply_chat_template(
@@ -147,11 +145,11 @@ class ChatTemplate:
             add_generation_prompt: end with the opening of the assistant's turn.
             tools: JSON schemas of the functions that the model may call.
             documents: texts for the model to draw on.
-            **kwargs: further variables of the template; they win over the template's own.
+            **kwargs: further variables; they override those of the template.
 
         Raises:
-            ChatTemplateError: the template is invalid, raises, or oversteps a limit, or a variable
-                is not JSON. The text of `raise_exception` arrives unchanged.
+            ChatTemplateError: the template is invalid, raises, or exceeds a limit, or a variable is
+                not JSON. The text of `raise_exception` arrives unchanged.
         """
         return self.render_with_spans(
             messages, add_generation_prompt, tools=tools, documents=documents, **kwargs
@@ -166,9 +164,9 @@ class ChatTemplate:
         documents: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> tuple[str, list[tuple[int, int]]]:
-        """Return the prompt and where in it, in characters, its `{% generation %}` blocks are.
+        """Return the prompt, and the spans of its `{% generation %}` blocks in characters.
 
-        Takes and raises what `apply_chat_template` does.
+        Arguments and errors are those of `apply_chat_template`.
         """
         variables = {
             "messages": _checked(messages),
@@ -182,7 +180,7 @@ class ChatTemplate:
         return reply["text"], [(start, end) for start, end in reply["spans"]]
 
     def validate(self) -> None:
-        """Compile the template and render nothing.
+        """Compile the template without rendering it.
 
         Raises:
             ChatTemplateError: it does not compile within its limits.
@@ -207,7 +205,7 @@ class ChatTemplate:
                 reply = {"error": f"the template's process {self._process.fate()}"}
                 self._end()
             except BaseException:
-                # Its late answer would be taken for that of the next question.
+                # Its late answer would be taken for the answer to the next question.
                 self._end()
                 raise
             if "limit" in reply:
@@ -223,7 +221,7 @@ class ChatTemplate:
             self._process = None
 
     def _forget(self) -> None:
-        """In a forked child: leave the process to the parent, whose it is."""
+        """In a forked child: leave the process to the parent, which owns it."""
         self._lock = threading.Lock()
         if self._process is not None:
             self._process.forget()
@@ -242,7 +240,7 @@ os.register_at_fork(after_in_child=_forget_all)
 
 
 def _checked(messages: Iterable[Message]) -> list[Message]:
-    # A str and a dict are iterable too, and would render as nonsense.
+    # A str and a dict are iterable as well, and would render as nonsense.
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise ChatTemplateError(f"messages must be a list, not {type(messages).__name__}")
     turns = list(messages)
@@ -263,7 +261,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dump(value: Any) -> bytes:
-    # surrogatepass: content with a lone surrogate is the template's business, not a crash.
+    # surrogatepass: a lone surrogate in a message reaches the template as it is.
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     return text.encode("utf-8", "surrogatepass")
 
@@ -287,7 +285,7 @@ def _faults(variables: Mapping[str, Any]) -> Iterator[tuple[str, Exception]]:
 
 
 def _reply_size(limits: TemplateLimits) -> int:
-    # A character is at most six bytes of JSON; some room is for the spans beside the text.
+    # A character takes at most six bytes of JSON; the rest is room for the spans beside the text.
     return 8 * limits.output_size + (1 << 16)
 
 

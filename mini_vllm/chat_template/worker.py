@@ -3,12 +3,12 @@
 `ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
 JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
 with, or null to compile only. The answer has one of three shapes: `{"text", "spans"}`, `{"error"}`
-or `{"limit"}`, which names the limit that was hit. End of input ends it.
+or `{"limit"}`, which names the limit that was hit. End of input ends it. It imports jinja2 and the
+standard library, nothing of its own package.
 
 But:
-- It needs jinja2 and the standard library only, and nothing of its own package.
-- It does not watch the clock: its parent does. Its alarm is for when the parent is gone.
-- It is not a jail. It bounds what jinja's sandbox lets through, but has its user's rights.
+- The parent watches the clock; the alarm in here is for when the parent is gone.
+- It is not a jail: it limits what jinja's sandbox lets through, but has its user's rights.
 """
 
 import contextlib
@@ -41,10 +41,10 @@ class OutputTooLong(Exception):
 class GenerationBlocks(Extension):
     """`{% generation %}` … `{% endgeneration %}`: where the assistant speaks.
 
-    `position` is the length of the text before the block; who renders keeps it up to date.
+    `position` is the length of the text before the block; `Renderer` keeps it up to date.
     """
 
-    tags = {"generation"}  # noqa: RUF012 (jinja's own way to declare them)
+    tags = {"generation"}  # noqa: RUF012 (how jinja declares them)
     position = 0
     spans: Spans
 
@@ -114,7 +114,7 @@ class Renderer:
         """Return the compiled template.
 
         Raises:
-            TemplateSyntaxError: it is none.
+            TemplateSyntaxError: the source is not a template.
         """
         if self._template is None:
             self._template = self._environment.from_string(self._source)
@@ -132,7 +132,7 @@ class Renderer:
         assert isinstance(blocks, GenerationBlocks)
         blocks.position, blocks.spans = 0, []
         pieces: list[str] = []
-        # `generate` would do the same, but hides the frames that `_line` reads.
+        # `generate` would do the same, but it hides the frames that `_line` reads.
         for piece in template.root_render_func(template.new_context(variables)):
             blocks.position += len(piece)
             if blocks.position > self._output_size:
@@ -142,7 +142,7 @@ class Renderer:
 
 
 def _line(error: Exception) -> int | None:
-    """Return the innermost line of the template that took part in an error."""
+    """Return the innermost line of the template that an error passed through."""
     if isinstance(error, TemplateSyntaxError):
         return error.lineno
     line, step = None, error.__traceback__
@@ -159,7 +159,7 @@ def _describe(error: Exception) -> str:
         return str(error)[:_LONGEST_MESSAGE]
     kind = type(error)
     name = "" if kind.__module__.startswith("jinja2") else f"{kind.__name__}: "
-    # Python's own SyntaxError adds a line of the code that jinja generated.
+    # Python's own SyntaxError would add a line of the code that jinja generated.
     detail = error.msg if isinstance(error, SyntaxError) else str(error)
     message = name + detail[:_LONGEST_MESSAGE]
     line = _line(error)
@@ -185,7 +185,7 @@ def answer(renderer: Renderer, variables: dict[str, Any] | None) -> dict[str, An
 
 
 def limit_self(memory: int) -> None:
-    """Set the limits that hold for the whole life of the process, where the platform has them."""
+    """Set the limits that hold for the life of the process, where the platform has them."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -203,7 +203,7 @@ def _read() -> Any:
     data = sys.stdin.buffer.read(size)
     if len(data) < size:
         raise EOFError
-    # surrogatepass: a lone surrogate in a message must arrive as it was.
+    # surrogatepass: a lone surrogate in a message arrives as it was.
     return json.loads(data.decode("utf-8", "surrogatepass"))
 
 
@@ -231,7 +231,7 @@ def main() -> None:
     except EOFError:
         return
     except MemoryError:
-        # Too little to take the question or to give the answer; the parent starts a new worker.
+        # Too little memory to take the question or to answer it; the parent starts a new worker.
         _write({"limit": "memory"})
 
 

@@ -1,6 +1,6 @@
-"""Layers over decoded text. Nothing here knows tokens, requests or sockets.
+"""Layers over decoded text, which know nothing of tokens, requests or sockets.
 
-All but the events are imported when they are first used: a lab needs only those.
+The events are imported at once, since labs need them; the rest when it is first used.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The values that text layers emit: plain, comparable, and never changed once made.
+"""The values that text layers emit: plain, comparable, and unchanged once made.
 
 `TextDelta` and `ToolCall` are the only types that labs and engine share. The engine's parsers
 stream a call in parts instead: `CallStart`, any number of `ArgsDelta`, `CallEnd`.
@@ -6,7 +6,7 @@ stream a call in parts instead: `CallStart`, any number of `ArgsDelta`, `CallEnd
 
 from dataclasses import dataclass
 
-# Not frozen, for there is one per token, and a frozen one takes more than twice the time to make.
+# Not frozen: there is one per token, and a frozen one takes more than twice as long to make.
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -55,7 +55,7 @@ class CallStart:
 
 @dataclass(slots=True, unsafe_hash=True)
 class ArgsDelta:
-    """The next characters of a call's arguments, never empty. All together they are JSON."""
+    """The next characters of a call's arguments, never empty. Joined, they are a JSON object."""
 
     index: int
     text: str
@@ -70,12 +70,12 @@ class CallEnd:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Malformed:
-    """A call that has begun is none.
+    """A call that has begun cannot be completed.
 
     Attributes:
         index: position of the call in the stream.
-        raw: what the model wrote of it and was not emitted as arguments.
-        reason: what is wrong, for people.
+        raw: what the model wrote of it that was not emitted as arguments.
+        reason: what is wrong, in words.
     """
 
     index: int

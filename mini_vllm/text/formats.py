@@ -1,7 +1,7 @@
-"""The tool-call formats, one table each. What they have in common is in the kinds of states.
+"""The tool-call formats, one table each. What they share is in the kinds of states.
 
-`content` is the text around calls, `broken` the way out of a malformed call. A grammar in one line
-stands above each table; NL is a line break, J a JSON object.
+`content` is the text around calls, `broken` the way out of a malformed call. Above each table
+stands its grammar; NL is a line break, J a JSON object.
 """
 
 import re
@@ -192,7 +192,7 @@ _HARMONY_END = {
 }
 
 # (<|start|>role)? <|channel|>c (to=functions.n)? (<|constrain|>json)? <|message|> text <|end|>
-# where <|call|> or <|return|> may stand for <|end|>, and a call's text is J
+# where <|call|> or <|return|> may stand in for <|end|>, and the text of a call is J
 HARMONY = Format(
     "harmony",
     {

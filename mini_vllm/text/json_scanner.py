@@ -1,12 +1,11 @@
 """Where a JSON value ends, in text that arrives in pieces, and whether it still can be one.
 
-Every character is looked at once. The state says all that matters of the text before: what may come
-next, and which brackets are open.
+Every character is looked at once. The state holds all that matters of the text before: what may
+come next, and which brackets are open. The scanner builds no value; who wants one parses the text
+when it is complete.
 
-But:
-- It builds no value. Whoever wants one parses the text when it is complete.
-- It is strict, as `json.loads` is, and also refuses what that takes beyond the standard: NaN,
-  Infinity, raw control characters in strings, and more than `DEEPEST` brackets inside each other.
+It is as strict as the standard. `json.loads` also takes NaN and Infinity, which this refuses, as it
+does brackets nested more than `DEEPEST` deep.
 
 Source: RFC 8259.
 """
@@ -77,7 +76,7 @@ class JsonState:
 
 
 class JsonScanner:
-    """The scanner. What it has worked out is shared by all streams; a stream keeps its state."""
+    """The scanner. All streams share what it has worked out; each stream keeps its own state."""
 
     def __init__(self) -> None:
         self._states: dict[tuple[str, str], JsonState] = {}
@@ -89,9 +88,9 @@ class JsonScanner:
         """Take the next piece of text.
 
         Returns:
-            (how much of `text` belongs to the value, the next state). The state is None where the
-            value ends within the text, at that place; where it is `FAILED`, the character at that
-            place cannot stand there. A number ends with the character behind it.
+            (how much of `text` belongs to the value, the next state). The state is None if the
+            value ends there, within the text, and `FAILED` if the character at that place cannot
+            stand there. A number ends only at the character after it.
         """
         result = state.memo.get(text)
         if result is None:
@@ -130,7 +129,7 @@ class JsonScanner:
 
     def _state(self, mode: str, brackets: str) -> JsonState:
         if len(self._states) >= _MOST_STATES:
-            # Streams keep theirs; what is asked for again is made again.
+            # Streams keep their states; one that is asked for again is made again.
             self._states.clear()
         return self._states.setdefault((mode, brackets), JsonState(mode, brackets))
 
@@ -144,7 +143,7 @@ class JsonScanner:
 
 
 def _step(mode: str, char: str, brackets: str) -> tuple[str, str] | None:
-    """Return the mode and brackets after one character that is no white space, or None."""
+    """Return the mode and brackets after one character other than white space, or None."""
     after = _TABLE.get(mode, {}).get(char)
     if after is not None:
         return after, brackets

@@ -2,13 +2,10 @@
 
 An Aho-Corasick automaton is the definition: its state after a text is the longest suffix that
 begins a marker, so the state *is* what must be held back. Stop strings, reasoning tags and tool
-calls are all found by it.
+calls are all found by it; what a match means is for the caller to decide.
 
-But:
-- It does not act on a match; who scans decides what a marker means.
-- A stream keeps one number, its state. The automaton is shared, and what it has worked out for
-  (state, piece) is remembered, up to a limit, because models repeat themselves. Matches are not:
-  they are rare.
+A stream keeps one number, its state. The automaton is shared. What it has worked out for (state,
+piece) is remembered, up to a limit, because models repeat themselves; matches are rare and are not.
 """
 
 import re
@@ -39,14 +36,14 @@ class MarkerScanner:
     The marker that *ends first* wins, of several that end together the longest.
 
     Args:
-        markers: non-empty strings. One that holds another before its own last character can never
-            win, and nothing is held for it.
+        markers: non-empty strings. One that contains another before its own last character can
+            never win, and nothing is held for it.
         visible: markers whose text may be shown like any other: nothing is held for them, and a
             match shows them.
-        keep_hopeless: keep also the markers that can never win, for a caller that ignores matches.
+        keep_hopeless: also keep the markers that can never win, for a caller that ignores matches.
 
     Attributes:
-        known: what is remembered, by state, for callers that look there first.
+        known: what is remembered, by state; callers may look there first.
         examined: characters that the automaton has looked at, for tests of the cost.
     """
 
@@ -76,7 +73,7 @@ class MarkerScanner:
 
     def _build(self, words: Collection[str]) -> None:
         self._children: list[dict[str, int]] = [{}]
-        # A state's text is the first so many characters of a marker that it is on the way to.
+        # A state's text is the first so many characters of a marker that it leads to.
         self._toward = [""]
         self._depth = [0]
         self._word: list[str | None] = [None]
@@ -140,12 +137,12 @@ class MarkerScanner:
         return scan
 
     def scan_from(self, state: int, text: str, ignored: int = 0) -> Scan:
-        """Do what `scan` does, without the memory.
+        """Do what `scan` does, without remembering.
 
         Args:
             state: the state before `text`.
             text: the next piece.
-            ignored: a match that ends within so many characters of `text` does not count.
+            ignored: a match that ends within this many characters of `text` does not count.
         """
         held = self.held(state)
         place = 0

@@ -1,7 +1,7 @@
-"""A call as one JSON object that has the name and the arguments among its members.
+"""A call as one JSON object with the name and the arguments among its members.
 
-The call is announced as soon as its name is known and its arguments begin. Arguments that come
-before the name wait for it, the one case in which they must.
+The call is announced as soon as its name is known and its arguments begin. Arguments wait in one
+case only: where they come before the name.
 """
 
 import json
@@ -37,11 +37,11 @@ class Object:
 
     Attributes:
         then: where its end leads.
-        stream: the `Json` state that takes the arguments, and leads back here.
+        stream: the `Json` state that takes the arguments and leads back here.
         name: the member with the function's name.
-        arguments: the members that may have the arguments.
+        arguments: the members that may hold the arguments.
         id: the member with the call's id.
-        others: what other members there may be; None for any.
+        others: which other members are allowed; None for any.
     """
 
     then: On
@@ -88,7 +88,7 @@ class Object:
         self._begin(progress, text, in_key=False)
         if member in self.arguments:
             if text[0] != "{":
-                return parser.fail("the arguments are no JSON object", text)
+                return parser.fail("the arguments are not a JSON object", text)
             if progress.name is not None:
                 parser.announce(progress.name, progress.id)
                 progress.expects = "comma or end"
@@ -115,7 +115,7 @@ class Object:
         progress.expects = "colon"
         known = (self.name, self.id, *self.arguments)
         if self.others is not None and progress.member not in self.others.union(known):
-            return f"{progress.member!r} is no part of a call"
+            return f"{progress.member!r} does not belong in a call"
         return ""
 
     def _value(self, parser: StreamParser, progress: _Progress) -> str:
@@ -142,11 +142,11 @@ class Object:
         return parser.follow(self.then, "") + rest
 
     def waiting(self, parser: StreamParser) -> str:
-        """Nothing waits beside what is kept raw."""
+        """Return `""`: all that waits is kept raw."""
         return ""
 
     def end(self, parser: StreamParser) -> bool:
-        """No text ends here."""
+        """Return False: a text that ends here is incomplete."""
         return False
 
 

@@ -1,10 +1,10 @@
 """Arguments that a format writes as tagged text, turned into the JSON that clients expect.
 
 A string streams as it is written. A value of another type waits for its end, because only the whole
-of it says whether it is one; what is none is a string after all.
+shows whether it has that type; if it does not, it is passed on as a string.
 
-The result is what `json.dumps(arguments, ensure_ascii=False)` writes, members in the order in which
-the model wrote them.
+The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the members in the order
+in which the model wrote them.
 """
 
 import json
@@ -20,7 +20,7 @@ class Value(Marked):
     """The text of one parameter, up to a marker.
 
     Attributes:
-        framed: one line break after the opening and one before the closing tag are markup.
+        framed: a line break after the opening tag, and one before the closing tag, are markup.
     """
 
     framed: bool = False

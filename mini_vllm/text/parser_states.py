@@ -1,6 +1,6 @@
 """The states that most formats are made of: prose, gaps, headers, JSON, and the rest of a mess.
 
-But: objects with a name in them, parameters in tags and Python calls have files of their own.
+Three larger kinds have files of their own: `object_state`, `parameter_state`, `pythonic_state`.
 """
 
 import re
@@ -21,7 +21,7 @@ JSON = JsonScanner()
 
 @dataclass(frozen=True)
 class Marked:
-    """A state with markers. `forbidden` ones lead nowhere: they end what was begun."""
+    """A state with markers. `forbidden` ones lead nowhere: they make what was begun malformed."""
 
     on: Mapping[str, On]
     forbidden: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Marked:
         return self.scanner.held(parser.scratch.marker)
 
     def end(self, parser: StreamParser) -> bool:
-        """No text ends here."""
+        """Return False: a text that ends here is incomplete."""
         return False
 
 
@@ -47,7 +47,7 @@ class Prose(Marked):
     kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
 
     def take(self, parser: StreamParser, text: str) -> str:
-        """Emit all but what may be a marker."""
+        """Emit everything except what may be a marker."""
         scratch = parser.scratch
         known = self.scanner.known[scratch.marker].get(text)
         if known is not None:
@@ -63,7 +63,7 @@ class Prose(Marked):
 
     @cached_property
     def _made(self) -> dict[str, TextDelta | ReasoningDelta]:
-        """Events by their text: models repeat themselves, and a new one takes longer to make."""
+        """Events by their text: models repeat themselves, and looking one up is faster."""
         return {}
 
     def _make(self, text: str) -> TextDelta | ReasoningDelta:
@@ -87,12 +87,12 @@ class Prose(Marked):
 class Gap:
     """White space, then one of the markers.
 
-    A marker that begins another one stands behind that.
+    A marker that is the beginning of another must be listed after it.
 
     Attributes:
         on: where the markers lead.
-        otherwise: where anything else leads; without it anything else ends the call.
-        may_end: a text may end here, and a call that stands here is complete.
+        otherwise: where anything else leads; without it, anything else makes the call malformed.
+        may_end: a text may end here, and then the call is complete.
     """
 
     on: Mapping[str, On]
@@ -125,7 +125,7 @@ class Gap:
         return parser.scratch.pending
 
     def end(self, parser: StreamParser) -> bool:
-        """End the text as anything else would go on, or complete the call."""
+        """Follow `otherwise` if there is one; else complete the call, if a text may end here."""
         pending = parser.scratch.pending
         if self.otherwise is not None:
             parser.follow(self.otherwise, "")
@@ -143,11 +143,11 @@ class Header(Marked):
     """A short text up to a marker, such as a name, which `read` understands.
 
     Attributes:
-        read: takes parser, text and marker; returns None where it is no header, or the state to
-            go to, where `""` is the one that the marker leads to.
-        allowed: what the text may be at any moment; at the first character that makes it something
-            else the call ends.
-        longest: as many characters at most.
+        read: takes parser, text and marker; returns the state to go to, `""` for the one that the
+            marker leads to, or None if the text is not a header.
+        allowed: what the text may be at any moment; the first character that does not fit makes
+            the call malformed.
+        longest: how many characters it may have.
     """
 
     read: Callable[[StreamParser, str, str], str | None] = lambda parser, text, marker: ""
@@ -157,7 +157,7 @@ class Header(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Collect up to the marker, and read."""
         scratch = parser.scratch
-        # No more than can matter, for what is no header is scanned again.
+        # No more than can matter, because text that is not a header is scanned again.
         later = text[self.longest + 1 :]
         text = text[: self.longest + 1]
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
@@ -197,7 +197,7 @@ class Json:
                 parser.hold(text)
                 return ""
             if bare[0] != "{":
-                return parser.fail("the arguments are no JSON object", text)
+                return parser.fail("the arguments are not a JSON object", text)
             text, state = bare, JSON.start
         taken, scratch.json = state.memo.get(text) or JSON.scan(state, text)
         if taken == len(text) and scratch.json is not None:
@@ -209,11 +209,11 @@ class Json:
         return parser.follow(self.then, "") + text[taken:]
 
     def waiting(self, parser: StreamParser) -> str:
-        """Nothing waits: arguments are passed on at once."""
+        """Return `""`: arguments are passed on at once."""
         return ""
 
     def end(self, parser: StreamParser) -> bool:
-        """No text ends here."""
+        """Return False: a text that ends here is incomplete."""
         return False
 
 
@@ -222,7 +222,7 @@ class Broken(Marked):
     """The rest of a malformed call, up to where its format has a safe place again."""
 
     def take(self, parser: StreamParser, text: str) -> str:
-        """Keep all up to the marker."""
+        """Keep everything up to the marker."""
         scratch = parser.scratch
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         parser.hold(shown)
@@ -236,7 +236,7 @@ class Broken(Marked):
         return (marker if on.keep else "") + rest
 
     def end(self, parser: StreamParser) -> bool:
-        """Say what was kept."""
+        """Report what was kept as malformed."""
         parser.hold(self.waiting(parser))
         parser.scratch.marker = 0
         parser.malformed()

@@ -1,7 +1,7 @@
-"""Python literals as models write them, to JSON. Nothing is evaluated.
+"""Python literals as models write them, to JSON, without evaluating anything.
 
-But: only what JSON has: strings, numbers in JSON's spelling, True, False, None, lists, tuples and
-dictionaries with string keys.
+Only what JSON can express is read: strings, numbers in JSON's spelling, True, False, None, lists,
+tuples, and dictionaries with string keys.
 """
 
 import json
@@ -24,10 +24,10 @@ _SIMPLE = {
 
 
 class EscapeError(ValueError):
-    """An escape names no character.
+    """An escape that names no character.
 
     Attributes:
-        place: of the escape in the text.
+        place: where in the text the escape is.
     """
 
     def __init__(self, message: str, place: int) -> None:
@@ -36,7 +36,7 @@ class EscapeError(ValueError):
 
 
 def _complete(quote: str) -> re.Pattern[str]:
-    """Return what matches the characters and complete escapes of a string."""
+    """Return a regex for the characters and complete escapes of a string."""
     return re.compile(
         rf"(?:[^\\\n{quote}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
         r"|\\[0-7]{3}|\\[0-7]{1,2}(?![0-7]|\Z)|\\[^xuUN0-7])*"
@@ -56,10 +56,10 @@ _WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 def split_string(text: str, quote: str) -> tuple[str, str, bool]:
-    """Return (what is complete of a string's inside, the rest, whether the rest is possible).
+    """Split a string's inside: (what is complete, the rest, whether the rest is possible).
 
-    The rest begins with the closing quote, is an escape that more text may complete, or is not
-    possible in a string.
+    The rest begins with the closing quote, or is an escape that more text may complete, or cannot
+    stand in a string.
     """
     match = _COMPLETE[quote].match(text)
     end = match.end() if match else 0
@@ -82,13 +82,13 @@ def _character(match: re.Match[str]) -> str:
         if match[group]:
             code = int(match[group], base)
             if code > sys.maxunicode:
-                raise EscapeError(f"{match[0]} is no character", match.start())
+                raise EscapeError(f"{match[0]} is not a character", match.start())
             return chr(code)
     if match[5] is not None:
         try:
             return unicodedata.lookup(match[5])
         except KeyError:
-            raise EscapeError(f"{match[0]} is no character", match.start()) from None
+            raise EscapeError(f"{match[0]} is not a character", match.start()) from None
     return _SIMPLE.get(match[6], f"\\{match[6]}")
 
 
@@ -96,7 +96,7 @@ def to_json(text: str) -> str:
     """Return a literal as JSON.
 
     Raises:
-        ValueError: it is no such literal.
+        ValueError: it is not a literal of these kinds.
     """
     parts: list[str] = []
     opened: list[int] = []
@@ -104,7 +104,7 @@ def to_json(text: str) -> str:
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
-            raise ValueError(f"{text[place:]:.40} is no Python literal")
+            raise ValueError(f"{text[place:]:.40} is not a Python literal")
         place = match.end()
         if match["string"]:
             quote = match["string"][0]
@@ -128,7 +128,7 @@ def to_json(text: str) -> str:
 
 
 def _close(parts: list[str], start: int, bracket: str) -> None:
-    """End what was opened at `start`, and make one part of it."""
+    """End what was opened at `start` and make it one part."""
     inside = parts[start + 1 :]
     tuple_ = bracket == ")" and (not inside or "," in inside)
     if inside[-1:] == [","] and len(inside) > 1:

@@ -1,9 +1,8 @@
 """Calls as a list of Python calls, `[f(a=1, b="x"), g()]`, to JSON arguments.
 
 A call is announced at its closing bracket or its first `name=`; until then `[f(` may be prose.
-Strings stream as they are written; other literals wait for their end.
-
-But: only literals by keyword: no positional arguments, no arithmetic, no `"a" "b"`.
+Strings stream as they are written; other literals wait for their end. Arguments are literals by
+keyword: positional arguments, arithmetic and `"a" "b"` make the call malformed.
 """
 
 import re
@@ -25,7 +24,7 @@ _CLOSES = {"[": "]", "(": ")", "{": "}"}
 class _Progress:
     """Where in the list a stream is.
 
-    `expects` is a key of `_NEXT`'s pairs, or `word`, `string` or `literal` inside one of these.
+    `expects` is the first of a pair in `_NEXT`, or `word`, `string` or `literal` inside one.
     """
 
     expects: str = "list"
@@ -101,11 +100,11 @@ class PythonCalls:
         progress.word += text[:end]
         parser.hold(text[:end])
         if len(progress.word) > _LONGEST_NAME:
-            return parser.fail(f"{progress.word:.40} is no name", text[end:])
+            return parser.fail(f"{progress.word:.40} is not a name", text[end:])
         if end < len(text):
             progress.expects = progress.after_word
             if progress.word.endswith(".") or ".." in progress.word:
-                return parser.fail(f"{progress.word:.40} is no name", text[end:])
+                return parser.fail(f"{progress.word:.40} is not a name", text[end:])
             if progress.expects == "bracket":
                 parser.name = progress.word
         return text[end:]
@@ -121,7 +120,7 @@ class PythonCalls:
         return text[1:]
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
-        """Emit the characters of a string, all but an escape that is not complete."""
+        """Emit the characters of a string, except for an incomplete escape."""
         inside, rest, possible = split_string(progress.tail + text, progress.quote)
         progress.tail = ""
         try:
@@ -139,7 +138,7 @@ class PythonCalls:
         return rest[1:]
 
     def _literal(self, parser: StreamParser, progress: _Progress, text: str) -> str:
-        """Keep the characters of a literal up to the comma or bracket behind it."""
+        """Keep the characters of a literal up to the comma or bracket after it."""
         place = 0
         while place < len(text):
             plain = _PLAIN.match(text, place)
@@ -176,12 +175,12 @@ class PythonCalls:
         return text[place:]
 
     def waiting(self, parser: StreamParser) -> str:
-        """Return an escape that is not complete."""
+        """Return an incomplete escape."""
         progress = parser.scratch.json
         return progress.tail if progress else ""
 
     def end(self, parser: StreamParser) -> bool:
-        """No text ends here."""
+        """Return False: a text that ends here is incomplete."""
         return False
 
 

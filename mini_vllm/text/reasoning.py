@@ -1,10 +1,10 @@
 """Telling a model's reasoning from its answer: `<think> ... </think> ...`.
 
-The opening tag is often part of the prompt already, so whether a text begins inside the reasoning
-is said from outside. A missing end tag leaves all of it reasoning. What follows the end tag is the
-answer as it is written, line breaks included, and tags in it are text.
+The opening tag is often part of the prompt already, so the caller says whether a text begins inside
+the reasoning. Without an end tag all of it is reasoning. What follows the end tag is the answer as
+it is written, line breaks included, and tags in it are text.
 
-But: harmony has reasoning and calls in one format; `create_tool_parser("harmony")` tells both.
+But: harmony has reasoning and calls in one format; `create_tool_parser("harmony")` reads both.
 """
 
 import difflib
@@ -34,9 +34,9 @@ def create_reasoning_splitter(
         name: of the model family.
         in_reasoning: whether the text begins inside, because the prompt has the opening tag; by
             default what is usual for the family.
-        ends_at: markers that end the reasoning too and stay part of the answer: the openers of tool
-            calls, for models that call without closing their reasoning. By default a call inside
-            the reasoning is prose.
+        ends_at: markers that also end the reasoning and stay part of the answer: the openers of
+            tool calls, for models that call without closing their reasoning. By default a call
+            inside the reasoning is prose.
 
     Raises:
         ValueError: the name is unknown; the message lists the known ones.
@@ -58,10 +58,10 @@ def create_reasoning_splitter(
 
 
 def prompt_in_reasoning(name: str, prompt: str) -> bool | None:
-    """Return whether a prompt ends inside the reasoning, or None if it does not say.
+    """Return whether a prompt ends inside the reasoning, or None if it does not show.
 
-    It says so by ending with a tag: templates put the opening one there, or an empty pair for
-    models that are to answer at once.
+    A prompt shows it by ending with a tag: templates put the opening one there, or an empty pair
+    where the model is to answer at once.
 
     Raises:
         KeyError: the name is unknown.

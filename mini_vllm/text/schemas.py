@@ -1,6 +1,6 @@
-"""Which JSON types a request's tools allow for their parameters.
+"""Which JSON types a request's tools allow for their parameters: how a parameter's text is read.
 
-But: it validates no arguments. It says only how the text of a parameter is to be read.
+Arguments are not validated against the schemas.
 """
 
 import json
@@ -28,7 +28,7 @@ def parameter_types(
 
     Args:
         tools: as in a chat completion request: `{"type": "function", "function": {"name": ...,
-            "parameters": {...}}}`. A parameter whose schema names no type is left out.
+            "parameters": {...}}}`. Parameters whose schema names no type are left out.
 
     Raises:
         ValueError: a tool or schema is invalid; the message names the field.
@@ -83,7 +83,7 @@ def _list(value: Any, at: str) -> list[Any]:
 
 
 def typed(text: str, allowed: frozenset[str] | None) -> str:
-    """Return the text of a parameter as JSON: of an allowed type if it is one, else a string."""
+    """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string."""
     bare = text.strip()
     try:
         value = json.loads(_WORDS.get(bare, bare), parse_constant=_refuse)
@@ -96,10 +96,10 @@ def typed(text: str, allowed: frozenset[str] | None) -> str:
 
 
 def canonical(value: Any) -> str:
-    """Return a value as JSON, characters as they are; a lone surrogate as its escape.
+    """Return a value as JSON, with characters as they are and lone surrogates escaped.
 
     Raises:
-        ValueError, TypeError: JSON has no such value.
+        ValueError, TypeError: JSON cannot express the value.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,6 +1,6 @@
 """Stop strings: the text ends where one of them does, and no part of a hidden one is ever shown.
 
-But: it works on decoded text. Stop token ids are `StopSequenceDecoder`'s business.
+This layer works on decoded text; stop token ids are handled where the ids are.
 """
 
 from collections.abc import Iterable
@@ -12,16 +12,16 @@ from mini_vllm.text.markers import Known, MarkerScanner
 class StopMatcher:
     """Pass text through until a stop string completes.
 
-    The stop that ends first wins, of several that end at one character the longest. Held is only
-    the longest suffix that begins a hidden stop.
+    The stop that ends first wins; of several that end at the same character, the longest. Only the
+    longest suffix that begins a hidden stop is held.
 
     Args:
         stops: stops that are cut off; any iterable of non-empty strings.
-        visible: stops that are shown. One that is also in `stops` is not.
+        visible: stops that are shown, unless they are also in `stops`.
         include_stop_str_in_output: show all of them. Then nothing is ever held.
-        min_end: a match counts only if its last character lies beyond so many characters of the
-            whole text. A server that has a minimum of tokens sets it to infinity, and to `length`
-            once it has fed them.
+        min_end: a match counts only if its last character lies beyond this many characters of the
+            whole text. A server with a minimum of tokens sets it to infinity, and to `length` once
+            it has fed them.
 
     Raises:
         ValueError: `stops` or `visible` is a bare str, or one of the stops is empty.
@@ -48,7 +48,7 @@ class StopMatcher:
     def _restart(self) -> None:
         self.length = 0
         self._guard = self._early
-        # A dictionary of its own stays empty, so `feed` comes by the long way.
+        # A dictionary of its own stays empty, so `feed` always takes the long way.
         self._known = Known(0) if self._guard else self._scanner.known[0]
 
     @property
@@ -65,7 +65,7 @@ class StopMatcher:
         return shown
 
     def _feed_new(self, text: str) -> str:
-        """Take a piece that nobody has seen in this state."""
+        """Take a piece that is new in this state."""
         if self.matched is not None:
             return ""
         if self._guard is not None:
@@ -83,14 +83,14 @@ class StopMatcher:
         self._known = Known(state)
         matching = self._guard.matching(state)
         if self.matched is None and self.length - len(matching) >= self.min_end:
-            # Whatever matches now counts, so the smaller automaton holds as little as can be.
+            # Whatever matches now counts, so the smaller automaton takes over: it holds the least.
             held = self.held
             self._guard, self._known = None, self._scanner.known[self._scanner.scan(0, matching)[1]]
             shown += held[: len(held) - len(self.held)]
         return shown
 
     def flush(self) -> str:
-        """End the text: return what is held, once. The matcher is fresh then, unless it matched."""
+        """End the text: return what is held, once. Afterwards it is fresh, unless it matched."""
         held = self.held
         if self.matched is None:
             self._restart()

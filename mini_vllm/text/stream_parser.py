@@ -1,11 +1,9 @@
 """The machine behind all tool-call formats and reasoning splitters: states are data.
 
 A `Format` is a table of states; each state says what it does with the text between markers, and
-where each marker leads. What is taken in but could still turn out to be plain text is kept raw, so
-that nothing is ever lost: until a call is announced it becomes text again, afterwards an explicit
-`Malformed`.
-
-But: what the kinds of states do with text is in `parser_states` and beside it.
+where each marker leads. The kinds of states are in `parser_states` and the `*_state` files beside
+it. What is taken in but could still turn out to be plain text is kept raw, so that nothing is ever
+lost: until a call is announced it may become text again, afterwards an explicit `Malformed`.
 """
 
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ from mini_vllm.text.events import (
     TextDelta,
 )
 
-# States pass on the rest of what they got, so a long text is given to them in parts.
+# States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
 
 
@@ -30,11 +28,11 @@ class State(Protocol):
     """One kind of place in a format."""
 
     def take(self, parser: "StreamParser", text: str) -> str:
-        """Take text, which is not empty; return what another state should take."""
+        """Take non-empty text; return what another state should take."""
         ...
 
     def waiting(self, parser: "StreamParser") -> str:
-        """Return what was taken and is neither emitted nor kept raw."""
+        """Return what was taken but neither emitted nor kept raw."""
         ...
 
     def end(self, parser: "StreamParser") -> bool:
@@ -48,9 +46,9 @@ class On:
 
     Attributes:
         next: the state that follows.
-        do: `open` where a call may begin, `arguments` where its parameters are complete, `end`
-            where the call is, `close` where markup ends that holds no call, `text` or `reasoning`
-            where what was kept is that after all, or nothing.
+        do: `open` where a call may begin; `arguments` where its parameters are complete; `end`
+            where the call itself is; `close` where markup without a call ends; `text` or
+            `reasoning` where what was kept turns out to be that; or nothing.
         keep: let the next state take the marker too.
     """
 
@@ -67,7 +65,7 @@ class Format:
         name: what users call it.
         states: by name.
         start: the state in which a text begins.
-        home: the state to go on in after something that was no call.
+        home: the state to go on in after something that only looked like a call.
         broken: the state that skips the rest of a malformed call.
     """
 
@@ -80,7 +78,7 @@ class Format:
 
 @dataclass(slots=True)
 class Scratch:
-    """What the present state of a stream remembers: made anew with each state."""
+    """What a stream remembers in its present state: made anew with each state."""
 
     marker: int = 0
     pending: str = ""
@@ -93,10 +91,10 @@ class StreamParser:
     """Text in, events out.
 
     `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
-    text is cut never changes the events, once neighbours of one kind are joined.
+    text is cut never changes the events, once neighbours of a kind are joined.
 
     Attributes:
-        events: what the present feed has found so far, for states.
+        events: what the present feed has found so far; states append to it.
         calls: how many calls have ended, complete or malformed.
         completed: how many of them were complete.
 
@@ -145,7 +143,7 @@ class StreamParser:
         return events
 
     def feed_into(self, text: str, events: list[Event]) -> None:
-        """Do what `feed` does, but append the events to a list of the caller's."""
+        """Do what `feed` does, appending the events to a list of the caller's."""
         own, self.events = self.events, events
         if len(text) <= _WINDOW:
             while text:
@@ -161,7 +159,7 @@ class StreamParser:
             text = self.state.take(self, text)
 
     def flush(self) -> list[Event]:
-        """End the text; return the rest of the events. A second flush returns none."""
+        """End the text; return the rest of the events. A second flush returns an empty list."""
         while not self.state.end(self):
             self.pour(self.fail("the text ended inside the call"))
         self._release()
@@ -174,7 +172,7 @@ class StreamParser:
         self.events.append(event)
 
     def hold(self, text: str) -> None:
-        """Keep text that is neither emitted nor forgotten."""
+        """Keep text raw: it is neither emitted nor forgotten."""
         self._raw.append(text)
 
     def go(self, name: str) -> None:
@@ -199,7 +197,7 @@ class StreamParser:
         return marker if on.keep else ""
 
     def announce(self, name: str, id: str | None = None) -> None:
-        """Start a call: from here on it cannot become text again."""
+        """Start a call: from now on it cannot become text again."""
         self.name = name
         self.announced = True
         self.emit(CallStart(self.calls, id, name))
@@ -241,14 +239,14 @@ class StreamParser:
         return rest
 
     def malformed(self) -> None:
-        """End a call that is none, with all that was kept of it."""
+        """End a call that cannot be completed, with all that was kept of it."""
         self.emit(Malformed(self.calls, "".join(self._raw), self.reason))
         self._raw.clear()
         self.calls += 1
         self.announced = False
 
     def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:
-        """Emit as text what was kept."""
+        """Emit what was kept as text."""
         text = "".join(self._raw)
         self._raw.clear()
         if text:

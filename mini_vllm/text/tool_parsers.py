@@ -16,12 +16,12 @@ def create_tool_parser(
 ) -> StreamParser:
     """Return a parser for a family of models.
 
-    Its `feed(text)` returns the events that are certain, `flush()` the rest, `held` is what waits.
+    Its `feed(text)` returns the events that are certain, `flush()` the rest; `held` is what waits.
 
     Args:
         format: the name of the format; `FORMATS` has them.
         tools: the tools of the request. Formats that write arguments as tagged text take the types
-            of parameters from their schemas; without one a parameter is a string.
+            of parameters from their schemas; a parameter without a schema is a string.
 
     Raises:
         ValueError: the format is unknown, or a schema is invalid; the message says which.

@@ -1,8 +1,8 @@
-r"""How much of a byte stream is text already, and turning any bytes into well-formed text.
+r"""How much of a byte stream is text already, and how any bytes become well-formed text.
 
 CPython's decoder does the work; what this file adds is the exact boundary. The only bytes worth
 waiting for are a *viable prefix*: a proper prefix of some well-formed character, at most 3 bytes.
-`ED A0` is none (it could only become a surrogate), so it is not held, where the standard library's
+`ED A0` could only become a surrogate, so it is replaced at once, where the standard library's
 incremental decoder would hold it.
 
 Source: The Unicode Standard, chapter 3, table 3-7 and section 3.9 on maximal subparts.
@@ -11,16 +11,16 @@ Source: The Unicode Standard, chapter 3, table 3-7 and section 3.9 on maximal su
 import codecs
 from enum import Enum
 
-# After these four lead bytes the second byte is restricted: overlong forms, surrogates, and
-# numbers beyond U+10FFFF are not well-formed.
+# After these four lead bytes the second byte is restricted, because overlong forms, surrogates and
+# numbers beyond U+10FFFF are ill-formed.
 _SECOND = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x80, 0x8F)}
 
 
 class ReplacementPolicy(Enum):
     """How many U+FFFD an ill-formed sequence becomes; the value is the codec error handler.
 
-    `MAXIMAL_SUBPART` is what WHATWG decoders, CPython and Rust do: one for a truncated but so far
-    legal sequence. `PER_BYTE` gives one for each of its bytes.
+    `MAXIMAL_SUBPART` is what WHATWG decoders, CPython and Rust do: one for a sequence that is legal
+    but cut short. `PER_BYTE` gives one for each of its bytes.
     """
 
     MAXIMAL_SUBPART = "replace"
@@ -54,7 +54,7 @@ def utf8_expected_len(first_byte: int) -> int:
 def last_complete_utf8_end(data: bytes | bytearray) -> int:
     r"""Return how much of `data` is decided, whatever follows: all but a viable prefix at its end.
 
-    It does not judge what lies before: ill-formed bytes there are as decided as text.
+    What lies before is not judged: ill-formed bytes there are as decided as text.
 
     >>> last_complete_utf8_end(b"abc\xf0\x9f\x94"), last_complete_utf8_end(b"\xed\xa0")
     (3, 2)
@@ -93,7 +93,7 @@ def sanitize_utf8_streaming(
 def sanitize_utf8_flush(
     pending: bytearray, policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART
 ) -> str:
-    """Return what still waits as replacements, for it was cut off, and clear it."""
+    """Return replacements for what still waits, since it was cut off, and clear it."""
     text = pending.decode("utf-8", policy.value)
     pending.clear()
     return text
@@ -101,6 +101,8 @@ def sanitize_utf8_flush(
 
 class Utf8Sanitizer:
     r"""Bytes in, well-formed text out, with the pending bytes kept inside.
+
+    For sources that hand over raw bytes; token ids go through a `DecodeStream` instead.
 
     >>> sanitizer = Utf8Sanitizer()
     >>> sanitizer.feed(b"\xf0\x9f"), sanitizer.feed(b"\x9a\x80!"), sanitizer.flush()

@@ -1,6 +1,6 @@
 """Token ids to text and back.
 
-The backends that need a library of the extra `tokenizers` are imported when they are first used.
+Backends that need a library of the extra `tokenizers` are imported when they are first used.
 """
 
 from importlib import import_module

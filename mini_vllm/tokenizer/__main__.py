@@ -1,6 +1,6 @@
 """Look at a tokenizer: `python -m mini_vllm.tokenizer PATH-OR-NAME --text "..."`.
 
-For each token it shows the id, how the vocabulary spells it, its bytes, and what a stream emits and
+For each token it shows the id, the vocabulary's spelling, the bytes, and what a stream emits and
 holds at that moment.
 """
 
@@ -22,7 +22,7 @@ _SAMPLE = "naïve café — 你好 🚀"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code: 0, or 1 where there is no such tokenizer or text."""
+    """Run the command; return the exit code: 0, or 1 if the tokenizer or the text is unusable."""
     options = _parser().parse_args(arguments)
     try:
         tokenizer = _tokenizer(options.tokenizer)

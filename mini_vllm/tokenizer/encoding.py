@@ -25,10 +25,10 @@ class Encoding:
     Attributes:
         ids: the token ids.
         kind: the family of tokenizer.
-        tokens: the text of each token as the vocabulary spells it, where the tokenizer tells.
-        offsets: for each token the span of the *original* text that it covers, in characters. The
-            tokens of one split character all have its span; special tokens that the encoder added
-            have (0, 0).
+        tokens: the text of each token as the vocabulary spells it, if the tokenizer tells.
+        offsets: for each token the span of the *original* text that it covers, in characters. All
+            tokens of a split character have its span; special tokens that the encoder added have
+            (0, 0).
         special_mask: for each token whether the encoder added it.
     """
 
@@ -42,7 +42,7 @@ class Encoding:
         return len(self.ids)
 
     def token_ids(self) -> list[int]:
-        """Return the ids as a list of the caller's own."""
+        """Return the ids as a list that the caller may change."""
         return list(self.ids)
 
     def token_ids_ref(self) -> tuple[int, ...]:
@@ -59,11 +59,11 @@ class Encoding:
     def block_hashes(self, block_size: int) -> list[int]:
         """Return a hash for each full block of `block_size` ids, chained over the blocks before.
 
-        Two sequences with equal first blocks have equal first hashes, and no longer: what a prefix
-        cache looks up.
+        Two sequences have equal hashes for as long as their blocks are equal: what a prefix cache
+        looks up.
 
         Raises:
-            ValueError: `block_size` is not positive.
+            ValueError: `block_size` is less than 1.
         """
         if block_size < 1:
             raise ValueError(f"block_size is {block_size}; it must be at least 1")
@@ -108,7 +108,7 @@ def utf8(text: str) -> bytes:
     """Return the bytes of a text.
 
     Raises:
-        EncodeError: it holds a lone surrogate, which has no UTF-8 form.
+        EncodeError: it contains a lone surrogate, which has no UTF-8 form.
     """
     try:
         return text.encode("utf-8")

@@ -1,4 +1,4 @@
-"""What a tokenizer is, in two halves that may be used alone."""
+"""What a tokenizer is, in two halves that can stand alone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mini_vllm.tokenizer.pieces import PieceTable
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The text of a vocabulary's special tokens; None for a role that it does not have."""
+    """The text of a vocabulary's special tokens by role; None for a role without one."""
 
     bos: str | None = None
     eos: str | None = None
@@ -32,7 +32,7 @@ class Encoder(Protocol):
     """Text to ids."""
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return the encoding of `text`; of `""` without special tokens it is empty.
+        """Return the encoding of `text`; without special tokens, that of `""` is empty.
 
         Raises:
             EncodeError: the text cannot be encoded.
@@ -55,17 +55,17 @@ class Decoder(Protocol):
     """Ids to text."""
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence; of none, `""`.
+        """Return the text of a whole id sequence; `""` for an empty one.
 
         Raises:
-            UnknownTokenId: an id is not in the vocabulary (the byte and mock ones skip it).
+            UnknownTokenId: an id is not in the vocabulary (byte and mock tokenizers skip it).
         """
         ...
 
 
 @runtime_checkable
 class Tokenizer(Encoder, Decoder, Protocol):
-    """Both halves and the vocabulary. Instances do not change and may be shared by threads."""
+    """Both halves and the vocabulary. Instances are immutable, so threads may share them."""
 
     @property
     def vocab_size(self) -> int:
@@ -84,7 +84,7 @@ class Tokenizer(Encoder, Decoder, Protocol):
 
     @property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        """The bytes of each id, or None where the text is not a concatenation of pieces."""
         ...
 
     def token_to_id(self, token: str) -> int | None:
@@ -92,5 +92,5 @@ class Tokenizer(Encoder, Decoder, Protocol):
         ...
 
     def id_to_token(self, token_id: int) -> str | None:
-        """Return the text of an id as the vocabulary spells it, or None where it has none."""
+        """Return the text of an id as the vocabulary spells it, or None if it has none."""
         ...

@@ -1,7 +1,7 @@
 """Special tokens and end-of-text ids from the configuration files beside a tokenizer.
 
 `tokenizer_config.json` and `special_tokens_map.json` name the tokens; `config.json` and
-`generation_config.json` have the ids that end a generation.
+`generation_config.json` list the ids that end a generation.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import CorruptModelFile
 
-# Names that vocabularies give to these roles, where no configuration says it.
+# What vocabularies call these roles, for models whose configuration does not say.
 _CANDIDATES = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>", "[BOS]"),
     "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "[EOS]"),
@@ -31,11 +31,11 @@ def special_tokens_of(
 
     Args:
         folder: where the configuration files are, or None.
-        vocabulary: the known tokens; a role whose token is not among them stays empty.
-        declared: special tokens that the tokenizer itself names, roles unknown.
+        vocabulary: the known tokens; a role whose token is missing there stays empty.
+        declared: special tokens that the tokenizer itself names, without roles.
 
     Raises:
-        CorruptModelFile: a configuration file is no JSON object.
+        CorruptModelFile: a configuration file is not a JSON object.
     """
     configured = {} if folder is None else _configured(folder)
     roles: dict[str, str | None] = {}
@@ -53,7 +53,7 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
     """Return the end-of-text ids of `config.json` and `generation_config.json` together.
 
     Raises:
-        CorruptModelFile: one of them is no JSON object, or an id in it is no integer.
+        CorruptModelFile: one of them is not a JSON object, or an id in it is not an integer.
     """
     ids: set[int] = set()
     for name in ("config.json", "generation_config.json"):
@@ -66,10 +66,10 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one where there is no file.
+    """Return the object in a JSON file; an empty one if the file is missing.
 
     Raises:
-        CorruptModelFile: it is no JSON object.
+        CorruptModelFile: it is not a JSON object.
     """
     if not path.is_file():
         return {}
@@ -83,7 +83,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def _configured(folder: Path) -> dict[str, Any]:
-    """Return the tokens by key; each may be a string or an object with `content`."""
+    """Return the tokens by key; a file gives each as a string or an object with `content`."""
 
     def text(token: Any) -> str | None:
         content = token.get("content") if isinstance(token, dict) else token

@@ -352,20 +352,20 @@ def test_chat_templates(tmp_path):
 TOKENS = ["<unk>", "<s>", "</s>", "a"]
 CONTRADICTIONS = {
     "no tokens": ("tokens", "[string]", [], "tokens is missing"),
-    "tokens of numbers": ("tokens", "[u8]", [1], "tokens is no list of str"),
+    "tokens of numbers": ("tokens", "[u8]", [1], "tokens is not a list of str"),
     "a token twice": ("tokens", "[string]", ["a", "a"], "has a token twice"),
     "few scores": ("scores", "[f32]", [1.0], "scores has 1 values"),
-    "scores of numbers": ("scores", "[i32]", [1], "scores is no list of float"),
+    "scores of numbers": ("scores", "[i32]", [1], "scores is not a list of float"),
     "few types": ("token_type", "[i32]", [1], "token_type has 1 values"),
     "an unknown type": ("token_type", "[i32]", [1, 1, 1, 9] + [1] * 400, "token_type has"),
-    "types of truths": ("token_type", "[bool]", [True], "token_type is no list of int"),
+    "types of truths": ("token_type", "[bool]", [True], "token_type is not a list of int"),
     "a merge of one": ("merges", "[string]", ["ab"], "not two tokens"),
     "a merge of three": ("merges", "[string]", ["a b c"], "not two tokens"),
     "a BOS beyond": ("bos_token_id", "u32", 4_000_000, "bos_token_id is 4000000; the ids end at"),
     "a negative EOS": ("eos_token_id", "i32", -1, "eos_token_id is -1"),
     "an EOT that is text": ("eot_token_id", "string", "</s>", "eot_token_id is '</s>'"),
     "a BOS that is a truth": ("bos_token_id", "bool", True, "bos_token_id is True"),
-    "a flag that is a number": ("add_bos_token", "u8", 1, "which is no truth value"),
+    "a flag that is a number": ("add_bos_token", "u8", 1, "which is not a truth value"),
 }
 
 

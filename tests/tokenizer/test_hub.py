@@ -291,7 +291,7 @@ def test_a_strange_token_is_neither_sent_nor_shown(stub, cache):
     ],
 )
 def test_what_is_no_model_id_is_refused_before_any_request(stub, cache, model_id):
-    with pytest.raises(HubError, match="is no model id; write name or organisation/name"):
+    with pytest.raises(HubError, match="is not a model id; write name or organisation/name"):
         download_tokenizer_from_hf(model_id, cache_dir=cache)
     assert stub.requests == []
     assert not cache.exists()
@@ -299,7 +299,7 @@ def test_what_is_no_model_id_is_refused_before_any_request(stub, cache, model_id
 
 @pytest.mark.parametrize("revision", ["../../x", "a/../../x", "/x", "a\\b", ".", "a/", "main\n"])
 def test_what_is_no_revision_is_refused_before_any_request(stub, cache, revision):
-    with pytest.raises(HubError, match="is no revision; write a branch, a tag or a commit"):
+    with pytest.raises(HubError, match="is not a revision; write a branch, a tag or a commit"):
         download_tokenizer_from_hf(MODEL, cache_dir=cache, revision=revision)
     assert stub.requests == []
     assert not cache.exists()

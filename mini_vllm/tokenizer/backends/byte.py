@@ -1,11 +1,8 @@
 """A tokenizer whose tokens are the 256 bytes, plus three special ids.
 
 It is the smallest tokenizer with the property that makes streaming hard: a character may span
-several tokens. It knows every text, needs no file, and any id sequence decodes to something.
-
-But:
-- It does not compress: one token a byte.
-- It does not stream; `decode` wants the whole sequence.
+several tokens. It knows every text, needs no file, and decodes any id sequence. It does not
+compress: each byte is a token.
 """
 
 from collections.abc import Iterable
@@ -22,7 +19,7 @@ _PIECES = PieceTable(_COLUMN, _COLUMN, frozenset(_SPECIAL_TEXT))
 
 
 class ByteTokenizer:
-    """Ids 0-255 are bytes; 256, 257 and 258 are BOS, EOS and PAD. Other ids are no text."""
+    """Ids 0-255 are bytes; 256, 257 and 258 are BOS, EOS and PAD. Other ids are skipped."""
 
     bos_token_id = 256
     eos_token_id = 257
@@ -36,7 +33,7 @@ class ByteTokenizer:
         """Return the UTF-8 bytes of `text` as ids, with BOS in front if asked.
 
         Raises:
-            EncodeError: `text` holds a lone surrogate, which has no UTF-8 form.
+            EncodeError: `text` contains a lone surrogate, which has no UTF-8 form.
         """
         ids = tuple(utf8(text))
         offsets = tuple(character_offsets(text))
@@ -51,7 +48,7 @@ class ByteTokenizer:
         """Return the encodings of the texts, in their order.
 
         Raises:
-            EncodeError: one of them holds a lone surrogate; it has the index.
+            EncodeError: one of them contains a lone surrogate; the error has its index.
         """
         return encode_each(
             lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
@@ -61,7 +58,7 @@ class ByteTokenizer:
         r"""Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.
 
         A skipped special id is transparent: the bytes around it may form one character. A shown one
-        (`<bos>`, `<eos>`, `<pad>`) ends the character before it. Unknown ids are skipped.
+        (`<bos>`, `<eos>`, `<pad>`) ends the character before it. Unknown ids add nothing.
         """
         parts: list[str] = []
         run = bytearray()
@@ -75,7 +72,7 @@ class ByteTokenizer:
         return "".join(parts)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes that an id stands for; special and unknown ids stand for none."""
+        """Return the bytes that an id stands for: `b""` for special and unknown ids."""
         return bytes([token_id]) if 0 <= token_id <= 255 else b""
 
     def token_to_id(self, token: str) -> int | None:
@@ -85,7 +82,7 @@ class ByteTokenizer:
         return _SPECIAL_ID.get(token)
 
     def id_to_token(self, token_id: int) -> str | None:
-        """Return the text of an id; None for a byte that alone is no text."""
+        """Return the text of an id; None for a byte that is not a character by itself."""
         if 0 <= token_id < 128:
             return chr(token_id)
         return _SPECIAL_TEXT.get(token_id)

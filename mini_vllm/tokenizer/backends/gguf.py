@@ -1,11 +1,9 @@
 """The tokenizer inside a GGUF file.
 
 The metadata has the vocabulary of a SentencePiece model (`llama`) or of a byte-level BPE (`gpt2`).
-It is handed to the library that reads the original format, so the ids are that library's.
-
-But:
-- No other kinds: WordPiece (`bert`), unigram (`t5`) and RWKV are refused.
-- A `gpt2` vocabulary must name a way to split text that we know: any other gives wrong ids.
+It is checked, then handed to the library that reads the original format, so the ids are that
+library's. Other kinds, such as WordPiece (`bert`), unigram (`t5`) and RWKV, are refused, and so is
+a `gpt2` vocabulary that names an unknown way to split text, because the ids would be wrong.
 """
 
 import json
@@ -44,13 +42,13 @@ _ROLES = {
     "eos": "eos_token_id",
     "unk": "unknown_token_id",
     "pad": "padding_token_id",
-    # The format spells it so.
+    # This is how the format spells it.
     "sep": "seperator_token_id",
     "cls": "cls_token_id",
     "mask": "mask_token_id",
 }
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
-# What llama.cpp takes where a `llama` file does not say.
+# What llama.cpp assumes where a `llama` file does not say.
 _LLAMA_IDS = {"unk": 0, "bos": 1, "eos": 2}
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -91,24 +89,24 @@ _SPLITS = {
 
 
 class GGUFVocabulary:
-    """Tokens, their scores and types, merges, and special ids.
+    """The keys that make a vocabulary, checked: tokens, scores, types, merges, and special ids.
 
     Args:
         metadata: the keys of the file.
         path: the file, for errors.
-        llama: whether it is a `llama` vocabulary, which has defaults for what is not there.
+        llama: whether it is a `llama` vocabulary, which has defaults for what is missing.
 
     Attributes:
-        tokens: the tokens; the id of each is its place.
+        tokens: the tokens; the id of each is its position.
         scores: a score for each; 0 where the file has none.
         types: a type for each; guessed where the file has none.
-        merges: the merges, the first to be done first.
+        merges: the merges, in order of priority.
         roles: the ids of special tokens by role.
         special_tokens: the special tokens by role, and all other control tokens.
         eos_token_ids: the ids that end a generation: end of sequence, of turn, and of message.
 
     Raises:
-        CorruptModelFile: a key has no value of its kind, columns differ in length, a token is there
+        CorruptModelFile: a value has the wrong kind, columns differ in length, a token occurs
             twice, or an id is outside the vocabulary.
     """
 
@@ -136,26 +134,26 @@ class GGUFVocabulary:
         """Return the text of a key, or None.
 
         Raises:
-            CorruptModelFile: it is no text.
+            CorruptModelFile: it is not a text.
         """
         value = self._metadata.get(key)
         if value is not None and not isinstance(value, str):
-            raise CorruptModelFile(self.path, None, f"{key} is {value!r:.40}, which is no text")
+            raise CorruptModelFile(self.path, None, f"{key} is {value!r:.40}, which is not a text")
         return value
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a truth value.
 
         Raises:
-            CorruptModelFile: it is none.
+            CorruptModelFile: it is not one.
         """
         value = self._metadata.get(_PREFIX + key, default)
         if not isinstance(value, bool):
-            raise self._damaged(key, f"is {value!r:.40}, which is no truth value")
+            raise self._damaged(key, f"is {value!r:.40}, which is not a truth value")
         return value
 
     def added_ids(self, *, add_bos: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the ids to put before and after a text; `add_bos` where the file does not say."""
+        """Return the ids to put before and after a text; `add_bos` if the file does not say."""
         before = self.flag("add_bos_token", default=add_bos) and "bos" in self.roles
         after = self.flag("add_eos_token", default=False) and "eos" in self.roles
         return (
@@ -166,7 +164,7 @@ class GGUFVocabulary:
     def _list(self, key: str, kind: type) -> list[Any]:
         values = self._metadata.get(_PREFIX + key, [])
         if not isinstance(values, list) or not all(type(value) is kind for value in values):
-            raise self._damaged(key, f"is no list of {kind.__name__}")
+            raise self._damaged(key, f"is not a list of {kind.__name__}")
         return values
 
     def _column(self, key: str, kind: type, missing: Any = None) -> list[Any]:
@@ -183,7 +181,7 @@ class GGUFVocabulary:
         numbers = self._column("token_type", int, PieceType.NORMAL)
         if not self._metadata.get(_PREFIX + "token_type"):
             return []
-        # 0 is "undefined", which means nothing in particular.
+        # 0 is "undefined", and read as normal.
         try:
             return [PieceType(number or PieceType.NORMAL) for number in numbers]
         except ValueError as error:
@@ -238,7 +236,7 @@ class GGUFVocabulary:
 
 
 class GGUFTokenizer(VocabularyTokenizer):
-    """A GGUF file's vocabulary on top of the tokenizer that knows its kind.
+    """A GGUF file's vocabulary on top of the tokenizer for its kind.
 
     Make it with `from_file`.
 
@@ -265,12 +263,12 @@ class GGUFTokenizer(VocabularyTokenizer):
 
     @classmethod
     def from_file(cls, path: str | Path) -> "GGUFTokenizer":
-        """Read the tokenizer of a GGUF file; of the rest, nothing.
+        """Read the tokenizer of a GGUF file, and nothing else of it.
 
         Raises:
-            TokenizerFileNotFound: there is no such file.
+            TokenizerFileNotFound: the file does not exist.
             CorruptModelFile: its metadata is damaged or contradicts itself.
-            UnsupportedFormat: it has no tokenizer, or one of another kind.
+            UnsupportedFormat: it has no tokenizer, or one of an unknown kind.
         """
         path = Path(path)
         metadata = read_gguf_metadata(path)
@@ -284,7 +282,7 @@ class GGUFTokenizer(VocabularyTokenizer):
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        """The bytes of each id, or None where the text is not a concatenation of pieces."""
         return self.inner.pieces
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
@@ -309,7 +307,7 @@ class GGUFTokenizer(VocabularyTokenizer):
         try:
             self.chat_template = self.make_chat_template(template)
         except ChatTemplateError as error:
-            # The tokenizer is of use without it, but nobody should get another template unaware.
+            # The tokenizer is useful without it, but nobody should get another template unawares.
             refusal = f"{{{{ raise_exception({json.dumps(str(error))}) }}}}"
             self.chat_template = self.make_chat_template(refusal)
 
@@ -337,7 +335,7 @@ def _gpt2(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
             models.BPE(ids, vocabulary.merges, ignore_merges=split.whole_words)
         )
     except Exception as error:
-        # The library raises bare Exception, for a merge of unknown tokens for example.
+        # The library raises bare Exception, for example for a merge of unknown tokens.
         raise CorruptModelFile(vocabulary.path, None, f"tokenizer.ggml.merges: {error}") from None
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in split.patterns]
@@ -362,7 +360,7 @@ def _add_tokens(inner: tokenizers.Tokenizer, vocabulary: GGUFVocabulary) -> None
 
 
 def _surrounded(prefix: tuple[int, ...], suffix: tuple[int, ...], tokens: list[str]) -> Any:
-    # A name of our own for each: the syntax of templates would trip over some tokens' text.
+    # Each gets a name of our own, because some tokens' text would break the template syntax.
     names = {token_id: f"added{token_id}" for token_id in (*prefix, *suffix)}
     return processors.TemplateProcessing(
         single=[*(names[i] for i in prefix), "$A", *(names[i] for i in suffix)],

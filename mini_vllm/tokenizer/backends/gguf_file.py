@@ -1,10 +1,9 @@
 """The metadata of a GGUF file: keys and values, among them the whole tokenizer.
 
 The file is the magic `GGUF`, a version, the counts of tensors and of keys, then the keys with their
-values. All numbers are little-endian. Every count is held against the size of the file before
-anything is made of it, so that a damaged one costs nothing.
-
-But: no tensors. They come after the keys, and are never read.
+values. All numbers are little-endian. Every count is compared with the size of the file before
+anything is allocated, so that a damaged one costs nothing. The tensors, which follow the keys, are
+never read.
 """
 
 import os
@@ -32,9 +31,9 @@ def read_gguf_metadata(path: str | Path) -> dict[str, Any]:
     Numbers are int or float, texts str, arrays lists.
 
     Raises:
-        TokenizerFileNotFound: there is no such file.
-        CorruptModelFile: it is no GGUF file of these versions, is big-endian, cut off, or damaged;
-            it has the offset and says what is missing there.
+        TokenizerFileNotFound: the file does not exist.
+        CorruptModelFile: it is not a GGUF file of these versions, is big-endian, cut off, or
+            damaged; the error has the offset and says what is missing there.
     """
     path = Path(path)
     if not path.is_file():
@@ -131,7 +130,7 @@ class _Reader:
         return int.from_bytes(data, "little")
 
     def _take(self, size: int, what: str) -> bytes:
-        # The second look is for a file that shrinks while it is read.
+        # The second comparison is for a file that shrinks while it is read.
         data = self._file.read(size) if size <= self._left else b""
         if len(data) < size:
             raise self._damaged(

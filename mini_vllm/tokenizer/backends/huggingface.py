@@ -22,12 +22,12 @@ from mini_vllm.tokenizer_errors import (
     is_library_fault,
 )
 
-# What neither looks beyond the piece of text that it is given nor adds to it.
+# Rules that neither look beyond the piece of text that they are given nor add to it.
 _SAFE_NORMALIZERS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Replace"}
 _SAFE_PRE_TOKENIZERS = {
     "Split", "Whitespace", "WhitespaceSplit", "Punctuation", "Digits", "BertPreTokenizer",
 }  # fmt: skip
-# No vocabulary is near it; without a limit one damaged id makes a table of billions.
+# Far beyond any vocabulary; without a limit one damaged id makes a table of billions.
 _MOST_IDS = 1 << 22
 
 
@@ -38,10 +38,10 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
     Args:
         inner: the library's tokenizer.
-        folder: where configuration files may lie that name special tokens, or None.
+        folder: where configuration files may name special tokens, or None.
         map_added_tokens: run added tokens through the byte map in streams, as Hugging Face's
             `decode` does for byte-level tokenizers (`đem` becomes U+0011 and `em`). By default
-            they are the text that they look like.
+            they are taken as they are written.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             eos_token_ids=eos_token_ids_of(folder) if folder else (),
         )
         if inner.truncation or inner.padding:
-            # A file may ask to cut or fill up texts. That is for training, and not asked of us.
+            # A file may ask to cut or pad texts. That is for training; here texts stay whole.
             inner = tokenizers.Tokenizer.from_str(inner.to_str())
             inner.no_truncation()
             inner.no_padding()
@@ -77,8 +77,8 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         """Read a `tokenizer.json`, and the configuration files and chat template beside it.
 
         Raises:
-            TokenizerFileNotFound: there is no such file.
-            CorruptModelFile: it is no tokenizer, or a configuration file is damaged.
+            TokenizerFileNotFound: the file does not exist.
+            CorruptModelFile: it, or a configuration file, is damaged.
             ChatTemplateError: several files could be the chat template.
         """
         path = Path(path)
@@ -132,7 +132,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the decoder is no concatenation of pieces."""
+        """The bytes of each id, or None where the text is not a concatenation of pieces."""
         return huggingface_pieces(self._inner, map_added_tokens=self._map_added_tokens)
 
     @cached_property
@@ -144,7 +144,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         """Return the encoding of `text`.
 
         Raises:
-            EncodeError: `text` holds a lone surrogate, or the library gave up.
+            EncodeError: `text` contains a lone surrogate, or the library gave up.
         """
         try:
             encoding = self._inner.encode(text, add_special_tokens=add_special_tokens)
@@ -179,7 +179,10 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 def huggingface_splits_at_specials(
     tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]
 ) -> bool:
-    """Return whether a Hugging Face tokenizer is sure to do what L1 needs; in doubt False.
+    """Return whether a tokenizer encodes the text between special tokens piece by piece.
+
+    Then a prompt's encoding is that of its segments in a row, which `CachedTokenizer` may keep. In
+    doubt it is False: an unknown rule counts as unsafe.
 
     Args:
         tokenizer: the tokenizer.
@@ -197,7 +200,7 @@ def huggingface_splits_at_specials(
 
 
 def _flat(rule: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    """Return the members of a sequence of sequences; one rule is a sequence of one."""
+    """Return the members of nested sequences of rules; a single rule is a sequence of one."""
     if rule is None:
         return []
     if rule["type"] != "Sequence":
@@ -231,7 +234,7 @@ def _safe_pre_tokenizer(rule: Mapping[str, Any]) -> bool:
 
 def _safe_post_processor(rule: Mapping[str, Any]) -> bool:
     if rule["type"] == "ByteLevel":
-        # With both, the offsets of a text's first token follow a rule of their own.
+        # With both, the first token of a text has offsets by a rule of its own.
         return not (rule["trim_offsets"] and rule["add_prefix_space"])
     if rule["type"] == "TemplateProcessing":
         sequences = [number for number, item in enumerate(rule["single"]) if "Sequence" in item]

@@ -29,7 +29,7 @@ def huggingface_pieces(
 ) -> PieceTable | None:
     """Return the table of a Hugging Face tokenizer.
 
-    It is None where its decoder has no table, or where the table that we make differs from the
+    It is None where its decoder has no table, or where the table that we make disagrees with the
     tokenizer's own `decode`.
 
     Args:
@@ -68,7 +68,7 @@ def _samples(tokenizer: tokenizers.Tokenizer) -> list[list[int]]:
     try:
         return [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids]
     except BaseException as error:
-        # A vocabulary may know none of it.
+        # The vocabulary may not know this text.
         if not is_library_fault(error):
             raise
         return []
@@ -78,7 +78,7 @@ _Rule = Callable[[str], bytes]
 
 
 class _Rules(NamedTuple):
-    """What the first and the other tokens contribute, and what else there is to know."""
+    """What the first and the other tokens contribute, and how streams use it."""
 
     first: _Rule
     rest: _Rule
@@ -116,7 +116,7 @@ def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
 
 
 def _byte_level_map() -> dict[str, int]:
-    """Return GPT-2's 256 characters and the bytes they stand for: printable ones themselves."""
+    """Return GPT-2's 256 characters and the bytes they stand for; printable ones are themselves."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     shifted = {chr(256 + number): byte for number, byte in enumerate(others)}
@@ -130,7 +130,7 @@ def _byte_level(token: str) -> bytes:
     try:
         return bytes([BYTE_OF[char] for char in token])
     except KeyError:
-        # One character outside the map makes the whole token raw text.
+        # One character outside the map makes the whole token plain text.
         return token.encode()
 
 
@@ -139,7 +139,7 @@ def _is_space_rule(step: dict[str, Any]) -> bool:
 
 
 def _or_byte(rule: _Rule) -> _Rule:
-    """Return the rule for tokens that may be spelled `<0xE4>`: those are the byte."""
+    """Return the rule, extended: a token spelled like `<0xE4>` is that byte."""
 
     def either(token: str) -> bytes:
         if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):

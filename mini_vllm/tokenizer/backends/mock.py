@@ -1,7 +1,7 @@
 """A tokenizer of a few words, for tests and examples.
 
-But: it is not a concatenation of pieces. Words are joined with spaces, so the text of a token
-depends on the one before, which makes it the smallest case for decoders that need context.
+Words are joined with spaces, so the text of a token depends on the one before. It has no table of
+pieces, which makes it the smallest case for streams by window.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,7 @@ class MockTokenizer:
     """Words separated by white space; unknown words and unknown ids are dropped.
 
     Args:
-        extended: also the words and special tokens of chat templates.
-
-    Source: seed 003, tests U23-U31.
+        extended: add the words and special tokens of chat templates.
     """
 
     vocab_size = 1004

@@ -1,14 +1,19 @@
 """Tokenizers in SentencePiece's format, `.model` files, on the `sentencepiece` library.
 
-The pieces of a text are its bytes but for the start: the library drops a leading space there that
-it put in front when it encoded. Control tokens, `<s>` and the like, have no text for the library;
-here they are special tokens, shown unless they are skipped, and a shown one is text like other.
+The pieces of a text are its bytes, except at the start: there the library drops the leading space
+that it added when it encoded. For the library, control tokens such as `<s>` have no text; here they
+are special tokens, shown as text unless they are skipped.
+
+The library itself is imported when the first model is loaded. It does not tell all that streams
+need, nor where a file is cut off, so the model's protobuf is also read here. The message, by field
+number: 1 a piece (1 text, 2 score, 3 type), 2 the trainer's settings, 3 those of the normalizer, 5
+those of the denormalizer.
 
 But:
-- On ill-formed bytes the text is byte-exact, one U+FFFD per maximal subpart. The library has one
+- On ill-formed bytes the text is byte-exact, one U+FFFD per maximal subpart; the library has one
   per byte.
-- Control tokens inside a text are plain text. A user-defined piece inside a text is that piece:
-  it is part of the model's language.
+- Control tokens written in a text are plain text. User-defined pieces are not: they are part of the
+  model's language.
 """
 
 import struct
@@ -35,7 +40,7 @@ Span = tuple[int, int]
 
 
 class PieceType(IntEnum):
-    """What a piece is. GGUF uses the same numbers."""
+    """What a piece is, in the numbers that GGUF uses as well."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -54,7 +59,7 @@ class ModelPiece(NamedTuple):
 
 
 class ModelFlags(NamedTuple):
-    """What `decode` depends on beside the pieces.
+    """What `decode` depends on besides the pieces.
 
     Attributes:
         add_dummy_prefix: a text gets a space in front before it is encoded.
@@ -111,9 +116,9 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         """Read a `.model` file.
 
         Raises:
-            TokenizerFileNotFound: there is no such file.
-            CorruptModelFile: it is no model, or a damaged one.
-            UnsupportedFormat: it rewrites its text in a way that cannot be streamed.
+            TokenizerFileNotFound: the file does not exist.
+            CorruptModelFile: it is damaged, or not a model.
+            UnsupportedFormat: it rewrites text in a way that cannot be streamed.
         """
         path = Path(path)
         if not path.is_file():
@@ -146,10 +151,10 @@ class SentencePieceTokenizer(VocabularyTokenizer):
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the encoding of `text`; special tokens in it are plain text.
 
-        Offsets are spans of `text` as it was, also where the model normalises it.
+        Offsets are spans of `text` as it was, even where the model normalises it.
 
         Raises:
-            EncodeError: `text` holds a lone surrogate.
+            EncodeError: `text` contains a lone surrogate.
         """
         utf8(text)
         found = self._inner.encode(text, return_type="offset_mapping")
@@ -172,7 +177,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of `ids`: what a stream of them gives.
+        """Return the text of `ids`, the same as a stream gives.
 
         A skipped special token is transparent: the bytes around it may form one character.
 
@@ -183,7 +188,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         return table.text(self.known(ids))
 
     def _whole_characters(self, ids: list[int], offsets: list[Span]) -> list[Span]:
-        """Give every byte of a split character its span; the library gives it to the last only."""
+        """Give all bytes of a split character its span; the library gives it only to the last."""
         spans = list(offsets)
         for place in range(len(ids) - 2, -1, -1):
             start, end = spans[place]
@@ -194,15 +199,15 @@ class SentencePieceTokenizer(VocabularyTokenizer):
 
 
 class StrippedStartTable(StreamTable):
-    """Models that remove extra spaces: each piece loses a leading one while there is no text."""
+    """Models that remove extra spaces: a piece loses a leading one while the text is empty."""
 
     def state_after(self, prompt: Sequence[int]) -> State:
-        """Return the state after the ids of a prompt, of which it looks at no more than it must."""
+        """Return the state after the ids of a prompt."""
         known = (i for i in prompt if 0 <= i < len(self._first))
         return super().state_after(prompt) if any(self._first[i] for i in known) else self.start
 
     def transition(self, state: State, token_id: int) -> tuple[str, State]:
-        """Return the text that an id makes certain; nothing but a space is nothing at the start."""
+        """Return the text that an id makes certain; a lone space at the start adds nothing."""
         if state == self.start and not self._first[token_id]:
             return "", state
         return super().transition(state, token_id)
@@ -220,7 +225,7 @@ def _load(model: bytes, path: str | Path) -> "sentencepiece.SentencePieceProcess
     try:
         processor.LoadFromSerializedProto(model)
     except (RuntimeError, ValueError) as error:
-        # A message may quote a piece that is no UTF-8: then the binding fails with ValueError.
+        # A message may quote a piece that is not UTF-8: then the binding fails with ValueError.
         raise CorruptModelFile(path, None, str(error)) from None
     return processor
 
@@ -233,7 +238,7 @@ def read_flags(model: bytes, path: str | Path) -> ModelFlags:
     """Return the flags of a serialised model; `path` is for errors.
 
     Raises:
-        CorruptModelFile: the message is cut off or no protobuf; it has the offset.
+        CorruptModelFile: the message is cut off or not a protobuf; the error has the offset.
         UnsupportedFormat: it has a denormalizer, which rewrites the text across pieces.
     """
     flags = ModelFlags()
@@ -267,7 +272,7 @@ def write_model(pieces: Iterable[ModelPiece], *, add_dummy_prefix: bool) -> byte
 def _fields(
     data: bytes, start: int, end: int, path: str | Path
 ) -> Iterator[tuple[int, int | range]]:
-    """Yield field numbers and values: a number, or where the bytes are. Others are passed over."""
+    """Yield field numbers and values: a number, or the range of its bytes. Others are skipped."""
     place = start
     while place < end:
         begin = place

@@ -1,9 +1,8 @@
 """How byte-pair encoders cut a text into words before they merge: the regexes that models name.
 
-A model is trained with one of these, and gives other ids with any other. The regex engines of
-`tiktoken` and of `tokenizers` both read them, but for CL100K, whose `$` is tiktoken's.
-
-But: the names that a file uses for them are the business of the reader of that file.
+A model is trained with one of these, and any other gives wrong ids. The regex engines of `tiktoken`
+and `tokenizers` both read them, except CL100K, whose `$` only tiktoken reads. In a file of its own,
+because the tiktoken backend needs a library that GGUF files do not.
 """
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -13,7 +12,7 @@ _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _MARKS = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _SPACE = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
-# They differ in white space at the end of a text: it stays whole, or is cut after the last newline.
+# These differ in white space at the end of a text: it stays whole, or is cut after a newline.
 CL100K = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|\\s++$|{_SPACE}"
 LLAMA3 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|{_SPACE}"
 QWEN2 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}|{_MARKS}|{_SPACE}"

@@ -1,8 +1,9 @@
 """Tokenizers in OpenAI's format, a file of `base64 rank` lines, on the `tiktoken` library.
 
-But:
-- It never uses the network. A built-in encoding is read from a folder of rank files.
-- Special tokens inside a text are plain text, unless the caller allows them.
+A rank file has a token's bytes in base64 and its rank, which is its id, on each line; the special
+tokens and the split pattern must be known otherwise. The network is never used: a built-in encoding
+is read from a folder of rank files. Special tokens inside a text are plain text, unless the caller
+allows them.
 """
 
 import base64
@@ -41,7 +42,7 @@ from mini_vllm.tokenizer_errors import (
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 _SOURCE = "https://openaipublic.blob.core.windows.net/encodings/"
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-# No vocabulary is near it; without a limit one damaged rank makes a table of billions of ids.
+# Far beyond any vocabulary; without a limit one damaged rank makes a table of billions of ids.
 _MOST_IDS = 1 << 22
 _LINE = re.compile(rb"(\S+)[ \t]+(\S+)")
 _RANK = re.compile(rb"\d{1,10}")
@@ -65,9 +66,9 @@ class TiktokenModel(Enum):
 
     @property
     def base_vocab_size(self) -> int:
-        """The size that is usually quoted; some count special tokens, some do not.
+        """The size that is usually quoted; some of them count special tokens.
 
-        Source: seed 003. The exact number is `vocab_size` of a loaded tokenizer.
+        The exact number is `vocab_size` of a loaded tokenizer.
         """
         return _FACTS[self].base_vocab_size
 
@@ -91,7 +92,7 @@ class TiktokenModel(Enum):
         """Return the encoding of a model such as `gpt-4`, by the model map.
 
         Raises:
-            UnknownModel: it is no model of OpenAI's.
+            UnknownModel: it is not a model of OpenAI's.
         """
         names = ModelTokenizerMap.load()
         try:
@@ -129,7 +130,8 @@ _FACTS = {
 class TiktokenTokenizer(VocabularyTokenizer):
     """A `tiktoken.Encoding` behind our protocols. There is no BOS; nothing is added to a text.
 
-    Every id has bytes (`token_bytes`); one whose bytes are no UTF-8 has no text (`id_to_token`).
+    Every id has bytes (`token_bytes`), but only one whose bytes are UTF-8 has a text
+    (`id_to_token`).
 
     Args:
         encoding: the library's encoding.
@@ -164,18 +166,18 @@ class TiktokenTokenizer(VocabularyTokenizer):
         pattern: str | None = None,
         special_tokens: Mapping[str, int] | None = None,
     ) -> "TiktokenTokenizer":
-        """Read a file of ranks. It holds nothing but the ranks; the rest must be known.
+        """Read a file of ranks. Pattern and special tokens are not in it.
 
         Args:
             path: the file.
             pattern: the regex that cuts a text into words. By default that of the encoding that
                 the file is named after (`o200k_base.tiktoken`), or else of cl100k_base.
-            special_tokens: ids of special tokens; by default likewise, or else none.
+            special_tokens: ids of special tokens; by default likewise, or else empty.
 
         Raises:
-            TokenizerFileNotFound: there is no such file.
-            CorruptModelFile: a line of it is no `base64 rank`, or is there twice.
-            ValueError: `pattern` is no regex, or a special token has no id of its own.
+            TokenizerFileNotFound: the file does not exist.
+            CorruptModelFile: a line is not `base64 rank`, or repeats an earlier one.
+            ValueError: `pattern` is not a regex, or the id of a special token is taken.
         """
         path = Path(path)
         ranks = _read_ranks(path)
@@ -187,7 +189,9 @@ class TiktokenTokenizer(VocabularyTokenizer):
         taken = set(ranks.values())
         for token, token_id in special_tokens.items():
             if token_id in taken or not 0 <= token_id < _MOST_IDS:
-                raise ValueError(f"the special token {token!r} has the id {token_id}; give a free")
+                raise ValueError(
+                    f"the special token {token!r} has the id {token_id}; give it a free one"
+                )
             taken.add(token_id)
         encoding = tiktoken.Encoding(
             path.stem,
@@ -209,7 +213,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
                 `cl100k_base.tiktoken` and the name that tiktoken itself gives to it are found.
 
         Raises:
-            TokenizerFileNotFound: the file is not there; the message says where it was sought.
+            TokenizerFileNotFound: the file is missing; the message says where it was sought.
             CorruptModelFile: it is damaged.
         """
         folder = cache_dir or os.environ.get(CACHE_VARIABLE)
@@ -233,8 +237,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
         """Load the encoding of a model such as `gpt-4`, as `from_model` does.
 
         Raises:
-            UnknownModel: it is no model of OpenAI's.
-            TokenizerFileNotFound: its file is not there.
+            UnknownModel: it is not a model of OpenAI's.
+            TokenizerFileNotFound: its file is missing.
         """
         return cls.from_model(TiktokenModel.from_model_name(name), cache_dir=cache_dir)
 
@@ -255,21 +259,21 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
         Args:
             text: the text.
-            add_special_tokens: no effect; this kind of tokenizer adds none.
+            add_special_tokens: has no effect; this kind of tokenizer adds nothing.
             allowed_special: the special tokens that count as such inside `text`, or "all". Others
-                are plain text: a user cannot type his way out of a message.
+                are plain text: nobody can type their way out of a message.
 
         Raises:
-            EncodeError: `text` holds a lone surrogate or a byte that the vocabulary lacks, or is
-                more than the library can take (a run of a million spaces).
+            EncodeError: `text` contains a lone surrogate or a byte that the vocabulary lacks, or
+                is too much for the library (a run of a million spaces).
         """
-        # The library would replace surrogates and say nothing.
+        # The library would replace surrogates silently.
         utf8(text)
         allowed: Any = allowed_special if allowed_special == "all" else frozenset(allowed_special)
         try:
             ids = self._inner.encode(text, allowed_special=allowed, disallowed_special=())
         except BaseException as error:
-            # A byte that it does not know makes the library panic.
+            # An unknown byte makes the library panic.
             if not is_library_fault(error):
                 raise
             raise EncodeError(f"{text[:40]!r} cannot be encoded: {error}") from None
@@ -310,7 +314,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
         return self._by_bytes.get(data)
 
     def known(self, ids: Iterable[int]) -> list[int]:
-        """Return the ids as a list, ids without text included.
+        """Return the ids as a list, including those without text.
 
         Raises:
             UnknownTokenId: an id is outside the vocabulary.
@@ -342,12 +346,12 @@ def _offsets(pieces: Iterable[bytes]) -> tuple[tuple[int, int], ...]:
 
 
 def _read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks of a file by their bytes. Empty lines count for nothing.
+    """Return the ranks of a file by their bytes. Empty lines are skipped.
 
     Raises:
-        TokenizerFileNotFound: there is no such file.
-        CorruptModelFile: a line has no two fields, is no base64 or no rank, or repeats an earlier
-            one; it has the offset of the line, and its number in the text.
+        TokenizerFileNotFound: the file does not exist.
+        CorruptModelFile: a line is not a token in base64 and a rank, or repeats an earlier one; the
+            error has the offset of the line, and its message the number.
     """
     if not path.is_file():
         raise TokenizerFileNotFound(path)
@@ -359,14 +363,14 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
             try:
                 token, rank = _read_line(line.strip())
                 if token in ranks or rank in taken:
-                    raise ValueError(f"the token {token!r} or the rank {rank} is there twice")
+                    raise ValueError(f"the token {token!r} or the rank {rank} occurs twice")
             except ValueError as error:
                 raise CorruptModelFile(path, offset, f"line {number}: {error}") from None
             ranks[token] = rank
             taken.add(rank)
         offset += len(line)
     if not ranks:
-        raise CorruptModelFile(path, 0, "no line of it holds a rank")
+        raise CorruptModelFile(path, 0, "no line of it has a rank")
     return ranks
 
 
@@ -379,5 +383,5 @@ def _read_line(line: bytes) -> tuple[bytes, int]:
     except binascii.Error as error:
         raise ValueError(f"{fields[1][:40]!r} is not base64: {error}") from None
     if not _RANK.fullmatch(fields[2]) or int(fields[2]) >= _MOST_IDS:
-        raise ValueError(f"the rank {fields[2][:40]!r} is no number from 0 to {_MOST_IDS - 1}")
+        raise ValueError(f"the rank {fields[2][:40]!r} is not a number from 0 to {_MOST_IDS - 1}")
     return token, int(fields[2])

@@ -1,6 +1,6 @@
 """What the file-backed tokenizers share: a vocabulary, special tokens, a chat template.
 
-But: it neither encodes nor decodes; a backend does.
+Encoding and decoding is left to the backends.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ class VocabularyTokenizer:
     """The half of a tokenizer that only looks things up.
 
     Args:
-        ids: id by token, special tokens included. An id without text is not in it.
+        ids: id by token, special tokens included. Ids without text are left out.
         vocab_size: the highest id plus one; by default that of `ids`.
         special_tokens: the special tokens by role.
         eos_token_ids: the ids that end a generation; by default the EOS token's.
@@ -43,7 +43,7 @@ class VocabularyTokenizer:
         self.chat_template: ChatTemplate | None = None
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return the encoding of `text`; the backend says how.
+        """Return the encoding of `text`, as the backend defines it.
 
         Raises:
             EncodeError: the text cannot be encoded.
@@ -56,14 +56,14 @@ class VocabularyTokenizer:
         """Return the encodings of the texts, in their order.
 
         Raises:
-            EncodeError: one of them cannot be encoded; it has the index.
+            EncodeError: one of them cannot be encoded; the error has its index.
         """
         return encode_each(
             lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence; the backend says how.
+        """Return the text of a whole id sequence, as the backend defines it.
 
         Raises:
             UnknownTokenId: an id is not in the vocabulary.
@@ -72,7 +72,7 @@ class VocabularyTokenizer:
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        """The bytes of each id, or None where the text is not a concatenation of pieces."""
         raise NotImplementedError
 
     def token_to_id(self, token: str) -> int | None:
@@ -80,7 +80,7 @@ class VocabularyTokenizer:
         return self._ids.get(token)
 
     def id_to_token(self, token_id: int) -> str | None:
-        """Return the token of an id as the vocabulary spells it, or None where it is no text."""
+        """Return the token of an id as the vocabulary spells it, or None if it is not text."""
         return self._tokens.get(token_id)
 
     def known(self, ids: Iterable[int]) -> list[int]:
@@ -99,7 +99,7 @@ class VocabularyTokenizer:
         """Use another chat template from now on.
 
         Raises:
-            ChatTemplateError: it does not compile; the one before stays.
+            ChatTemplateError: it does not compile; the old one stays.
         """
         new = self.make_chat_template(template)
         new.validate()
@@ -126,9 +126,9 @@ class VocabularyTokenizer:
         """Take the chat template of a model's folder, or the explicit file's, if there is one.
 
         Raises:
-            TokenizerFileNotFound: there is no such explicit file.
+            TokenizerFileNotFound: the explicit file does not exist.
             CorruptModelFile: the file that counts is damaged.
-            ChatTemplateError: it is too long, or several files could be meant.
+            ChatTemplateError: it is too long, or several files could be the template.
         """
         template = find_chat_template(folder, explicit)
         if template is not None:
@@ -137,13 +137,13 @@ class VocabularyTokenizer:
     def apply_chat_template(
         self, messages: Iterable[Message], add_generation_prompt: bool = False, **variables: Any
     ) -> str:
-        """Return a conversation as the text that the model was trained on.
+        """Return a conversation in the form that the model was trained on.
 
-        Without a template of its own it is the simple form, `role: content` a line. Arguments are
-        those of `ChatTemplate.apply_chat_template`.
+        Without a template it takes a simple form, a line of `role: content` per message. Arguments
+        are those of `ChatTemplate.apply_chat_template`.
 
         Raises:
-            ChatTemplateError: the template is invalid, refused the messages, or took too much.
+            ChatTemplateError: the template is invalid, refuses the messages, or exceeds a limit.
         """
         template = self.chat_template or _SIMPLE
         return template.apply_chat_template(messages, add_generation_prompt, **variables)

@@ -1,6 +1,6 @@
-"""Of what kind a tokenizer file is: asked of its first bytes, for names lie.
+"""Which kind a tokenizer file is, by its first bytes, since names can mislead.
 
-But: whether the rest of the file is sound shows when it is read.
+Whether the rest of the file is sound shows when it is read.
 """
 
 import re
@@ -36,11 +36,11 @@ def detect_type(head: bytes, name: str) -> TokenizerType:
     """Return the kind of a file.
 
     Args:
-        head: its first bytes, 512 are enough.
+        head: its first bytes; 512 are enough.
         name: what to call it in the error.
 
     Raises:
-        UnsupportedFormat: it is none that we can read.
+        UnsupportedFormat: it is of a kind that we cannot read.
     """
     if is_json(head):
         return TokenizerType.HUGGINGFACE
@@ -50,17 +50,17 @@ def detect_type(head: bytes, name: str) -> TokenizerType:
         return TokenizerType.TIKTOKEN
     if is_sentencepiece(head):
         return TokenizerType.SENTENCEPIECE
-    what = "is empty" if not head else f"begins with {head[:8]!r}, which no tokenizer format does"
+    what = "is empty" if not head else f"begins with {head[:8]!r}, like no tokenizer format"
     raise UnsupportedFormat(f"{name} {what}", SUPPORTED)
 
 
 def is_json(head: bytes) -> bool:
-    """Return whether the bytes begin a JSON object or array, after a BOM and white space."""
+    """Return whether a JSON object or array begins here, after a BOM and white space."""
     return head.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[")
 
 
 def is_sentencepiece(head: bytes) -> bool:
-    """Return whether the bytes begin a SentencePiece model.
+    """Return whether a SentencePiece model begins here.
 
     Its first field is the message of the first piece, whose first field is the piece's text.
     """
@@ -77,8 +77,8 @@ def get_tokenizer_info(path: str | Path) -> TokenizerType:
     """Return the kind of the tokenizer in a file or folder.
 
     Raises:
-        TokenizerFileNotFound: there is no such file or folder.
-        UnsupportedFormat: it is none that we can read, or several files of a folder could be meant.
+        TokenizerFileNotFound: the file or folder does not exist.
+        UnsupportedFormat: it is of a kind that we cannot read, or several files could be meant.
     """
     path = Path(path)
     if path.is_dir():
@@ -99,13 +99,13 @@ _LAYOUTS = (
 
 
 def find_tokenizer_file(folder: Path) -> Path:
-    """Return the file that makes the tokenizer of a model's folder.
+    """Return the file that holds the tokenizer of a model's folder.
 
     The first of these counts: `tokenizer.json`, `vocab.json` with `merges.txt`, tiktoken ranks,
     a SentencePiece model, a GGUF file.
 
     Raises:
-        UnsupportedFormat: there is none, or there are two of the kind that counts.
+        UnsupportedFormat: there is no such file, or several of the kind that counts.
     """
     for patterns in _LAYOUTS:
         found = sorted({path for pattern in patterns for path in folder.glob(pattern)})

@@ -1,17 +1,14 @@
 """The tokenizer files of a model, fetched from a Hugging Face hub into its shared cache.
 
 One request lists the model's files; those of its tokenizer that the cache lacks are fetched, each
-whole or not at all. The cache's ref names the folder only when all are there, so what an
-interrupted download has left is never taken for complete. If the hub does not answer within
-seconds, the folder of an earlier call serves.
+whole or not at all: no weights, and nothing from subfolders. The cache's ref names the folder only
+when all are there, so what an interrupted download has left is never taken for complete. If the hub
+does not answer within seconds, the folder of an earlier call serves.
 
-But:
-- It fetches no weights, and nothing from subfolders.
-- It does not look into the files; the factory does.
-- It repeats no request. What was fetched before a failure is kept, so a second call goes on there.
+No request is repeated. What was fetched before a failure is kept, so a second call continues there.
 
 HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE are read at each call; HF_HUB_CACHE when the library is
-imported, which is at the first.
+imported, which is at the first call.
 """
 
 import asyncio
@@ -47,11 +44,11 @@ def download_tokenizer_from_hf(
     token: str | None = None,
     revision: str | None = None,
 ) -> Path:
-    """Return the folder with a model's tokenizer files, after fetching those that are missing.
+    """Return the folder with a model's tokenizer files, fetching those that are missing.
 
     Args:
         model_id: `name` or `organisation/name`.
-        cache_dir: the cache; by default HF_HUB_CACHE, which other tools share.
+        cache_dir: the cache; by default HF_HUB_CACHE, which other tools share as well.
         token: the access token; by default HF_TOKEN, or that of a login. An empty one is not sent.
         revision: a branch, tag or commit; by default `main`.
 
@@ -67,7 +64,7 @@ def download_tokenizer_from_hf(
     try:
         commit, listed = _list(model_id, revision, token)
     except Exception as error:
-        # The library lets pass its own errors, those of its HTTP client, and of bad answers any.
+        # The library's own errors, those of its HTTP client, and anything for a bad answer.
         _raise_refusal(error, model_id)
         if _status(error) == 404:
             raise HubError(
@@ -78,7 +75,7 @@ def download_tokenizer_from_hf(
     for name in _wanted(model_id, listed):
         if not (folder / name).exists():
             _fetch(model_id, commit, name, folder / name, token)
-    # A cache that may only be read still serves; it has no ref for when there is no hub.
+    # A read-only cache still serves, but without a ref it cannot while the hub is away.
     with contextlib.suppress(OSError):
         _write(storage / "refs" / revision, [commit.encode()])
     return folder
@@ -102,9 +99,9 @@ async def download_tokenizer_from_hf_async(
 
 
 def tokenizer_files(names: Iterable[str]) -> list[str]:
-    """Return which of a repository's file names are a tokenizer's: top level only, sorted.
+    """Return the files of a repository that make its tokenizer: top level only, sorted.
 
-    It is empty if there are only companions such as `config.json`, and no vocabulary.
+    Companions such as `config.json` count only beside a vocabulary.
     """
     plain = {name for name in names if _PLAIN_NAME.fullmatch(name)}
     if not any(_matches(name, _VOCABULARIES) for name in plain):
@@ -118,17 +115,17 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 def _check(revision: str, token: str | None) -> None:
     if not _REVISION.fullmatch(revision):
-        raise HubError(f"{revision!r} is no revision; write a branch, a tag or a commit")
+        raise HubError(f"{revision!r} is not a revision; write a branch, a tag or a commit")
     # The HTTP client would quote an invalid token in its error.
     if token and not (token.isascii() and token.strip().isprintable()):
-        raise HubError("the access token has characters that no token has; copy it again")
+        raise HubError("the access token has characters that tokens never have; copy it again")
 
 
 def _storage(model_id: str, cache_dir: str | Path | None) -> Path:
     """Return the model's folder in the cache.
 
     Raises:
-        HubError: the model id is invalid; the library checks that for itself.
+        HubError: the model id is invalid, which the library itself checks.
     """
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import HFValidationError
@@ -138,7 +135,7 @@ def _storage(model_id: str, cache_dir: str | Path | None) -> Path:
         folder = repo_folder_name(repo_id=model_id, repo_type="model")
     except HFValidationError:
         raise HubError(
-            f"{model_id!r} is no model id; write name or organisation/name, as on the hub"
+            f"{model_id!r} is not a model id; write name or organisation/name, as on the hub"
         ) from None
     return Path(HF_HUB_CACHE if cache_dir is None else cache_dir).expanduser() / folder
 
@@ -148,7 +145,7 @@ def _endpoint() -> str | None:
 
 
 def _access(token: str | None) -> str | Literal[False] | None:
-    """Return what the library takes as a token: False for none, None for its own choice."""
+    """Return what the library takes as a token: False for no token, None for its own choice."""
     given = os.environ.get("HF_TOKEN") if token is None else token
     if given is not None and not given.strip():
         return False
@@ -159,7 +156,7 @@ def _list(model_id: str, revision: str, token: str | None) -> tuple[str, list[st
     """Return the commit of a revision and the names of its files."""
     from huggingface_hub import HfApi
 
-    # Of the library's listings this one alone takes a timeout and does not retry.
+    # The only listing in the library that takes a timeout and does not retry.
     info = HfApi(endpoint=_endpoint(), token=_access(token)).model_info(
         model_id, revision=revision, timeout=_TIMEOUT_SECONDS
     )
@@ -183,8 +180,8 @@ def _wanted(model_id: str, listed: list[str]) -> list[str]:
 def _fetch(model_id: str, commit: str, name: str, path: Path, token: str | None) -> None:
     """Fetch one file to `path`, whole or not at all.
 
-    `hf_hub_download` would do, if it did not take the hub's word for where to write: it makes file
-    names of ETags. It also repeats each request for up to 23 seconds.
+    `hf_hub_download` lets the hub decide where it writes, because it makes file names of ETags. It
+    also repeats each request for up to 23 seconds.
 
     Raises:
         HubError: the hub refuses it, or the download broke off.
@@ -206,7 +203,7 @@ def _fetch(model_id: str, commit: str, name: str, path: Path, token: str | None)
 
 
 def _status(error: Exception) -> int | None:
-    """Return the status of the answer that an error is about, if there was one."""
+    """Return the HTTP status of the answer that an error is about, if there was one."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
 
@@ -228,7 +225,7 @@ def _cached(storage: Path, revision: str, reason: str) -> Path:
     """Return the complete folder that an earlier call has left.
 
     Raises:
-        HubError: there is none; it says that and `reason`.
+        HubError: nothing complete is cached; the message ends in `reason`.
     """
     names: list[str] = []
     with contextlib.suppress(OSError):

@@ -6,12 +6,11 @@ know OpenAI's models. A file of rules is TOML or JSON:
 
     [[rules]]
     match = "prefix"           # or "exact" or "regex"
-    pattern = "my-gpt"         # a regex has to match the whole name
+    pattern = "my-gpt"         # a regex must match the whole name
     target = "cl100k_base"
 
-But:
-- It loads nothing, and does not look whether a target exists.
-- It never guesses: a name that no rule matches resolves to None, not to something similar.
+Nothing is loaded, and nothing is guessed: a name that no rule matches resolves to None, and targets
+need not exist.
 """
 
 import difflib
@@ -37,10 +36,10 @@ class ModelRule:
     Args:
         match: how `pattern` is compared: "exact", "prefix" or "regex" (of the whole name).
         pattern: a name, the start of one, or a regex.
-        target: what the model's tokenizer is, as the user wrote it.
+        target: where the model's tokenizer is, as the user wrote it.
 
     Raises:
-        ValueError: a field is missing, empty or no text, or the regex is invalid.
+        ValueError: a field is missing, empty or not a text, or the regex is invalid.
     """
 
     match: Literal["exact", "prefix", "regex"]
@@ -53,13 +52,13 @@ class ModelRule:
         for name in ("pattern", "target"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise ValueError(f"{name} is {value!r}; write a text that is not empty")
+                raise ValueError(f"{name} is {value!r}; write a non-empty text")
         if self.match == "regex":
             try:
                 re.compile(self.pattern)
             except (re.error, RecursionError, OverflowError) as error:
                 raise ValueError(
-                    f"{self.pattern!r} is no regex ({error}); correct it or use match = 'prefix'"
+                    f"{self.pattern!r} is not a regex ({error}); correct it or use match = 'prefix'"
                 ) from None
 
     def matches(self, name: str) -> bool:
@@ -104,13 +103,13 @@ class ModelTokenizerMap:
     def load(cls, path: str | Path | None = None) -> "ModelTokenizerMap":
         """Read the rules of a `.toml` or `.json` file.
 
-        Without `path` the file is the one that MINI_VLLM_MODEL_MAP names; without that there are
-        the built-in rules only.
+        Without `path` it is the file that MINI_VLLM_MODEL_MAP names; if that is unset too, only
+        the built-in rules apply.
 
         Raises:
-            TokenizerFileNotFound: there is no such file.
-            CorruptModelFile: it is no TOML, or no JSON.
-            ValueError: it is neither kind of file, or a rule is invalid.
+            TokenizerFileNotFound: the file does not exist.
+            CorruptModelFile: it is not TOML, or not JSON.
+            ValueError: it is another kind of file, or a rule is invalid.
         """
         path = path or os.environ.get(ENVIRONMENT_VARIABLE)
         if not path:
@@ -123,7 +122,7 @@ class ModelTokenizerMap:
     def resolve(self, name: str) -> str | None:
         """Return the target of the first rule that matches `name`, or None.
 
-        `org/` in front of a name is left out; the user's rules may also match the name with it.
+        A leading `org/` is ignored, but the user's rules may also match the name with it.
         """
         bare = name.rpartition("/")[2]
         for rule in self.rules:
@@ -132,7 +131,7 @@ class ModelTokenizerMap:
         return next((rule.target for rule in _BUILT_IN if rule.matches(bare)), None)
 
     def near(self, name: str) -> list[str]:
-        """Return up to three known names that are most like `name`, the best first."""
+        """Return up to three known names most like `name`, the best first."""
         own = [rule.pattern for rule in self.rules if rule.match != "regex"]
         by_folded = {known.casefold(): known for known in (*_BUILT_IN_NAMES, *own)}
         wanted = name.rpartition("/")[2].casefold()
@@ -175,5 +174,5 @@ def _read(path: Path) -> list[Mapping[str, object]]:
         raise CorruptModelFile(path, None, f"not {kind[1:].upper()}: {error}") from None
     rules = content.get("rules") if isinstance(content, dict) else content
     if not isinstance(rules, list) or (isinstance(content, dict) and len(content) > 1):
-        raise ValueError("the file has to hold one list named 'rules', and nothing else")
+        raise ValueError("the file must hold one list named 'rules', and nothing else")
     return rules

@@ -1,9 +1,7 @@
 """A stream that also says which token brought which text.
 
-For logprobs and token timings a client must know where in the text each token begins. Ids that only
-complete a character share its place.
-
-But: it costs a list that grows with the output, so the plain stream does without.
+For logprobs and token timings a client must know where in the text each token begins. The ids of a
+character share its place. The list of places grows with the output, so the plain stream has none.
 """
 
 from collections.abc import Iterable
@@ -12,11 +10,13 @@ from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 
 
 class AttributedStream:
-    """A `DecodeStream` with bursts, segments, and the text offset of each id.
+    """A decode stream with bursts, segments, and the text offset of each id.
+
+    For servers that report `text_offset` with logprobs.
 
     Attributes:
         offsets: for each id so far, in characters of the emitted text, where its own text begins.
-            They never go down. Ids without text have the place where text would come next.
+            They never decrease. For an id without text it is where the next text would begin.
         length: how many characters were emitted.
     """
 
@@ -27,7 +27,7 @@ class AttributedStream:
 
     @property
     def held(self) -> bytes:
-        """What waits, as in `DecodeStream`."""
+        """What waits, as in the stream itself."""
         return self._stream.held
 
     def step(self, token_id: int) -> str:
@@ -36,13 +36,13 @@ class AttributedStream:
         return self._emit(self._stream.step(token_id))
 
     def step_batch(self, token_ids: Iterable[int]) -> list[str]:
-        """Take a burst of ids; return the text of each. How ids are cut into bursts is the same."""
+        """Take a burst of ids; return the text of each. How ids are grouped changes nothing."""
         return [self.step(token_id) for token_id in token_ids]
 
     def end_segment(self) -> str:
-        """End a segment, where a channel switches: no character reaches across.
+        """End a segment, as where a channel switches: no character reaches across.
 
-        Return what was cut off as U+FFFD. The next id goes on in the same text.
+        Return what was cut off as U+FFFD. The next id continues the same text.
         """
         return self._emit(self._stream.flush())
 

@@ -6,8 +6,8 @@ pair is worked out once, for all streams of a tokenizer.
 
 `WindowDecodeStream` serves tokenizers without such a table, because their decoder rewrites across
 tokens or follows a rule that we do not know. It decodes a short window of ids again and again and
-emits what is new. It sees text only, so it cannot ask which bytes are missing: it takes U+FFFD at
-the end of the window for a character that is still incomplete. What it promises:
+emits what is new. It sees only text, not which bytes are missing, so it takes U+FFFD at the end of
+the window for a character that is still incomplete. What it promises:
 - Valid text is exact, wherever prompt and output are cut.
 - A U+FFFD that the text really holds comes late, with the next token or the flush. One that spans
   prompt and output is lost.
@@ -151,7 +151,7 @@ class WindowDecodeStream:
         More ids may follow; no character reaches across.
         """
         text = self._new_text()
-        # What was held is no context: a later id must not complete it.
+        # A later id must not complete what was held, so it is dropped from the context.
         del self._ids[self._read :]
         self._make_context()
         return text
@@ -162,7 +162,7 @@ class WindowDecodeStream:
         return now[_shared(self._before, now) + self._shown :]
 
     def _make_context(self) -> None:
-        """Take the ids of the window for emitted: they are the context of the next."""
+        """Count the window's ids as emitted: they are the context of the next."""
         self._read = len(self._ids)
         self._before = self._decode(self._ids)
         self._shown = 0
@@ -176,7 +176,7 @@ class WindowDecodeStream:
 
 
 def _shared(one: str, other: str) -> int:
-    """Return the length of the beginning that both texts share."""
+    """Return the length of the common beginning of two texts."""
     if other.startswith(one):
         return len(one)
     pairs = enumerate(zip(one, other, strict=False))

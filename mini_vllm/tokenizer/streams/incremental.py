@@ -1,8 +1,8 @@
-"""The detokenizer of vLLM's and seed 001's shape: made with a prompt, then `push` and `flush`.
+"""The detokenizer in vLLM's shape: made with a prompt, then `push` and `flush`.
 
-But: where the seed decodes a window of tokens twice and emits the difference, this asks the table
-of pieces. It needs no window, no fallback, and is exact where the difference is not: at a prompt
-that ends inside a character, and on text that really holds U+FFFD.
+vLLM decodes a window of tokens twice and emits the difference; this asks the table of pieces, where
+there is one. That is exact where the difference is not: at a prompt that ends inside a character,
+and on text that really holds U+FFFD.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,13 @@ from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 class IncrementalDetokenizer:
     """The text that the output adds to a prompt, special tokens shown.
 
-    All pushes and the flush together are `decode(prompt + output)[len(decode(prompt)):]` wherever
-    the prompt does not end inside a character; where it does, that character comes out whole.
+    For callers that know vLLM's interface; `create_decode_stream` offers more. All pushes and the
+    flush together are `decode(prompt + output)[len(decode(prompt)):]`, except that a character in
+    which the prompt ends comes out whole.
 
     Args:
         tokenizer: any; without a table of pieces it gets what `WindowDecodeStream` promises.
-        prompt_ids: the prompt; none of its text is ever returned.
-
-    Source: seed 001, section 6.7.
+        prompt_ids: the prompt; its own text is never returned.
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:

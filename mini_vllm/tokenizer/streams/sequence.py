@@ -1,7 +1,7 @@
 """A sequence that grows by text or by ids, and knows both its ids and its text.
 
-But: a server that only streams needs no `Sequence`. It keeps everything; a `DecodeStream` keeps
-nothing.
+It keeps everything, for callers that edit or inspect a sequence. A server that only streams uses
+`create_decode_stream`, which keeps nothing.
 """
 
 from collections.abc import Iterable
@@ -18,9 +18,6 @@ class Sequence:
     Args:
         tokenizer: makes ids of text and text of ids.
         skip_special_tokens: leave special tokens out of the text.
-
-    Source: seed 003, section 3.5. Unlike there, `text` is exact, and characters of several tokens
-    are not lost.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = False) -> None:
@@ -64,7 +61,7 @@ class Sequence:
         return text
 
     def text(self) -> str:
-        """Return the whole text; a character that is not complete is U+FFFD for now."""
+        """Return the whole text; an incomplete character is U+FFFD for now."""
         return "".join(self._parts) + self._stream.held.decode("utf-8", "replace")
 
     @property
@@ -79,7 +76,7 @@ class Sequence:
 
     @property
     def read_offset(self) -> int:
-        """How many ids there were when last nothing was held."""
+        """How many ids there were when nothing was held last."""
         return self._read_offset
 
     def is_empty(self) -> bool:

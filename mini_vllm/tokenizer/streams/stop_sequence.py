@@ -1,9 +1,7 @@
-"""Seed 003's decoder: ids in, text out, until a stop token or a stop string.
+"""A decoder that stops: ids in, text out, until a stop token or a stop string.
 
-A stop token ends the text before any stop string can. What may become a stop string waits in the
-*jail*, and nothing else does.
-
-But: the events of tool calls and reasoning are `TextPipeline`'s business.
+A stop token ends the text before any stop string can. Only what may become a stop string waits, in
+the *jail*. For callers that want text alone; `TextPipeline` adds reasoning and tool calls.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,12 +30,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The text has ended, and this step had none."""
+    """The text has ended, and this step added nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoppedWithText:
-    """The text has ended with this, which is never empty."""
+    """The text has ended with this text, which is never empty."""
 
     text: str
 
@@ -90,8 +88,6 @@ class StopSequenceDecoder:
         resolve_special_stops: a stop string that is the text of a special token also stops at its
             id, because a skipped token never reaches the text.
         metrics: where stops and possible stops are counted, or None.
-
-    Source: seed 003, section 3.6.
     """
 
     def __init__(
@@ -112,7 +108,7 @@ class StopSequenceDecoder:
         self.reset()
 
     def reset(self) -> None:
-        """Start a new text, behind the same prompt."""
+        """Start a new text after the same prompt."""
         config = self._config
         self._stream = create_decode_stream(
             self._tokenizer, self._prompt, skip_special_tokens=self._skip
@@ -205,7 +201,7 @@ class StopSequenceDecoder:
 
 @dataclass
 class StopSequenceDecoderBuilder:
-    """The decoder, piece by piece: `StopSequenceDecoderBuilder(tok).stop_sequence("END").build()`.
+    """Makes a decoder step by step: `StopSequenceDecoderBuilder(tok).stop_sequence("END").build()`.
 
     Attributes:
         tokenizer: makes text of ids.
@@ -248,12 +244,12 @@ class StopSequenceDecoderBuilder:
 
 
 def _non_empty(sequences: tuple[str, ...]) -> Iterable[str]:
-    # A bare str is an error, and the matcher says so.
+    # A bare str is an error, which the matcher reports.
     return sequences if isinstance(sequences, str) else filter(None, sequences)
 
 
 def _resolved(config: StopSequenceConfig, tokenizer: Tokenizer) -> StopSequenceConfig:
-    """Return the configuration with the ids of those stop strings that are special tokens."""
+    """Return the configuration with the ids of stop strings that are special tokens."""
     special = set(tokenizer.special_tokens.all())
     for sequence in special.intersection(config.stop_sequences):
         token_id = tokenizer.token_to_id(sequence)
