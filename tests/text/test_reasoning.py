@@ -118,31 +118,15 @@ def test_p2_p3_out_at_once_but_for_what_may_be_a_tag(text, inside):
 
 # Rows: (family, seeded, pieces, events).
 ROWS = {
-    "tool-T37-prose": (
-        "qwen3",
-        None,
-        [f"<think>maybe {CALL} no</think>ok"],
-        [r(f"maybe {CALL} no"), t("ok")],
-    ),
-    "tool-T44-same": (
-        "qwen3",
-        True,
-        ["plan", "</think> xxx<tool_call>"],
-        [r("plan"), t(" xxx<tool_call>")],
-    ),
+    "tool-T37-prose": ("qwen3", None, [f"<think>maybe {CALL} no</think>ok"],
+        [r(f"maybe {CALL} no"), t("ok")]),
+    "tool-T44-same": ("qwen3", True, ["plan", "</think> xxx<tool_call>"],
+        [r("plan"), t(" xxx<tool_call>")]),
     "tool-T44-end": ("qwen3", True, ["</think>", "\n</tool_call>yyy"], [t("\n</tool_call>yyy")]),
-    "tool-T44-both": (
-        "qwen3",
-        True,
-        ["a</think></tool_call><tool_call>"],
-        [r("a"), t("</tool_call><tool_call>")],
-    ),
-    "tool-T53": (
-        "qwen3",
-        None,
-        [f"<think>\nhm\n</think>\n\n{CALL}"],
-        [r("\nhm\n"), t(f"\n\n{CALL}")],
-    ),
+    "tool-T44-both": ("qwen3", True, ["a</think></tool_call><tool_call>"],
+        [r("a"), t("</tool_call><tool_call>")]),
+    "tool-T53": ("qwen3", None, [f"<think>\nhm\n</think>\n\n{CALL}"],
+        [r("\nhm\n"), t(f"\n\n{CALL}")]),
     "the tag is in the prompt": ("deepseek_r1", None, ["hm</think>ok"], [r("hm"), t("ok")]),
     "the tag is in both": ("deepseek_r1", None, ["<think>hm</think>ok"], [r("hm"), t("ok")]),
     "seeded from outside": ("qwen3", True, ["hm</think>ok"], [r("hm"), t("ok")]),
@@ -153,25 +137,17 @@ ROWS = {
     "no reasoning": ("qwen3", None, ["Hello <think>"], [t("Hello <think>")]),
     "an empty one": ("qwen3", None, ["<think>\n\n</think>\n\nok"], [r("\n\n"), t("\n\nok")]),
     "nothing in it": ("qwen3", None, ["<think></think>"], []),
-    "tags in the answer": (
-        "qwen3",
-        True,
-        ["a</think>b</think><think>c"],
-        [r("a"), t("b</think><think>c")],
-    ),
-    "a tag in the reasoning": (
-        "qwen3",
-        None,
-        ["<think>a<think>b</think>c"],
-        [r("a<think>b"), t("c")],
-    ),
+    "tags in the answer": ("qwen3", True, ["a</think>b</think><think>c"],
+        [r("a"), t("b</think><think>c")]),
+    "a tag in the reasoning": ("qwen3", None, ["<think>a<think>b</think>c"],
+        [r("a<think>b"), t("c")]),
     "brackets": ("mistral", None, ["[THINK]a[/THI", "NK]b [/THINK]"], [r("a"), t("b [/THINK]")]),
     "half an opening tag": ("qwen3", None, ["<thi"], [t("<thi")]),
     "half an opening tag, seeded": ("qwen3", True, ["<thi"], [r("<thi")]),
     "white space before the tag": ("qwen3", None, ["\n <think>a"], [r("a")]),
     "white space before none": ("qwen3", None, ["\n a"], [t("\n a")]),
     "only white space": ("deepseek_r1", None, ["\n "], [r("\n ")]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -223,52 +199,25 @@ CALLED = [CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0)]
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
-        pytest.param(
-            f"<think>a</think>{CALL}", {}, [r("a"), *CALLED], id="tool-T44-call behind the tag"
-        ),
-        pytest.param(
-            f"<think>a</think> xxx{CALL}yyy",
-            {},
-            [r("a"), t(" xxx"), *CALLED, t("yyy")],
-            id="tool-T44-prose around",
-        ),
-        pytest.param(
-            f"a</think>\n\n{CALL}",
-            {"inside": True},
-            [r("a"), t("\n\n"), *CALLED],
-            id="tool-T53-line breaks are kept",
-        ),
-        pytest.param(
-            f"<think>maybe {CALL}", {}, [r(f"maybe {CALL}")], id="tool-T37-prose by default"
-        ),
-        pytest.param(
-            f"<think>so {CALL} done",
-            {"ends_at": ["<tool_call>"]},
-            [r("so "), *CALLED, t(" done")],
-            id="tool-T37-the opener ends the reasoning",
-        ),
-        pytest.param(
-            f"<think>so <tool_</think>{CALL}",
-            {"ends_at": ["<tool_call>"]},
-            [r("so <tool_"), *CALLED],
-            id="tool-T37-half an opener does not",
-        ),
+        pytest.param(f"<think>a</think>{CALL}", {}, [r("a"), *CALLED],
+            id="tool-T44-call behind the tag"),
+        pytest.param(f"<think>a</think> xxx{CALL}yyy", {}, [r("a"), t(" xxx"), *CALLED, t("yyy")],
+            id="tool-T44-prose around"),
+        pytest.param(f"a</think>\n\n{CALL}", {"inside": True}, [r("a"), t("\n\n"), *CALLED],
+            id="tool-T53-line breaks are kept"),
+        pytest.param(f"<think>maybe {CALL}", {}, [r(f"maybe {CALL}")],
+            id="tool-T37-prose by default"),
+        pytest.param(f"<think>so {CALL} done", {"ends_at": ["<tool_call>"]},
+            [r("so "), *CALLED, t(" done")], id="tool-T37-the opener ends the reasoning"),
+        pytest.param(f"<think>so <tool_</think>{CALL}", {"ends_at": ["<tool_call>"]},
+            [r("so <tool_"), *CALLED], id="tool-T37-half an opener does not"),
         pytest.param("<think>a</think>b <tool", {}, [r("a"), t("b <tool")], id="flush cascades"),
         pytest.param("<thi", {}, [t("<thi")], id="flush cascades from the first"),
-        pytest.param(
-            f"<think>a</think>{CALL}{CALL}",
-            {},
-            [
-                r("a"),
-                *CALLED,
-                CallStart(1, None, "f"),
-                ArgsDelta(1, "{}"),
-                CallEnd(1),
-            ],
-            id="tool-T44-two calls in one piece",
-        ),
+        pytest.param(f"<think>a</think>{CALL}{CALL}", {},
+            [r("a"), *CALLED, CallStart(1, None, "f"), ArgsDelta(1, "{}"), CallEnd(1)],
+            id="tool-T44-two calls in one piece"),
     ],
-)
+)  # fmt: skip
 def test_p12_composed_with_a_tool_parser(text, options, expected):
     assert same_under_all(lambda: composed(**options), text, [*TAGS, "</tool_call>"]) == expected
 

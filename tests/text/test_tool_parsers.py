@@ -53,15 +53,8 @@ FRAGMENTS = [
     "]]", "\\u0041", "word ", '{"name": "g", "arguments": {}}', "<think>", "`", "\x00", "-1", "; ",
 ]  # fmt: skip
 LOOK_ALIKES = [
-    "<tool_call",
-    "[TOOL_",
-    "</",
-    "<|",
-    "<｜tool",
-    "<function",
-    "function=",
-    "functools[",
-]
+    "<tool_call", "[TOOL_", "</", "<|", "<｜tool", "<function", "function=", "functools[",
+]  # fmt: skip
 
 
 # What one format's texts are made of: one sample each, to be cut in every way.

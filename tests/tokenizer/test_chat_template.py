@@ -299,27 +299,20 @@ TIGHT = TemplateLimits(template_size=200_000, output_size=10_000, seconds=0.6, m
 HOSTILE = {
     "memory, folded": ("{{ 'a' * 10**10 }}", "memory limit of 83886080 bytes"),
     "memory": ("{% for i in messages %}{{ 'a' * (10**10 + loop.index) }}{% endfor %}", "memory"),
-    "memory, doubling": (
-        "{% set n = namespace(x='a') %}"
-        "{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
-        "memory",
-    ),
+    "memory, doubling": ("{% set n = namespace(x='a') %}"
+        "{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "memory"),
     "huge format": ("{{ '%1000000000d' | format(1) }}", "memory"),
     "list": ("{{ [1] | batch(10**9, 0) | list }}", "memory"),
-    "loops": (
-        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "time limit of 0.6 s",
-    ),
+    "loops": ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "time limit of 0.6 s"),
     "one huge piece": ("{{ 'a' * 2_000_000 }}", "output limit of 10000 characters"),
     "many pieces": ("{% for i in range(99999) %}{{ i }} {% endfor %}", "output"),
-    "many spans": (
-        "{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
-        "output",
-    ),
+    "many spans": ("{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
+        "output"),
     "recursion": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
     "range": ("{% for i in range(10**9) %}{% endfor %}", "Range too big"),
     "huge message": ("{{ raise_exception('a' * 10**6) }}", "^a{2000}$"),
-}
+}  # fmt: skip
 HOSTILE_TO_COMPILE = {
     "power": ("{{ 10 ** (10 ** 10) }}", "time|memory"),
     "parentheses": ("{{ " + "(" * 90_000 + " }}", "too deeply"),
