@@ -1,12 +1,11 @@
-"""A streaming parser for tool calls in tags: text goes through, a call comes out as one event.
+"""A streaming parser for tool calls in tags: text passes through, a call comes out as one event.
 
 Outside calls it holds back only what may be the start of a tag. Inside, it holds the whole call,
-for until the close tag nobody can say whether it is one.
+because until the close tag nobody can tell whether it is one. Each body is parsed once, at its
+close tag; streaming the arguments as they arrive is what a full engine adds.
 
-But:
-- It never repairs. A body that is no call comes out as the text that the model wrote, tags and all.
-- It parses each body once, at its close tag. Streaming the arguments while they arrive is what a
-  full engine adds.
+But: it never repairs. A body that is not a call comes out as the text that the model wrote, tags
+included.
 """
 
 import json
@@ -18,7 +17,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 def held_suffix_len(text: str, marker: str) -> int:
     """Return the length of the longest suffix of `text` that is a proper prefix of `marker`.
 
-    It is how much must be held back while waiting for `marker`; 0 if no end of `text` starts it.
+    That many characters must be held back, because `marker` may have begun; 0 if it has not.
 
     >>> held_suffix_len("so <tool", "<tool_call>")
     5
@@ -34,7 +33,8 @@ def held_suffix_len(text: str, marker: str) -> int:
 class StreamingToolParser:
     """Split a stream into text and tool calls.
 
-    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, `close_tag`.
+    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, and
+    `close_tag`.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -55,24 +55,24 @@ class StreamingToolParser:
         self._open_tag = open_tag
         self._close_tag = close_tag
         self._call: list[str] = []  # the pieces of the open call, tag first; empty outside calls
-        self._pending = ""  # the end of the input, as long as it may be part of a tag
+        self._pending = ""  # the end of the input, while it may be part of a tag
         self._in_string = False
         self._escaped = False
         self._index = 0
 
     @property
     def held(self) -> str:
-        """The source not accounted for yet: the open call, or the possible start of a tag."""
+        """The source that has not come out yet: the open call, or the possible start of a tag."""
         return "".join(self._call) + self._pending
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
         """Take the next piece of text, of any length; return what is now certain, in order.
 
-        Outside calls everything is text, newlines between calls and a stray close tag included. The
-        body of a call runs to the first close tag that is not inside a JSON string.
+        Outside calls everything is text, including newlines between calls and a stray close tag.
+        The body of a call runs to the first close tag that is not inside a JSON string.
 
         Returns:
-            Events, none of them an empty `TextDelta`; `[]` when nothing is certain yet.
+            Events, never an empty `TextDelta`; `[]` when nothing is certain yet.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed("a <tool"), parser.held
@@ -90,7 +90,7 @@ class StreamingToolParser:
         return events
 
     def flush(self) -> list[TextDelta | ToolCall]:
-        """End the stream: return what is held as text, for it will not become a call any more.
+        """End the stream: return what is held as text, as it can no longer become a call.
 
         A second `flush` returns `[]`.
 
@@ -140,7 +140,7 @@ class StreamingToolParser:
 
 
 def _parse_call(body: str) -> tuple[str, str] | None:
-    """Return the name and the source of the arguments, or None if `body` is no call."""
+    """Return the name and the source of the arguments, or None if `body` is not a call."""
     try:
         call = json.loads(body)
     except (ValueError, RecursionError):
@@ -153,7 +153,7 @@ def _parse_call(body: str) -> tuple[str, str] | None:
 
 
 def _member_source(body: str, wanted: str) -> str:
-    """Return the characters of a member's value in a JSON object that is known to be valid."""
+    """Return the source of a member's value in a JSON object that is known to be valid."""
     decode = json.JSONDecoder().raw_decode
     source = ""
     position = _BEFORE_KEY.match(body).end()

@@ -9,7 +9,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 def held_suffix_len(text: str, marker: str) -> int:
     """Return the length of the longest suffix of `text` that is a proper prefix of `marker`.
 
-    It is how much must be held back while waiting for `marker`; 0 if no end of `text` starts it.
+    That many characters must be held back, because `marker` may have begun; 0 if it has not.
 
     >>> held_suffix_len("so <tool", "<tool_call>")
     5
@@ -22,7 +22,8 @@ def held_suffix_len(text: str, marker: str) -> int:
 class StreamingToolParser:
     """Split a stream into text and tool calls.
 
-    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, `close_tag`.
+    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, and
+    `close_tag`.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -43,24 +44,24 @@ class StreamingToolParser:
         self._open_tag = open_tag
         self._close_tag = close_tag
         self._call: list[str] = []  # the pieces of the open call, tag first; empty outside calls
-        self._pending = ""  # the end of the input, as long as it may be part of a tag
+        self._pending = ""  # the end of the input, while it may be part of a tag
         self._in_string = False
         self._escaped = False
         self._index = 0
 
     @property
     def held(self) -> str:
-        """The source not accounted for yet: the open call, or the possible start of a tag."""
+        """The source that has not come out yet: the open call, or the possible start of a tag."""
         raise NotImplementedError("lab-01 task 2: held")
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
         """Take the next piece of text, of any length; return what is now certain, in order.
 
-        Outside calls everything is text, newlines between calls and a stray close tag included. The
-        body of a call runs to the first close tag that is not inside a JSON string.
+        Outside calls everything is text, including newlines between calls and a stray close tag.
+        The body of a call runs to the first close tag that is not inside a JSON string.
 
         Returns:
-            Events, none of them an empty `TextDelta`; `[]` when nothing is certain yet.
+            Events, never an empty `TextDelta`; `[]` when nothing is certain yet.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed("a <tool"), parser.held
@@ -71,7 +72,7 @@ class StreamingToolParser:
         raise NotImplementedError("lab-01 task 2: feed")
 
     def flush(self) -> list[TextDelta | ToolCall]:
-        """End the stream: return what is held as text, for it will not become a call any more.
+        """End the stream: return what is held as text, as it can no longer become a call.
 
         A second `flush` returns `[]`.
 

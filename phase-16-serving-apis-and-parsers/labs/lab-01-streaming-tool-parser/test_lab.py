@@ -1,4 +1,4 @@
-"""Lab 01: the streaming tool parser. Each docstring is the rule that its test pins."""
+"""Lab 01: the streaming tool parser. Each docstring states the rule that its test pins."""
 
 import itertools
 import re
@@ -10,7 +10,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
-# Text that holds no whole open tag, also when any two of them stand side by side.
+# Texts without a whole open tag, even when any two of them are joined.
 TEXTS = ["hi ", "\n", CLOSE, "<tool", "a < b <", "<<tool_call", '"q" ', "<TOOL_CALL>", "é🚀", "\\"]
 
 # Bodies that are calls: (body, name, source of the arguments).
@@ -29,8 +29,8 @@ CALLS = [
     ),
 ]
 
-# Bodies that end at the first close tag and are no call.
-NO_CALLS = [
+# Bodies that end at the first close tag and are not calls.
+NOT_CALLS = [
     "",
     "not json",
     '{"name": "f"}',
@@ -62,7 +62,7 @@ def tagged(body):
 
 
 def draw(generator):
-    """A random stream as segments: (source, is it inside tags, its event but for the index)."""
+    """A random stream as segments: (source, is it in tags, its name and arguments if a call)."""
     segments = []
     for _ in range(generator.randint(1, 5)):
         kind = generator.choice("ttcn")
@@ -72,13 +72,13 @@ def draw(generator):
             body, name, arguments = generator.choice(CALLS)
             segments.append((tagged(body), True, (name, arguments)))
         else:
-            body = generator.choice(NO_CALLS[:9])
+            body = generator.choice(NOT_CALLS[:9])
             segments.append((tagged(body), True, None))
     return segments
 
 
 def expected_events(segments):
-    """The events of a stream of segments, adjacent text merged."""
+    """The events of a stream of segments, with adjacent text merged."""
     events, count = [], itertools.count()
     for source, _, call in segments:
         if call is not None:
@@ -107,14 +107,14 @@ def expected_held(segments):
 
 @pytest.mark.given
 def test_naive_regex_per_piece_misses_the_call():
-    """A regular expression over each piece alone sees no call, and shows its tags to the reader."""
+    """A regular expression applied to each piece alone never sees the call that spans them."""
     pieces = ["Sure. <tool", '_call>{"name": "f", "arguments": {}}</tool', "_call>"]
     assert not any(re.search("<tool_call>.*</tool_call>", piece) for piece in pieces)
 
 
 @pytest.mark.given
 def test_empty_tags_are_rejected(lab):
-    """An empty tag is a ValueError; the check is given."""
+    """An empty tag raises ValueError; this check is given."""
     lab.rejects(lab.new("StreamingToolParser", ""))
     lab.rejects(lab.new("StreamingToolParser", "<call>", ""))
 
@@ -122,8 +122,8 @@ def test_empty_tags_are_rejected(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_held_suffix_len_of_tags(lab):
-    """The longest suffix that begins the marker counts; a whole marker counts only by its own
-    suffix.
+    """held_suffix_len is the length of the longest end of the text that begins the marker but is
+    not the whole marker; 0 if there is none.
     """
     for text, length in (
         ("", 0),
@@ -141,8 +141,8 @@ def test_held_suffix_len_of_tags(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(6)
 def test_held_suffix_len_by_definition(lab):
-    """For all short texts and markers it is the longest suffix that is a proper prefix of the
-    marker.
+    """The definition holds for every text, also where a marker overlaps itself: the longest suffix
+    of the text that is a proper prefix of the marker.
     """
     for marker in ["a", "aa", "ab", "aab", "aba", "abab", "aabaa"]:
         for text in small_strings("ab", 6):
@@ -156,7 +156,7 @@ def test_held_suffix_len_by_definition(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_plain_text_streams_at_once(lab):
-    """Text that begins no tag is out at once, piece by piece; an empty piece gives []."""
+    """Text that cannot begin a tag comes out at once, piece by piece; an empty piece gives []."""
     trace = feed(lab, ["Hello", "", ", world > 3"])
     expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3")]], trace)
 
@@ -164,7 +164,7 @@ def test_plain_text_streams_at_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_possible_tag_is_held(lab):
-    """Only the possible start of a tag waits, and it is out as soon as it is none."""
+    """Only the possible start of a tag is held, and it is released once it cannot be a tag."""
     trace = feed(lab, ["so <to", "ol", "box", " <"])
     wanted = [[TextDelta("so ")], [], [TextDelta("<toolbox")], [TextDelta(" ")]]
     expect(trace.outputs, wanted, trace)
@@ -173,7 +173,7 @@ def test_possible_tag_is_held(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_lookalikes_are_text(lab):
-    """Other tags, other case and broken tags are text, verbatim."""
+    """Other tags, tags in other case and broken tags are text and come out unchanged."""
     text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call>"
     for pieces in ([text], list(text)):
         trace = feed(lab, pieces)
@@ -183,7 +183,7 @@ def test_lookalikes_are_text(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_stray_close_tag_is_text(lab):
-    """A close tag without a call is text, verbatim, and nothing is held for it."""
+    """A close tag outside a call is text, unchanged, and nothing is held for it."""
     trace = feed(lab, ["a </tool_", "call> b"])
     wanted = [[TextDelta("a </tool_")], [TextDelta("call> b")]]
     expect(trace.outputs, wanted, trace)
@@ -192,7 +192,7 @@ def test_stray_close_tag_is_text(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_held_shows_a_possible_tag(lab):
-    """Outside calls `held` is the possible start of a tag, and nothing else."""
+    """Outside calls `held` is exactly the possible start of an open tag."""
     trace = feed(lab, ["a <tool", "s> <", "tool_", "x"])
     expect(trace.held, ["<tool", "<", "<tool_", ""], trace, "held")
 
@@ -200,7 +200,7 @@ def test_held_shows_a_possible_tag(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_held_shows_the_open_call(lab):
-    """Inside a call `held` is its whole source, tag first, until the close tag is complete."""
+    """Inside a call `held` is its source, open tag included, until the close tag is complete."""
     body, close = '{"name":"f","arguments":{}}', "</tool"
     trace = feed(lab, ["a <tool", "_call>" + body, close, "_call>b <"])
     held = ["<tool", OPEN + body, OPEN + body + close, "<"]
@@ -210,7 +210,7 @@ def test_held_shows_the_open_call(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_call_in_one_piece(lab):
-    """A whole call in one piece is one ToolCall, with the text before and after it in order."""
+    """A whole call in one piece is one ToolCall; the text before and after it keeps its place."""
     body, name, arguments = CALLS[1]
     trace = feed(lab, [f"Sure. {tagged(body)} Done."])
     expect(
@@ -223,7 +223,7 @@ def test_call_in_one_piece(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_call_one_character_at_a_time(lab):
-    """A call that arrives character by character is announced by the last character of its close
+    """A call that arrives character by character comes out with the last character of its close
     tag.
     """
     body, name, arguments = CALLS[1]
@@ -236,8 +236,8 @@ def test_call_one_character_at_a_time(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(7)
 def test_arguments_are_the_source_byte_for_byte(lab):
-    """Arguments are the model's own characters from { to }: spaces, escapes and numbers
-    untouched.
+    """Arguments are the model's own characters from { to }, with spaces, escapes and numbers as
+    written.
     """
     for body, name, arguments in CALLS:
         trace = feed(lab, [tagged(body)])
@@ -247,8 +247,8 @@ def test_arguments_are_the_source_byte_for_byte(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_key_order_and_extra_keys(lab):
-    """Keys count at the top level only, unescaped, in any order; others are ignored; a name may be
-    "".
+    """Keys count at the top level only, in any order and with JSON escapes decoded; other keys are
+    ignored; a name may be "".
     """
     for body, name, arguments in (
         ('{"arguments": {"name":"x"}, "id": "c1", "name": ""}', "", '{"name":"x"}'),
@@ -266,7 +266,7 @@ def test_key_order_and_extra_keys(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(5)
 def test_close_tag_inside_a_string(lab):
-    """A close tag inside a JSON string is an argument like any other text, however it is cut."""
+    """A close tag inside a JSON string is part of the string, however the stream is cut."""
     body, name, arguments = CALLS[3]
     for pieces in chunkings(tagged(body), lab.random):
         trace = feed(lab, pieces)
@@ -276,7 +276,7 @@ def test_close_tag_inside_a_string(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_escaped_quotes_and_backslashes(lab):
-    r"""Inside a string \" does not end it, and \\ escapes nothing behind it, however it is cut."""
+    r"""Inside a string \" does not end it and \\ does not escape what follows, under any cut."""
     for arguments in (r'{"s":"\"</tool_call>"}', r'{"s":"\\"}', r'{"s":"\\\"</tool_call>\\"}'):
         source = tagged('{"name":"f","arguments":' + arguments + "}")
         for pieces in ([source], list(source)):
@@ -287,7 +287,7 @@ def test_escaped_quotes_and_backslashes(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_index_counts_calls(lab):
-    """index counts the calls that came out, from 0; newlines between calls are text."""
+    """`index` counts the calls that came out, from 0; newlines between calls are text."""
     f, g = tagged(CALLS[0][0]), tagged(CALLS[2][0])
     trace = feed(lab, [f"{f}\n{g}{f}"])
     calls = [event for event in trace.events if isinstance(event, ToolCall)]
@@ -298,7 +298,7 @@ def test_index_counts_calls(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_other_tags(lab):
-    """The tags are the constructor's: any two non-empty strings, special characters included."""
+    """The tags are the constructor's: any two non-empty strings, even special or equal ones."""
     for first, last in (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)")):
         source = first + '{"name":"f","arguments":{"x":1}}' + last
         for pieces in (["a" + source + "b"], list("a" + source + "b")):
@@ -310,8 +310,8 @@ def test_other_tags(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(6)
 def test_malformed_call_is_text(lab):
-    """A body that is no call, for whatever reason, comes out as the text it was, tags included."""
-    for body in NO_CALLS:
+    """A body that is not a call, for whatever reason, comes out unchanged, tags included."""
+    for body in NOT_CALLS:
         trace = run(lab, [f"a {tagged(body)} b"])
         expect(trace.events, [TextDelta(f"a {tagged(body)} b")], trace)
 
@@ -319,8 +319,8 @@ def test_malformed_call_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_malformed_call_is_not_scanned_again(lab):
-    """A tag inside a body that turned out to be no call starts nothing; a call behind it still
-    counts.
+    """An open tag inside a body that was not a call does not start one; a call after that body
+    still counts.
     """
     inner = tagged(f'oops {OPEN}{{"name": "f", "arguments": {{}}}}')
     trace = run(lab, [inner + tagged(CALLS[0][0])])
@@ -330,7 +330,7 @@ def test_malformed_call_is_not_scanned_again(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_too_deep_nesting_is_text(lab):
-    """A body nested too deep for any JSON parser is text too: no input raises inside feed."""
+    """A body nested too deep for the JSON parser is text too: no input makes feed raise."""
     deep = tagged('{"name":"f","arguments":{"x":' + "[" * 100_000 + "]" * 100_000 + "}}")
     trace = run(lab, [deep])
     expect(
@@ -343,7 +343,7 @@ def test_too_deep_nesting_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_unfinished_call_is_text_at_flush(lab):
-    """At the end an unfinished call is text, tags included; nothing is closed for the model."""
+    """At flush an unfinished call is text, open tag included; nothing is added to complete it."""
     for text in (
         'a <tool_call>{"name": "f", "arguments": {"x": 1}}',
         'a <tool_call>{"x": "</tool_call>',
@@ -355,7 +355,7 @@ def test_unfinished_call_is_text_at_flush(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_once(lab):
-    """flush gives what is held as text, once; the second flush is [] and nothing is held."""
+    """flush returns what is held as text, once; a second flush returns [], and nothing is held."""
     calls = [("feed", "a <tool"), ("flush",), ("flush",)]
     trace = lab.script(lab.new("StreamingToolParser"), calls)
     expect(trace.outputs, [[TextDelta("a ")], [TextDelta("<tool")], []], trace)
@@ -365,7 +365,7 @@ def test_flush_once(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(8)
 def test_property_chunk_invariant(lab):
-    """complete, chunk-invariant: random streams give their events, however they are cut."""
+    """complete, chunk-invariant: a stream gives the same events however it is cut."""
     for _ in range(40):
         segments = draw(lab.random)
         text = "".join(source for source, _, _ in segments)
@@ -379,8 +379,8 @@ def test_property_chunk_invariant(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(7)
 def test_property_eager(lab):
-    """eager: after every character, what is held is a possible tag or the open call, and nothing
-    else.
+    """eager: after every character, what is held is exactly the possible start of a tag or the open
+    call.
     """
     for _ in range(60):
         segments = draw(lab.random)
@@ -404,8 +404,8 @@ def test_property_isolated(lab):
 @pytest.mark.points(3)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: a call with 100,000 characters of arguments, one by one, is done well within the
-    limit.
+    """linear: a call with 100,000 characters of arguments, fed one by one, finishes well within the
+    time limit.
     """
     arguments = '{"code": "' + 'if x: </b> \\"é🚀\\" ' * 5_000 + '"}'
     source = tagged('{"name": "write", "arguments": ' + arguments + "}")

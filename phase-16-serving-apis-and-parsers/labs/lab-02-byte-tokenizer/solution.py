@@ -1,8 +1,7 @@
-"""The smallest complete tokenizer: one id per UTF-8 byte, and three special ids that are no text.
+"""The smallest complete tokenizer: one id per UTF-8 byte, and three special ids without text.
 
-But:
-- It does not compress; a real tokenizer has one id for many frequent byte sequences.
-- It decodes whole sequences only. Decoding a stream is lab-03.
+It does not compress: a real tokenizer has one id for many a frequent byte sequence. It decodes
+whole sequences; decoding a stream is lab-03.
 """
 
 from collections.abc import Iterable
@@ -27,12 +26,11 @@ class ByteTokenizer:
         """Return the ids of `text`: its UTF-8 bytes, one id each.
 
         Args:
-            text: any text. The name of a special token in it, `"<eos>"` say, is five plain
-                characters.
-            add_special_tokens: put BOS in front. Nothing is put behind.
+            text: any text. The name of a special token is plain text: `"<eos>"` is five characters.
+            add_special_tokens: put BOS in front. Nothing is appended.
 
         Raises:
-            ValueError: `text` holds a lone surrogate, which has no UTF-8 form. The message has its
+            ValueError: `text` has a lone surrogate, which has no UTF-8 form. The message gives its
                 code point and its position in the text, in characters.
 
         >>> ByteTokenizer().encode("a🚀")
@@ -55,7 +53,7 @@ class ByteTokenizer:
         """Return the bytes that one id stands for; a special id stands for none.
 
         Raises:
-            ValueError: the id is outside 0-258. The message has the id.
+            ValueError: the id is outside 0-258. The message gives the id.
 
         >>> ByteTokenizer().token_bytes(240), ByteTokenizer().token_bytes(257)
         (b'\\xf0', b'')
@@ -73,12 +71,12 @@ class ByteTokenizer:
 
         Args:
             ids: ids 0-258.
-            skip_special_tokens: if true, special ids are transparent: the bytes before and after
-                one may form a character. If false they are shown as `<bos>`, `<eos>`, `<pad>`, and
-                no character reaches across one.
+            skip_special_tokens: if true, special ids leave no trace: the bytes before and after
+                one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
+                and no character reaches across one.
 
         Raises:
-            ValueError: an id is outside 0-258. The message has the id and its position in `ids`.
+            ValueError: an id is outside 0-258. The message gives the id and its position in `ids`.
 
         >>> ByteTokenizer().decode([0xF0, 0x9F, 256, 0x9A, 0x80])
         '🚀'

@@ -1,4 +1,4 @@
-"""Lab 02: the byte tokenizer. Each docstring is the rule that its test pins."""
+"""Lab 02: the byte tokenizer. Each docstring states the rule that its test pins."""
 
 import pytest
 
@@ -20,7 +20,7 @@ CLASSES = bytes.fromhex("41 80 9f a0 bf c0 c3 e0 e4 ed f0 f4 ff")
 
 
 def shown(ids):
-    """What decode must give with specials shown: each run of bytes alone, names between."""
+    """What decode must return when special ids are shown: each run of bytes decoded alone."""
     texts, run = [], b""
     for token_id in [*ids, None]:
         if token_id is not None and token_id < 256:
@@ -33,7 +33,7 @@ def shown(ids):
 
 @pytest.mark.given
 def test_the_vocabulary_is_given(lab):
-    """256 bytes and three special ids: BOS 256, EOS 257, PAD 258, 259 in all."""
+    """The vocabulary has 259 ids: 256 bytes, BOS 256, EOS 257 and PAD 258."""
     reads = ["bos_token_id", "eos_token_id", "pad_token_id", "vocab_size"]
     trace = lab.script(lab.new("ByteTokenizer"), reads, watch="")
     assert trace.outputs == [256, 257, 258, 259]
@@ -48,7 +48,7 @@ def test_naive_decode_per_token_is_garbage():
 @pytest.mark.task(1)
 @pytest.mark.points(7)
 def test_encode_is_utf8_bytes(lab):
-    """encode gives the UTF-8 bytes of the text, one id each, as a list; "" gives []."""
+    """encode returns a list of the UTF-8 bytes of the text, one id each; "" gives []."""
     new = lab.new("ByteTokenizer")
     for text in ["", "a", "é", "你", "🚀", *SCRIPTS]:
         expect(lab.call(new, "encode", text), list(text.encode()), f"encode({text!r})")
@@ -57,7 +57,7 @@ def test_encode_is_utf8_bytes(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(6)
 def test_encode_adds_bos_in_front_only(lab):
-    """add_special_tokens puts one BOS in front, also of "", and nothing behind; default is none."""
+    """add_special_tokens puts one BOS in front, even of "", and nothing at the end; default off."""
     new = lab.new("ByteTokenizer")
     for text in ("", "hi"):
         ids = lab.call(new, "encode", text, add_special_tokens=True)
@@ -78,8 +78,8 @@ def test_encode_takes_special_names_as_text(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(8)
 def test_encode_rejects_lone_surrogates(lab):
-    """A lone surrogate has no UTF-8 form: ValueError with its code point and its position in
-    characters.
+    """A lone surrogate has no UTF-8 form: ValueError, whose message gives the code point and the
+    position, in characters, of the first one.
     """
     new = lab.new("ByteTokenizer")
     for text, parts in (
@@ -94,7 +94,7 @@ def test_encode_rejects_lone_surrogates(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(7)
 def test_token_bytes_of_bytes(lab):
-    """token_bytes of 0-255 is that one byte, also where the byte alone is no text."""
+    """token_bytes of an id 0-255 is that one byte, even where the byte is not text on its own."""
     new = lab.new("ByteTokenizer")
     for token_id in range(256):
         got = lab.call(new, "token_bytes", token_id)
@@ -104,7 +104,7 @@ def test_token_bytes_of_bytes(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_token_bytes_of_specials_is_empty(lab):
-    """A special id stands for no bytes: b""."""
+    """A special id stands for no bytes: token_bytes returns b""."""
     new = lab.new("ByteTokenizer")
     for token_id in SPECIAL:
         expect(lab.call(new, "token_bytes", token_id), b"", f"token_bytes({token_id})")
@@ -113,8 +113,8 @@ def test_token_bytes_of_specials_is_empty(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_token_bytes_rejects_unknown_ids(lab):
-    """An id outside 0-258 is a ValueError with the id in its message; -1 does not mean the last
-    one.
+    """An id outside 0-258 is a ValueError whose message gives the id; -1 does not mean the last
+    id.
     """
     new = lab.new("ByteTokenizer")
     for token_id in (259, -1, 2**32):
@@ -125,7 +125,7 @@ def test_token_bytes_rejects_unknown_ids(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(6)
 def test_decode_inverts_encode(lab):
-    """decode(encode(text)) is text, BOS or not, in every script."""
+    """decode turns the ids of a text back into that text, in every script, with BOS or without."""
     new = lab.new("ByteTokenizer")
     for text in ["", *SCRIPTS]:
         for ids in (list(text.encode()), [256, *text.encode()]):
@@ -144,7 +144,7 @@ def test_skipped_specials_are_transparent(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(9)
 def test_shown_specials_break_the_sequence(lab):
-    """A shown special id ends the character before it: F0 9F <bos> 9A 80 has no rocket in it."""
+    """A shown special id ends the character before it: F0 9F <bos> 9A 80 contains no rocket."""
     new = lab.new("ByteTokenizer")
     for ids, text in (
         ([256, 72, 257, 258], "<bos>H<eos><pad>"),
@@ -157,8 +157,8 @@ def test_shown_specials_break_the_sequence(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(8)
 def test_decode_replaces_by_maximal_subpart(lab):
-    """A cut but so far legal sequence is one U+FFFD; a byte that cannot continue it is judged
-    afresh.
+    """A sequence that breaks off, legal so far, is one U+FFFD; a byte that cannot continue it is
+    judged afresh.
     """
     new = lab.new("ByteTokenizer")
     for data, text in (
@@ -175,7 +175,7 @@ def test_decode_replaces_by_maximal_subpart(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_decode_rejects_unknown_ids(lab):
-    """An id outside 0-258 is a ValueError whose message has the id and its position."""
+    """An id outside 0-258 is a ValueError whose message gives the id and its position."""
     new = lab.new("ByteTokenizer")
     for ids, parts in (([65, -1], ("-1", "position 1")), ([259], ("259", "position 0"))):
         message = lab.rejects(new, "decode", ids)
@@ -186,8 +186,8 @@ def test_decode_rejects_unknown_ids(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(8)
 def test_property_decode_equals_the_reference(lab):
-    """complete, honest: on every byte string of up to 3 bytes of 13 kinds, decode is the WHATWG
-    text.
+    """complete, honest: for every string of up to 3 bytes of 13 kinds, decode returns what a WHATWG
+    decoder does.
     """
     new = lab.new("ByteTokenizer")
     for data in small_bytes(CLASSES, 3):
@@ -199,7 +199,7 @@ def test_property_decode_equals_the_reference(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(7)
 def test_property_specials_anywhere(lab):
-    """total: any mix of bytes and specials decodes; skipped ids vanish, shown ones stand alone."""
+    """total: any mix of bytes and special ids decodes; skipped ones vanish, shown ones separate."""
     new = lab.new("ByteTokenizer")
     for length in range(1, 120):
         ids = lab.random.choices([*CLASSES, *SPECIAL], k=length)
@@ -212,7 +212,7 @@ def test_property_specials_anywhere(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_property_round_trip(lab):
-    """complete: every text of up to 3 characters of 7 scripts comes back from its ids."""
+    """complete: every text of up to 3 characters of 7 kinds comes back from its ids."""
     new = lab.new("ByteTokenizer")
     for text in small_strings("aé你🚀\ufffd\u0301\x00", 3):
         ids = lab.call(new, "encode", text)
@@ -223,7 +223,7 @@ def test_property_round_trip(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: 100,000 characters with a special id after each are done well within the time
+    """linear: 100,000 characters, each followed by a special id, are decoded well within the time
     limit.
     """
     whole = ("naïve 你好 🚀 " * 10_000)[:100_000]

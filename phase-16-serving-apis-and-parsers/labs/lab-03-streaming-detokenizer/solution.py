@@ -1,27 +1,25 @@
 """A streaming UTF-8 detokenizer for byte tokens: complete characters out, at most 3 bytes held.
 
-It is the exact rule, not the lead-byte table alone: a sequence that can no longer become a
-character is answered by the byte that kills it, with one U+FFFD for its maximal subpart, as WHATWG
-decoders and CPython's `errors="replace"` do.
+It follows the exact rule, not the lead-byte table alone: the byte that makes it impossible for a
+sequence to become a character also settles it, as one U+FFFD for its maximal subpart. WHATWG
+decoders and CPython's `errors="replace"` give the same text.
 
-But:
-- It takes one byte token at a time; tokens that carry several bytes are lab-07.
-- It completes code points. Which code points make up one visible glyph is the terminal's problem.
+It completes code points. Joining code points into one visible glyph is the terminal's work.
 """
 
 
 def utf8_expected_len(first_byte: int) -> int:
-    """Return how many bytes the character that starts with `first_byte` has.
+    """Return how many bytes a character has that starts with `first_byte`.
 
     Args:
         first_byte: a byte, 0-255.
 
     Returns:
-        1, 2, 3 or 4; 0 where no character starts: continuation bytes (80-BF), bytes that only
-        overlong forms would start with (C0, C1), and bytes beyond U+10FFFF (F5-FF).
+        1, 2, 3 or 4; 0 if no character starts with it: continuation bytes (80-BF), bytes that
+        start only overlong forms (C0, C1), and bytes that lead beyond U+10FFFF (F5-FF).
 
     Raises:
-        ValueError: `first_byte` is outside 0-255; the message has the value.
+        ValueError: `first_byte` is outside 0-255; the message gives the value.
 
     >>> [utf8_expected_len(byte) for byte in b"a\\xc3\\xe4\\xf0"]
     [1, 2, 3, 4]
@@ -43,8 +41,8 @@ def utf8_expected_len(first_byte: int) -> int:
     return 0
 
 
-# The four lead bytes after which not every continuation byte is legal: overlong forms (E0, F0),
-# surrogates (ED), beyond U+10FFFF (F4). Unicode, table 3-7.
+# The four first bytes after which not every continuation byte is legal: the others would spell
+# overlong forms (E0, F0), surrogates (ED), or more than U+10FFFF (F4). Unicode, table 3-7.
 _SECOND_BYTE = {
     0xE0: range(0xA0, 0xC0),
     0xED: range(0x80, 0xA0),
@@ -57,8 +55,8 @@ _CONTINUATION = range(0x80, 0xC0)
 class StreamingDetokenizer:
     """Turn byte tokens into text, one token at a time.
 
-    Ids 0-255 are bytes. Every other id, negative ones included, is no text: it returns `""` and
-    changes nothing, so it may even stand inside a character.
+    Ids 0-255 are bytes. Every other id, negative ones included, has no text: `feed` returns `""`
+    and nothing changes, so such an id may even come inside a character.
 
     >>> detokenizer = StreamingDetokenizer()
     >>> [detokenizer.feed(byte) for byte in "a🚀".encode()]
@@ -74,10 +72,10 @@ class StreamingDetokenizer:
         return self._held
 
     def feed(self, token_id: int) -> str:
-        """Take one token; return the text that is now certain, `""` while nothing is.
+        """Take one token; return the text that is now certain, or `""` if there is none yet.
 
         A byte that cannot continue the held sequence ends it: the held bytes become one U+FFFD, and
-        the byte is judged afresh. A byte that starts no character becomes a U+FFFD at once.
+        the byte is judged afresh. A byte that cannot start a character becomes a U+FFFD at once.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held
@@ -99,8 +97,8 @@ class StreamingDetokenizer:
     def flush(self) -> str:
         """Return what is held as text, and start afresh.
 
-        The end of the stream decides what was still open: a cut-off character is one U+FFFD. A
-        second `flush` returns `""`; feeding may go on afterwards as on a new stream.
+        The end of the stream settles what was still open: a cut-off character is one U+FFFD. A
+        second `flush` returns `""`; afterwards the object can be fed a new stream.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()

@@ -1,11 +1,8 @@
-"""A stop-string matcher: shows text as it comes, but never any part of a stop string.
+"""A stop-string matcher: shows text as it arrives, but never any part of a stop string.
 
 The stops are the words of an Aho-Corasick automaton. Its state after a text is the longest suffix
-of that text which begins a stop, so the state *is* what must be held back, and nothing else is.
-
-But:
-- It works on decoded text. Stop token ids are the pipeline's business (lab-05).
-- It has no memory beyond the state: no window, no rescan.
+of that text which begins a stop, so the state *is* what must be held back. There is no window and
+no rescan. The matcher sees decoded text only; the id that ends a stream is lab-05's business.
 """
 
 from collections import deque
@@ -15,15 +12,15 @@ from collections.abc import Iterable
 class StopStringMatcher:
     """Pass text through until a stop string completes.
 
-    The stop that *ends first* wins; of several that end at one character, the longest.
+    The stop that *ends first* wins; of several that end at the same character, the longest.
 
     Args:
-        stops: any iterable of non-empty strings; none at all means that nothing is ever held.
+        stops: any iterable of non-empty strings; if it is empty, nothing is ever held.
         include_stop: show the stop itself too. Then there is nothing to hold back.
 
     Raises:
-        ValueError: `stops` is a bare `str` (the message shows `["END"]`, which is what was meant),
-            or one of the stops is empty.
+        ValueError: `stops` is a bare `str` (the message shows what to write, `["END"]`), or one of
+            the stops is empty.
 
     >>> matcher = StopStringMatcher(["END"])
     >>> [matcher.feed(piece) for piece in ("so E", "N", "D of it")]
@@ -42,8 +39,8 @@ class StopStringMatcher:
     def _winnable(self, stops: Iterable[str]) -> list[str]:
         """Return the stops without those that hold another stop before their own last character.
 
-        Wherever such a stop would complete, the shorter one has completed earlier. Holding text for
-        it would be holding for nothing.
+        Wherever such a stop would complete, the shorter one has completed earlier, so text would be
+        held for nothing.
         """
         if isinstance(stops, str):
             raise ValueError(f'stops is the str {stops!r}; for one stop write ["END"], a list')
@@ -54,7 +51,7 @@ class StopStringMatcher:
 
     @property
     def matched(self) -> str | None:
-        """The stop that ended the stream, or None so far."""
+        """The stop that ended the stream, or None while it runs."""
         return self._matched
 
     @property
@@ -69,8 +66,8 @@ class StopStringMatcher:
         """Take the next piece of text, of any length; return what may be shown now.
 
         Returns:
-            The text up to the stop (through it with `include_stop`) if one completes in this piece;
-            else all but `held`; always `""` after a match.
+            If a stop completes in this piece, the text up to it (with `include_stop`, through it);
+            otherwise everything but `held`. After a match, always `""`.
 
         >>> matcher = StopStringMatcher(["aab"])
         >>> [matcher.feed(char) for char in "aaab"], matcher.held, matcher.matched
@@ -90,7 +87,7 @@ class StopStringMatcher:
         return unshown[:shown]
 
     def flush(self) -> str:
-        """End the stream: return what is held, for no stop will complete it any more.
+        """End the stream: return what is held, as no stop can complete any more.
 
         A second `flush` returns `""`.
 
@@ -109,7 +106,7 @@ class _Node:
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self.children: dict[str, _Node] = {}
-        self.fail: _Node | None = None  # the longest proper suffix that is a prefix too
+        self.fail: _Node | None = None  # the longest proper suffix that is also a prefix
         self.stop = ""  # the stop that is complete here, if any
 
     def after(self, char: str) -> "_Node":

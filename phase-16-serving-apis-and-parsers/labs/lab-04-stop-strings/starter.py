@@ -9,15 +9,15 @@ from collections.abc import Iterable
 class StopStringMatcher:
     """Pass text through until a stop string completes.
 
-    The stop that *ends first* wins; of several that end at one character, the longest.
+    The stop that *ends first* wins; of several that end at the same character, the longest.
 
     Args:
-        stops: any iterable of non-empty strings; none at all means that nothing is ever held.
+        stops: any iterable of non-empty strings; if it is empty, nothing is ever held.
         include_stop: show the stop itself too. Then there is nothing to hold back.
 
     Raises:
-        ValueError: `stops` is a bare `str` (the message shows `["END"]`, which is what was meant),
-            or one of the stops is empty.
+        ValueError: `stops` is a bare `str` (the message shows what to write, `["END"]`), or one of
+            the stops is empty.
 
     >>> matcher = StopStringMatcher(["END"])
     >>> [matcher.feed(piece) for piece in ("so E", "N", "D of it")]
@@ -35,14 +35,14 @@ class StopStringMatcher:
     def _winnable(self, stops: Iterable[str]) -> list[str]:
         """Return the stops without those that hold another stop before their own last character.
 
-        Wherever such a stop would complete, the shorter one has completed earlier. Holding text for
-        it would be holding for nothing.
+        Wherever such a stop would complete, the shorter one has completed earlier, so text would be
+        held for nothing.
         """
         raise NotImplementedError("lab-04 task 1: _winnable")
 
     @property
     def matched(self) -> str | None:
-        """The stop that ended the stream, or None so far."""
+        """The stop that ended the stream, or None while it runs."""
         raise NotImplementedError("lab-04 task 3: matched")
 
     @property
@@ -57,8 +57,8 @@ class StopStringMatcher:
         """Take the next piece of text, of any length; return what may be shown now.
 
         Returns:
-            The text up to the stop (through it with `include_stop`) if one completes in this piece;
-            else all but `held`; always `""` after a match.
+            If a stop completes in this piece, the text up to it (with `include_stop`, through it);
+            otherwise everything but `held`. After a match, always `""`.
 
         >>> matcher = StopStringMatcher(["aab"])
         >>> [matcher.feed(char) for char in "aaab"], matcher.held, matcher.matched
@@ -67,7 +67,7 @@ class StopStringMatcher:
         raise NotImplementedError("lab-04 task 2: feed")
 
     def flush(self) -> str:
-        """End the stream: return what is held, for no stop will complete it any more.
+        """End the stream: return what is held, as no stop can complete any more.
 
         A second `flush` returns `""`.
 

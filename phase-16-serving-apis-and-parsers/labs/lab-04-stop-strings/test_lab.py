@@ -1,4 +1,4 @@
-"""Lab 04: stop strings. Each docstring is the rule that its test pins."""
+"""Lab 04: stop strings. Each docstring states the rule that its test pins."""
 
 import itertools
 
@@ -56,7 +56,7 @@ def test_naive_check_leaks_the_stop():
 
 @pytest.mark.given
 def test_naive_fixed_window_holds_plain_text():
-    """Holding the longest stop minus one, always, delays text that no stop could ever contain."""
+    """Always holding the length of the longest stop minus one delays text that begins no stop."""
     text, window = "Hello, world", len("Observation:") - 1
     assert text[: len(text) - window] == "H"
 
@@ -64,7 +64,7 @@ def test_naive_fixed_window_holds_plain_text():
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_rejects_a_bare_string(lab):
-    """stops="END" would mean the stops E, N and D: ValueError, and the message shows ["END"]."""
+    """stops="END" would be the three stops E, N and D: ValueError, whose message shows ["END"]."""
     message = lab.rejects(lab.new("StopStringMatcher", "END"))
     expect_in('["END"]', message, 'StopStringMatcher("END")')
 
@@ -72,7 +72,7 @@ def test_rejects_a_bare_string(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_rejects_an_empty_stop(lab):
-    """An empty stop would match everywhere: ValueError, alone or among others."""
+    """An empty stop would match everywhere: ValueError, whether alone or among others."""
     for stops in ([""], ["END", ""]):
         lab.rejects(lab.new("StopStringMatcher", stops))
 
@@ -80,8 +80,8 @@ def test_rejects_an_empty_stop(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(10)
 def test_stop_that_can_never_win_holds_nothing(lab):
-    """A stop with another one inside, before its own end, never completes first: hold nothing for
-    it.
+    """A stop that contains another one before its own last character never completes first, so
+    nothing is held for it.
     """
     trace = feed(lab, ["abcd", "bc"], ["a", "x", "a", "b"])
     expect(trace.outputs, ["a", "x", "a", ""], trace)
@@ -92,7 +92,7 @@ def test_stop_that_can_never_win_holds_nothing(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(6)
 def test_plain_text_streams_at_once(lab):
-    """Text that begins no stop is out at once, piece by piece; without stops that is all text."""
+    """Text that cannot begin a stop comes out at once, piece by piece; without stops, all text."""
     for stops in (["END", "###"], ("END", "###"), []):
         trace = feed(lab, stops, ["Hello", ", ", "", "world"])
         expect(trace.outputs, ["Hello", ", ", "", "world"], trace)
@@ -101,7 +101,7 @@ def test_plain_text_streams_at_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(6)
 def test_possible_stop_is_held(lab):
-    """What may become a stop waits, and nothing more: of "the EN" only "EN"."""
+    """Only the text that may begin a stop is held: of "the EN", only "EN"."""
     trace = feed(lab, ["END"], ["the EN", "GIN!"])
     expect(trace.outputs, ["the ", "ENGIN!"], trace)
     expect(trace.held[0], "EN", trace, "held")
@@ -110,7 +110,7 @@ def test_possible_stop_is_held(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_false_alarm_is_released_at_once(lab):
-    """The character that breaks a possible stop releases it, in the same call."""
+    """The character that rules out a possible stop releases it, in the same call."""
     trace = feed(lab, ["###"], ["#", "#", "c", "#"])
     expect(trace.outputs, ["", "", "##c", ""], trace)
 
@@ -118,7 +118,7 @@ def test_false_alarm_is_released_at_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_overlapping_starts(lab):
-    """A broken start may hold the next one: with stop "aab", "aaa" shows one a and holds "aa"."""
+    """A false start may contain the next one: with "aab", "aaa" shows one "a" and holds "aa"."""
     trace = feed(lab, ["aab"], ["a", "a", "a", "a", "b"])
     expect(trace.outputs, ["", "", "a", "a", ""], trace)
     trace = feed(lab, ["abcabd"], ["abcab", "c", "abd"])
@@ -128,7 +128,7 @@ def test_overlapping_starts(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_held_shows_what_waits(lab):
-    """`held` is exactly the text that waits; "" after a match."""
+    """`held` is exactly the text that waits; after a match it is ""."""
     trace = feed(lab, ["abc"], ["xa", "b", "d", "ab", "c!"])
     expect(trace.held, ["a", "ab", "", "ab", ""], trace, "held")
 
@@ -136,7 +136,7 @@ def test_held_shows_what_waits(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_stop_across_pieces(lab):
-    """A stop cut over several pieces ends the stream, and no part of it is shown."""
+    """A stop cut into several pieces ends the stream, and no part of it is shown."""
     trace = match(lab, ["DEFGHIJ"], ["abcDEF", "G", "HI", "J and more"])
     expect(trace.outputs, ["abc", "", "", "", "DEFGHIJ"], trace)
 
@@ -144,7 +144,7 @@ def test_stop_across_pieces(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(6)
 def test_stop_that_ends_first_wins(lab):
-    """Of several stops the one that ends first wins, whatever their order in the list."""
+    """Of several stops, the one that ends first wins, whatever their order in the list."""
     trace = match(lab, ["a", "is", ","], [" The user is a, b"])
     expect(trace.outputs, [" The user ", "is"], trace)
     trace = match(lab, ["abcd", "bc"], ["abcd"])
@@ -154,7 +154,7 @@ def test_stop_that_ends_first_wins(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(6)
 def test_longest_wins_a_tie(lab):
-    """Of stops that end at the same character the longest wins: no half of it stays visible."""
+    """Of stops that end at the same character, the longest wins, so no part of it is shown."""
     for stops in itertools.permutations(["b", "ab", "xab"]):
         trace = match(lab, list(stops), ["yx", "ab"])
         expect(trace.outputs, ["y", "", "xab"], trace)
@@ -163,7 +163,7 @@ def test_longest_wins_a_tie(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_nothing_after_a_match(lab):
-    """Text behind the stop, in its piece or later, is never shown; `matched` stays as it is."""
+    """Text after the stop, in its piece or later, is never shown, and `matched` does not change."""
     trace = match(lab, ["END", "X"], ["a END b", "c X", ""])
     expect(trace.outputs, ["a ", "", "", "END"], trace)
 
@@ -171,7 +171,7 @@ def test_nothing_after_a_match(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_stops_in_any_script(lab):
-    """Stops are characters, not bytes: " ×", "。" and 🚀 work like any other."""
+    """Stops are made of characters, not bytes: " ×", "。" and "🚀🚀" work like any other."""
     for stop in (" ×", "。", "🚀🚀", "\n\n", "\ufffd"):
         trace = match(lab, [stop], ["é" + stop[:1], stop[1:] + "z", "é!"])
         expect(trace.text, "é", trace)
@@ -181,7 +181,7 @@ def test_stops_in_any_script(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_flush_releases_what_was_held(lab):
-    """At the end no stop can complete any more: what is held is text, and comes out."""
+    """At flush no stop can complete any more: what is held is text, and comes out."""
     trace = run(lab, ["<|im_end|>"], ["x <", "|im_"])
     expect(trace.outputs, ["x ", "", None, "<|im_"], trace)
 
@@ -189,7 +189,7 @@ def test_flush_releases_what_was_held(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_once(lab):
-    """A second flush returns "" and nothing is held after the first."""
+    """A second flush returns "", and nothing is held after the first."""
     trace = lab.script(
         lab.new("StopStringMatcher", ["END"]), [("feed", "E"), ("flush",), ("flush",)]
     )
@@ -200,7 +200,7 @@ def test_flush_once(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 def test_include_stop_shows_the_stop(lab):
-    """With include_stop the text runs through the end of the stop, and not beyond."""
+    """With include_stop the text is shown through the end of the stop, and no further."""
     for pieces, shown in ((["a END b"], ["a END"]), (["a E", "ND b"], ["a E", "ND"])):
         trace = run(lab, ["END"], pieces, include_stop=True)
         expect(trace.outputs, [*shown, "END", ""], trace)
@@ -218,8 +218,8 @@ def test_include_stop_never_holds(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(10)
 def test_property_exact_and_eager(lab):
-    """complete, eager: on every short text, each character shows all that no stop could still
-    claim.
+    """complete, eager: on every short text, each character shows all that can no longer belong to
+    a stop.
     """
     for stops in STOP_SETS:
         for text in small_strings("abc", 5):
@@ -262,7 +262,7 @@ def test_property_isolated(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: 100,000 characters, fed one by one, are done well within the time limit."""
+    """linear: 101,500 characters, fed one by one, finish well within the time limit."""
     text = "Observation is not Observatio" * 3_500
     new = lab.new("StopStringMatcher", ["Observation:", "<|im_end|>", "\n\nUser:"])
     trace = lab.stream(new, text, watch="")

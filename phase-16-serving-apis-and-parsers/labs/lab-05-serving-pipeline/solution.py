@@ -1,12 +1,10 @@
 """The text path of a serving engine: token ids in, events for the client out.
 
-Three layers, each a hold-back buffer with its own rule, none of which knows the others: the output
-of one is the honest input of the next. The pipeline only pours, and at the end makes sure that what
-is held anywhere is poured through everything behind it.
+Each of the three layers is a hold-back buffer with its own rule, and no layer knows the others: the
+output of one is the honest input of the next. The pipeline holds no text of its own. It pours, and
+at the end makes sure that what any layer held passes through all the layers after it.
 
-But:
-- It does not choose tokens, count them, or know `max_tokens`: whoever does calls `finish`.
-- It holds nothing of its own.
+It does not choose tokens, count them, or know `max_tokens`: whoever does calls `finish`.
 """
 
 from typing import Any
@@ -21,7 +19,7 @@ class ServingPipeline:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
         stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
         tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
-        eos_token_id: the id that ends the stream; it is no text.
+        eos_token_id: the id that ends the stream. It has no text.
 
     >>> pipeline = ServingPipeline(
     ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
@@ -59,8 +57,8 @@ class ServingPipeline:
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
         """Take one token; return the events that are now certain.
 
-        EOS, or a stop string that completes, ends the stream here: the returned list then also has
-        what the layers still held. After an end every call returns `[]` and changes nothing.
+        EOS, or a stop string that completes, ends the stream here: the list then also has what the
+        layers still held. After an end every call returns `[]` and changes nothing.
         """
         if self._finish_reason is not None:
             return []
@@ -72,10 +70,10 @@ class ServingPipeline:
         return events
 
     def finish(self) -> list[TextDelta | ToolCall]:
-        """End the stream from outside, at `max_tokens` say; return what the layers still held.
+        """End the stream from outside, for example at `max_tokens`; return what was still held.
 
-        The reason is `length`; but if the flushed text completes a stop string, the stream has
-        ended normally after all. After an end, `finish` returns `[]` and the first reason stays.
+        The reason is `length`, unless the flushed text completes a stop string: then the stream has
+        ended normally after all. After an end `finish` returns `[]`, and the first reason stays.
         """
         if self._finish_reason is not None:
             return []

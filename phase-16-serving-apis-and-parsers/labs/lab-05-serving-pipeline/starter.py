@@ -15,7 +15,7 @@ class ServingPipeline:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
         stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
         tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
-        eos_token_id: the id that ends the stream; it is no text.
+        eos_token_id: the id that ends the stream. It has no text.
 
     >>> pipeline = ServingPipeline(
     ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
@@ -49,15 +49,15 @@ class ServingPipeline:
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
         """Take one token; return the events that are now certain.
 
-        EOS, or a stop string that completes, ends the stream here: the returned list then also has
-        what the layers still held. After an end every call returns `[]` and changes nothing.
+        EOS, or a stop string that completes, ends the stream here: the list then also has what the
+        layers still held. After an end every call returns `[]` and changes nothing.
         """
         raise NotImplementedError("lab-05 task 1: feed")
 
     def finish(self) -> list[TextDelta | ToolCall]:
-        """End the stream from outside, at `max_tokens` say; return what the layers still held.
+        """End the stream from outside, for example at `max_tokens`; return what was still held.
 
-        The reason is `length`; but if the flushed text completes a stop string, the stream has
-        ended normally after all. After an end, `finish` returns `[]` and the first reason stays.
+        The reason is `length`, unless the flushed text completes a stop string: then the stream has
+        ended normally after all. After an end `finish` returns `[]`, and the first reason stays.
         """
         raise NotImplementedError("lab-05 task 3: finish")

@@ -1,4 +1,4 @@
-"""Lab 05: the serving pipeline. Each docstring is the rule that its test pins."""
+"""Lab 05: the serving pipeline. Each docstring states the rule that its test pins."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def run_to_end(lab, ids, stops=()):
 
 
 def merged(segments):
-    """The events of some segments, adjacent text merged."""
+    """The events of some segments, with adjacent text merged."""
     events, count = [], 0
     for source, call in segments:
         if call is not None:
@@ -66,13 +66,13 @@ def merged(segments):
 
 @pytest.mark.given
 def test_naive_order_of_layers_breaks():
-    """Stops checked on the bytes of one token never see a stop that is cut over two."""
+    """A stop cut across tokens is never seen by a check of one token at a time."""
     assert not any("END" in bytes([byte]).decode() for byte in b"the END")
 
 
 @pytest.mark.given
 def test_parts_are_there(lab):
-    """The three parts can be made: your own labs where they pass, else the references."""
+    """The parts can be made: your own labs where they pass, otherwise the references."""
     trace = lab.stream(lab.new("StreamingDetokenizer"), tokens("é"))
     assert trace.text == "é"
 
@@ -80,7 +80,7 @@ def test_parts_are_there(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_text_passes_at_once(lab):
-    """Text that may be nothing else passes all layers at once: one token, one event."""
+    """Text that cannot begin a stop or a tag passes all layers at once: one token, one event."""
     trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in b"Hi!"])
     expect(trace.outputs, [[TextDelta("H")], [TextDelta("i")], [TextDelta("!")]], trace)
 
@@ -88,7 +88,7 @@ def test_text_passes_at_once(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_characters_arrive_whole(lab):
-    """Three tokens of silence, then one event with the whole rocket; never an empty TextDelta."""
+    """Three silences, then one event with the whole rocket; never an empty TextDelta."""
     trace = lab.script(pipeline(lab), [("feed", i) for i in tokens("🚀é")])
     expect(trace.outputs, [[], [], [], [TextDelta("🚀")], [], [TextDelta("é")]], trace)
 
@@ -96,7 +96,7 @@ def test_characters_arrive_whole(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_ids_without_text_are_silent(lab):
-    """BOS, PAD and ids that are no token give [] and change nothing, even inside a character."""
+    """BOS, PAD and ids out of range give [] and change nothing, even inside a character."""
     ids = [256, 0xF0, 258, 0x9F, -1, 0x9A, 2**32, 0x80]
     trace = lab.script(pipeline(lab), [("feed", i) for i in ids])
     expect(trace.outputs, [[]] * 7 + [[TextDelta("🚀")]], trace)
@@ -105,7 +105,7 @@ def test_ids_without_text_are_silent(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(5)
 def test_layers_hold_in_turn(lab):
-    """Each layer holds by its own rule: bytes, a possible stop, a possible tag."""
+    """Each layer holds by its own rule, all at once: bytes, a possible stop, a possible tag."""
     ids = [*tokens("<E"), 0xC3]
     trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in ids])
     names = ("detokenizer", "stop_matcher", "tool_parser")
@@ -116,7 +116,7 @@ def test_layers_hold_in_turn(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(6)
 def test_emoji_in_arguments_survives(lab):
-    """An emoji inside a call's arguments passes both buffers: one ToolCall, byte for byte."""
+    """A call with an emoji passes all layers unchanged and comes out with its last token."""
     ids = tokens("ok " + CALL)
     trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in ids])
     expect(trace.events, [TextDelta("ok "), ToolCall(0, "post", ARGUMENTS)], trace)
@@ -126,7 +126,7 @@ def test_emoji_in_arguments_survives(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_eos_ends_the_stream(lab):
-    """EOS ends the stream inside feed with reason stop; EOS itself is no text."""
+    """EOS ends the stream inside feed, with reason stop; EOS itself has no text."""
     trace = run(lab, [*b"Hi", EOS, *b"more"])
     expect(trace.events, [TextDelta("Hi")], trace)
     expect(trace.outputs[-1], "stop", trace, "finish_reason")
@@ -135,7 +135,7 @@ def test_eos_ends_the_stream(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_eos_flushes_every_layer(lab):
-    """The end is poured through: what any layer holds comes out of the same feed, in order."""
+    """At EOS everything held passes through the layers after it and comes out of that feed."""
     trace = run(lab, [*tokens("a <tool_EN"), 0xE4, 0xBD, EOS], ["END"])
     expect(trace.events, [TextDelta("a <tool_EN\ufffd")], trace)
 
@@ -143,7 +143,7 @@ def test_eos_flushes_every_layer(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_eos_inside_a_character(lab):
-    """EOS inside a character leaves one honest U+FFFD, whatever was held."""
+    """EOS inside a character leaves one U+FFFD, whether one, two or three bytes were held."""
     for held in (b"\xf0", b"\xf0\x9f", b"\xf0\x9f\x9a"):
         trace = run(lab, [*b"a", *held, EOS])
         expect(trace.events, [TextDelta("a\ufffd")], trace)
@@ -152,7 +152,7 @@ def test_eos_inside_a_character(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_eos_token_id_is_a_parameter(lab):
-    """Which id is EOS is the tokenizer's affair: the pipeline takes it as a parameter."""
+    """Which id is EOS depends on the tokenizer: the pipeline takes it as a parameter."""
     trace = run(lab, [*b"Hi", EOS, *b"!\n", *b"more"], eos_token_id=10)
     expect(trace.events, [TextDelta("Hi!")], trace)
     expect(trace.outputs[-1], "stop", trace, "finish_reason")
@@ -170,9 +170,7 @@ def test_stop_string_ends_the_stream(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_stop_inside_a_call(lab):
-    """A stop that ends inside a call cuts it like any text: the unfinished call comes out as
-    text.
-    """
+    """A stop inside a call cuts it like any text: the unfinished call comes out as text."""
     trace = run(lab, tokens(CALL), ["São"])
     expect(trace.events, [TextDelta(CALL.partition("São")[0])], trace)
     expect(trace.outputs[-1], "stop", trace, "finish_reason")
@@ -181,8 +179,8 @@ def test_stop_inside_a_call(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_reason_tool_calls(lab):
-    """After a normal end the reason is tool_calls if a call came out, else stop; a malformed one
-    is text.
+    """After a normal end the reason is tool_calls if a call came out, otherwise stop; a malformed
+    call is text.
     """
     for text, stops, reason in (
         (CALL, (), "tool_calls"),
@@ -197,8 +195,8 @@ def test_reason_tool_calls(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_call_completed_by_the_flush(lab):
-    """A call whose last characters a layer still held is a call: it comes out at EOS, reason
-    tool_calls.
+    """A call whose last characters the stop matcher held is still a call: it comes out at EOS, and
+    the reason is tool_calls.
     """
     trace = run(lab, [*tokens(CALL), EOS], ["call>!"])
     expect(trace.events, [ToolCall(0, "post", ARGUMENTS)], trace)
@@ -208,7 +206,7 @@ def test_call_completed_by_the_flush(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_finish_is_length(lab):
-    """finish ends the stream from outside: reason length, also when a call came out before."""
+    """finish ends the stream from outside: the reason is length, even if a call came out."""
     for text in ("Hi", CALL):
         trace = run_to_end(lab, tokens(text))
         expect(trace.outputs[-1], "length", trace, "finish_reason")
@@ -217,7 +215,7 @@ def test_finish_is_length(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_finish_flushes_every_layer(lab):
-    """finish returns what the layers held, poured through in order; nothing is lost."""
+    """finish passes what each layer held through the layers after it: nothing is lost."""
     for tail, text in (([], ""), ([0xE4], "\ufffd")):
         trace = run_to_end(lab, [*tokens('a <tool_call>{"na EN'), *tail], ["END"])
         expect(trace.events, [TextDelta('a <tool_call>{"na EN' + text)], trace)
@@ -226,8 +224,8 @@ def test_finish_flushes_every_layer(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_finish_may_complete_a_stop(lab):
-    """If the flushed text completes a stop string, the end was normal after all: reason stop, stop
-    not shown.
+    """If the text flushed by finish completes a stop string, the end was normal after all: the
+    reason is stop, and the stop is not shown.
     """
     trace = run_to_end(lab, [*b"a!", 0xE4], ["!\ufffd"])
     expect(trace.events, [TextDelta("a")], trace)
@@ -237,7 +235,7 @@ def test_finish_may_complete_a_stop(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(7)
 def test_first_end_wins(lab):
-    """The first end wins: whatever comes later returns [] and changes neither text nor reason."""
+    """The first end wins: every later call returns [], and the reason does not change."""
     ends = {"stop": [("feed", EOS)], "length": [("finish",)]}
     for reason, end in ends.items():
         later = [("feed", 65), ("feed", EOS), ("finish",), ("finish",), "finish_reason"]
@@ -249,7 +247,7 @@ def test_first_end_wins(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_nothing_held_after_the_end(lab):
-    """After any end no layer holds anything."""
+    """After any end, every layer holds nothing."""
     empty = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
     for ids, stops in (([*b"<tool_E", 0xC3, EOS], ["END"]), ([0xE2, *b"<toolEND", 0xE2], ["END"])):
         trace = run_to_end(lab, ids, stops)
@@ -259,8 +257,8 @@ def test_nothing_held_after_the_end(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(9)
 def test_property_composition(lab):
-    """complete: random streams of text and calls, ended every way, give their events and their
-    reason.
+    """complete: random streams of text and calls, however they end, give exactly their events and
+    the right reason.
     """
     for _ in range(120):
         segments = lab.random.choices(SEGMENTS, k=lab.random.randint(0, 5))
@@ -280,7 +278,7 @@ def test_property_composition(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(7)
 def test_property_display_delay(lab):
-    """eager: outside calls at most 3 bytes, and (longest stop - 1) + (open tag - 1) characters,
+    """eager: outside calls, at most 3 bytes and (longest stop - 1) + (open tag - 1) characters
     wait.
     """
     stops = ["Observation:", "\n\nUser:"]
@@ -323,7 +321,7 @@ def test_property_isolated(lab):
 @pytest.mark.points(3)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: 100,000 tokens, calls included, are done well within the time limit."""
+    """linear: a long stream with 150 calls, fed token by token, finishes well within the limit."""
     text = ("Hello 你好 🚀 <tool " * 20 + CALL) * 150
     trace = lab.stream(pipeline(lab, ["END"]), tokens(text), end="finish", watch="")
     calls = [event for event in trace.events if isinstance(event, ToolCall)]
