@@ -1,9 +1,7 @@
 """The serving pipeline of lab 05, live: what every layer holds and emits, token by token.
 
 Beside it runs the naive way, which decodes every token alone. On a terminal the show is animated;
-without one it is a plain table.
-
-But: it is a window on the labs, not a part of them. `--impl starter` shows your own code.
+elsewhere it is a plain table. `--impl starter` shows your own code.
 """
 
 import argparse
@@ -86,7 +84,7 @@ def frames(pipeline: Any, text: str) -> Iterator[Frame]:
 
 
 def plain(pipeline: Any, text: str) -> None:
-    """Print one line a token, then the result."""
+    """Print one line per token, then the result."""
     shown = Shown()
     print(
         f"{'token':<6} {'naive':<8} {'bytes held':<11} {'stop held':<14} {'tag held':<18} emitted"

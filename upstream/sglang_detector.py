@@ -4,14 +4,14 @@
         --tool-call-parser mini_hermes
 
 SGLang has no flag for parsers. Run like this, the file registers them and then starts the server.
-A package that is installed beside SGLang may instead name `register` in its entry points, group
+A package that is installed beside SGLang can instead name `register` in its entry points, group
 `sglang.srt.plugins`; then every process of the server has them.
 
-But: a detector of SGLang cannot say the id of a call, so ids that the model wrote are lost. Unlike
-SGLang's own, these show calls of functions that the request does not have: the model wrote them.
-They constrain no generation, and what a format shows as reasoning is text here.
+But: a detector cannot tell SGLang the id of a call, so ids that the model wrote are lost. Unlike
+SGLang's own detectors, these forward calls of functions that the request does not have, because the
+model wrote them. They do not constrain generation, and reasoning comes out as text.
 
-Read for SGLang 0.5.23.
+Written for SGLang 0.5.23.
 """
 
 import runpy
@@ -37,7 +37,7 @@ class MiniDetector(BaseFormatDetector):
         self._stream: StreamParser | None = None
 
     def has_tool_call(self, text: str) -> bool:
-        """Say whether a text is anything but plain text: SGLang shows it unparsed if not."""
+        """Return whether a text is more than plain text; if not, SGLang shows it unparsed."""
         result = self.detect_and_parse(text, [])
         return bool(result.calls) or result.normal_text != text
 
@@ -49,21 +49,21 @@ class MiniDetector(BaseFormatDetector):
     def parse_streaming_increment(
         self, new_text: str, tools: Sequence[Any]
     ) -> StreamingParseResult:
-        """Return what the next piece of a stream makes certain."""
+        """Return what is certain after the next piece of a stream."""
         if self._stream is None:
             self._stream = self._parser(tools)
         return _result(self._stream.feed(new_text))
 
     def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
-        """Return what was held when the stream has ended."""
+        """End the stream: return what was held."""
         return _result(self._stream.flush() if self._stream else [])
 
     def supports_structural_tag(self) -> bool:
-        """Say that a call cannot be forced in this format; SGLang then forces a JSON array."""
+        """Return False: a call cannot be forced in this format, so SGLang forces a JSON array."""
         return False
 
     def structure_info(self) -> Any:
-        """Raise: SGLang asks for it only where structural tags are supported."""
+        """Raise NotImplementedError: SGLang only asks where structural tags are supported."""
         raise NotImplementedError
 
     def _parser(self, tools: Sequence[Any]) -> StreamParser:
@@ -71,7 +71,7 @@ class MiniDetector(BaseFormatDetector):
 
 
 def _result(events: Iterable[Event]) -> StreamingParseResult:
-    """Return the text of some events and one item for each call that they speak of."""
+    """Return the text of some events, and one item for each call in them."""
     text: list[str] = []
     items: dict[int, ToolCallItem] = {}
     for event in events:
@@ -94,8 +94,8 @@ def register(prefix: str = "mini_") -> None:
     """Add the formats to SGLang's parsers, before it reads its arguments.
 
     Args:
-        prefix: stands before each name. Without one `kimi_k2` is replaced, and SGLang makes the
-            ids that this model expects for a parser of that name only.
+        prefix: comes before each name. An empty one replaces SGLang's parsers of the same name;
+            Kimi K2 needs it, as SGLang makes that model's ids only for the parser `kimi_k2`.
     """
     from sglang.srt.function_call.function_call_parser import FunctionCallParser
 

@@ -3,11 +3,11 @@
     PYTHONPATH=. vllm serve MODEL --enable-auto-tool-choice --tool-call-parser mini_hermes \\
         --tool-parser-plugin upstream/vllm_plugin.py
 
-But: it constrains no generation. With `tool_choice` "required" or a named function the text is
-parsed all the same, and nothing forces the model to write a call. Nor does it split reasoning: that
-is the work of `--reasoning-parser`, and what a format shows as reasoning is content here.
+But: it does not constrain generation. With `tool_choice` "required" or a named function the text is
+still parsed, and nothing forces the model to write a call. Splitting reasoning is the work of
+`--reasoning-parser`; reasoning that a format marks comes out as content.
 
-Read for vLLM 0.33.0. Versions that know no `finish_streaming` lose the text held at the end.
+Written for vLLM 0.33.0. Versions without `finish_streaming` lose the text held at the end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from mini_vllm.text.tool_parsers import create_tool_parser
 
 
 def _first(*names: str) -> Any:
-    """Return the first of these modules that there is."""
+    """Return the first of these modules that can be imported."""
     for name in names[:-1]:
         try:
             return import_module(name)
@@ -30,7 +30,7 @@ def _first(*names: str) -> Any:
     return import_module(names[-1])
 
 
-# Each has moved, so all places are tried, the newest first.
+# Each has moved between versions, so all places are tried, the newest first.
 _base = _first(
     "vllm.tool_parsers.abstract_tool_parser",
     "vllm.entrypoints.openai.tool_parsers.abstract_tool_parser",
@@ -42,22 +42,22 @@ _messages = _first(
 )
 _ids = _first("vllm.renderers.chat_utils", "vllm.entrypoints.chat_utils")
 
-# Their markers may be absent, so it does no harm when the detokenizer leaves them out.
+# Their markers are optional, so no harm is done when the detokenizer leaves them out.
 _MARKERS_OPTIONAL = frozenset(["llama_json", "pythonic"])
 
 
 class MiniToolParser(_base.ToolParser):
-    """One format of the course as vLLM wants it; it makes one object for each choice of a request.
+    """One format of the course as vLLM wants it: one object for each choice of a request.
 
     Args:
-        tokenizer: not needed.
-        tools: those of the request; without them they are read from the request itself.
+        tokenizer: not needed; passed on to vLLM's base class.
+        tools: the tools of the request; if not given, they are read from the request itself.
     """
 
     format: ClassVar[str]
-    # vLLM then keeps no text for us, and calls `finish_streaming` when the text has ended.
+    # With this, vLLM keeps no text for us and calls `finish_streaming` when the text has ended.
     engine_based_streaming = True
-    # If true, vLLM reads a JSON array for "required", from text that it does not keep for us.
+    # If true, vLLM would read a JSON array for "required" from text that it does not keep for us.
     supports_required_and_named = False
 
     def __init__(self, tokenizer: Any, tools: Sequence[Any] | None = None) -> None:
@@ -98,13 +98,13 @@ class MiniToolParser(_base.ToolParser):
         delta_token_ids: Sequence[int],
         request: Any,
     ) -> Any:
-        """Return what the next piece of a stream makes certain, or None."""
+        """Return what is certain after the next piece of a stream, or None."""
         if self._stream is None:
             self._stream = self._parser(request)
         return self._message(self._stream.feed(delta_text))
 
     def finish_streaming(self) -> Any:
-        """Return what was held when the stream has ended, or None."""
+        """End the stream: return what was held, or None."""
         return self._message(self._stream.flush()) if self._stream else None
 
     def _parser(self, request: Any) -> StreamParser:
@@ -115,14 +115,14 @@ class MiniToolParser(_base.ToolParser):
         text, calls = _merged(events)
         for index, call in calls.items():
             self._remember(index, call)
-        # What is not named here is not sent: a null would replace what the client has.
+        # Fields that are left out are not sent; a null would replace what the client has.
         fields: dict[str, Any] = {"content": text} if text else {}
         if calls:
             fields["tool_calls"] = [_call_delta(index, call) for index, call in calls.items()]
         return _messages.DeltaMessage(**fields) if fields else None
 
     def _remember(self, index: int, call: Mapping[str, str]) -> None:
-        """Keep what vLLM compares at the end, to send what was parsed and not sent: nothing."""
+        """Record what was sent: at the end vLLM sends what it thinks is missing, here nothing."""
         if "name" in call:
             self.prev_tool_call_arr.append({"name": call["name"]})
             self.streamed_args_for_tool.append("")
@@ -133,7 +133,7 @@ class MiniToolParser(_base.ToolParser):
 def _functions(tools: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Return the functions among the tools, in the form of chat completions."""
     given = (tool if isinstance(tool, Mapping) else tool.model_dump() for tool in tools)
-    # A request to /v1/responses has its functions flat, and other tools among them.
+    # A request to /v1/responses has flat functions, and other kinds of tools among them.
     return [
         tool if "function" in tool else {"function": tool}
         for tool in given
@@ -142,7 +142,7 @@ def _functions(tools: Iterable[Any]) -> list[Mapping[str, Any]]:
 
 
 def _merged(events: Iterable[Event]) -> tuple[str, dict[int, dict[str, str]]]:
-    """Return the text of some events and, for each call, what they say of it."""
+    """Return the text of some events, and what they say about each call."""
     text: list[str] = []
     calls: dict[int, dict[str, str]] = {}
     for event in events:
