@@ -5,6 +5,7 @@ works.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,8 @@ def _default_of(path: Path, entries: list[Any]) -> Any:
 
 def _read(path: Path, most: int) -> str:
     with path.open("rb") as file:
-        data = file.read(most + 1)
+        # A read allocates all that it asks for, so it asks for little more than there is.
+        data = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(data) > most:
         raise ChatTemplateError(f"{path} is longer than its limit of {most} bytes")
     try:

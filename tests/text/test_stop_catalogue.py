@@ -9,6 +9,8 @@ limit of S12 and the sampler of S25 (the engine has tests of both), the template
 S27 (the server's). S26 is about cost; it has a test of its own below.
 """
 
+import functools
+
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
@@ -36,8 +38,10 @@ def spelling(token):
     )
 
 
-def vocabulary(tokens):
-    """Return a tokenizer of these tokens, a function from them to ids, and its EOS."""
+@functools.cache
+def vocabulary():
+    """Return a tokenizer of the tokens of all rows, and a function from them to ids."""
+    tokens = [token for _, bursts, *_ in ROWS.values() for burst in bursts for token in burst]
     words = [spelling(t) for t in tokens if not isinstance(t, int) and t not in SPECIAL]
     numbered = {word: number for number, word in enumerate(dict.fromkeys(["<unk>", *words]))}
     inner = Tokenizer(models.WordLevel(numbered, unk_token="<unk>"))
@@ -114,7 +118,7 @@ ROWS = {
         [["a"], [], [], []], [], "stop", "<|end|>", 4),
     "stop-S11": ({"stop": ["STOP"]}, [["a", "STOP", " and much", " more", " text", " behind it"]],
         [["a"]], [], "stop", "STOP", 2),
-    "stop-S12": ({"stop_token_ids": [12]}, [[10, 11, 12, 20, 21, 22]], [[]], [], "stop", 12, 3),
+    "stop-S12": ({"stop_token_ids": [912]}, [[910, 911, 912, 920, 921]], [[]], [], "stop", 912, 3),
     "stop-S13": ({**CONTENT, "stop": ["User:"]}, each("User: hi", "</think>", "yes ", "User:", "?"),
         [["think:User: hi"], [], ["yes "], [], []], [], "stop", "User:", 4),
     "stop-S14-space": ({"stop": [" ×"]}, each("2 ", "× 3"), [["2"], []], [], "stop", " ×", 2),
@@ -165,7 +169,7 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS)
 def test_catalogue(row):
     options, bursts, shown, rest, why, what, taken = ROWS[row]
-    tokenizer, id_of = vocabulary([token for burst in bursts for token in burst])
+    tokenizer, id_of = vocabulary()
     options = dict(options)
     for name in {"stop_token_ids", "eos_token_ids"} & set(options):
         options[name] = [*map(id_of, options[name])]

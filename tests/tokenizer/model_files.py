@@ -9,6 +9,8 @@ import struct
 import sentencepiece
 from vocabularies import TEXTS, byte_level
 
+from mini_vllm.tokenizer.backends.sentencepiece import ModelPiece, PieceType
+
 CORPUS = [
     "",
     "abc",
@@ -65,6 +67,15 @@ def sentencepiece_model(kind="bpe", *, dummy_prefix=True, strip=False, rule="ide
     )
     return model.getvalue()
 
+
+# Some entries of a vocabulary, to write a model of.
+PIECES = [
+    ModelPiece("<unk>", 0, PieceType.UNKNOWN),
+    ModelPiece("▁a", -1, PieceType.NORMAL),
+    ModelPiece("b", -2, PieceType.NORMAL),
+    ModelPiece("▁", -3, PieceType.UNUSED),
+    ModelPiece("<s>", 0, PieceType.CONTROL),
+]
 
 NUMBERS = {
     "u8": (0, "B"), "i8": (1, "b"), "u16": (2, "H"), "i16": (3, "h"), "u32": (4, "I"),

@@ -15,7 +15,7 @@ from mini_vllm.tokenizer import (
 )
 
 LINKED = {"ctc", "bpe-suffix"}
-SEQUENCES = 60_000 if os.environ.get("SOAK") else 3_000
+SEQUENCES = 60_000 if os.environ.get("SOAK") else 1_000
 
 
 def stream(tokenizer, ids, prompt=(), **options):

@@ -1,7 +1,6 @@
 """GGUF: the reader of metadata, cut off everywhere, and the tokenizers made from it."""
 
 import random
-import struct
 import tracemalloc
 
 import pytest
@@ -86,61 +85,9 @@ def test_every_cut_says_what_is_missing_and_where(tmp_path):
         assert caught.value.path == tmp_path / "a.gguf"
 
 
-def string(text):
-    return struct.pack("<Q", len(text)) + text
-
-
-def header(count, *, magic=b"GGUF", version=3, order="<"):
-    return magic + struct.pack(f"{order}IQQ", version, 0, count)
-
-
-KEY = header(1) + string(b"k")
-DAMAGED = {
-    "empty": (b"", 0, "ends in the magic"),
-    "wrong magic": (header(0, magic=b"GGML"), 0, "begins with b'GGML'"),
-    "version 1": (header(0, version=1), 4, "GGUF version 1;"),
-    "version 4": (header(0, version=4), 4, "GGUF version 4;"),
-    "big-endian": (header(0, order=">"), 4, "big-endian GGUF version 3"),
-    "too many keys": (header(2**63), 16, "9223372036854775808 keys need more"),
-    "a long key": (header(1) + struct.pack("<Q", 2**40) + b"k" * 9, 32, "ends in key 1 of 1"),
-    "a key that is no text": (header(1) + string(b"a\xff") + b"\0" * 5, 33, "key 1 of 1 is not"),
-    "a key twice": (gguf([("k", "u8", 1), ("k", "u8", 2)]), 38, "'k' is there twice"),
-    "an unknown type": (KEY + struct.pack("<I", 13), 33, "unknown type 13"),
-    "an unknown element": (KEY + struct.pack("<IIQ", 9, 99, 0), 37, "unknown element type 99"),
-    "many numbers": (KEY + struct.pack("<IIQ", 9, 10, 2**60), 41, "elements of 'k' need more"),
-    "many texts": (KEY + struct.pack("<IIQ", 9, 8, 2**61) + b"\0" * 80, 41, "elements of 'k'"),
-    "many arrays": (KEY + struct.pack("<IIQ", 9, 9, 9) + b"\0" * 80, 41, "elements of 'k' need"),
-    "a long text": (KEY + struct.pack("<IQ", 8, 2**63), 45, "ends in 'k'"),
-    "a text that is none": (KEY + struct.pack("<I", 8) + string(b"ab\xff"), 47, "'k' is not UTF-8"),
-    "half a truth": (KEY + struct.pack("<IB", 7, 2), 37, "neither 0 nor 1"),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGED)
-def test_damaged_files(tmp_path, case):
-    data, offset, message = DAMAGED[case]
-    tracemalloc.start()
-    with pytest.raises(CorruptModelFile, match=message) as caught:
-        read(tmp_path, data)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert caught.value.offset == offset
-    # The reader's buffer is a megabyte.
-    assert peak < 3 << 20
-
-
-def test_arrays_in_arrays_have_an_end(tmp_path):
-    def nested(depth):
-        value = 1
-        for _ in range(depth):
-            value = [value]
-        return gguf([("k", "[" * depth + "u8" + "]" * depth, value)])
-
-    assert read(tmp_path, nested(8))["k"] == [[[[[[[[1]]]]]]]]
-    for depth in (9, 3000):
-        data = KEY + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * depth
-        with pytest.raises(CorruptModelFile, match="more than 8 deep"):
-            read(tmp_path, data + b"\0" * 20)
+def test_arrays_in_arrays(tmp_path):
+    data = gguf([("k", "[" * 8 + "u8" + "]" * 8, [[[[[[[[1]]]]]]]])])
+    assert read(tmp_path, data)["k"] == [[[[[[[[1]]]]]]]]
 
 
 def test_tensors_are_not_read(tmp_path):
@@ -347,48 +294,6 @@ def test_chat_templates(tmp_path):
         assert tokenizer.encode("a").tokens == ("a",)
         with pytest.raises(ChatTemplateError):
             tokenizer.apply_chat_template([{"role": "user", "content": "hi"}])
-
-
-TOKENS = ["<unk>", "<s>", "</s>", "a"]
-CONTRADICTIONS = {
-    "no tokens": ("tokens", "[string]", [], "tokens is missing"),
-    "tokens of numbers": ("tokens", "[u8]", [1], "tokens is not a list of str"),
-    "a token twice": ("tokens", "[string]", ["a", "a"], "has a token twice"),
-    "few scores": ("scores", "[f32]", [1.0], "scores has 1 values"),
-    "scores of numbers": ("scores", "[i32]", [1], "scores is not a list of float"),
-    "few types": ("token_type", "[i32]", [1], "token_type has 1 values"),
-    "an unknown type": ("token_type", "[i32]", [1, 1, 1, 9] + [1] * 400, "token_type has"),
-    "types of truths": ("token_type", "[bool]", [True], "token_type is not a list of int"),
-    "a merge of one": ("merges", "[string]", ["ab"], "not two tokens"),
-    "a merge of three": ("merges", "[string]", ["a b c"], "not two tokens"),
-    "a BOS beyond": ("bos_token_id", "u32", 4_000_000, "bos_token_id is 4000000; the ids end at"),
-    "a negative EOS": ("eos_token_id", "i32", -1, "eos_token_id is -1"),
-    "an EOT that is text": ("eot_token_id", "string", "</s>", "eot_token_id is '</s>'"),
-    "a BOS that is a truth": ("bos_token_id", "bool", True, "bos_token_id is True"),
-    "a flag that is a number": ("add_bos_token", "u8", 1, "which is not a truth value"),
-}
-
-
-@pytest.mark.parametrize("kind", ["llama", "gpt2"])
-@pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_contradictions(tmp_path, kind, case):
-    key, value_kind, value, message = CONTRADICTIONS[case]
-    keys = llama_keys(sentencepiece_model()) if kind == "llama" else gpt2_keys()
-    with pytest.raises(CorruptModelFile, match=message):
-        load(tmp_path, replaced(keys, (f"tokenizer.ggml.{key}", value_kind, value)))
-
-
-def test_what_the_libraries_refuse(tmp_path):
-    merges = ("tokenizer.ggml.merges", "[string]", ["zz yy"])
-    with pytest.raises(CorruptModelFile, match=r"tokenizer\.ggml\.merges"):
-        load(tmp_path, replaced(gpt2_keys(), merges))
-    scores = ("tokenizer.ggml.scores", "[f32]", [float("nan")] * 4)
-    tokens = ("tokenizer.ggml.tokens", "[string]", TOKENS)
-    model = ("tokenizer.ggml.model", "string", "llama")
-    with pytest.raises(CorruptModelFile, match="NaN"):
-        load(tmp_path, [model, tokens, scores])
-    with pytest.raises(CorruptModelFile, match="empty"):
-        load(tmp_path, [model, (tokens[0], tokens[1], [*TOKENS, ""])])
 
 
 def test_unknown_ids(tmp_path):

@@ -7,7 +7,6 @@ from vocabularies import byte_level
 from mini_vllm.tokenizer import (
     ChatMessage,
     ChatTemplateError,
-    CorruptModelFile,
     EncodeError,
     HuggingFaceTokenizer,
     TokenizerFileNotFound,
@@ -37,11 +36,6 @@ def test_added_tokens_are_in_the_vocabulary():
 def test_mistakes_are_named(tmp_path):
     with pytest.raises(TokenizerFileNotFound, match=r"missing\.json"):
         HuggingFaceTokenizer.from_file(tmp_path / "missing.json")
-    for content in (b"", b"{", b"[]", b'{"version": "1.0"}', b"\xff\xfe{"):
-        path = tmp_path / "bad.json"
-        path.write_bytes(content)
-        with pytest.raises(CorruptModelFile, match=r"bad\.json"):
-            HuggingFaceTokenizer.from_file(path)
     with pytest.raises(UnknownTokenId, match="100000"):
         TOKENIZER.decode([1, 100000])
     with pytest.raises(EncodeError):

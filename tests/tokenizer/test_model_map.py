@@ -6,7 +6,7 @@ import pytest
 from tiktoken.model import MODEL_TO_ENCODING
 
 from mini_vllm.tokenizer.loading.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
-from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound
+from mini_vllm.tokenizer_errors import TokenizerFileNotFound
 
 BUILT_IN = ModelTokenizerMap()
 
@@ -148,25 +148,21 @@ def test_a_bad_rule_is_named_when_it_is_loaded(rule, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "error", "message"),
+    ("name", "content", "message"),
     [
-        ("m.toml", b"[[rules]", CorruptModelFile, "m.toml: not TOML: .*line 1"),
-        ("m.json", b"[{]", CorruptModelFile, "m.json: not JSON: .*line 1"),
-        ("m.json", b"[" * 100_000, CorruptModelFile, "not JSON"),
-        ("m.toml", b"# \xff", CorruptModelFile, "at byte 2: not UTF-8"),
-        ("m.toml", b"", ValueError, "m.toml: the file must hold one list named 'rules'"),
-        ("m.toml", TOML.encode() + b"[more]", ValueError, "and nothing else"),
-        ("m.json", b'{"rules": 3}', ValueError, "one list"),
-        ("m.json", b"7", ValueError, "one list"),
-        ("m.json", b"[7]", ValueError, "m.json: rule 1: it is 7"),
-        ("m.yaml", b"", ValueError, "m.yaml: .yaml suffix; name the file .toml or .json"),
-        ("m", b"", ValueError, "no suffix"),
+        ("m.toml", b"", "m.toml: the file must hold one list named 'rules'"),
+        ("m.toml", TOML.encode() + b"[more]", "and nothing else"),
+        ("m.json", b'{"rules": 3}', "one list"),
+        ("m.json", b"7", "one list"),
+        ("m.json", b"[7]", "m.json: rule 1: it is 7"),
+        ("m.yaml", b"", "m.yaml: .yaml suffix; name the file .toml or .json"),
+        ("m", b"", "no suffix"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path, name, content, error, message):
+def test_a_file_of_something_else_is_named(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         ModelTokenizerMap.load(path)
 
 

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 import sentencepiece
-from model_files import CORPUS, sentencepiece_model
+from model_files import CORPUS, PIECES, sentencepiece_model
 
 from mini_vllm.tokenizer import (
-    CorruptModelFile,
     EncodeError,
     EncodingKind,
     TokenizerFileNotFound,
@@ -19,14 +18,12 @@ from mini_vllm.tokenizer import (
 )
 from mini_vllm.tokenizer.backends.sentencepiece import (
     ModelFlags,
-    ModelPiece,
-    PieceType,
     SentencePieceTokenizer,
     read_flags,
     write_model,
 )
 
-SEQUENCES = 1500
+SEQUENCES = 600
 KINDS = list(itertools.product(["bpe", "unigram"], [False, True], [False, True]))
 kinds = pytest.mark.parametrize(("kind", "dummy_prefix", "strip"), KINDS)
 
@@ -210,7 +207,7 @@ def test_lone_surrogates():
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_very_long_text(kind):
     tokenizer = load(sentencepiece_model(kind))
-    text = "a" * 300_000
+    text = "a" * 100_000
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
 
@@ -221,15 +218,6 @@ def test_from_file(tmp_path):
     for missing in (tmp_path, tmp_path / "none"):
         with pytest.raises(TokenizerFileNotFound):
             SentencePieceTokenizer.from_file(missing)
-
-
-PIECES = [
-    ModelPiece("<unk>", 0, PieceType.UNKNOWN),
-    ModelPiece("▁a", -1, PieceType.NORMAL),
-    ModelPiece("b", -2, PieceType.NORMAL),
-    ModelPiece("▁", -3, PieceType.UNUSED),
-    ModelPiece("<s>", 0, PieceType.CONTROL),
-]
 
 
 def test_models_of_our_own_writing():
@@ -260,32 +248,7 @@ def test_a_denormalizer_is_refused():
         load(model + b"\x2a\x05\x12\x03abc")
 
 
-MODEL = write_model(PIECES, add_dummy_prefix=True)
-DAMAGED = {
-    "empty": (b"", None),
-    "html": (b"<html><s>", 0),
-    "a length beyond the end": (b"\x0a\xff\xff\xff\xff\x0f", 6),
-    "an endless number": (b"\x08" + b"\xff" * 20, 1),
-    "a cut number": (b"\x08\xff", 1),
-    "an unknown wire type": (b"\x08\x01\x0f", 2),
-    "no piece": (b"\x1a\x00", None),
-    "no unknown piece": (write_model(PIECES[1:], add_dummy_prefix=True), None),
-    "a piece twice": (write_model([*PIECES, PIECES[1]], add_dummy_prefix=True), None),
-    "a piece that is no text": (MODEL + b"\x0a\x03\x0a\x01\xff", None),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGED)
-def test_damaged_models(tmp_path, case):
-    data, offset = DAMAGED[case]
-    path = tmp_path / "a.model"
-    path.write_bytes(data)
-    with pytest.raises(CorruptModelFile, match=r"a\.model") as caught:
-        SentencePieceTokenizer.from_file(path)
-    assert caught.value.offset == offset
-
-
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
-        load(MODEL)
+        load(sentencepiece_model())

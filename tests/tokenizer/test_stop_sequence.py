@@ -21,7 +21,7 @@ from mini_vllm.tokenizer.streams.stop_sequence import (
     Text,
 )
 
-CASES = 40_000 if os.environ.get("SOAK") else 4_000
+CASES = 40_000 if os.environ.get("SOAK") else 2_000
 HELLO, WORLD, TEST, TOKEN, EOS, BOS = 1, 2, 3, 4, 999, 1000
 EOS_BYTE = ByteTokenizer.eos_token_id
 
