@@ -344,11 +344,9 @@ def test_what_a_hub_says_of_a_file_is_no_path(stub, cache, tmp_path):
 @pytest.mark.parametrize("how", ["reset", "closed"])
 def test_an_interrupted_download_leaves_nothing_and_can_be_repeated(stub, cache, monkeypatch, how):
     stub.cut, stub.cut_how = "tokenizer.json", how
-    started = time.monotonic()
     with pytest.raises(HubError, match=r"the download of tokenizer.json .*broke off .*try again"):
         download_tokenizer_from_hf(MODEL, cache_dir=cache)
     assert stub.fetched() == FETCHED[:3]
-    assert time.monotonic() - started < 3
     snapshot = cache / "models--acme--my-model-7b" / "snapshots" / COMMIT
     assert files_below(snapshot) == FETCHED[:2]
     assert not list(cache.rglob("*incomplete*"))
@@ -383,24 +381,26 @@ def test_offline_uses_the_cache_and_asks_nothing(stub, cache, monkeypatch, value
         download_tokenizer_from_hf(MODEL, cache_dir=cache)
 
 
-def test_a_hub_that_went_away(stub, cache):
+@pytest.fixture
+def no_retry(monkeypatch):
+    """The library waits before it repeats a request; so whoever waits repeats one."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("a request is repeated"))
+
+
+def test_a_hub_that_went_away(stub, cache, no_retry):
     folder = download_tokenizer_from_hf(MODEL, cache_dir=cache)
     stub.stop()
-    started = time.monotonic()
     assert download_tokenizer_from_hf(MODEL, cache_dir=cache) == folder
     with pytest.raises(HubError, match=r"no tokenizer is cached in .*ConnectError: .*refused"):
         download_tokenizer_from_hf("acme/other", cache_dir=cache)
-    assert time.monotonic() - started < 3
 
 
-def test_a_hub_that_is_silent(environment, monkeypatch, cache):
+def test_a_hub_that_is_silent(environment, monkeypatch, cache, no_retry):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setattr(hub, "_TIMEOUT_SECONDS", 0.2)
-        started = time.monotonic()
         with pytest.raises(HubError, match=r"gave no listing .ReadTimeout"):
             download_tokenizer_from_hf(MODEL, cache_dir=cache)
-        assert time.monotonic() - started < 3
 
 
 def test_a_cache_that_may_only_be_read_serves(stub, cache):
