@@ -22,12 +22,19 @@ from types import SimpleNamespace
 from benchmarks import vocabularies
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
-from mini_vllm.engine import Burst, Engine, Request, SamplingParams, StreamChannel, StreamChunk
+from mini_vllm.engine import (
+    Burst,
+    Engine,
+    FinishReason,
+    Request,
+    SamplingParams,
+    SlotView,
+    StreamChannel,
+    StreamChunk,
+    read_together,
+)
 from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.producer import OverflowPolicy, Producer
-from mini_vllm.engine.read_together import read_together
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.tokenizer import HuggingFaceTokenizer, Tokenizer
 

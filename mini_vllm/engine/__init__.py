@@ -21,8 +21,9 @@ from mini_vllm.engine.metrics import NullMetrics
 from mini_vllm.engine.model import Burst, Model, SlotView
 from mini_vllm.engine.params import SamplingParams
 from mini_vllm.engine.producer import OverflowPolicy
+from mini_vllm.engine.read_together import read_together
 from mini_vllm.engine.request import CompletionOutput, Request, Response
-from mini_vllm.engine.text_path import TextPath, TextPathFactory
+from mini_vllm.engine.text_path import MakeTextPath, TextPath, TextPathFactory
 from mini_vllm.engine.thread import EngineThread
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "FinishReason",
     "Handle",
     "LogprobEntry",
+    "MakeTextPath",
     "Model",
     "ModelContractError",
     "NullMetrics",
@@ -58,4 +60,5 @@ __all__ = [
     "TokenLogprobs",
     "generate",
     "merge",
+    "read_together",
 ]

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mini_vllm.engine import Engine, EngineThread, Model, TextPathFactory
-from mini_vllm.engine.text_path import MakeTextPath
+from mini_vllm.engine import Engine, EngineThread, MakeTextPath, Model, TextPathFactory
 from mini_vllm.models.embedded import load_embedded
 from mini_vllm.models.remote import RemoteModel
 from mini_vllm.server.app import create_app

@@ -9,9 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wire_client import message_of, read_chat, read_events
 
-from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.engine import (
+    CompletionOutput,
+    FinishReason,
+    LogprobEntry,
+    StreamChunk,
+    TokenLogprobs,
+)
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.server.endpoints.chat_request import FunctionName, NamedToolChoice
 from mini_vllm.server.wire.api_errors import ApiError

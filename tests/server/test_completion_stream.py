@@ -5,9 +5,13 @@ import json
 import pytest
 from wire_client import read_events
 
-from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.engine import (
+    CompletionOutput,
+    FinishReason,
+    LogprobEntry,
+    StreamChunk,
+    TokenLogprobs,
+)
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.completion_stream import CompletionStream, completion_response
 from mini_vllm.server.wire.logprobs import CompletionLogprobsStream

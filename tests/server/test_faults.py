@@ -12,8 +12,7 @@ import pytest
 from running import EOS, Says, asking, chat, request, running, spelled, until
 from wire_client import read_chat, read_events
 
-from mini_vllm.engine import StreamChannel, TextPathFactory
-from mini_vllm.engine.model import Burst
+from mini_vllm.engine import Burst, StreamChannel, TextPathFactory
 from mini_vllm.models.scripted import Raise
 from mini_vllm.tokenizer import ByteTokenizer, TokenizerError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine import SamplingParams
 from mini_vllm.server.endpoints.chat_request import (
     NamedToolChoice,
     decode_chat_request,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine import SamplingParams
 from mini_vllm.server.endpoints.limits import Limits, check_at_most
 from mini_vllm.server.wire.api_errors import invalid
 

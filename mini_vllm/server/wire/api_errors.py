@@ -6,7 +6,7 @@ But: it knows nothing of the engine's exceptions; whoever meets one says what it
 from http import HTTPStatus
 from typing import Any
 
-from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine import FinishReason
 
 
 class ApiError(Exception):

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import msgspec
 
-from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine import FinishReason
 from mini_vllm.server.endpoints.chat_request import NamedToolChoice, ToolChoice
 from mini_vllm.text.events import (
     ArgsDelta,

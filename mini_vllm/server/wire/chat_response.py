@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.engine import CompletionOutput
 from mini_vllm.server.endpoints.chat_request import FunctionCall, ToolChoice
 from mini_vllm.server.wire.api_errors import broken_off
 from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold, new_call_id

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine.chunk import StreamChunk, TokenLogprobs
+from mini_vllm.engine import StreamChunk, TokenLogprobs
 from mini_vllm.server.endpoints.chat_request import ToolChoice
 from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold, new_call_id
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine.chunk import StreamChunk, TokenLogprobs
-from mini_vllm.engine.request import CompletionOutput
+from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
 from mini_vllm.server.wire.logprobs import CompletionLogprobs, CompletionLogprobsStream
 from mini_vllm.server.wire.sse_stream import SseStream, StreamHead, StreamResponse, Usage

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk
-from mini_vllm.engine.read_together import read_together
+from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, read_together
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.sse import PING
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mini_vllm.engine.chunk import LogprobEntry, TokenLogprobs
+from mini_vllm.engine import LogprobEntry, TokenLogprobs
 
 # JSON has no infinity. This is what vLLM says of what cannot be.
 _LEAST = -9999.0

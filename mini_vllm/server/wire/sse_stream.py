@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine.chunk import StreamChunk, TokenLogprobs
+from mini_vllm.engine import StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import ApiError, broken_off
 from mini_vllm.server.wire.sse import DONE, encode_line, frame
 
