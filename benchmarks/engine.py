@@ -26,6 +26,7 @@ from mini_vllm.engine import (
     Burst,
     Engine,
     FinishReason,
+    OverflowPolicy,
     Request,
     SamplingParams,
     SlotView,
@@ -33,8 +34,7 @@ from mini_vllm.engine import (
     StreamChunk,
     read_together,
 )
-from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.producer import OverflowPolicy, Producer
+from mini_vllm.engine.channel import Producer, attach
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.tokenizer import HuggingFaceTokenizer, Tokenizer
 
@@ -229,7 +229,7 @@ def _channels(report: Report) -> None:
 
 def _unbounded() -> tuple[StreamChannel, Producer]:
     channel = StreamChannel.create(overflow=OverflowPolicy.UNBOUNDED)
-    return channel, _attach(channel, 0, SimpleNamespace(thread_id=None))
+    return channel, attach(channel, 0, SimpleNamespace(thread_id=None))
 
 
 def _turns_channel(chunks: list[StreamChunk]) -> None:
@@ -312,7 +312,7 @@ def _joining(report: Report) -> None:
 
     def push(most: int | None) -> None:
         channel = StreamChannel.create(max_pending=most)
-        producer = _attach(channel, 0, SimpleNamespace(thread_id=None))
+        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
         for chunk in chunks:
             producer.push(chunk)
         while channel.try_pop():

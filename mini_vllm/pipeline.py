@@ -1,51 +1,48 @@
-"""The text path of the engine: token ids in, events for the client out.
+"""The text path of the engine: token ids in, events for the client out, and why the text ended.
 
-Detokenizer, stop strings, reasoning and tool calls, each a layer with a hold of its own and none
-knowing the others. What one lets go the next takes in, and at the end the flush runs through all.
+Detokenizer, stop strings, reasoning and tool calls are layers that hold text back, each by its own
+rule and without knowing the others. What one lets go the next takes in, and at the end the flush
+runs through all of them.
 
-But:
-- It chooses no tokens and has no clock; whoever does calls `finish`.
-- It keeps no ids and no text.
+Whoever chooses the tokens also counts them, and calls `finish` at `max_tokens`.
 """
 
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Literal
 
+from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import CallEnd, Event, TextDelta
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
-FinishReason = Literal["stop", "length", "tool_calls", "abort", "error"]
-
 
 class TextPipeline:
     """One request's text path.
 
     Args:
-        tokenizer: makes text of ids.
-        prompt_token_ids: what came before; only its end is looked at.
-        skip_special_tokens: leave special tokens out. Formats whose markers are special tokens need
-            them.
+        tokenizer: turns ids into text.
+        prompt_token_ids: the ids before the first one; only the last few matter.
+        skip_special_tokens: leave special tokens out of the text. Formats whose markers are special
+            tokens need them.
         stop: stop strings.
-        stop_token_ids: ids that end the text and are no text themselves.
+        stop_token_ids: ids that end the text and do not show in it.
         eos_token_ids: the same, but `stop_reason` stays None, as clients expect of EOS.
-        include_stop_str_in_output: show what stopped.
-        min_tokens: a stop whose last character comes with one of the first so many ids does not
-            count, and neither do stop ids among them.
-        stop_scope: `all`, or `content` to look for stop strings behind the reasoning only.
+        include_stop_str_in_output: show the stop string or stop id that ended the text.
+        min_tokens: stop ids do not count among the first `min_tokens` ids, nor does a stop string
+            whose last character comes with one of them.
+        stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
         reasoning: from `create_reasoning_splitter`, or None.
         tools: from `create_tool_parser`, or None.
 
     Attributes:
-        finish_reason: why the text ended, or None while it runs.
-        stop_reason: the stop string or id that ended it, as vLLM reports it.
-        tokens: how many ids were taken; those of a burst behind its end are not.
+        ending: why the text ended, or None while it runs.
+        tokens: how many ids were taken; those that come after the end are not.
 
     Raises:
-        ValueError: `stop` is a bare str, or a stop string is empty.
+        ValueError: `stop` is a single str, or a stop string is empty.
     """
 
     def __init__(
@@ -79,18 +76,28 @@ class TextPipeline:
         self._ends = self._eos | frozenset(stop_token_ids)
         self._include = include_stop_str_in_output
         self._min_tokens = min_tokens
-        # How many characters the reasoning splitter took, and how many of the first ids.
+        # How many characters the reasoning splitter took: all, and with the first `min_tokens` ids.
         self._taken = 0
         self._early = inf
         self._reasoning = reasoning
         self._tools = tools
-        self.finish_reason: FinishReason | None = None
-        self.stop_reason: str | int | None = None
+        self._called = False
+        self.ending: Ending | None = None
         self.tokens = 0
 
     @property
+    def finish_reason(self) -> str | None:
+        """Why the text ended, in the words of the OpenAI API; None while it runs."""
+        return None if self.ending is None else self.ending.reason.openai(called=self._called)
+
+    @property
+    def stop_reason(self) -> str | int | None:
+        """The stop string or stop id that ended the text, as vLLM reports it."""
+        return None if self.ending is None else self.ending.stop_reason
+
+    @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds, by name."""
+        """What each layer holds back, by the layer's name."""
         return {
             "detokenizer": self._stream.held,
             "stop": self._stop.held if self._stop else "",
@@ -101,14 +108,14 @@ class TextPipeline:
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
         """Take ids, any number of them; return the events that are certain now.
 
-        At a stop the text ends: the events then have what the layers still held, later ids of the
-        burst are not taken, and every later call returns none.
+        A stop ends the text: the events then include what the layers still held, and later ids are
+        not taken, in this call or any other.
         """
         events: list[Event] = []
-        if self.finish_reason is not None:
+        if self.ending is not None:
             return events
         stop, first = self._stop, self._stop_first
-        # The usual request has no reasoning to be split off: its text goes straight to the tools.
+        # The usual request has no reasoning to split off: its text goes straight to the tools.
         tools = self._tools if self._reasoning is None else None
         for token_id in token_ids:
             self.tokens += 1
@@ -125,7 +132,7 @@ class TextPipeline:
                     self._parse(text, events)
             if stop is not None:
                 if stop.matched is not None:
-                    self._end("stop", events)
+                    self._end(FinishReason.STOP_WORDS, events)
                     break
                 if self.tokens == self._min_tokens:
                     stop.min_end = stop.length
@@ -135,25 +142,25 @@ class TextPipeline:
     def finish(self, reason: FinishReason) -> list[Event]:
         """End the text from outside; return what the layers still held.
 
-        A stop string that the last characters complete makes the reason `stop`. After an end it
-        returns no events, and the first reason stays.
+        After an end it returns no events, and the first ending stays.
 
         Args:
-            reason: why. `stop` becomes `tool_calls` where a call was completed.
+            reason: why, as far as the caller knows. The last characters may still complete a stop
+                string; `Ending.decide` has the rule.
         """
         events: list[Event] = []
-        if self.finish_reason is None:
+        if self.ending is None:
             self._end(reason, events)
         return events
 
     def _stop_at(self, token_id: int, events: list[Event]) -> None:
-        self.stop_reason = None if token_id in self._eos else token_id
         if self._include:
             self._pour(self._step(token_id), events)
-        self._end("stop", events)
+        stop_id = None if token_id in self._eos else token_id
+        self._end(FinishReason.END_ID, events, stop_id)
 
     def _pour(self, text: str, events: list[Event]) -> None:
-        """Let text run through the layers behind the detokenizer."""
+        """Let text run through the layers after the detokenizer."""
         if self._stop_first is not None:
             text = self._stop_first.feed(text)
         if text:
@@ -167,7 +174,7 @@ class TextPipeline:
             self._sort(self._reasoning.feed(text), events)
 
     def _sort(self, parts: list[Event], events: list[Event]) -> None:
-        """Let the answer among the parts run on."""
+        """Pass the reasoning on as it is, and the answer to the layers after it."""
         stop = self._stop_later
         if stop is not None and self._min_tokens:
             self._count_early(stop, parts)
@@ -180,10 +187,11 @@ class TextPipeline:
                 self._answer(text, events)
 
     def _count_early(self, stop: StopMatcher, parts: list[Event]) -> None:
-        """Say how much of the content came with the first ids; some may have been held so far."""
+        """Tell the stop matcher how much of the content came with the first `min_tokens` ids."""
         content = sum(len(event.text) for event in parts if isinstance(event, TextDelta))
         if content:
-            # Reasoning comes first, so the content is the end of what was taken.
+            # The splitter may have held some of it since then. Reasoning comes first, so the
+            # content is the end of what was taken.
             stop.min_end = self._early - (self._taken - content - stop.length)
 
     def _answer(self, text: str, events: list[Event]) -> None:
@@ -193,8 +201,8 @@ class TextPipeline:
             return
         tools.feed_into(text, events)
 
-    def _end(self, reason: FinishReason, events: list[Event]) -> None:
-        """Flush the layers, first to last."""
+    def _end(self, reason: FinishReason, events: list[Event], stop_id: int | None = None) -> None:
+        """Flush the layers, first to last; then decide why the text ended."""
         self._pour(self._stream.flush(), events)
         if self._stop_first is not None:
             rest = self._stop_first.flush()
@@ -206,19 +214,10 @@ class TextPipeline:
             rest = self._stop_later.flush()
             if rest:
                 self._answer(rest, events)
-        called = False
         if self._tools is not None:
-            called = self._tools.completed > 0
+            self._called = self._tools.completed > 0
             rest_of_calls = self._tools.flush()
-            called = called or any(isinstance(event, CallEnd) for event in rest_of_calls)
+            self._called |= any(isinstance(event, CallEnd) for event in rest_of_calls)
             events += rest_of_calls
-        if self._stop is not None and self._stop.matched is not None:
-            reason, self.stop_reason = "stop", self._stop.matched
-        self.finish_reason = "tool_calls" if reason == "stop" and called else reason
-
-
-def feed_batch(
-    pipelines: Sequence[TextPipeline], bursts: Iterable[Iterable[int]]
-) -> list[list[Event]]:
-    """Let many streams take their ids of one step; return the events of each."""
-    return [pipeline.feed(burst) for pipeline, burst in zip(pipelines, bursts, strict=True)]
+        stop_string = None if self._stop is None else self._stop.matched
+        self.ending = Ending.decide(reason, stop_id=stop_id, stop_string=stop_string)

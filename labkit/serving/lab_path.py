@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.running.under_test import CodeUnderTest
-from mini_vllm.engine import Request
+from mini_vllm.engine import Ending, FinishReason, Request
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -32,12 +32,16 @@ class LabPathFactory:
     Args:
         lab: one whose `lab.toml` says what it serves.
         code: finds its classes and those of its parts.
+
+    Attributes:
+        eos_token_ids: of the tokenizer in use.
     """
 
     def __init__(self, lab: Lab, code: CodeUnderTest) -> None:
         assert lab.serves is not None
         self._serves = lab.serves
         self._code = code
+        self.eos_token_ids: frozenset[int] = frozenset()
 
     def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> "LabTextPath":
         """Return a new pipeline.
@@ -64,7 +68,8 @@ class LabPathFactory:
             else:
                 layers[name] = self._code.resolve(name)()
         pipeline = self._code.resolve(serves.pipeline)(*layers.values())
-        return LabTextPath(pipeline, layers[serves.stops_go_to])
+        end_ids = self.eos_token_ids | request.params.stop_token_ids
+        return LabTextPath(pipeline, layers[serves.stops_go_to], end_ids)
 
 
 class PipelineRaised(RuntimeError):
@@ -74,25 +79,27 @@ class PipelineRaised(RuntimeError):
 class LabTextPath:
     """The engine's `TextPath` over a lab's pipeline.
 
-    What the pipeline does wrong ends its own request, so its answers are looked at here: the engine
+    What the pipeline does wrong ends its own request, so its answers are checked here: the engine
     trusts those of a text path.
 
     Args:
         pipeline: has `feed(token_id)`, `finish()`, `finish_reason` and `held`.
         stop_matcher: one of its layers; its `matched` is the stop string that ended the text.
+        end_ids: ids that end the text even if the pipeline does not know them.
 
     Attributes:
-        finish_reason: why the text ended, or None while it runs.
-        stop_reason: the stop string that ended it.
+        ending: why the text ended, or None while it runs.
         tokens: how many ids were taken.
     """
 
-    def __init__(self, pipeline: Any, stop_matcher: Any) -> None:
+    def __init__(
+        self, pipeline: Any, stop_matcher: Any, end_ids: frozenset[int] = frozenset()
+    ) -> None:
         self._pipeline = pipeline
         self._stop_matcher = stop_matcher
+        self._end_ids = end_ids
         self._broken = False
-        self.finish_reason: str | None = None
-        self.stop_reason: str | int | None = None
+        self.ending: Ending | None = None
         self.tokens = 0
 
     @property
@@ -118,31 +125,37 @@ class LabTextPath:
         """
         return self._guarded(lambda: self.take(token_ids))
 
-    def finish(self, reason: str) -> list[Event]:
+    def finish(self, reason: FinishReason) -> list[Event]:
         """End the text; return what was held. It raises what `feed` does."""
-        return self._guarded(self._flush)
+        return self._guarded(lambda: self._flush(reason))
 
     def take(self, token_ids: Iterable[int]) -> list[Event]:
         """Take ids; raise whatever the pipeline raises."""
         events: list[Event] = []
         for token_id in token_ids:
-            if self.finish_reason is not None:
+            if self.ending is not None:
                 break
             self.tokens += 1
-            events += self._events(self._pipeline.feed(token_id))
+            events += self._events(self._pipeline.feed(token_id), FinishReason.END_ID)
+            if self.ending is None and token_id in self._end_ids:
+                events += self._flush(FinishReason.END_ID)
         return events
 
-    def _flush(self) -> list[Event]:
-        events = self._events(self._pipeline.finish())
-        if self.finish_reason is None:
+    def _flush(self, reason: FinishReason) -> list[Event]:
+        events = self._events(self._pipeline.finish(), reason)
+        if self.ending is None:
             raise ValueError("finish_reason is None after finish(); it must say why")
         return events
 
-    def _events(self, items: Iterable[Any]) -> list[Event]:
+    def _events(self, items: Iterable[Any], cause: FinishReason) -> list[Event]:
+        """Return the events of the items; note the end if the pipeline says that it has come."""
         events = [event for item in items for event in _engine_events(item)]
         reason, matched = self._pipeline.finish_reason, self._stop_matcher.matched
-        self.finish_reason = None if reason is None else _text(reason, "finish_reason")
-        self.stop_reason = None if matched is None else _text(matched, "matched")
+        if matched is not None:
+            _text(matched, "matched")
+        if reason is not None:
+            _text(reason, "finish_reason")
+            self.ending = Ending.decide(cause, stop_string=matched)
         return events
 
     def _guarded(self, call: Callable[[], list[Event]]) -> list[Event]:

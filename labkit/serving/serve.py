@@ -11,6 +11,7 @@ from labkit.serving.lab_path import LabPathFactory
 from labkit.student.progress import Progress
 from mini_vllm.engine import Request
 from mini_vllm.server.cli import main as serve
+from mini_vllm.tokenizer import Tokenizer
 
 _PROGRAM = "make serve"
 
@@ -29,7 +30,12 @@ def run(arguments: list[str], root: Path) -> int:
     if not wanted:
         return serve(arguments, program=_PROGRAM)
     make_path, note = _lab_path(wanted, root)
-    return serve(arguments, text_path=lambda tokenizer: make_path, program=_PROGRAM, note=note)
+
+    def text_path(tokenizer: Tokenizer) -> LabPathFactory:
+        make_path.eos_token_ids = tokenizer.eos_token_ids
+        return make_path
+
+    return serve(arguments, text_path=text_path, program=_PROGRAM, note=note)
 
 
 def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:

@@ -1,7 +1,7 @@
 """Requests, slots and channels: the loop that makes tokens, and the streams that carry them out."""
 
-from mini_vllm.engine.channel import StreamChannel
-from mini_vllm.engine.chunk import LogprobEntry, StreamChunk, TokenLogprobs
+from mini_vllm.engine.channel import OverflowPolicy, StreamChannel
+from mini_vllm.engine.core import NullMetrics
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
 from mini_vllm.engine.engine_errors import (
     ChannelStateError,
@@ -14,22 +14,26 @@ from mini_vllm.engine.engine_errors import (
     StreamingError,
     StreamingSubmissionError,
 )
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.generate import generate, merge
-from mini_vllm.engine.handle import Handle
-from mini_vllm.engine.metrics import NullMetrics
+from mini_vllm.engine.generate import generate, merge, read_together
 from mini_vllm.engine.model import Burst, Model, SlotView
-from mini_vllm.engine.params import SamplingParams
-from mini_vllm.engine.producer import OverflowPolicy
-from mini_vllm.engine.read_together import read_together
-from mini_vllm.engine.request import CompletionOutput, Request, Response
+from mini_vllm.engine.outputs import (
+    CompletionOutput,
+    Handle,
+    LogprobEntry,
+    Response,
+    StreamChunk,
+    TokenLogprobs,
+)
+from mini_vllm.engine.request import Request, SamplingParams
 from mini_vllm.engine.text_path import MakeTextPath, TextPath, TextPathFactory
 from mini_vllm.engine.thread import EngineThread
+from mini_vllm.finish_reason import Ending, FinishReason
 
 __all__ = [
     "Burst",
     "ChannelStateError",
     "CompletionOutput",
+    "Ending",
     "Engine",
     "EngineDeadError",
     "EngineOverloadedError",

@@ -1,38 +1,151 @@
 """A one-way pipe from the engine to one reader, who can neither hold it up nor miss its end.
 
+    engine -> Producer.push -> what waits -> StreamChannel.consume -> reader
+
 A channel is read on a thread (`consume`, iteration, `wait_pop`, `try_pop`) or in asyncio (`async
-for`). Its last chunk, and no other, is `finished`. What writes to it is a `Producer`, which the
-engine alone gets, once a channel.
-
-But:
-- It has one reader. A second one at the same time is refused.
-- It knows nothing of tokens; it moves chunks, and joins them when the reader is slow.
-
-Source: seed 004.
+for`), by one reader at a time. Its last chunk, and only that one, is `finished`.
 """
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from enum import Enum
 from time import monotonic
+from typing import Protocol
 
-from mini_vllm.engine.chunk import StreamChunk
-from mini_vllm.engine.engine_errors import ChannelStateError
-from mini_vllm.engine.finish import FinishReason
+from mini_vllm.engine.engine_errors import ChannelStateError, SlowConsumerError
 from mini_vllm.engine.loop_waker import LoopWaker, waker_of
-from mini_vllm.engine.producer import ChannelCore, OverflowPolicy, Owner, Producer
+from mini_vllm.engine.outputs import JoinedChunks, StreamChunk
+from mini_vllm.finish_reason import FinishReason
+
+
+class OverflowPolicy(Enum):
+    """What happens to a chunk that comes while `max_pending` wait.
+
+    COALESCE joins it to the last one that waits: nothing is lost, and the terminal chunk stays the
+    last. UNBOUNDED queues it. CANCEL joins it and cancels the stream, with `SlowConsumerError`.
+    BLOCK holds the engine up, so an engine accepts it only if it has a single slot.
+    """
+
+    COALESCE = "coalesce"
+    UNBOUNDED = "unbounded"
+    CANCEL = "cancel"
+    BLOCK = "block"
+
+
+class Owner(Protocol):
+    """Whoever writes; it says on which thread."""
+
+    thread_id: int | None
+
+
+class Producer:
+    """The writer's side of one channel, and all that both sides share.
+
+    The engine gets it from `attach`, and only the engine's thread writes. Everything changes under
+    the lock, except `cancelled`: a signal handler sets that, and must not wait for a lock.
+    """
+
+    def __init__(self, max_pending: int | None, overflow: OverflowPolicy) -> None:
+        self.lock = threading.Lock()
+        self.pending: deque[StreamChunk | JoinedChunks] = deque()
+        self._max_pending = max_pending
+        self.overflow = overflow
+        self.cancelled = False
+        self.finished = False
+        self.reason = FinishReason.NOT_FINISHED
+        self.error: BaseException | None = None
+        self.owner: Owner | None = None
+        self.batch_idx = -1
+        self.stream_interval = 1
+        self.skip_special_tokens = True
+        self.return_held = False
+        self.condition = threading.Condition(self.lock)
+        # How many threads wait at the condition: notifying nobody costs as much as notifying one.
+        self._waiting = 0
+        # Of a reader in asyncio: its loop while it reads, and what to set while it waits.
+        self.waker: LoopWaker | None = None
+        self.event: asyncio.Event | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come."""
+        return self.finished or (self.cancelled and self.owner is None)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many chunks wait as may."""
+        return self._max_pending is not None and len(self.pending) >= self._max_pending
+
+    def push(self, chunk: StreamChunk, error: BaseException | None = None) -> None:
+        """Write a chunk. A finished one ends the channel, with `error` as what went wrong.
+
+        Raises:
+            ChannelStateError: the terminal chunk was written already.
+        """
+        with self.lock:
+            if self.finished:
+                raise ChannelStateError("a chunk came after the terminal one")
+            if self.overflow is OverflowPolicy.BLOCK:
+                while self.full and not self.cancelled:
+                    # A reader that is dropped, or cancelled by a signal, wakes nobody.
+                    self.wait(0.1)
+            ends = chunk.finished or self.cancelled
+            if self.overflow is OverflowPolicy.CANCEL and self.full and not ends:
+                self.cancelled = True
+                self.error = SlowConsumerError(f"{len(self.pending)} chunks waited for the reader")
+            if not self.full:
+                self.pending.append(chunk)
+            else:
+                last = self.pending[-1]
+                if isinstance(last, StreamChunk):
+                    last = self.pending[-1] = JoinedChunks(last)
+                last.add(chunk)
+            if chunk.finished:
+                self.finished, self.reason = True, chunk.reason
+                self.error = error or self.error
+            self.wake()
+
+    def finish(self, reason: FinishReason, error: BaseException | None = None) -> None:
+        """End the channel with an empty chunk, unless it has ended; the first reason stays."""
+        last = StreamChunk(finished=True, reason=reason)
+        with suppress(ChannelStateError):
+            self.push(last, error)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for `wake`. The caller has the lock."""
+        self._waiting += 1
+        try:
+            self.condition.wait(seconds)
+        finally:
+            self._waiting -= 1
+
+    def wake(self) -> None:
+        """Wake the reader, and a writer that waits. The caller has the lock."""
+        if self._waiting:
+            self.condition.notify_all()
+        waker, event = self.waker, self.event
+        if waker is None:
+            return
+        if waker.is_closed:
+            # The reader is gone with its loop, and could not cancel.
+            self.cancelled = True
+        elif event is not None:
+            self.event = None
+            waker.set(event)
 
 
 class StreamChannel:
     """The reader's side; make one with `StreamChannel.create`.
 
-    A channel that is dropped by its reader, or whose reading ends early, cancels its stream.
+    A channel that its reader drops, or stops reading before the end, cancels its stream.
     """
 
     __slots__ = ("__weakref__", "_core", "_reader")
 
-    _core: ChannelCore
+    _core: Producer
     _reader: threading.Lock
 
     def __init__(self) -> None:
@@ -48,7 +161,7 @@ class StreamChannel:
         """Return a new channel.
 
         Args:
-            max_pending: most chunks that wait for the reader; None for any number.
+            max_pending: how many chunks may wait for the reader; None for any number.
             overflow: what happens to more.
 
         Raises:
@@ -56,10 +169,9 @@ class StreamChannel:
         """
         if max_pending is not None and max_pending < 1:
             raise ValueError(f"max_pending is {max_pending}; it must be at least 1, or None")
-        if overflow is OverflowPolicy.UNBOUNDED:
-            max_pending = None
         channel = object.__new__(cls)
-        channel._core = ChannelCore(max_pending, overflow)
+        unbounded = overflow is OverflowPolicy.UNBOUNDED
+        channel._core = Producer(None if unbounded else max_pending, overflow)
         channel._reader = threading.Lock()
         return channel
 
@@ -70,12 +182,12 @@ class StreamChannel:
 
     @property
     def is_attached(self) -> bool:
-        """Whether a request has it."""
+        """Whether it belongs to a request."""
         return self._core.owner is not None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the reader wants no more."""
+        """Whether the reader asked for the end."""
         return self._core.cancelled
 
     @property
@@ -95,7 +207,7 @@ class StreamChannel:
 
     @property
     def original_batch_idx(self) -> int:
-        """The place of its choice in the submission, whatever slots it moves through; -1 before."""
+        """The place of its choice in the submission, whatever its slot; -1 before."""
         return self._core.batch_idx
 
     @property
@@ -110,7 +222,7 @@ class StreamChannel:
 
     @property
     def stream_interval(self) -> int:
-        """How many ids a chunk has at least, the last one excepted."""
+        """The least number of ids in a chunk; the last chunk may have fewer."""
         return self._core.stream_interval
 
     @property
@@ -127,28 +239,28 @@ class StreamChannel:
         """Set the least number of ids in a chunk; less than 1 means 1.
 
         Raises:
-            ChannelStateError: a request has the channel already.
+            ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached():
-            self._core.stream_interval = max(1, interval)
+        with self._unattached() as core:
+            core.stream_interval = max(1, interval)
 
     def set_skip_special_tokens(self, skip: bool) -> None:
         """Set whether special tokens are left out of the text. A request may still show them.
 
         Raises:
-            ChannelStateError: a request has the channel already.
+            ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached():
-            self._core.skip_special_tokens = skip
+        with self._unattached() as core:
+            core.skip_special_tokens = skip
 
     def set_return_held(self, held: bool) -> None:
         """Set whether every iteration makes a chunk, even one without text, with `held`.
 
         Raises:
-            ChannelStateError: a request has the channel already.
+            ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached():
-            self._core.return_held = held
+        with self._unattached() as core:
+            core.return_held = held
 
     def cancel(self, *, wake: bool = True) -> None:
         """Ask for the end; any thread, any number of times.
@@ -157,8 +269,8 @@ class StreamChannel:
 
         Args:
             wake: wake a waiting reader at once. A signal handler passes False, because it may have
-                interrupted whoever has the lock; the reader then notices within its `poll`, and one
-                in asyncio, or in `wait_pop`, at the terminal chunk.
+                interrupted the holder of the lock; the reader then notices within its `poll`, and
+                one in asyncio, or in `wait_pop`, at the terminal chunk.
         """
         core = self._core
         core.cancelled = True
@@ -176,13 +288,10 @@ class StreamChannel:
             return self._take()
 
     def wait_pop(self, timeout: float) -> StreamChunk | None:
-        """Return the next chunk, or None when none came in time or none will come.
-
-        Args:
-            timeout: seconds.
+        """Return the next chunk, or None if none comes within `timeout` seconds or ever.
 
         Raises:
-            ChannelStateError: somebody else reads, or this is the engine's own thread and would
+            ChannelStateError: somebody else reads, or this is the engine's own thread, which would
                 wait for itself.
         """
         with self._reading():
@@ -198,33 +307,32 @@ class StreamChannel:
         """Call `handler` with each chunk until the end; return why it ended.
 
         After `cancel` the terminal chunk is still waited for: the engine writes it within one
-        iteration. An exception of the handler cancels and is raised.
+        iteration. An exception of the handler cancels the stream and is raised.
 
         Args:
-            handler: runs on this thread, with no lock held.
-            poll: seconds after which a `cancel(wake=False)` is noticed at the latest; above 0.
+            handler: runs on this thread, without any lock.
+            poll: seconds within which a `cancel(wake=False)` is noticed; above 0.
             detach_on_cancel: return as soon as the channel is cancelled and empty.
 
         Raises:
-            ChannelStateError: somebody else reads, or this is the engine's own thread and would
-                wait for itself.
+            ChannelStateError: as in `wait_pop`.
             ValueError: `poll` is not above 0.
         """
         if not poll > 0:
             raise ValueError(f"poll is {poll}; it must be above 0")
-        with self._reading(), self._cancelling():
+        with self.reading_to_the_end():
             while (chunk := self._wait(None, poll, detach_on_cancel)) is not None:
                 handler(chunk)
         return self.reason
 
     def __iter__(self) -> Iterator[StreamChunk]:
-        with self._reading(), self._cancelling():
+        with self.reading_to_the_end():
             while (chunk := self._wait(None, 0.1)) is not None:
                 yield chunk
 
     async def __aiter__(self) -> AsyncGenerator[StreamChunk, None]:
         core, event = self._core, asyncio.Event()
-        with self._reading(), self._cancelling():
+        with self.reading_to_the_end():
             core.waker = waker_of(asyncio.get_running_loop())
             while True:
                 with core.lock:
@@ -241,24 +349,63 @@ class StreamChannel:
                 else:
                     await event.wait()
 
-    def _take(self) -> StreamChunk | None:
-        core = self._core
-        if not core.pending:
-            return None
-        if core.overflow is OverflowPolicy.BLOCK:
-            core.condition.notify_all()
-        return core.pending.pop()
+    def take_all(self, waker: LoopWaker, event: asyncio.Event) -> tuple[list[StreamChunk], bool]:
+        """Return all that waits, and whether nothing more will come; `event` is set when it does.
 
-    def _take_all(self, waiter: tuple[LoopWaker, asyncio.Event]) -> tuple[list[StreamChunk], bool]:
-        """Return all that waits and whether nothing will come; if both are no, arm the waiter."""
+        For a reader of several channels, inside `reading_to_the_end`.
+        """
         core = self._core
         with core.lock:
             chunks = []
             while (chunk := self._take()) is not None:
                 chunks.append(chunk)
             if not core.over:
-                core.waker, core.event = waiter
+                core.waker, core.event = waker, event
             return chunks, core.over
+
+    @contextmanager
+    def reading_to_the_end(self) -> Iterator[None]:
+        """Be the one reader; cancel if the reading ends before the stream does.
+
+        Cancelling takes no lock: the garbage collector may end an iterator on a thread that has it.
+
+        Raises:
+            ChannelStateError: somebody else reads.
+        """
+        core = self._core
+        with self._reading():
+            try:
+                yield
+            finally:
+                core.waker = core.event = None
+                if not core.finished:
+                    core.cancelled = True
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        if not self._reader.acquire(blocking=False):
+            raise ChannelStateError("another reader has this channel; it takes one at a time")
+        try:
+            yield
+        finally:
+            self._reader.release()
+
+    @contextmanager
+    def _unattached(self) -> Iterator[Producer]:
+        with self._core.lock:
+            if self._core.owner is not None:
+                raise ChannelStateError("the channel belongs to a request already: set this before")
+            yield self._core
+
+    def _take(self) -> StreamChunk | None:
+        """Return the next chunk, if one waits. The caller has the lock."""
+        core = self._core
+        if not core.pending:
+            return None
+        if core.overflow is OverflowPolicy.BLOCK:
+            core.condition.notify_all()
+        chunk = core.pending.popleft()
+        return chunk if isinstance(chunk, StreamChunk) else chunk.join()
 
     def _wait(
         self, timeout: float | None, poll: float, detach_on_cancel: bool = False
@@ -280,46 +427,23 @@ class StreamChannel:
                 core.wait(min(left, poll, threading.TIMEOUT_MAX))
             return self._take()
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        if not self._reader.acquire(blocking=False):
-            raise ChannelStateError("somebody reads this channel already; it has one reader")
-        try:
-            yield
-        finally:
-            self._reader.release()
 
-    @contextmanager
-    def _cancelling(self) -> Iterator[None]:
-        """Cancel when the reading ends before the stream does.
+def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:
+    """Return the writer's side of a fresh channel, for the engine alone.
 
-        No lock is taken: the garbage collector may end an iterator on a thread that has it.
-        """
-        core = self._core
-        try:
-            yield
-        finally:
-            core.waker = core.event = None
-            if not core.finished:
-                core.cancelled = True
-
-    @contextmanager
-    def _unattached(self) -> Iterator[None]:
-        with self._core.lock:
-            if self._core.owner is not None:
-                raise ChannelStateError("a request has the channel already: set this before")
-            yield
-
-
-def _attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:
-    """Give the writer's side of a fresh channel to its one writer.
+    Args:
+        channel: as a reader made it.
+        batch_idx: the place of the choice in its submission.
+        owner: who writes.
 
     Raises:
-        ChannelStateError: a request has it already.
+        ChannelStateError: the channel belongs to a request already, or has ended.
     """
     core = channel._core
     with core.lock:
         if core.owner is not None or core.finished:
-            raise ChannelStateError("a request has the channel already: make one for each choice")
+            raise ChannelStateError(
+                "the channel belongs to a request already: make one for each choice"
+            )
         core.owner, core.batch_idx = owner, batch_idx
-    return Producer(core)
+    return core

@@ -2,23 +2,21 @@
 
     admit -> prefill -> cancel -> decode -> text -> emit -> evict
 
-But: it knows no threads and no submissions; `Engine` does.
+`Engine` has what is around it: submissions, states and other threads.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from time import monotonic
 
+from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
-from mini_vllm.engine.finalizer import StreamChannelFinalizer
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.metrics import NullMetrics
 from mini_vllm.engine.model import Model, News, SlotView, check_burst
 from mini_vllm.engine.scheduler import Scheduler
-from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
+from mini_vllm.finish_reason import Ending, FinishReason
 
 _LOG = logging.getLogger(__name__)
 HOOKS = (
@@ -31,6 +29,28 @@ HOOKS = (
 )
 
 
+Row = tuple[ChoiceState, SlotStreamState]
+
+
+class NullMetrics:
+    """Takes what the engine reports, and forgets it; a subclass may keep the numbers.
+
+    Methods run on the engine's thread and must be quick.
+    """
+
+    def first_token(self, seconds: float) -> None:
+        """A choice got its first id, so long after it was submitted."""
+
+    def next_token(self, seconds: float, count: int) -> None:
+        """A choice got `count` more ids in one burst, so long after the ids before."""
+
+    def unknown_tokens(self, count: int) -> None:
+        """A model gave ids that are not in the vocabulary."""
+
+    def finished(self, reason: FinishReason, prompt_tokens: int, output_tokens: int) -> None:
+        """A choice has ended."""
+
+
 class EngineCore:
     """Scheduler, model and text stage as one loop body.
 
@@ -38,7 +58,8 @@ class EngineCore:
         model: makes ids.
         scheduler: says who runs.
         vocab_size: ids from here on, and negative ones, are counted as unknown.
-        on_end: told the request of each choice that has ended, once slot and blocks are free.
+        on_end: called with the request's name for each choice that has ended, once its slot and
+            blocks are free.
         hooks: functions by the names in `HOOKS`, called at those points of each iteration.
         metrics: takes reports.
 
@@ -73,7 +94,7 @@ class EngineCore:
             cancel_all: end everything that runs or waits.
 
         Raises:
-            ModelContractError: the model returned what no model may return.
+            ModelContractError: the model broke its contract.
             BaseException: what the model raised.
         """
         scheduler = self._scheduler
@@ -85,13 +106,13 @@ class EngineCore:
         scheduler.apply_cancellation(is_cancelled)
         self._hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
-        running = scheduler.sequences[: scheduler.num_running - len(admitted)]
+        running = scheduler.choices[: scheduler.num_running - len(admitted)]
         self._ask(self._model.decode, [one for one in running if not one.finished])
         self._hook("after_append")
         self._update_finish_states()
         self._hook("before_emit")
-        for sequence, stream in zip(scheduler.sequences, scheduler.streams, strict=True):
-            self._emit(sequence, stream)
+        for choice, stream in zip(scheduler.choices, scheduler.streams, strict=True):
+            self._emit(choice, stream)
         self._hook("after_emit")
         self._evict()
         self._hook("after_evict")
@@ -99,10 +120,10 @@ class EngineCore:
     def fail(self, error: BaseException) -> None:
         """End everything that runs or waits with an error, as far as each still can."""
         rows = self._scheduler.everyone()
-        StreamChannelFinalizer(lambda: rows).close(error)
-        for sequence, stream in rows:
+        close_channels(rows, error)
+        for choice, stream in rows:
             with suppress(BaseException):
-                self._model.release(sequence.view)
+                self._model.release(choice.view)
             dead = EngineDeadError(f"the engine has failed: {error!r}")
             dead.__cause__ = error
             stream.handle.fail(dead)
@@ -113,49 +134,50 @@ class EngineCore:
         if not left:
             return
         try:
-            with StreamChannelFinalizer(lambda: left):
-                for sequence, stream in left:
-                    stream.update_or_give_up(sequence)
-                    self._emit(sequence, stream)
+            for choice, stream in left:
+                stream.update_or_give_up(choice)
+                self._emit(choice, stream)
+        except BaseException as error:
+            # Out of the line they are known to nobody else.
+            close_channels(left, error)
+            raise
         finally:
             self._end(left)
 
     def _ask(
         self,
         model: Callable[[Sequence[SlotView]], Sequence[News]],
-        sequences: Sequence[SequenceState],
+        choices: Sequence[ChoiceState],
     ) -> None:
-        """Let the model give each sequence its burst."""
-        if not sequences:
+        """Let the model give each choice its burst."""
+        if not choices:
             return
-        news = model([sequence.view for sequence in sequences])
+        news = model([choice.view for choice in choices])
         if type(news) is not list and not isinstance(news, Sequence):
             raise ModelContractError(f"the model returned {news!r}; it must be a list of bursts")
-        if len(news) != len(sequences):
+        if len(news) != len(choices):
             raise ModelContractError(
-                f"the model was asked for {len(sequences)} slots and returned {len(news)} bursts"
+                f"the model was asked for {len(choices)} slots and returned {len(news)} bursts"
             )
-        for sequence, burst in zip(sequences, news, strict=True):
-            sequence.view.step += 1
+        for choice, burst in zip(choices, news, strict=True):
+            choice.view.step += 1
             if isinstance(burst, Exception):
-                _LOG.error("the model failed for %s: %s", sequence.view.request_id, burst)
-                sequence.latch(FinishReason.ERROR, burst)
+                _LOG.error("the model failed for %s: %s", choice.view.request_id, burst)
+                choice.latch(Ending(FinishReason.ERROR, error=burst))
             elif burst is not None:
-                check_burst(sequence.view, burst)
-                sequence.burst = burst
+                check_burst(choice.view, burst)
+                choice.burst = burst
 
     def _update_finish_states(self) -> None:
         """Turn ids into text; find what has ended."""
         now = monotonic()
-        for sequence, stream in zip(
-            self._scheduler.sequences, self._scheduler.streams, strict=True
-        ):
-            if sequence.burst is None and not sequence.finished:
+        for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
+            if choice.burst is None and not choice.finished:
                 continue
-            has_news, before = sequence.burst is not None, len(sequence.view.output_token_ids)
-            stream.update_or_give_up(sequence)
+            has_news, before = choice.burst is not None, len(choice.view.output_token_ids)
+            stream.update_or_give_up(choice)
             if has_news:
-                self._report(sequence.view.output_token_ids, before, now - stream.last_news)
+                self._report(choice.view.output_token_ids, before, now - stream.last_news)
                 stream.last_news = now
 
     def _report(self, token_ids: Sequence[int], before: int, seconds: float) -> None:
@@ -167,39 +189,54 @@ class EngineCore:
         if new and (min(new) < 0 or max(new) >= self._vocab_size):
             self._metrics.unknown_tokens(sum(not 0 <= one < self._vocab_size for one in new))
 
-    def _emit(self, sequence: SequenceState, stream: SlotStreamState) -> None:
+    def _emit(self, choice: ChoiceState, stream: SlotStreamState) -> None:
         try:
-            stream.emit(sequence)
+            stream.emit(choice)
         except UnicodeError as error:
-            # The text path made text that has no UTF-8 form. That is this slot's fault alone.
-            StreamChannelFinalizer(lambda: [(sequence, stream)]).close(error)
+            # The text path made text that has no UTF-8 form. That harms this slot alone.
+            close_channels([(choice, stream)], error)
 
     def _evict(self) -> None:
         gone = self._scheduler.evict()
         if not gone:
             return
         try:
-            for sequence, _ in gone:
-                self._model.release(sequence.view)
+            for choice, _ in gone:
+                self._model.release(choice.view)
         finally:
             self._end(gone)
 
-    def _end(self, rows: Sequence[tuple[SequenceState, SlotStreamState]]) -> None:
-        """Say that these have ended. Nobody else knows them any more, so each handle is told."""
+    def _end(self, rows: Sequence[Row]) -> None:
+        """Report that these have ended. Nobody else knows them any more, so each handle is told."""
         try:
-            for sequence, _ in rows:
-                view = sequence.view
+            for choice, _ in rows:
+                view = choice.view
                 self._metrics.finished(
-                    sequence.finish_reason, len(view.prompt_token_ids), len(view.output_token_ids)
+                    choice.finish_reason, len(view.prompt_token_ids), len(view.output_token_ids)
                 )
         finally:
-            for sequence, stream in rows:
-                self._on_end(sequence.view.request_id)
-                stream.handle.add(stream.output(sequence))
+            for choice, stream in rows:
+                self._on_end(choice.view.request_id)
+                stream.handle.add(stream.output(choice))
 
     def _hook(self, name: str) -> None:
         if name in self._hooks:
             self._hooks[name]()
+
+
+def close_channels(rows: Iterable[Row], error: BaseException) -> None:
+    """End every channel that is still open with this error, whatever goes wrong at that.
+
+    Its reader gets one more chunk, with all ids and text that it was not told yet.
+    """
+    for choice, stream in rows:
+        with suppress(BaseException):
+            stream.fail(choice, error)
+            stream.emit(choice)
+        # If even that failed, the reader still learns that the stream has ended.
+        with suppress(BaseException):
+            if stream.producer is not None:
+                stream.producer.finish(FinishReason.ERROR, error)
 
 
 def _everyone(stream: SlotStreamState) -> bool:

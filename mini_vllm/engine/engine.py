@@ -1,13 +1,8 @@
 """What callers see of the engine: requests in, chunks out, and `step()` for whoever drives it.
 
-Any thread submits and cancels; one thread steps. What both touch is the line of submissions and the
-channels; slots, blocks, ids and text belong to the stepping thread and need no lock.
-
-But:
-- It runs no thread of its own; `EngineThread` does.
-- It has no weights: a model is whatever returns ids.
-
-Source: seed 004, made a loop of its own.
+Any thread submits and cancels; one thread steps, such as an `EngineThread`. Both touch the inbox of
+submissions and the channels; slots, blocks, ids and text belong to the stepping thread and need no
+lock. A model is whatever returns ids.
 """
 
 import itertools
@@ -16,27 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mini_vllm.engine.core import EngineCore
+from mini_vllm.engine.core import EngineCore, NullMetrics, Row, close_channels
 from mini_vllm.engine.engine_errors import (
     EngineDeadError,
     EngineOverloadedError,
     EngineStateError,
     StreamingSubmissionError,
 )
-from mini_vllm.engine.finalizer import StreamChannelFinalizer
-from mini_vllm.engine.handle import Handle
-from mini_vllm.engine.intake import Intake, Row, Submitted
-from mini_vllm.engine.kv import KVBlockPool
-from mini_vllm.engine.metrics import NullMetrics
-from mini_vllm.engine.model import Model
-from mini_vllm.engine.request import Request, Response
-from mini_vllm.engine.scheduler import Scheduler
-from mini_vllm.engine.submission import (
+from mini_vllm.engine.intake import (
     Channels,
+    Intake,
+    Submitted,
     attach_all,
     refuse,
     validate_streaming_submission,
 )
+from mini_vllm.engine.model import Model
+from mini_vllm.engine.outputs import Handle, Response
+from mini_vllm.engine.request import Request
+from mini_vllm.engine.scheduler import KVBlockPool, Scheduler
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer
 
@@ -57,9 +50,9 @@ class EngineStats:
     Attributes:
         running: choices with a slot.
         waiting: choices without one.
-        used_blocks: KV blocks that somebody has.
-        held: how much each layer of the text path holds, over all slots: characters, and bytes for
-            a layer that holds bytes.
+        used_blocks: KV blocks in use.
+        held: how much each layer of the text path holds back, over all slots: characters, or bytes
+            for a layer that holds bytes.
     """
 
     running: int
@@ -74,8 +67,8 @@ class Engine:
     Args:
         model: makes ids.
         tokenizer: encodes prompts; its vocabulary says which ids are known.
-        max_num_seqs: slots: choices that run at the same time.
-        num_blocks: KV blocks.
+        max_num_seqs: how many slots there are, so how many choices run at the same time.
+        num_blocks: how many KV blocks there are.
         block_size: tokens in a block.
         max_model_len: most tokens of a prompt and its answer together; by default as many as the
             blocks hold.
@@ -139,13 +132,13 @@ class Engine:
         self.state = EngineState.RUNNING
         self.thread_id: int | None = None
         self._failure: BaseException | None = None
-        # Of what submitters touch.
+        # For what submitters touch.
         self._lock = threading.Lock()
         self._inbox: list[Row] = []
         self._live: dict[str, int] = {}
         self._cancelling_all = False
         self._wake = threading.Event()
-        # Of the table: held during an iteration, and by `stats`.
+        # For the table of slots: held during an iteration, and by `stats`.
         self._table_lock = threading.RLock()
         self._stepping = threading.Lock()
 
@@ -160,10 +153,10 @@ class Engine:
         Args:
             requests: what to generate.
             channels: one for each choice of each request, in their order, or None where nobody
-                reads along; none at all means the same for every choice.
+                reads along. Without the argument nobody reads any choice along.
 
         Returns:
-            For each request, what will have its response.
+            For each request, the handle that will have its response.
 
         Raises:
             StreamingSubmissionError: a request or a channel is at fault; nothing was taken in, and
@@ -175,9 +168,9 @@ class Engine:
         return [one.handle for one in self._submit(requests, channels)]
 
     def step(self) -> bool:
-        """Run one iteration; return whether there is more to do.
+        """Run one iteration; return whether more is to do.
 
-        What the model raises ends every stream with an error, and is raised.
+        What the model raises ends every stream with an error, and is raised again here.
 
         Raises:
             EngineStateError: another thread steps at this moment.
@@ -205,7 +198,7 @@ class Engine:
             self._stepping.release()
 
     def run_until_idle(self, max_steps: int | None = 10_000) -> bool:
-        """Step until there is nothing to do, or so many times; return whether work is left."""
+        """Step until nothing is left to do, at most `max_steps` times; return whether any is."""
         for _ in itertools.count() if max_steps is None else range(max_steps):
             if not self.step():
                 return False
@@ -228,7 +221,7 @@ class Engine:
         except BaseException as error:
             # Another thread may be in the middle of an iteration with them.
             with self._table_lock:
-                StreamChannelFinalizer(lambda: rows).close(error)
+                close_channels(rows, error)
             raise
         return Response(tuple(out for one in submitted for out in one.handle.result().outputs))
 
@@ -257,7 +250,7 @@ class Engine:
     def wait_for_work(self, timeout: float | None = None) -> None:
         """Wait until something was submitted, or `drain` was called, since the last wait.
 
-        Of a closed engine it returns once more, so that whoever serves it sees that it is closed.
+        When the engine closes it returns too, so that the thread that steps sees it.
         """
         self._wake.wait(timeout)
         self._wake.clear()
@@ -297,7 +290,7 @@ class Engine:
             raise EngineDeadError(f"the engine has failed: {self._failure!r}") from self._failure
 
     def _check_takes(self, submitted: Sequence[Submitted]) -> None:
-        """Raise if the engine takes nothing, or not this. The caller has the lock."""
+        """Raise if the engine takes no requests, or not these. The caller has the lock."""
         self._check_alive()
         if self.state is not EngineState.RUNNING:
             raise EngineStateError(f"the engine is {self.state.value} and takes no more requests")
@@ -306,7 +299,7 @@ class Engine:
         for index, (handle, rows) in enumerate(submitted):
             if handle.request_id in names:
                 raise StreamingSubmissionError(
-                    index, f"request_id {handle.request_id!r} is that of a request that runs"
+                    index, f"request_id {handle.request_id!r} belongs to a request that runs"
                 )
             names.add(handle.request_id)
             choices += len(rows)
@@ -330,7 +323,7 @@ class Engine:
                 del self._live[request_id]
 
     def _fail(self, error: BaseException) -> None:
-        """End everything with an error, for good."""
+        """End everything with an error; the engine stays failed."""
         with self._lock:
             self.state, self._failure = EngineState.FAILED, error
             self._live = {}

@@ -15,7 +15,7 @@ class StreamingSubmissionError(StreamingError):
 
 
 class EngineOverloadedError(StreamingSubmissionError):
-    """As many requests wait as may wait. Try again later."""
+    """The waiting line is full. Try again later."""
 
 
 class ChannelStateError(StreamingError):
@@ -35,7 +35,7 @@ class StreamError(StreamingError):
 
 
 class ModelContractError(StreamingError):
-    """A model returned what no model may return."""
+    """A model broke the contract of `Model`."""
 
 
 class EngineStateError(StreamingError):
@@ -43,4 +43,4 @@ class EngineStateError(StreamingError):
 
 
 class EngineDeadError(EngineStateError):
-    """The engine has failed and takes no more requests. `__cause__` is what it failed of."""
+    """The engine has failed and takes no more requests. `__cause__` is why."""

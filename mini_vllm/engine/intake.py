@@ -1,25 +1,108 @@
-"""From requests to rows that can run: ids, limits and text paths, checked before anything runs."""
+"""Taking a submission in: all of it, or nothing.
+
+    validate_streaming_submission -> Intake.prepare -> attach_all, or refuse
+
+What is wrong with a request or a channel is found before anything runs. The channels of a refused
+submission are ended with the error, so that a reader who waits already is not left waiting; a
+channel that belongs to another request is left alone.
+"""
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import NamedTuple
 from uuid import uuid4
 
-from mini_vllm.engine.channel import StreamChannel
-from mini_vllm.engine.engine_errors import StreamingSubmissionError
-from mini_vllm.engine.handle import Handle
+from mini_vllm.engine.channel import OverflowPolicy, Owner, Producer, StreamChannel, attach
+from mini_vllm.engine.choice import ChoiceState
+from mini_vllm.engine.core import Row
+from mini_vllm.engine.engine_errors import ChannelStateError, StreamingSubmissionError
 from mini_vllm.engine.model import SlotView
-from mini_vllm.engine.producer import OverflowPolicy
+from mini_vllm.engine.outputs import Handle
 from mini_vllm.engine.request import Request
-from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.text_path import MakeTextPath
+from mini_vllm.finish_reason import FinishReason
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import TokenizerError
 
-Row = tuple[SequenceState, SlotStreamState]
+Channels = Sequence[StreamChannel | None]
+
+# A channel could be given to two engines, so this lock is for all of them: whoever attaches or ends
+# several channels does so undisturbed. Otherwise two submissions could each take what the other
+# needs.
+_LOCK = threading.Lock()
+
+
+def validate_streaming_submission(requests: Sequence[Request], channels: Channels | None) -> None:
+    """Check that there is one channel, or None, for each choice of each request, in their order.
+
+    None instead of a list, or an empty list, means that nobody reads along.
+
+    Raises:
+        StreamingSubmissionError: there are too many or too few channels; or one is not a channel,
+            is given twice, belongs to a request already, or has ended. The index is the first such
+            place.
+    """
+    if isinstance(channels, StreamChannel):
+        raise StreamingSubmissionError(0, "channels is one channel: give a list of them")
+    if not channels:
+        return
+    choices = sum(request.params.n for request in requests)
+    if len(channels) != choices:
+        raise StreamingSubmissionError(
+            min(len(channels), choices),
+            f"{len(channels)} channels for {choices} choices: give one, or None, for each",
+        )
+    seen: set[int] = set()
+    for index, channel in enumerate(channels):
+        if channel is None:
+            continue
+        if not isinstance(channel, StreamChannel):
+            raise StreamingSubmissionError(
+                index, f"{channel!r} is not a channel: give a StreamChannel, or None"
+            )
+        if id(channel) in seen:
+            raise StreamingSubmissionError(index, "the same channel is given twice")
+        if channel.is_finished or channel.is_attached:
+            raise StreamingSubmissionError(index, "the channel was used before: make a new one")
+        seen.add(id(channel))
+
+
+def attach_all(channels: Channels, owner: Owner) -> list[Producer | None]:
+    """Attach all channels; if one cannot be, end those before it with the error.
+
+    Raises:
+        StreamingSubmissionError: another submission was quicker with one of them.
+    """
+    producers: list[Producer | None] = []
+    with _LOCK:
+        try:
+            for index, channel in enumerate(channels):
+                producers.append(None if channel is None else attach(channel, index, owner))
+        except BaseException as error:
+            refusal = error
+            if isinstance(error, ChannelStateError):
+                refusal = StreamingSubmissionError(len(producers), str(error))
+            for producer in producers:
+                if producer is not None:
+                    producer.finish(FinishReason.ERROR, refusal)
+            raise refusal from None
+    return producers
+
+
+def refuse(channels: Channels | None, owner: Owner, error: BaseException) -> None:
+    """End the fresh ones among the channels of a refused submission."""
+    # A single channel would be iterated, and waited for.
+    several = [channels] if isinstance(channels, StreamChannel) else channels or ()
+    with _LOCK:
+        for index, channel in enumerate(several):
+            if isinstance(channel, StreamChannel):
+                with suppress(ChannelStateError):
+                    attach(channel, index, owner).finish(FinishReason.ERROR, error)
 
 
 class Submitted(NamedTuple):
@@ -43,7 +126,7 @@ class Intake:
         self,
         tokenizer: Tokenizer,
         make_text_path: MakeTextPath,
-        why_never: Callable[[SequenceState], str | None],
+        why_never: Callable[[ChoiceState], str | None],
         *,
         may_block: bool,
     ) -> None:
@@ -53,33 +136,29 @@ class Intake:
         self._may_block = may_block
         self._piece_of = _pieces_of(tokenizer)
 
-    def prepare(
-        self, requests: Sequence[Request], channels: Sequence[StreamChannel | None]
-    ) -> list[Submitted]:
+    def prepare(self, requests: Sequence[Request], channels: Channels) -> list[Submitted]:
         """Return what can run, for each request. Nothing is attached yet.
 
         Args:
             requests: what was asked.
-            channels: one, or None, for each choice.
+            channels: a channel, or None, for each choice.
 
         Raises:
             StreamingSubmissionError: a request cannot run; the index is its place.
         """
-        places = iter(enumerate(channels))
+        left = iter(channels)
         return [
-            self._prepare(index, request, list(itertools.islice(places, request.params.n)))
+            self._prepare(index, request, list(itertools.islice(left, request.params.n)))
             for index, request in enumerate(requests)
         ]
 
-    def _prepare(
-        self, index: int, request: Request, places: list[tuple[int, StreamChannel | None]]
-    ) -> Submitted:
+    def _prepare(self, index: int, request: Request, channels: Channels) -> Submitted:
         try:
             prompt = self._encode(request.prompt)
-            handle = Handle(request.request_id or f"request-{uuid4().hex}", len(places))
+            handle = Handle(request.request_id or f"request-{uuid4().hex}", len(channels))
             rows = [
-                self._row(request, prompt, handle, choice, place, channel)
-                for choice, (place, channel) in enumerate(places)
+                self._row(request, prompt, handle, place, channel)
+                for place, channel in enumerate(channels)
             ]
         except (ValueError, TypeError, TokenizerError) as error:
             raise StreamingSubmissionError(index, str(error)) from error
@@ -90,7 +169,6 @@ class Intake:
         request: Request,
         prompt: tuple[int, ...],
         handle: Handle,
-        choice: int,
         place: int,
         channel: StreamChannel | None,
     ) -> Row:
@@ -104,16 +182,14 @@ class Intake:
             if not channel.skip_special_tokens:
                 request = replace(request, params=replace(params, skip_special_tokens=False))
         eos = frozenset() if params.ignore_eos else self._tokenizer.eos_token_ids
-        sequence = SequenceState(
-            SlotView(handle.request_id, choice, prompt, params),
-            end_ids=eos | params.stop_token_ids,
-            original_batch_idx=place,
+        choice = ChoiceState(
+            SlotView(handle.request_id, place, prompt, params), eos | params.stop_token_ids
         )
-        never = self._why_never(sequence)
+        never = self._why_never(choice)
         if never is not None:
             raise ValueError(never)
         text_path = self._make_text_path(request, prompt)
-        return sequence, SlotStreamState(text_path, handle, params, self._piece_of, monotonic())
+        return choice, SlotStreamState(text_path, handle, params, self._piece_of, monotonic())
 
     def _encode(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         if isinstance(prompt, str):

@@ -1,7 +1,7 @@
 """Waking tasks of an asyncio loop from another thread, many of them with one call into the loop.
 
-`call_soon_threadsafe` writes to a socket each time, and the writing thread may lose its turn by it.
-An engine that has news for a hundred readers in one iteration calls it once.
+Each `call_soon_threadsafe` writes to a socket, which may cost the calling thread its turn. An
+engine that has news for a hundred readers in one iteration calls it once.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ class LoopWaker:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the loop is closed, so that none of its tasks will ever run again."""
+        """Whether the loop is closed, so that its tasks will never run again."""
         loop = self._loop()
         return loop is None or loop.is_closed()
 
     def set(self, event: asyncio.Event) -> None:
         """Set an event soon, if the loop is not closed."""
         self._events.append(event)
-        # Whoever takes the mark away looks at the events after that, so this one is seen.
+        # The mark is taken away before the last look at the events, so this one is seen.
         if self._called:
             return
         loop = self._loop()
@@ -50,8 +50,8 @@ class LoopWaker:
     def _set_all(self) -> None:
         while self._events:
             self._events.popleft().set()
-        # Of a model that is quicker than this, the loop then takes much at a time; one that is not
-        # finds the mark gone, and calls at once.
+        # Until then the mark stays: from a quick model the loop takes much at a time. A slower one
+        # finds the mark gone and calls at once.
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
 
     def _look_again(self) -> None:

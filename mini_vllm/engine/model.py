@@ -1,4 +1,4 @@
-"""What the engine wants of a model: ids for slots, once an iteration. No text, no positions."""
+"""What the engine asks of a model: ids for slots, once an iteration. No text, no positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from operator import contains
 from typing import NamedTuple, Protocol
 
 from mini_vllm.engine.engine_errors import ModelContractError
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine.request import SamplingParams
 
 
 class Burst(NamedTuple):
@@ -14,8 +14,8 @@ class Burst(NamedTuple):
 
     Attributes:
         token_ids: at least one id; several where a model guesses ahead.
-        logprobs: for each id, logarithms of probabilities by token id: that of the id itself and of
-            at least as many of the likeliest as were asked for. Empty where none were.
+        logprobs: for each id, logarithms of probabilities by token id: of the id itself and of at
+            least as many of the likeliest ids as were asked for. Empty if they were not asked for.
     """
 
     token_ids: tuple[int, ...]
@@ -30,12 +30,12 @@ class SlotView:
     """What a model sees of a slot. It reads the lists and leaves them as they are.
 
     Attributes:
-        request_id: whose.
+        request_id: the request it belongs to.
         choice_index: which of the request's choices, from 0.
         prompt_token_ids: the prompt.
         output_token_ids: what was generated so far.
         params: how to generate.
-        step: how often a model was asked for this slot before.
+        step: how often the model was asked for this slot before.
     """
 
     request_id: str
@@ -56,10 +56,11 @@ class Model(Protocol):
 
     `prefill` is called once for a slot, with its prompt, and `decode` from then on. Both get
     several slots at once and return, for each and in their order, a burst; None where a slot has no
-    id in this iteration; or an exception, which ends that slot alone. A model that has nothing for
-    any slot waits for the first, but only some milliseconds: cancellations are seen between calls.
+    id in this iteration; or an exception, which ends that slot alone. What a model raises, on the
+    other hand, ends the engine.
 
-    What a model raises, on the other hand, ends the engine.
+    A model that has nothing for any slot waits for the first id, but only some milliseconds:
+    cancellations are seen between calls.
     """
 
     def prefill(self, slots: Sequence[SlotView]) -> Sequence[News]:
@@ -79,8 +80,8 @@ def check_burst(slot: SlotView, burst: Burst) -> None:
     """Check that a model gave what it has to.
 
     Raises:
-        ModelContractError: there is no id, one is no int, or logprobs were asked for and are not
-            there for each id.
+        ModelContractError: the burst is empty, an id is not an int, or logprobs were asked for and
+            one is missing.
     """
     where = f"the model's burst {slot.step} for {slot.request_id!r}"
     if not isinstance(burst, Burst):
@@ -89,9 +90,9 @@ def check_burst(slot: SlotView, burst: Burst) -> None:
         raise ModelContractError(f"{where} has no ids; return None for a slot without news")
     for token_id in burst.token_ids:
         if not isinstance(token_id, int):
-            raise ModelContractError(f"{where} has the id {token_id!r}, which is no int")
+            raise ModelContractError(f"{where} has the id {token_id!r}, which is not an int")
     if slot.params.logprobs is not None and not (
         len(burst.logprobs) == len(burst.token_ids)
         and all(map(contains, burst.logprobs, burst.token_ids))
     ):
-        raise ModelContractError(f"{where} has not a logprob for each of its ids")
+        raise ModelContractError(f"{where} lacks a logprob for each of its ids")

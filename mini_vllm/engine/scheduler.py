@@ -2,25 +2,157 @@
 
 A choice is admitted when a slot is free and the pool has blocks for all that it may become, its
 prompt and `max_tokens`. So nothing that runs is ever put back, and nothing overtakes.
-
-But: it calls no model and writes to nobody.
 """
 
-from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from mini_vllm.engine.finish import FinishReason
-from mini_vllm.engine.kv import KVBlockPool
-from mini_vllm.engine.sequence import SequenceState
-from mini_vllm.engine.slots import SlotTable
+from mini_vllm.engine.choice import ChoiceState
+from mini_vllm.finish_reason import Ending, FinishReason
 
+T = TypeVar("T")
 # What the text stage knows of a choice travels with it, and is not looked into here.
-Row = tuple[SequenceState, Any]
+Row = tuple[ChoiceState, Any]
+
+
+class KVBlockPool:
+    """The memory that a real engine's attention needs: blocks with room for `block_size` tokens.
+
+    The blocks hold no tensors. What is real is the accounting: who has which block, and that each
+    comes back exactly once.
+
+    Raises:
+        ValueError: a number is below 1.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int) -> None:
+        _check_at_least_1(num_blocks=num_blocks, block_size=block_size)
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._free = list(range(num_blocks - 1, -1, -1))
+        self._used: set[int] = set()
+
+    @property
+    def num_free_blocks(self) -> int:
+        """How many blocks are free."""
+        return len(self._free)
+
+    @property
+    def num_used_blocks(self) -> int:
+        """How many blocks are in use."""
+        return len(self._used)
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Return how many blocks `num_tokens` tokens take."""
+        return -(-num_tokens // self.block_size)
+
+    def allocate(self, num_tokens: int) -> list[int] | None:
+        """Return blocks for `num_tokens` tokens, or None if too few are free."""
+        count = self.blocks_for(num_tokens)
+        if count > len(self._free):
+            return None
+        blocks = [self._free.pop() for _ in range(count)]
+        self._used.update(blocks)
+        return blocks
+
+    def free(self, blocks: list[int]) -> None:
+        """Take blocks back.
+
+        Raises:
+            ValueError: one of them is free already, or given twice; none was taken back.
+        """
+        counts = Counter(blocks)
+        wrong = [block for block in counts if block not in self._used or counts[block] > 1]
+        if wrong:
+            raise ValueError(f"blocks {wrong} are free already, or given twice")
+        self._used.difference_update(blocks)
+        self._free += reversed(blocks)
+
+
+class SlotTable:
+    """The slots of a batch: columns of equal length, known by name, that move together.
+
+    Engines keep what belongs to a sequence in several arrays, with one entry for each slot. When a
+    sequence ends, the rest move up in every array; one that was forgotten hands a request the state
+    of another. Here all columns move in one call.
+
+    Args:
+        *names: the columns.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), []))
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column, the same list each time."""
+        return self._columns[name]
+
+    def add_column(self, name: str, values: Sequence[Any]) -> None:
+        """Add a column.
+
+        Raises:
+            ValueError: it does not have one value for each row, or the name is taken.
+        """
+        if name in self._columns:
+            raise ValueError(f"there is a column {name!r} already")
+        if self._columns and len(values) != len(self):
+            raise ValueError(f"column {name!r} has {len(values)} values for {len(self)} rows")
+        self._columns[name] = list(values)
+
+    def add_row(self, **values: Any) -> None:
+        """Add a row at the end.
+
+        Raises:
+            ValueError: it does not have one value for each column; nothing was added.
+        """
+        if values.keys() != self._columns.keys():
+            raise ValueError(f"a row needs {sorted(self._columns)}, not {sorted(values)}")
+        for name, value in values.items():
+            self._columns[name].append(value)
+
+    def compact(self, finished: Sequence[bool]) -> list[int]:
+        """Drop the finished rows from every column; return where each row went.
+
+        Raises:
+            ValueError: `finished` does not have one value for each row; nothing was moved.
+        """
+        if len(finished) != len(self):
+            raise ValueError(f"{len(finished)} marks do not fit {len(self)} rows")
+        mapping = build_batch_mapping(finished)
+        for rows in self._columns.values():
+            compact_vector(mapping, rows)
+        return mapping
+
+
+def build_batch_mapping(finished: Sequence[bool]) -> list[int]:
+    """Return where each row goes: -1 for a finished one, else its place among those that stay."""
+    mapping, place = [], 0
+    for is_finished in finished:
+        mapping.append(-1 if is_finished else place)
+        place += not is_finished
+    return mapping
+
+
+def compact_vector(mapping: Sequence[int], rows: list[T]) -> None:
+    """Move the rows to where the mapping says, in place; drop those that go to -1.
+
+    Raises:
+        ValueError: the mapping has more or fewer rows; nothing was moved.
+    """
+    if len(mapping) != len(rows):
+        raise ValueError(f"a mapping of {len(mapping)} rows does not fit {len(rows)} rows")
+    for row, place in zip(rows, mapping, strict=True):
+        if place >= 0:
+            rows[place] = row
+    del rows[sum(place >= 0 for place in mapping) :]
 
 
 class Scheduler:
-    """The line and the table of what runs.
+    """The waiting line and the table of what runs.
 
     Args:
         pool: the blocks.
@@ -39,20 +171,18 @@ class Scheduler:
         max_model_len: int,
         max_num_batched_tokens: int,
     ) -> None:
-        for name, value in (
-            ("max_num_seqs", max_num_seqs),
-            ("max_model_len", max_model_len),
-            ("max_num_batched_tokens", max_num_batched_tokens),
-        ):
-            if value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1")
+        _check_at_least_1(
+            max_num_seqs=max_num_seqs,
+            max_model_len=max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens,
+        )
         self._pool = pool
         self._max_num_seqs = max_num_seqs
         self._max_model_len = max_model_len
         self._max_num_batched_tokens = max_num_batched_tokens
         self._waiting: deque[Row] = deque()
-        self._table = SlotTable("sequences", "streams", "blocks")
-        self.sequences: list[SequenceState] = self._table.column("sequences")
+        self._table = SlotTable("choices", "streams", "blocks")
+        self.choices: list[ChoiceState] = self._table.column("choices")
         self.streams: list[Any] = self._table.column("streams")
 
     @property
@@ -63,48 +193,48 @@ class Scheduler:
     @property
     def num_running(self) -> int:
         """How many choices have a slot."""
-        return len(self.sequences)
+        return len(self.choices)
 
-    def why_never(self, sequence: SequenceState) -> str | None:
+    def why_never(self, choice: ChoiceState) -> str | None:
         """Return why a choice could never run, or None if it could."""
-        prompt = len(sequence.view.prompt_token_ids)
+        prompt = len(choice.view.prompt_token_ids)
         if prompt > self._max_num_batched_tokens:
             return (
                 f"the prompt has {prompt} tokens; an iteration takes in at most "
                 f"max_num_batched_tokens, {self._max_num_batched_tokens}"
             )
-        if sequence.num_tokens_at_most > self._max_model_len:
+        if choice.num_tokens_at_most > self._max_model_len:
             return (
                 f"the prompt has {prompt} tokens and max_tokens is "
-                f"{sequence.view.params.max_tokens}; together at most {self._max_model_len} fit"
+                f"{choice.view.params.max_tokens}; together at most {self._max_model_len} fit"
             )
         return None
 
-    def add(self, sequence: SequenceState, stream: Any) -> None:
+    def add(self, choice: ChoiceState, stream: Any) -> None:
         """Put a choice at the end of the line, with what the text stage knows of it."""
-        self._waiting.append((sequence, stream))
+        self._waiting.append((choice, stream))
 
-    def admit(self) -> list[SequenceState]:
-        """Give slots and blocks to those who are next, while there are some; return them."""
+    def admit(self) -> list[ChoiceState]:
+        """Give slots and blocks to those who are next, as far as they go; return them."""
         budget, admitted = self._max_num_batched_tokens, []
         while self._waiting and self.num_running < self._max_num_seqs:
-            sequence, stream = self._waiting[0]
-            budget -= len(sequence.view.prompt_token_ids)
+            choice, stream = self._waiting[0]
+            budget -= len(choice.view.prompt_token_ids)
             if budget < 0:
                 break
-            blocks = self._pool.allocate(sequence.num_tokens_at_most)
+            blocks = self._pool.allocate(choice.num_tokens_at_most)
             if blocks is None:
                 break
             self._waiting.popleft()
-            self._table.add_row(sequences=sequence, streams=stream, blocks=blocks)
-            admitted.append(sequence)
+            self._table.add_row(choices=choice, streams=stream, blocks=blocks)
+            admitted.append(choice)
         return admitted
 
     def leave_line(self, is_cancelled: Callable[[Any], bool]) -> list[Row]:
-        """Latch CANCELLED for those in the line who want no more; return them, they are out."""
+        """Take those who want no more out of the line, and latch CANCELLED; return them."""
         left = [row for row in self._waiting if is_cancelled(row[1])]
-        for sequence, _ in left:
-            sequence.latch(FinishReason.CANCELLED)
+        for choice, _ in left:
+            choice.latch(Ending(FinishReason.CANCELLED))
         if left:
             self._waiting = deque(row for row in self._waiting if not row[0].finished)
         return left
@@ -114,25 +244,25 @@ class Scheduler:
 
         It wins over every other end of the same iteration, which is found later.
         """
-        for sequence, stream in zip(self.sequences, self.streams, strict=True):
+        for choice, stream in zip(self.choices, self.streams, strict=True):
             if is_cancelled(stream):
-                sequence.latch(FinishReason.CANCELLED)
+                choice.latch(Ending(FinishReason.CANCELLED))
 
     def evict(self) -> list[Row]:
         """Take those that have ended out of their slots, with their blocks; return them."""
-        finished = [sequence.finished for sequence in self.sequences]
+        finished = [choice.finished for choice in self.choices]
         if not any(finished):
             return []
-        rows = zip(self.sequences, self.streams, self._table.column("blocks"), strict=True)
+        rows = zip(self.choices, self.streams, self._table.column("blocks"), strict=True)
         gone = [row for row in rows if row[0].finished]
         for _, _, blocks in gone:
             self._pool.free(blocks)
         self._table.compact(finished)
-        return [(sequence, stream) for sequence, stream, _ in gone]
+        return [(choice, stream) for choice, stream, _ in gone]
 
     def everyone(self) -> list[Row]:
         """Return all that run, then all that wait."""
-        return [*zip(self.sequences, self.streams, strict=True), *self._waiting]
+        return [*zip(self.choices, self.streams, strict=True), *self._waiting]
 
     def clear(self) -> None:
         """Forget all that run and wait; all blocks are free again."""
@@ -140,3 +270,9 @@ class Scheduler:
             self._pool.free(blocks)
         self._table.compact([True] * len(self._table))
         self._waiting.clear()
+
+
+def _check_at_least_1(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")

@@ -1,10 +1,10 @@
-"""From a request to its text path. The engine takes any function of this shape."""
+"""From a request to its text path. An engine takes any function like `MakeTextPath`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mini_vllm.engine.request import Request
-from mini_vllm.pipeline import FinishReason as PipelineReason
+from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import Event
 from mini_vllm.text.reasoning import create_reasoning_splitter
@@ -13,16 +13,15 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 
 
 class TextPath(Protocol):
-    """What turns the ids of one choice into events: `TextPipeline`, or what behaves like it."""
+    """Turns the ids of one choice into events, and finds its end, as `TextPipeline` does.
+
+    The engine counts `max_tokens` and calls `finish`; every other end among the ids or in the text
+    is for the text path to find.
+    """
 
     @property
-    def finish_reason(self) -> str | None:
+    def ending(self) -> Ending | None:
         """Why the text ended, or None while it runs."""
-        ...
-
-    @property
-    def stop_reason(self) -> str | int | None:
-        """The stop string or stop id that ended it."""
         ...
 
     @property
@@ -32,14 +31,14 @@ class TextPath(Protocol):
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds, by name."""
+        """What each layer holds back, by the layer's name."""
         ...
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids; return what is certain."""
+        """Take ids, up to the end of the text; return the events that are certain now."""
         ...
 
-    def finish(self, reason: PipelineReason) -> list[Event]:
+    def finish(self, reason: FinishReason) -> list[Event]:
         """End the text; return what was held."""
         ...
 
@@ -51,13 +50,13 @@ class TextPathFactory:
     """Makes a `TextPipeline` for each choice.
 
     Args:
-        tokenizer: makes text of ids.
+        tokenizer: turns ids into text.
         tool_format: the format of the model's tool calls, used where a request has tools.
         reasoning_format: the format of the model's reasoning, or None for a model without.
-        stop_scope: `all`, or `content` to look for stop strings behind the reasoning only.
+        stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
 
     Raises:
-        ValueError: a format is unknown.
+        ValueError: a format or the scope is unknown.
     """
 
     def __init__(

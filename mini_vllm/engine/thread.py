@@ -13,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 class EngineThread:
     """Runs an engine in the background: `with EngineThread(engine): ...` drains it at the end.
 
-    A failure of the model ends the thread; all streams have their error by then, it is logged, and
+    A failure of the model is logged and ends the thread. All streams have their error by then, and
     later submissions raise `EngineDeadError`.
     """
 
@@ -24,7 +24,7 @@ class EngineThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine is served."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -33,22 +33,22 @@ class EngineThread:
         Raises:
             RuntimeError: it was started before.
         """
-        # Whoever stepped before does not any more, and may wait for chunks from now on.
+        # The thread that stepped so far may wait for chunks from now on.
         self.engine.thread_id = None
         self._thread.start()
 
     def shutdown(self, *, drain: bool = True, timeout: float | None = None) -> bool:
-        """Take no more requests, end those there are, and stop the thread.
+        """Take no more requests, end those that are left, and stop the thread.
 
         Args:
             drain: let requests finish; otherwise they are cancelled at once.
-            timeout: seconds after which they are cancelled; again as many are waited for the end.
+            timeout: seconds to wait before requests are cancelled, and then again for the end.
 
         Returns:
-            Whether the thread has stopped. One that is stuck in its model has not.
+            Whether the thread has stopped. A thread that is stuck in its model goes on.
         """
         if self._thread.ident is None:
-            # It was never started. What was submitted is ended, without the model.
+            # It was never started. What was submitted is cancelled, without the model.
             self.engine.shutdown(drain=False)
             return True
         self.engine.drain(cancel=not drain)
@@ -85,6 +85,6 @@ class EngineThread:
         except EngineStateError:
             if self.engine.state is EngineState.FAILED:
                 raise
-            # Somebody steps by hand at this moment.
+            # Another thread steps at this moment.
             self.engine.wait_for_work(0.01)
             return True

@@ -1,1 +1,1 @@
-"""What returns ids: models for tests, demonstrations, and real weights elsewhere."""
+"""What returns ids: models for tests and demonstrations, and real weights elsewhere."""

@@ -3,11 +3,13 @@
 A step finds the longest suffix of the text so far that its corpus, or the text itself, has in
 another place, counts which bytes follow there, and samples from the counts. That is the unbounded
 n-gram model of "infini-gram" (Liu et al. 2024, arXiv 2401.17377) with the cache of Kuhn and De Mori
-(1990, doi 10.1109/34.56193): because it reads its own prompt too, it can copy a name from there.
+(1990, doi 10.1109/34.56193): because it reads its own prompt too, it can copy a name from there. It
+is not smoothed: a byte that never followed is never chosen, however short the suffix.
 
-But:
-- It understands nothing. It says what was said after the most similar words.
-- It is not smoothed: what never followed has no chance at all, however short the suffix.
+`load_embedded` returns the one that comes with the package, so that a server says something before
+any download. Its corpus is conversations of our own writing, in the shape of its chat template. The
+template shows one call of each tool that it is given, and the model copies one. What it says of the
+world was true enough when it was written.
 """
 
 import math
@@ -16,23 +18,27 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
+from mini_vllm.chat_template.template import ChatTemplate
 from mini_vllm.engine.model import Burst, SlotView
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine.request import SamplingParams
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 
 MOST_OCCURRENCES = 1000
+_DATA = Path(__file__).with_name("embedded_model")
 Ranking = list[tuple[int, int]]
 
 
 @dataclass(slots=True)
 class _Text:
-    """What a slot says so far, one character an id.
+    """What a slot says so far, one character for each id.
 
     Attributes:
         symbols: EOS, the prompt and the output.
-        taken: how many ids of the output are in it.
-        length: of the longest suffix known elsewhere; an upper bound before the first search.
+        taken: how many ids of the output are in `symbols`.
+        length: of the longest suffix that occurs elsewhere; an upper bound before the first search.
     """
 
     symbols: str
@@ -53,11 +59,11 @@ class NgramModel:
 
     Args:
         corpus: what it knows. It ends with a document end, whether that is written or not.
-        tokenizer: makes ids of a `str` corpus, and says which id is EOS.
+        tokenizer: turns a `str` corpus into ids, and says which id is EOS.
         max_context: longest suffix in ids, at least 3. A short one makes it mix texts, a long one
             quote them.
-        document_end: what stands for EOS in the corpus and in prompts. Ids from 256 on end
-            documents too.
+        document_end: the text that stands for EOS in the corpus and in prompts. Ids from 256 on
+            end documents too.
 
     Raises:
         ValueError: the corpus is empty, `document_end` is, or `max_context` is below 3.
@@ -74,7 +80,7 @@ class NgramModel:
     ) -> None:
         if max_context < 3:
             raise ValueError(
-                f"max_context is {max_context}; it must be at least 3, for that many bytes of a "
+                f"max_context is {max_context}; it must be at least 3, because so many bytes of a "
                 f"character may come before its last one"
             )
         if not document_end:
@@ -122,7 +128,7 @@ class NgramModel:
         new = self._symbols(slot.output_token_ids[text.taken :])
         text.symbols += new
         text.taken += len(new)
-        # A longer match than the last one plus what is new would have been found before.
+        # A match longer than the last one and the new ids together would have been found before.
         text.length = self._longest(text.symbols, text.length + len(new))
         params = slot.params
         ranking = _ranked(self._continuations(text.symbols, text.length))
@@ -134,7 +140,7 @@ class NgramModel:
     def _chance_of(self, slot: SlotView) -> random.Random:
         if slot.params.seed is None:
             return self._chance
-        # Of its own for each step, so that neither other slots nor restarts move it.
+        # Each step has its own, so that neither other slots nor restarts change it.
         return random.Random(f"{slot.params.seed} {slot.choice_index} {slot.step}")
 
     def _longest(self, symbols: str, most: int) -> int:
@@ -143,14 +149,14 @@ class NgramModel:
         most = min(most, document, self._max_context)
         if self._occurs(symbols, most):
             return most
-        # What occurs has all its own suffixes occur, so lengths can be searched by halving.
+        # If a suffix occurs, so do its own suffixes: the length can be found by halving.
         return bisect_left(
             range(1, most), True, key=lambda length: not self._occurs(symbols, length)
         )
 
     def _occurs(self, symbols: str, length: int) -> bool:
         suffix = symbols[len(symbols) - length :]
-        # At its own place the suffix has nothing behind it.
+        # At its own place nothing follows the suffix.
         return suffix in self._corpus or symbols.find(suffix, 0, len(symbols) - 1) >= 0
 
     def _continuations(self, symbols: str, length: int) -> Counter[str]:
@@ -162,6 +168,32 @@ class NgramModel:
         if not suffix:
             return self._beginnings
         return Counter(_followers(self._corpus, suffix) + _followers(symbols, suffix))
+
+
+class EmbeddedModel(NamedTuple):
+    """A model, and what a server needs beside it.
+
+    Attributes:
+        model: makes the ids.
+        tokenizer: turns them into text.
+        chat_template: turns conversations into prompts.
+        tool_format: the name of the tool-call format that the model writes.
+    """
+
+    model: NgramModel
+    tokenizer: ByteTokenizer
+    chat_template: ChatTemplate
+    tool_format: str = "hermes"
+
+
+def load_embedded() -> EmbeddedModel:
+    """Return the embedded model, a new one each time, in some milliseconds."""
+    tokenizer = ByteTokenizer()
+    return EmbeddedModel(
+        NgramModel((_DATA / "corpus.txt").read_text(encoding="utf-8"), tokenizer=tokenizer),
+        tokenizer,
+        ChatTemplate((_DATA / "chat_template.jinja").read_text(encoding="utf-8")),
+    )
 
 
 def _continues_character(symbol: str) -> bool:
@@ -180,7 +212,7 @@ def _followers(symbols: str, suffix: str) -> list[str]:
 
 
 def _ranked(counts: Counter[str]) -> Ranking:
-    """Return ids and counts, the likeliest first, and of equals the smallest id."""
+    """Return ids and counts, the likeliest first; equal counts go by the smaller id."""
     return sorted(
         ((ord(symbol), count) for symbol, count in counts.items()),
         key=lambda item: (-item[1], item[0]),
@@ -203,7 +235,7 @@ def _choose(ranking: Ranking, params: SamplingParams, chance: random.Random) -> 
 
 
 def _logprobs(ranking: Ranking, chosen: int, most: int) -> dict[int, float]:
-    """Return natural logarithms before temperature, of the likeliest and of the chosen one."""
+    """Return the logprobs, before temperature, of the likeliest ids and of the chosen one."""
     total = sum(count for _, count in ranking)
     return {
         token_id: math.log(count / total)

@@ -1,6 +1,6 @@
 """A model that cuts known ids into bursts at random, to show that the cuts change nothing.
 
-But: the cuts are the same each time, given the same seed and slot.
+The same seed and slot give the same cuts.
 """
 
 import random
@@ -17,7 +17,7 @@ class RaggedModel(ScriptedModel):
         seed: chooses the cuts, together with the slot's key.
         scripts: all ids, by request id or by (request id, choice index).
         most: ids in the longest piece, at least 1.
-        idle: how likely a step has no ids, from 0 to below 1.
+        idle: the probability of a step without ids, at least 0 and below 1.
         vocab_size: as for `ScriptedModel`.
 
     Raises:

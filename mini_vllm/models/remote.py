@@ -1,10 +1,10 @@
 """A model that is another server: real weights run there, and our text path here.
 
-It takes token ids, not text, from a running vLLM or another OpenAI-compatible server that gives
+It takes token ids, not text, from a running vLLM or another OpenAI-compatible server that sends
 them, one HTTP stream for each slot. What goes wrong with one stream ends its slot alone.
 
-But: EOS is ours to see. A server that ends a stream without the EOS id among its ids leaves the
-slot waiting, so the model adds that id.
+Our text path ends a choice at EOS. A server may end a stream and leave the EOS id out; the model
+then adds it, or the slot would wait for ever.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from mini_vllm.engine.engine_errors import EngineStateError, StreamingError
 from mini_vllm.engine.model import Burst, News, SlotView
-from mini_vllm.models.remote_frames import error_message, read_frame, request_body
-from mini_vllm.models.sse_reader import SseReader
+from mini_vllm.models.remote_frames import SseReader, error_message, read_frame, request_body
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,16 +48,15 @@ class RemoteModel:
 
     Args:
         base_url: as the openai client takes it, with the /v1 at its end.
-        model: the server's name for it; None for a server that has one.
+        model: the server's name for the model; None for a server that has only one.
         api_key: sent as a bearer token.
         eos_token_id: the tokenizer's.
         timeout: seconds without a byte after which a stream has failed.
-        poll: most seconds that `decode` waits where no slot has news.
-        ids_from_logprobs: ask for logprobs always, for a vLLM before 0.10.2 gives ids in no other
-            way.
+        poll: how many seconds `decode` waits at most when no slot has news.
+        ids_from_logprobs: always ask for logprobs: a vLLM before 0.10.2 sends ids only with them.
 
     Raises:
-        ValueError: `base_url` is no http address.
+        ValueError: `base_url` is not an http address.
     """
 
     def __init__(
@@ -155,7 +153,7 @@ class RemoteModel:
         )
         if self._eos_token_id is None:
             return stream.ended
-        # The server gave no probability of this id; that the text ends here, it was sure of.
+        # The server sent no probability of this id, but it was certain that the text ends here.
         certain = () if slot.params.logprobs is None else ({self._eos_token_id: 0.0},)
         return Burst((self._eos_token_id,), certain)
 

@@ -4,24 +4,27 @@ vLLM gives ids since 0.10.2 (pull request 22587) when `return_token_ids` is set,
 `token_ids`; so does SGLang (pull request 30917). Before that, vLLM wrote them into the logprobs, as
 `token_id:123`, when `return_tokens_as_token_ids` was set; top logprobs are keyed like this still.
 
-But: it knows nothing of connections. A slot goes in and a request body comes out; an event goes in
-and a burst comes out.
+Connections are opened in `remote.py`. Here a slot goes in and a request body comes out, bytes go in
+and events come out, an event goes in and a burst comes out.
 """
 
 import json
+import re
 from typing import Any, NamedTuple
 
 from mini_vllm.engine.engine_errors import StreamingError
 from mini_vllm.engine.model import Burst, SlotView
 
 _ID_PREFIX = "token_id:"
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Frame(NamedTuple):
     """What one event of the stream says.
 
     Attributes:
-        burst: the new ids, or None where it has none.
+        burst: the new ids, or None if the event has none.
         finish_reason: the server's word for why the stream ends, or None while it runs.
     """
 
@@ -32,9 +35,8 @@ class Frame(NamedTuple):
 def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) -> dict[str, Any]:
     """Return the JSON of a request to `/v1/completions` for one choice.
 
-    Stop strings and stop ids stay here: the engine finds them itself, in the text that it decodes
-    itself. `ignore_eos` and `min_tokens` go along, for nothing comes after the EOS of a server that
-    does not know them.
+    Stop strings and stop ids are not sent: the engine finds them in the text that it decodes
+    itself. `ignore_eos` and `min_tokens` are, because a server that ends at EOS sends nothing more.
     """
     params = slot.params
     body: dict[str, Any] = {
@@ -61,12 +63,63 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
     return body
 
 
+class SseReader:
+    r"""Server-sent events: bytes in, in pieces of any size, and the data of whole events out.
+
+    A line ends with LF, CR or CRLF, and an empty line ends an event. Only the unfinished event is
+    held; if the stream ends there, it is dropped. Event names, ids and retry times, which no
+    OpenAI-compatible server needs, are passed over.
+
+    Source: the HTML standard, section 9.2.6, "Interpreting an event stream".
+
+    >>> reader = SseReader()
+    >>> reader.feed(b"data: on"), reader.feed(b"e\r\n: ping\r\n\r"), reader.feed(b"\ndata:two\n\n")
+    ([], ['one'], ['two'])
+    """
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._data: list[str] = []
+        self._after_cr = False
+        self._at_start = True
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take the next bytes; return the data of each event that is complete now."""
+        # A CR has ended its line already, so no event waits to see whether an LF follows.
+        if self._after_cr and data:
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        if data:
+            self._after_cr = data.endswith(b"\r")
+        events = []
+        *ends, rest = _LINE_END.split(data)
+        for end in ends:
+            self._line += end
+            line = bytes(self._line)
+            self._line.clear()
+            if self._at_start:
+                line, self._at_start = line.removeprefix(_BYTE_ORDER_MARK), False
+            if line:
+                self._take(line)
+            elif self._data:
+                events.append("\n".join(self._data))
+                self._data = []
+        self._line += rest
+        return events
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            # Lines are cut at ASCII bytes, so never inside a character.
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+
+
 def read_frame(data: str, *, with_logprobs: bool) -> Frame:
     """Return what the data of one event says.
 
     Args:
         data: of one event.
-        with_logprobs: whether the burst must have logprobs; otherwise it has none.
+        with_logprobs: whether the burst must have logprobs; otherwise they are left out.
 
     Raises:
         StreamingError: the event reports an error, or is not what a server that gives ids sends.
@@ -89,7 +142,7 @@ def read_frame(data: str, *, with_logprobs: bool) -> Frame:
 
 
 def error_message(body: str) -> str:
-    """Return the message in the body of an error, or the body if it has none of the usual form."""
+    """Return the message in the body of an error, or the body if it is of no usual form."""
     try:
         answer = json.loads(body)
         answer = answer.get("error") or answer

@@ -1,7 +1,7 @@
-"""A model that reads its ids from a script: what tests and demonstrations say, it generates.
+"""A model that reads its ids from a script, for tests and demonstrations.
 
-But: it looks at neither prompt nor sampling. What a slot gets depends on its key and step alone,
-so a mix-up of slots shows at once.
+It looks at neither prompt nor sampling. What a slot gets depends on its key and step alone, so a
+mix-up of slots shows at once.
 """
 
 import math
@@ -18,7 +18,7 @@ BYTE_VOCAB_SIZE = 259  # 256 bytes and three special ids, as in ByteTokenizer
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """A step that raises, which ends the engine. An exception as a step ends only its slot."""
+    """A step that raises, which ends the engine. An exception as a step ends its slot alone."""
 
     error: BaseException
 
@@ -45,8 +45,8 @@ class ScriptedModel:
         scripts: by request id, for all its choices, or by (request id, choice index); or a
             function that gets a new slot and returns its script. A step is a tuple of ids, or
             whatever a model may return, or `Raise`, or `Hook`.
-        vocab_size: where a step has ids alone and logprobs are asked for, they are made up, the
-            same each time, of ids below this.
+        vocab_size: logprobs, if asked for and not in the step, are made up of ids below
+            this, the same each time.
 
     Raises:
         ModelContractError: a slot has no script, or its script has ended.
@@ -111,8 +111,8 @@ def script_of(slot: SlotView, scripts: Mapping[Key, T]) -> T:
 def burst_with_logprobs(slot: SlotView, token_ids: tuple[int, ...], vocab_size: int) -> Burst:
     """Return a burst, with made-up logprobs if the slot asks for them.
 
-    Those of an id depend on the slot's key and the id's place in the output, so bursts that are cut
-    otherwise have the same.
+    They depend on the slot's key and the place in the output, so they are the same however the ids
+    are cut into bursts.
     """
     most = slot.params.logprobs
     if most is None:

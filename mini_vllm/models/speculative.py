@@ -2,7 +2,7 @@
 
 Whatever the draft guesses, the ids are the target's; a good draft only makes the bursts longer.
 
-But: both are functions without chance, so agreement is equality. Real engines sample, and accept a
+Both are deterministic functions here, so agreement is equality. Real engines sample, and accept a
 guess by comparing probabilities (Leviathan et al. 2023, arXiv 2211.17192).
 """
 
@@ -18,10 +18,10 @@ class SpeculativeScriptedModel:
     """A model whose bursts are 1 to `k` + 1 ids long.
 
     Args:
-        target: from prompt and output so far to the next id; always the same for the same ids.
-        draft: likewise, the guess.
+        target: from prompt and output so far to the next id; the same ids always give the same.
+        draft: likewise, to a guess of the next id.
         k: how many ids are guessed in one step; 0 is decoding without a draft.
-        vocab_size: logprobs, where asked for, are made up of ids below this.
+        vocab_size: logprobs, if asked for, are made up of ids below this.
 
     Attributes:
         proposed: ids that the draft guessed.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mini_vllm.engine import Engine, EngineThread, MakeTextPath, Model, TextPathFactory
-from mini_vllm.models.embedded import load_embedded
+from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.remote import RemoteModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server

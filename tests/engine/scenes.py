@@ -1,5 +1,6 @@
 """Engines that play a script, a log of what their readers get, and a reference to compare with."""
 
+import sys
 from functools import cache
 
 from mini_vllm.engine import (
@@ -24,6 +25,25 @@ def ids(text):
 def one_by_one(text, *, end=False):
     """Return the script that gives a byte a step, and an EOS at the end if asked."""
     return [(byte,) for byte in text.encode()] + [(EOS,)] * end
+
+
+class Endless:
+    """A script that has the same step for ever, after a first one that may differ."""
+
+    def __init__(self, step, first=None):
+        self.step = step
+        self.first = first or step
+
+    def __len__(self):
+        return sys.maxsize
+
+    def __getitem__(self, number):
+        return self.step if number else self.first
+
+
+# More ids than any engine makes in the time of a test, and options of an engine for so many.
+MANY = 10_000_000
+FOR_MANY = {"num_blocks": 64, "block_size": MANY}
 
 
 def params(**changes):

@@ -4,9 +4,13 @@ import asyncio
 import threading
 
 import pytest
+from reading import LONG
 from scenes import (
     EOS,
+    FOR_MANY,
+    MANY,
     PROMPT,
+    Endless,
     Scene,
     assert_ended,
     ids,
@@ -29,18 +33,14 @@ from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 CANCELLED = FinishReason.CANCELLED
-ENDLESS = 3000
 
 
 def endless(*names):
-    """Return an engine whose requests run long, and their channels and handles."""
-    engine = Engine(
-        ScriptedModel({name: one_by_one(name * ENDLESS) for name in names}),
-        ByteTokenizer(),
-        num_blocks=1000,
-    )
-    channels = [StreamChannel.create(max_pending=None) for _ in names]
-    requests = [Request(PROMPT, params(max_tokens=ENDLESS), name) for name in names]
+    """Return an engine whose requests end when they are cancelled, their channels and handles."""
+    scripts = {name: Endless((ord(name),)) for name in names}
+    engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
+    channels = [StreamChannel.create() for _ in names]
+    requests = [Request(PROMPT, params(max_tokens=MANY), name) for name in names]
     return engine, channels, engine.submit(requests, channels)
 
 
@@ -147,20 +147,25 @@ def test_one_choice_of_two_is_cancelled_by_its_channel_both_by_the_handle():
 
 
 def test_R3_one_of_three_is_cancelled_from_another_thread():
-    engine, channels, handles = endless("A", "B", "C")
+    scripts = {"A": one_by_one("A" * 500), "B": Endless((66,)), "C": one_by_one("C" * 500)}
+    engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
+    channels = [StreamChannel.create() for _ in scripts]
+    most = {"A": 500, "B": MANY, "C": 500}
+    handles = engine.submit(
+        [Request(PROMPT, params(max_tokens=most[name]), name) for name in scripts], channels
+    )
     with EngineThread(engine):
         reader = threading.Thread(
-            target=lambda: (channels[1].wait_pop(10), channels[1].cancel()), daemon=True
+            target=lambda: (channels[1].wait_pop(LONG), channels[1].cancel()), daemon=True
         )
         reader.start()
-        response = handles[1].result(timeout=20)
-        reader.join(20)
-        assert response.finish_reasons == [CANCELLED]
+        assert handles[1].result(timeout=LONG).finish_reasons == [CANCELLED]
+        reader.join(LONG)
         for handle, name in ((handles[0], "A"), (handles[2], "C")):
-            assert handle.result(timeout=60).texts == [name * ENDLESS]
+            assert handle.result(timeout=LONG).texts == [name * 500]
     assert engine.stats().used_blocks == 0
     for channel, name in ((channels[0], "A"), (channels[2], "C")):
-        assert text_of(popped(channel)) == name * ENDLESS
+        assert text_of(popped(channel)) == name * 500
     assert_ended(channels[1], CANCELLED)
 
 
@@ -195,7 +200,7 @@ def test_from_a_task_of_asyncio():
             await asyncio.gather(reading(), stopping())
             return await asyncio.wrap_future(handle.future)
 
-    assert asyncio.run(asyncio.wait_for(read(), 20)).finish_reasons == [CANCELLED]
+    assert asyncio.run(asyncio.wait_for(read(), LONG)).finish_reasons == [CANCELLED]
 
 
 def test_a_hundred_threads_at_once_are_one_cancel():
@@ -203,7 +208,7 @@ def test_a_hundred_threads_at_once_are_one_cancel():
     start = threading.Barrier(101)
 
     def cancel():
-        start.wait(20)
+        start.wait(LONG)
         channels[0].cancel()
         handles[0].cancel()
 
@@ -211,12 +216,12 @@ def test_a_hundred_threads_at_once_are_one_cancel():
     for thread in threads:
         thread.start()
     with EngineThread(engine):
-        start.wait(20)
-        assert handles[0].result(timeout=20).finish_reasons == [CANCELLED]
+        start.wait(LONG)
+        assert handles[0].result(timeout=LONG).finish_reasons == [CANCELLED]
         handles[1].cancel()
-        handles[1].result(timeout=20)
+        handles[1].result(timeout=LONG)
     for thread in threads:
-        thread.join(20)
+        thread.join(LONG)
     for channel in channels:
         assert_ended(channel, CANCELLED)
 

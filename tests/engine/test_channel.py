@@ -1,56 +1,54 @@
-"""StreamChannel on threads: seed 004's tests 19-33, X9, X10, X12, and every way to stop reading."""
+"""StreamChannel: every way to read one and to stop reading, and what a slow reader gets."""
 
 import gc
 import signal
 import threading
-from concurrent.futures import Future
+from io import StringIO
+from itertools import groupby
 from time import monotonic
-from types import SimpleNamespace
+from types import NoneType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import (
+    END,
+    LONG,
+    READERS,
+    WAITING,
+    A,
+    B,
+    attach,
+    attached,
+    on_thread,
+    until_somebody_waits,
+)
 
 from mini_vllm.engine import (
     ChannelStateError,
     Engine,
     EngineThread,
     FinishReason,
+    LogprobEntry,
     OverflowPolicy,
     Request,
     SamplingParams,
+    SlowConsumerError,
     StreamChannel,
     StreamChunk,
+    StreamingSubmissionError,
+    TokenLogprobs,
 )
-from mini_vllm.engine.channel import _attach
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.text.events import ArgsDelta, CallStart, ReasoningDelta, TextDelta
 from mini_vllm.tokenizer import ByteTokenizer
 
-LONG = 30.0
-END = StreamChunk(finished=True, reason=FinishReason.END_ID)
-A, B = StreamChunk((97,), "a"), StreamChunk((98,), "b")
-
-
-def attach(channel, thread_id=None):
-    return _attach(channel, 0, SimpleNamespace(thread_id=thread_id))
-
-
-def on_thread(call, *args, **options):
-    """Run a call that may wait for ever; return its future."""
-    future = Future()
-
-    def run():
-        try:
-            future.set_result(call(*args, **options))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
-
-
-def until_somebody_waits(channel):
-    deadline = monotonic() + 5
-    while not channel._core.condition._waiters:
-        assert monotonic() < deadline, "nobody waits"
+NOT_FINISHED, CANCELLED = FinishReason.NOT_FINISHED, FinishReason.CANCELLED
+CANCELLED_END = StreamChunk(finished=True, reason=CANCELLED)
+ERROR_END = StreamChunk(finished=True, reason=FinishReason.ERROR)
+BLOCK = OverflowPolicy.BLOCK
+every_reader = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+every_waiting_reader = pytest.mark.parametrize("read", WAITING.values(), ids=WAITING)
 
 
 def engine_of(*steps, **options):
@@ -59,6 +57,9 @@ def engine_of(*steps, **options):
 
 def request(max_tokens=50):
     return Request((1,), SamplingParams(max_tokens=max_tokens), "A")
+
+
+# -- a new channel
 
 
 def test_19_create_gives_distinct_objects():
@@ -77,13 +78,14 @@ def test_19_only_create_makes_a_channel():
             StreamChannel.create(max_pending=number)
 
 
-def test_20_a_new_channel_is_clean():
+def test_20_21_a_new_channel_is_clean_and_empty():
     channel = StreamChannel.create()
     assert (channel.original_batch_idx, channel.stream_interval) == (-1, 1)
     assert (channel.is_attached, channel.is_cancelled, channel.is_finished) == (False,) * 3
-    assert (channel.reason, channel.error) == (FinishReason.NOT_FINISHED, None)
+    assert (channel.reason, channel.error) == (NOT_FINISHED, None)
     assert (channel.pending_count, channel.overflow) == (0, OverflowPolicy.COALESCE)
     assert (channel.skip_special_tokens, channel.return_held) == (True, False)
+    assert channel.try_pop() is None
 
 
 def test_a_reader_has_no_way_to_write():
@@ -92,54 +94,8 @@ def test_a_reader_has_no_way_to_write():
         "create", "consume", "try_pop", "wait_pop", "cancel", "set_stream_interval",
         "set_skip_special_tokens", "set_return_held", "is_finished", "reason", "is_cancelled",
         "is_attached", "original_batch_idx", "stream_interval", "skip_special_tokens",
-        "return_held", "error", "pending_count", "overflow",
+        "return_held", "error", "pending_count", "overflow", "take_all", "reading_to_the_end",
     }  # fmt: skip
-
-
-def test_21_try_pop_of_an_empty_channel_is_none():
-    assert StreamChannel.create().try_pop() is None
-
-
-def test_22_wait_pop_times_out():
-    channel, before = StreamChannel.create(), monotonic()
-    assert channel.wait_pop(0.03) is None
-    assert monotonic() - before >= 0.025
-    assert channel.wait_pop(0) is None
-    assert channel.wait_pop(-1) is None
-
-
-@pytest.mark.parametrize("timeout", [LONG, 1e12, float("inf")])
-def test_wait_pop_takes_any_timeout_and_returns_at_the_push(timeout):
-    channel = StreamChannel.create()
-    producer, popped = attach(channel), on_thread(channel.wait_pop, timeout)
-    until_somebody_waits(channel)
-    producer.push(A)
-    assert popped.result(5) == A
-
-
-def test_23_cancel_wakes_wait_pop():
-    channel = StreamChannel.create()
-    popped = on_thread(channel.wait_pop, LONG)
-    until_somebody_waits(channel)
-    channel.cancel()
-    assert popped.result(5) is None
-
-
-def test_24_cancel_wakes_consume_of_an_unattached_channel():
-    channel = StreamChannel.create()
-    seen = []
-    reason = on_thread(channel.consume, seen.append, poll=LONG)
-    until_somebody_waits(channel)
-    channel.cancel()
-    assert (reason.result(5), seen) == (FinishReason.NOT_FINISHED, [])
-
-
-def test_24_a_cancelled_unattached_channel_is_not_waited_for():
-    channel = StreamChannel.create()
-    channel.cancel()
-    assert on_thread(channel.consume, print).result(5) is FinishReason.NOT_FINISHED
-    assert on_thread(list, channel).result(5) == []
-    assert on_thread(channel.wait_pop, LONG).result(5) is None
 
 
 @pytest.mark.parametrize(("given", "used"), [(0, 1), (-5, 1), (1, 1), (8, 8)])
@@ -147,132 +103,182 @@ def test_25_an_interval_below_one_is_one(given, used):
     channel = StreamChannel.create()
     channel.set_stream_interval(given)
     assert channel.stream_interval == used
-    assert attach(channel).core.stream_interval == used
+    assert attach(channel).stream_interval == used
 
 
-def test_26_special_tokens_are_skipped_unless_said_otherwise():
-    channel = StreamChannel.create()
-    assert channel.skip_special_tokens
-    channel.set_skip_special_tokens(False)
-    assert not channel.skip_special_tokens
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("stream_interval", 2), ("skip_special_tokens", False), ("return_held", True)],
+)
+def test_26_x12_a_setter_works_before_attach_and_after_it_raises_and_sets_nothing(name, value):
+    channel, (other, producer) = StreamChannel.create(), attached()
+    getattr(channel, f"set_{name}")(value)
+    assert getattr(channel, name) == value
+    assert getattr(attach(channel), name) == value
+    for _ in range(2):
+        with pytest.raises(ChannelStateError, match="set this before"):
+            getattr(other, f"set_{name}")(value)
+        assert (other.stream_interval, other.skip_special_tokens) == (1, True)
+        assert not other.return_held
+        producer.finish(FinishReason.LENGTH)
 
 
-def test_27_cancelling_thrice_is_cancelling_once():
-    channel = StreamChannel.create()
-    engine = engine_of((97,), (98,), (99,))
-    engine.submit([request()], [channel])
-    engine.step()
-    for _ in range(3):
-        channel.cancel()
-        assert channel.is_cancelled
-    engine.run_until_idle()
-    assert list(channel) == [A, StreamChunk(finished=True, reason=FinishReason.CANCELLED)]
-    channel.cancel()
-    assert list(channel) == []
-
-
-def test_28_cancelled_is_not_finished():
-    for channel in (StreamChannel.create(), StreamChannel.create()):
-        channel.cancel()
-        assert (channel.is_finished, channel.reason) == (False, FinishReason.NOT_FINISHED)
+def test_a_channel_is_attached_once():
+    channel, _ = attached()
+    with pytest.raises(ChannelStateError, match="make one for each choice"):
         attach(channel)
-        assert (channel.is_finished, channel.reason) == (False, FinishReason.NOT_FINISHED)
 
 
-def test_28_cancel_after_the_end_keeps_the_reason():
+# -- every reader
+
+
+@every_reader
+def test_31_32_all_chunks_come_in_order_with_the_terminal_one_last_and_once(read):
+    channel, producer = attached()
+    sent = [StreamChunk((number,), str(number)) for number in range(100)] + [END]
+    for chunk in sent:
+        producer.push(chunk)
+    assert read(channel) == sent
+    for _ in range(2):
+        assert on_thread(read, channel).result(LONG) == []
+        assert on_thread(channel.consume, pytest.fail).result(LONG) is FinishReason.END_ID
+    assert not channel.is_cancelled
+
+
+@every_waiting_reader
+def test_33_a_waiting_reader_gets_what_a_thread_pushes_and_returns_at_the_end(read):
+    channel, producer = attached(max_pending=None)
+    sent = [StreamChunk((number,), str(number)) for number in range(2000)] + [END]
+    got = on_thread(read, channel)
+    until_somebody_waits(channel)
+    for chunk in sent:
+        producer.push(chunk)
+    assert got.result(LONG) == sent
+    assert not channel.is_cancelled
+
+
+@every_waiting_reader
+def test_23_24_cancel_wakes_the_reader_of_an_unattached_channel(read):
     channel = StreamChannel.create()
-    attach(channel).push(END)
+    got = on_thread(read, channel)
+    until_somebody_waits(channel)
+    channel.cancel()
+    assert got.result(LONG) == []
+    assert channel.reason is NOT_FINISHED
+    # And it is not waited for again.
+    assert on_thread(read, channel).result(LONG) == []
+
+
+@every_waiting_reader
+def test_x9_the_terminal_chunk_is_seen_after_cancel(read):
+    channel, producer = attached()
+    got = on_thread(read, channel)
+    until_somebody_waits(channel)
+    channel.cancel()
+    producer.push(A)
+    producer.finish(CANCELLED)
+    assert [chunk.finished for chunk in got.result(LONG)] == [False, True]
+    assert (channel.reason, channel.is_cancelled) == (CANCELLED, True)
+
+
+@every_reader
+def test_28_cancel_after_the_end_keeps_the_reason(read):
+    channel, producer = attached()
+    producer.push(END)
     channel.cancel()
     assert (channel.reason, channel.is_finished) == (FinishReason.END_ID, True)
-    assert list(channel) == [END]
+    assert read(channel) == [END]
     assert channel.reason is FinishReason.END_ID
 
 
-def test_29_30_the_finalizers_terminal_chunk_reaches_consume_once():
-    # The engine ends its streams when the model raises, and `handle_request` does so again.
-    boom, channel, seen = RuntimeError("boom"), StreamChannel.create(), []
-    with pytest.raises(RuntimeError) as caught:
-        engine_of(Raise(boom)).handle_request([request()], [channel])
-    assert caught.value is boom
-    assert channel.pending_count == 1
-    assert channel.consume(seen.append) is FinishReason.ERROR
-    assert seen == [StreamChunk(finished=True, reason=FinishReason.ERROR)]
-    assert channel.error is boom
-
-
-def test_30_finish_is_idempotent_and_the_first_reason_stays():
-    channel = StreamChannel.create()
-    producer, error = attach(channel), ValueError("first")
-    producer.finish(FinishReason.ERROR, error)
-    producer.finish(FinishReason.LENGTH)
-    producer.finish(FinishReason.ERROR, KeyError("second"))
-    assert (channel.pending_count, channel.reason) == (1, FinishReason.ERROR)
-    assert channel.error is error
-    assert list(channel) == [StreamChunk(finished=True, reason=FinishReason.ERROR)]
-
-
-@pytest.mark.parametrize("late", [A, END])
-def test_a_push_after_the_end_is_the_producers_fault(late):
-    channel = StreamChannel.create()
-    producer = attach(channel)
+@pytest.mark.parametrize("first", WAITING.values(), ids=WAITING)
+@pytest.mark.parametrize("second", READERS.values(), ids=READERS)
+def test_a_second_reader_is_refused_and_the_first_reads_on(first, second):
+    channel, producer = attached()
+    got = on_thread(first, channel)
+    until_somebody_waits(channel)
+    with pytest.raises(ChannelStateError, match="one at a time"):
+        second(channel)
+    producer.push(A)
     producer.push(END)
-    with pytest.raises(ChannelStateError, match="after the terminal one"):
-        producer.push(late)
-    assert list(channel) == [END]
+    assert got.result(LONG)[-1] == END
+    assert not channel.is_cancelled
 
 
-def test_31_all_chunks_arrive_before_consume_returns():
-    channel, seen = StreamChannel.create(), []
-    producer = attach(channel)
-    chunks = [StreamChunk((number,), str(number)) for number in range(100)] + [END]
-    for chunk in chunks:
-        producer.push(chunk)
-    assert channel.consume(seen.append) is FinishReason.END_ID
-    assert seen == chunks
+BLOCKING = {name: WAITING[name] for name in ("consume", "iterate", "wait_pop")}
 
 
-def test_31_a_drained_channel_returns_its_reason_again():
+@pytest.mark.parametrize("read", BLOCKING.values(), ids=BLOCKING)
+def test_waiting_on_the_engines_own_thread_raises(read):
+    channel, caught = StreamChannel.create(), []
+
+    def reads_in_the_model():
+        try:
+            read(channel)
+        except ChannelStateError as error:
+            caught.append(error)
+
+    with EngineThread(engine_of(Hook(reads_in_the_model, (97,)))) as thread:
+        thread.engine.submit([request(1)], [channel])[0].result(LONG)
+    assert "would wait for itself" in str(caught[0])
+
+
+def test_what_is_there_already_may_be_read_on_the_engines_own_thread():
     channel = StreamChannel.create()
-    attach(channel).push(END)
-    list(channel)
-    for _ in range(2):
-        assert on_thread(channel.consume, pytest.fail).result(5) is FinishReason.END_ID
-        assert on_thread(list, channel).result(5) == []
-
-
-def test_32_try_pop_gives_the_terminal_chunk_then_none():
+    engine = engine_of((97,), (98,))
+    engine.submit([request(2)], [channel])
+    engine.step()
+    assert channel.wait_pop(LONG) == A
+    assert channel.try_pop() is None
+    engine.step()
+    assert [chunk.text for chunk in channel] == ["b"]
     channel = StreamChannel.create()
-    attach(channel).push(END)
-    assert [channel.try_pop() for _ in range(3)] == [END, None, None]
+    engine_of((97,), (98,)).handle_request([request(2)], [channel])
+    assert "".join(chunk.text for chunk in channel) == "ab"
 
 
-def test_33_wait_pop_of_a_finished_empty_channel_returns_at_once():
-    channel = StreamChannel.create()
-    producer = attach(channel)
-    popped = on_thread(lambda: [channel.wait_pop(LONG), channel.wait_pop(LONG)])
+# -- one reader alone
+
+
+def test_22_wait_pop_times_out():
+    channel, before = StreamChannel.create(), monotonic()
+    for timeout in (0.03, 0, -1):
+        assert on_thread(channel.wait_pop, timeout).result(LONG) is None
+    assert monotonic() - before >= 0.025
+
+
+@pytest.mark.parametrize("timeout", [LONG, 1e12, float("inf")])
+def test_wait_pop_takes_any_timeout_and_returns_at_the_push(timeout):
+    channel, producer = attached()
+    popped = on_thread(channel.wait_pop, timeout)
     until_somebody_waits(channel)
-    producer.push(END)
-    assert popped.result(5) == [END, None]
+    producer.push(A)
+    assert popped.result(LONG) == A
 
 
-def test_x9_the_terminal_chunk_is_seen_after_cancel():
+@pytest.mark.parametrize("poll", [0, -1.0])
+def test_a_poll_that_is_no_time_is_refused(poll):
+    channel, producer = attached()
+    producer.push(A)
+    with pytest.raises(ValueError, match=f"poll is {poll}"):
+        channel.consume(print, poll=poll)
+    assert (channel.is_cancelled, channel.pending_count) == (False, 1)
+
+
+def test_a_cancel_without_wake_is_noticed_within_the_poll():
     channel = StreamChannel.create()
-    producer, seen = attach(channel), []
-    reason = on_thread(channel.consume, seen.append, poll=LONG)
+    reason = on_thread(channel.consume, print, poll=0.01)
     until_somebody_waits(channel)
-    channel.cancel()
-    until_somebody_waits(channel)
-    producer.finish(FinishReason.CANCELLED)
-    assert reason.result(5) is FinishReason.CANCELLED
-    assert seen == [StreamChunk(finished=True, reason=FinishReason.CANCELLED)]
+    channel.cancel(wake=False)
+    assert reason.result(LONG) is NOT_FINISHED
 
 
 def test_x9_detach_on_cancel_reads_what_is_there_and_leaves():
-    channel, seen = StreamChannel.create(), []
-    attach(channel).push(A)
+    (channel, producer), seen = attached(), []
+    producer.push(A)
     channel.cancel()
     reason = on_thread(channel.consume, seen.append, poll=LONG, detach_on_cancel=True)
-    assert (reason.result(5), seen) == (FinishReason.NOT_FINISHED, [A])
+    assert (reason.result(LONG), seen) == (NOT_FINISHED, [A])
 
 
 def test_x9_cancel_from_inside_the_handler():
@@ -284,7 +290,7 @@ def test_x9_cancel_from_inside_the_handler():
 
     with EngineThread(engine_of(*[(97,)] * 10_000)) as thread:
         thread.engine.submit([request(4000)], [channel])
-        assert channel.consume(handler) is FinishReason.CANCELLED
+        assert channel.consume(handler) is CANCELLED
     assert [chunk.finished for chunk in seen[-2:]] == [False, True]
     assert sum(len(chunk.token_ids) for chunk in seen) < 4000
 
@@ -304,50 +310,112 @@ def test_x10_what_a_handler_raises_cancels_and_is_raised(error):
     assert caught.value is error
     assert channel.is_cancelled
     engine.run_until_idle()
-    assert list(channel) == [StreamChunk(finished=True, reason=FinishReason.CANCELLED)]
+    assert list(channel) == [CANCELLED_END]
 
 
 def test_x10_a_handler_that_raises_at_the_last_chunk_does_not_cancel():
-    channel = StreamChannel.create()
-    attach(channel).push(END)
+    channel, producer = attached()
+    producer.push(END)
     with pytest.raises(ZeroDivisionError):
         channel.consume(lambda chunk: 1 / 0)
     assert (channel.is_cancelled, channel.reason) == (False, FinishReason.END_ID)
 
 
-def test_leaving_a_loop_cancels():
+def test_the_handler_runs_with_the_lock_released_and_is_the_only_reader():
+    (channel, producer), refused = attached(), []
+    producer.push(A)
+
+    def handler(chunk):
+        if not chunk.finished:
+            with pytest.raises(ChannelStateError) as caught:
+                channel.try_pop()
+            refused.append(caught.value)
+            on_thread(producer.push, END).result(LONG)
+
+    assert channel.consume(handler) is FinishReason.END_ID
+    assert len(refused) == 1
+
+
+# -- the end, and cancelling
+
+
+def test_27_cancelling_thrice_is_cancelling_once():
     channel = StreamChannel.create()
-    producer = attach(channel)
+    engine = engine_of((97,), (98,), (99,))
+    engine.submit([request()], [channel])
+    engine.step()
+    for _ in range(3):
+        channel.cancel()
+        assert channel.is_cancelled
+    engine.run_until_idle()
+    assert list(channel) == [A, CANCELLED_END]
+    channel.cancel()
+    assert list(channel) == []
+
+
+def test_28_cancelled_is_not_finished():
+    channel = StreamChannel.create()
+    channel.cancel()
+    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
+    attach(channel)
+    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
+
+
+def test_29_30_what_the_engine_ends_with_an_error_reaches_consume_once():
+    # The engine ends its streams when the model raises, and `handle_request` does so again.
+    boom, channel, seen = RuntimeError("boom"), StreamChannel.create(), []
+    with pytest.raises(RuntimeError) as caught:
+        engine_of(Raise(boom)).handle_request([request()], [channel])
+    assert caught.value is boom
+    assert channel.pending_count == 1
+    assert channel.consume(seen.append) is FinishReason.ERROR
+    assert seen == [ERROR_END]
+    assert channel.error is boom
+
+
+def test_30_finish_is_idempotent_and_the_first_reason_stays():
+    (channel, producer), error = attached(), ValueError("first")
+    producer.finish(FinishReason.ERROR, error)
+    producer.finish(FinishReason.LENGTH)
+    producer.finish(FinishReason.ERROR, KeyError("second"))
+    assert (channel.pending_count, channel.reason) == (1, FinishReason.ERROR)
+    assert channel.error is error
+    assert list(channel) == [ERROR_END]
+
+
+@pytest.mark.parametrize("late", [A, END])
+def test_a_push_after_the_end_is_the_producers_fault(late):
+    channel, producer = attached()
+    producer.push(END)
+    with pytest.raises(ChannelStateError, match="after the terminal one"):
+        producer.push(late)
+    assert list(channel) == [END]
+
+
+def test_leaving_a_loop_cancels():
+    channel, producer = attached()
     producer.push(A)
     for _ in channel:
         break
     assert channel.is_cancelled
     producer.push(B)
-    producer.finish(FinishReason.CANCELLED)
+    producer.finish(CANCELLED)
     assert [chunk.text for chunk in channel] == ["b", ""]
 
 
-def test_reading_to_the_end_does_not_cancel():
-    channel = StreamChannel.create()
-    attach(channel).push(END)
-    assert list(channel) == [END]
-    assert not channel.is_cancelled
-
-
 def test_a_dropped_channel_cancels_its_request():
-    engine = engine_of(*[(97,)] * 10)
-    channel = StreamChannel.create()
+    engine, channel = engine_of(*[(97,)] * 10), StreamChannel.create()
     handle = engine.submit([request(10)], [channel])[0]
     engine.step()
     del channel
     assert not engine.step()
-    assert handle.result(0).finish_reasons == [FinishReason.CANCELLED]
+    assert handle.result(0).finish_reasons == [CANCELLED]
 
 
 def test_an_iterator_that_the_collector_ends_inside_a_push_does_not_deadlock():
     # The collector runs wherever an object is made, with the channel's lock held too.
-    channel = StreamChannel.create()
-    attach(channel).push(A)
+    channel, producer = attached()
+    producer.push(A)
     iterator = iter(channel)
     next(iterator)
     ring = [iterator]
@@ -358,110 +426,8 @@ def test_an_iterator_that_the_collector_ends_inside_a_push_does_not_deadlock():
         with channel._core.condition:
             gc.collect()
 
-    on_thread(collect).result(5)
+    on_thread(collect).result(LONG)
     assert channel.is_cancelled
-
-
-@pytest.mark.parametrize(
-    ("setter", "value"),
-    [("set_stream_interval", 2), ("set_skip_special_tokens", False), ("set_return_held", True)],
-)
-def test_x12_a_setter_after_attach_raises_and_sets_nothing(setter, value):
-    channel = StreamChannel.create()
-    producer = attach(channel)
-    for _ in range(2):
-        with pytest.raises(ChannelStateError, match="set this before"):
-            getattr(channel, setter)(value)
-        assert (channel.stream_interval, channel.skip_special_tokens) == (1, True)
-        assert not channel.return_held
-        producer.finish(FinishReason.LENGTH)
-
-
-def test_a_channel_is_attached_once():
-    channel = StreamChannel.create()
-    attach(channel)
-    with pytest.raises(ChannelStateError, match="make one for each choice"):
-        attach(channel)
-
-
-@pytest.mark.parametrize("poll", [0, -1.0])
-def test_a_poll_that_is_no_time_is_refused(poll):
-    channel = StreamChannel.create()
-    attach(channel).push(A)
-    with pytest.raises(ValueError, match=f"poll is {poll}"):
-        channel.consume(print, poll=poll)
-    assert (channel.is_cancelled, channel.pending_count) == (False, 1)
-
-
-READERS = {
-    "consume": lambda channel: channel.consume(lambda chunk: None),
-    "iterate": list,
-    "wait_pop": lambda channel: channel.wait_pop(LONG),
-    "try_pop": lambda channel: channel.try_pop(),
-}
-
-
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_second_reader_is_refused_and_the_first_reads_on(read):
-    channel = StreamChannel.create()
-    producer = attach(channel)
-    first = on_thread(list, channel)
-    until_somebody_waits(channel)
-    with pytest.raises(ChannelStateError, match="one reader"):
-        read(channel)
-    producer.push(A)
-    producer.push(END)
-    assert first.result(5) == [A, END]
-    assert not channel.is_cancelled
-
-
-def test_the_handler_runs_with_the_lock_released_and_is_the_only_reader():
-    channel, refused = StreamChannel.create(), []
-    producer = attach(channel)
-    producer.push(A)
-
-    def handler(chunk):
-        if not chunk.finished:
-            with pytest.raises(ChannelStateError) as caught:
-                channel.try_pop()
-            refused.append(caught.value)
-            on_thread(producer.push, END).result(5)
-
-    assert channel.consume(handler) is FinishReason.END_ID
-    assert len(refused) == 1
-
-
-BLOCKING = {name: READERS[name] for name in ("consume", "iterate", "wait_pop")}
-
-
-@pytest.mark.parametrize("read", BLOCKING.values(), ids=BLOCKING)
-def test_waiting_on_the_engines_own_thread_raises(read):
-    channel, caught = StreamChannel.create(), []
-
-    def reads_in_the_model():
-        try:
-            read(channel)
-        except ChannelStateError as error:
-            caught.append(error)
-
-    with EngineThread(engine_of(Hook(reads_in_the_model, (97,)))) as thread:
-        thread.engine.submit([request(1)], [channel])[0].result(10)
-    assert "would wait for itself" in str(caught[0])
-
-
-def test_what_is_there_already_may_be_read_on_the_engines_own_thread():
-    channel = StreamChannel.create()
-    engine = engine_of((97,), (98,))
-    engine.submit([request(2)], [channel])
-    engine.step()
-    assert channel.wait_pop(LONG) == A
-    assert channel.try_pop() is None
-    engine.step()
-    assert [chunk.text for chunk in channel] == ["b"]
-    engine = engine_of((97,), (98,))
-    channel = StreamChannel.create()
-    engine.handle_request([request(2)], [channel])
-    assert "".join(chunk.text for chunk in channel) == "ab"
 
 
 def test_a_signal_handler_may_cancel_while_this_thread_has_the_lock():
@@ -475,9 +441,307 @@ def test_a_signal_handler_may_cancel_while_this_thread_has_the_lock():
     assert channel.is_cancelled
 
 
-def test_a_cancel_without_wake_is_noticed_within_the_poll():
-    channel = StreamChannel.create()
-    reason = on_thread(channel.consume, print, poll=0.01)
-    until_somebody_waits(channel)
-    channel.cancel(wake=False)
-    assert reason.result(5) is FinishReason.NOT_FINISHED
+# -- a slow reader: chunks that are joined
+
+STOPPED = StreamChunk((9,), "!", finished=True, reason=FinishReason.STOP_WORDS, stop_reason="#")
+TEXTS = st.sampled_from(["a", "é", "🚀", "\r", "\n", "\r\n", "\u2028", "\ufffd", "\0", "ab"])
+EVENTS = st.one_of(
+    st.builds(TextDelta, TEXTS),
+    st.builds(ReasoningDelta, TEXTS),
+    st.builds(ArgsDelta, st.integers(0, 1), TEXTS),
+    st.just(CallStart(0, None, "f")),
+)
+
+
+def letters(count):
+    return [StreamChunk((97 + number % 26,), chr(97 + number % 26)) for number in range(count)]
+
+
+@st.composite
+def chunks(draw):
+    ids = tuple(draw(st.lists(st.integers(0, 300), max_size=3)))
+    logprobs = tuple(TokenLogprobs(LogprobEntry(one, -1.0, b"x")) for one in ids)
+    kind = draw(st.sampled_from([EVENTS, st.builds(TextDelta, TEXTS)]))
+    events = tuple(draw(st.lists(kind, max_size=3)))
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    if all(isinstance(event, TextDelta) for event in events):
+        events = ()
+    return StreamChunk(ids, text, logprobs=logprobs, events=events, held={"stop": str(len(ids))})
+
+
+def joined_events(some):
+    """All events in their order, neighbouring text as one."""
+    events = [
+        event
+        for chunk in some
+        for event in chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
+    ]
+    out = []
+    for is_text, group in groupby(events, lambda event: isinstance(event, TextDelta)):
+        same = list(group)
+        out += [TextDelta("".join(event.text for event in same))] if is_text else same
+    return out
+
+
+def assert_same_content(got, sent):
+    for name in ("token_ids", "text", "logprobs"):
+        all_got, all_sent = (
+            [x for one in some for x in getattr(one, name)] for some in (got, sent)
+        )
+        assert all_got == all_sent
+    assert joined_events(got) == joined_events(sent)
+
+
+@given(
+    st.lists(st.tuples(chunks(), st.sampled_from([0, 0, 0, 1, 3])), max_size=25),
+    st.one_of(st.integers(1, 5), st.none()),
+)
+def test_x8_joining_loses_nothing_and_keeps_the_order(script, most):
+    (channel, producer), pushed, got = attached(max_pending=most), [], []
+    for chunk, pops in [*script, (STOPPED, 0)]:
+        producer.push(chunk)
+        pushed.append(chunk)
+        assert most is None or channel.pending_count <= most
+        got += [channel.try_pop() for _ in range(min(pops, channel.pending_count))]
+    got += [channel.try_pop() for _ in range(channel.pending_count)]
+    assert_same_content(got, pushed)
+    assert [chunk.finished for chunk in got] == [False] * (len(got) - 1) + [True]
+    assert (got[-1].reason, got[-1].stop_reason) == (STOPPED.reason, STOPPED.stop_reason)
+    for chunk in got:
+        assert chunk.text == "".join(
+            event.text for event in joined_events([chunk]) if isinstance(event, TextDelta)
+        )
+    if most is None:
+        assert got == pushed
+    assert channel.pending_count == 0
+    assert channel.try_pop() is None
+
+
+CALL = CallStart(0, None, "f")
+
+
+@pytest.mark.parametrize(
+    ("some", "one"),
+    [
+        # Text alone needs no events, and text before the first event stays before it.
+        (letters(3), StreamChunk((97, 98, 99), "abc")),
+        (
+            [*letters(2), StreamChunk(events=(CALL,)), StreamChunk(text="c")],
+            StreamChunk((97, 98), "abc", events=(TextDelta("ab"), CALL, TextDelta("c"))),
+        ),
+        # What is held is what the newest chunk says.
+        (
+            [StreamChunk(held={"stop": "old"}), StreamChunk(held={"stop": "new"})],
+            StreamChunk(held={"stop": "new"}),
+        ),
+    ],
+    ids=["text", "events", "held"],
+)
+def test_x8_what_several_chunks_become(some, one):
+    channel, producer = attached(max_pending=1)
+    for chunk in some:
+        producer.push(chunk)
+    assert (channel.try_pop(), channel.try_pop()) == (one, None)
+
+
+@pytest.mark.parametrize("most", [1, 2, 256])
+@every_reader
+def test_x8_chunks_are_joined_only_when_too_many_wait(most, read):
+    channel, producer = attached(max_pending=most)
+    sent = [*letters(2 * most - 1), STOPPED]
+    for number, chunk in enumerate(sent, 1):
+        producer.push(chunk)
+        assert channel.pending_count == min(number, most)
+    *first, last = read(channel)
+    assert first == sent[: most - 1]
+    rest = sent[most - 1 :]
+    assert last.token_ids == tuple(chunk.token_ids[0] for chunk in rest)
+    assert last.text == "".join(chunk.text for chunk in rest)
+    assert (last.finished, last.reason, last.stop_reason) == (True, FinishReason.STOP_WORDS, "#")
+
+
+def test_x8_a_reader_that_stands_still_does_not_hold_up_the_engine():
+    text = "".join(map(chr, range(97, 123))) * 40
+    script = [(ord(one),) for one in text]
+    engine = Engine(ScriptedModel({"A": script, "B": script}), ByteTokenizer(), num_blocks=1000)
+    slow, live = StreamChannel.create(max_pending=1), StreamChannel.create()
+    params = SamplingParams(max_tokens=len(text))
+    engine.submit([Request((1,), params, name) for name in "AB"], [slow, live])
+    for one in text:
+        engine.step()
+        assert slow.pending_count == 1
+        assert live.try_pop().text == one
+    assert [(chunk.text, chunk.reason) for chunk in slow] == [(text, FinishReason.LENGTH)]
+
+
+PLAIN = [StreamChunk((97,), "0123456789"), StreamChunk((98,), "é\r\n\u2028")]
+RICH = [
+    StreamChunk((97,), "a", logprobs=(TokenLogprobs(LogprobEntry(97, -1.0, b"a")),)),
+    StreamChunk((98,), "", events=(ReasoningDelta("b"), CALL)),
+]
+
+
+@pytest.mark.parametrize("some", [PLAIN, RICH], ids=["plain", "rich"])
+def test_x8_joining_is_linear(some):
+    # What waits already is added to, never copied: that would be some 10**10 steps here.
+    count = 20_000
+    channel, producer = attached(max_pending=4)
+    for chunk in some * 50:
+        producer.push(chunk)
+    last = channel._core.pending[-1]
+    parts = {name: part for name, part in vars(last).items() if name != "_last"}
+    assert {type(part) for part in parts.values()} <= {list, StringIO, NoneType}
+    gc.collect()
+    before = len(gc.get_objects())
+    for chunk in some * (count // 2):
+        written = last._text.tell()
+        producer.push(chunk)
+        assert last._text.tell() - written == len(chunk.text)
+        assert all(getattr(last, name) is part for name, part in parts.items())
+    assert channel.pending_count == 4
+    if some is PLAIN:
+        gc.collect()
+        assert len(gc.get_objects()) - before < 100
+    producer.push(END)
+    assert_same_content(list(channel), [*some * (50 + count // 2), END])
+
+
+# -- a slow reader: the other policies
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_pending": None}, {"overflow": OverflowPolicy.UNBOUNDED, "max_pending": 1}]
+)
+@every_reader
+def test_unbounded_keeps_every_chunk(options, read):
+    channel, producer = attached(**options)
+    sent = [*letters(2000), END]
+    for chunk in sent:
+        producer.push(chunk)
+    assert channel.pending_count == len(sent)
+    assert read(channel) == sent
+
+
+def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
+    engine = engine_of(*[(97,)] * 50)
+    channel = StreamChannel.create(max_pending=3, overflow=OverflowPolicy.CANCEL)
+    handle = engine.submit([request(50)], [channel])[0]
+    engine.run_until_idle()
+    assert (channel.reason, channel.is_cancelled) == (CANCELLED, True)
+    assert isinstance(channel.error, SlowConsumerError)
+    assert "3 chunks" in str(channel.error)
+    got = list(channel)
+    # The one too many is joined: nothing that was generated is lost.
+    assert [len(chunk.token_ids) for chunk in got] == [1, 1, 2]
+    assert "".join(chunk.text for chunk in got) == handle.result(0).texts[0] == "aaaa"
+
+
+def test_cancel_policy_leaves_a_reader_alone_who_keeps_up():
+    channel, producer = attached(max_pending=2, overflow=OverflowPolicy.CANCEL)
+    for chunk in letters(100):
+        producer.push(chunk)
+        producer.push(chunk)
+        assert (channel.try_pop(), channel.try_pop()) == (chunk, chunk)
+    assert not channel.is_cancelled
+    assert channel.error is None
+
+
+def test_cancel_policy_does_not_cancel_a_stream_that_has_ended():
+    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
+    producer.push(A)
+    producer.push(STOPPED)
+    assert (channel.reason, channel.is_cancelled) == (FinishReason.STOP_WORDS, False)
+    assert channel.error is None
+    assert [chunk.text for chunk in channel] == ["a!"]
+
+
+def test_cancel_policy_keeps_the_error_of_the_end():
+    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
+    boom = RuntimeError("boom")
+    for chunk in letters(2):
+        producer.push(chunk)
+    producer.finish(FinishReason.ERROR, boom)
+    assert channel.error is boom
+
+
+def blocked_push(producer, chunk):
+    """Push on a thread; return it once the push waits, which it does at the channel's condition."""
+    thread = threading.Thread(target=producer.push, args=(chunk,), daemon=True)
+    thread.start()
+    while not producer.condition._waiters:
+        assert thread.is_alive(), "the push did not wait"
+    return thread
+
+
+def test_block_policy_waits_for_the_reader_and_joins_nothing():
+    channel, producer = attached(max_pending=2, overflow=BLOCK)
+    sent = [*letters(200), END]
+    for chunk in sent[:2]:
+        producer.push(chunk)
+    thread = blocked_push(producer, sent[2])
+    assert channel.pending_count == 2
+    got = [channel.try_pop()]
+    thread.join(LONG)
+    assert not thread.is_alive()
+    rest = on_thread(lambda: [producer.push(chunk) for chunk in sent[3:]])
+    got += channel
+    rest.result(LONG)
+    assert got == sent
+
+
+@every_waiting_reader
+def test_block_policy_with_an_engine_thread_is_burst_atomic(read):
+    text = "abcdefghijklmnopqrstuvwxyz" * 8
+    engine = engine_of(*[(ord(one),) for one in text], max_num_seqs=1)
+    channel = StreamChannel.create(max_pending=1, overflow=BLOCK)
+    with EngineThread(engine):
+        engine.submit([request(len(text))], [channel])
+        assert [chunk.text for chunk in read(channel)] == list(text)
+
+
+def drop(channels):
+    channels.clear()
+
+
+def cancel(channels):
+    channels[0].cancel()
+
+
+def cancel_in_a_signal_handler(channels):
+    channels[0].cancel(wake=False)
+
+
+def leave_the_loop(channels):
+    for _ in channels[0]:
+        break
+
+
+@pytest.mark.parametrize("leave", [drop, cancel, cancel_in_a_signal_handler, leave_the_loop])
+def test_block_policy_lets_go_when_the_reader_does(leave):
+    channel, producer = attached(max_pending=1, overflow=BLOCK)
+    producer.push(A)
+    thread = blocked_push(producer, B)
+    channels = [channel]
+    del channel
+    leave(channels)
+    thread.join(LONG)
+    assert not thread.is_alive()
+    on_thread(producer.finish, CANCELLED).result(LONG)
+    assert producer.finished
+
+
+def test_block_policy_does_not_wait_after_the_end():
+    # `handle_request` finishes on the thread that reads afterwards.
+    engine, channel = (
+        engine_of((97,), max_num_seqs=1),
+        StreamChannel.create(max_pending=1, overflow=BLOCK),
+    )
+    on_thread(engine.handle_request, [request(1)], [channel]).result(LONG)
+    assert [chunk.text for chunk in channel] == ["a"]
+
+
+def test_block_policy_needs_an_engine_of_one_slot():
+    channel = StreamChannel.create(overflow=BLOCK)
+    with pytest.raises(StreamingSubmissionError, match="max_num_seqs=1"):
+        engine_of((97,), max_num_seqs=2).submit([request(1)], [channel])
+    assert channel.reason is FinishReason.ERROR

@@ -4,7 +4,9 @@ import os
 import random
 import threading
 from queue import SimpleQueue
-from types import SimpleNamespace
+
+from reading import LONG, attached
+from scenes import FOR_MANY, MANY, Endless
 
 from mini_vllm.engine import (
     ChannelStateError,
@@ -16,22 +18,15 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
 )
-from mini_vllm.engine.channel import _attach
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
 SOAK = bool(os.environ.get("SOAK"))
-TIMEOUT = 100
-
-
-def attached(**options):
-    channel = StreamChannel.create(**options)
-    return channel, _attach(channel, 0, SimpleNamespace(thread_id=None))
 
 
 def together(*calls):
     """Run calls on threads of their own, from a common start to the end of all."""
-    start, failures = threading.Barrier(len(calls), timeout=TIMEOUT), []
+    start, failures = threading.Barrier(len(calls), timeout=LONG), []
 
     def run(call):
         start.wait()
@@ -44,7 +39,7 @@ def together(*calls):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(TIMEOUT)
+        thread.join(LONG)
         assert not thread.is_alive(), "a thread hangs"
     assert failures == []
 
@@ -87,7 +82,7 @@ def test_a_bounded_channel_keeps_their_order_too():
 def test_cancel_finish_and_push_race_to_one_terminal_chunk():
     rounds = 10_000 if SOAK else 1000
     pairs = [attached(max_pending=4) for _ in range(rounds)]
-    start = threading.Barrier(3, timeout=TIMEOUT)
+    start = threading.Barrier(3, timeout=LONG)
     late = []
 
     def cancel():
@@ -122,7 +117,7 @@ def test_cancel_finish_and_push_race_to_one_terminal_chunk():
 def test_no_wake_up_is_lost_between_looking_and_waiting():
     # A reader that missed its wake-up would wait for the whole poll, longer than the test may.
     channels = [StreamChannel.create() for _ in range(2000)]
-    start = threading.Barrier(2, timeout=TIMEOUT)
+    start = threading.Barrier(2, timeout=LONG)
     reasons = []
 
     def read():
@@ -157,17 +152,17 @@ def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
 
 
 def test_100_threads_cancel_at_once():
-    engine = Engine(ScriptedModel(lambda slot: [(97,)] * 4000), ByteTokenizer(), num_blocks=1000)
+    engine = Engine(ScriptedModel(lambda slot: Endless((97,))), ByteTokenizer(), **FOR_MANY)
     channel, seen, running = StreamChannel.create(), [], threading.Event()
 
     def read():
-        engine.submit([Request((1,), SamplingParams(max_tokens=4000))], [channel])
+        engine.submit([Request((1,), SamplingParams(max_tokens=MANY))], [channel])
         for chunk in channel:
             seen.append(chunk)
             running.set()
 
     def cancel():
-        running.wait(TIMEOUT)
+        running.wait(LONG)
         channel.cancel()
 
     with EngineThread(engine):
@@ -193,7 +188,7 @@ def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
             (handle,) = engine.submit([request], [channel])
             chunks = []
             reason = channel.consume(chunks.append, poll=1000)
-            output = handle.result(TIMEOUT).outputs[0]
+            output = handle.result(LONG).outputs[0]
             good = (
                 only_the_last_is_terminal(chunks)
                 and chunks[-1].reason is reason is channel.reason is output.finish_reason
@@ -209,7 +204,7 @@ def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
         orders.put(None)
 
     def cancel(orders):
-        while (order := orders.get(timeout=TIMEOUT)) is not None:
+        while (order := orders.get(timeout=LONG)) is not None:
             channel, turns = order
             for _ in range(turns):
                 pass

@@ -59,7 +59,7 @@ def test_any_other_text_is_legal(text):
 
 
 def test_finish_reasons_have_the_seeds_values_and_names():
-    assert [(one.value, one.label, one.openai) for one in FinishReason] == [
+    assert [(one.value, one.label, one.openai()) for one in FinishReason] == [
         (0, "not-finished", None),
         (1, "end-of-sequence", "stop"),
         (2, "max-length", "length"),

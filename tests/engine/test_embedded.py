@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from mini_vllm.engine.model import SlotView
-from mini_vllm.engine.params import SamplingParams
-from mini_vllm.models import embedded
-from mini_vllm.models.embedded import load_embedded
+from mini_vllm.engine.request import SamplingParams
+from mini_vllm.finish_reason import FinishReason
+from mini_vllm.models import ngram
+from mini_vllm.models.ngram import load_embedded
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 EOS = 257
 EMBEDDED = load_embedded()
-DATA = Path(embedded.__file__).with_name("embedded_model")
+DATA = Path(ngram.__file__).with_name("embedded_model")
 CORPUS = (DATA / "corpus.txt").read_text(encoding="utf-8")
 DOCUMENTS = CORPUS.split("<|end|>\n")[:-1]
 # Temperature 0, then seeds.
@@ -55,7 +56,7 @@ def generate(text, most=2000, **params):
         view.step += 1
         events += pipeline.feed(burst.token_ids)
     EMBEDDED.model.release(view)
-    events += pipeline.finish("length")
+    events += pipeline.finish(FinishReason.LENGTH)
     return events, view.output_token_ids, pipeline.finish_reason
 
 

@@ -4,10 +4,14 @@ import asyncio
 import math
 
 import pytest
+from reading import LONG
 from scenes import (
     EOS,
+    FOR_MANY,
+    MANY,
     PROMPT,
     ROCKET,
+    Endless,
     Scene,
     ids,
     ids_of,
@@ -349,7 +353,7 @@ def test_X17_three_choices_merge_to_their_ends():
             engine.submit([Request(PROMPT, params(n=3), "A")], channels)
             return [one async for one in merge(channels)]
 
-    chunks = asyncio.run(asyncio.wait_for(read(), 20))
+    chunks = asyncio.run(asyncio.wait_for(read(), LONG))
     for n in range(3):
         mine = [chunk for index, chunk in chunks if index == n]
         assert text_of(mine) == f"{n}é🚀" * (n + 1)
@@ -358,19 +362,19 @@ def test_X17_three_choices_merge_to_their_ends():
 
 
 def test_X17_leaving_a_merged_stream_cancels_all_its_choices():
-    scripts = {("A", n): one_by_one("x" * 4000) for n in range(3)}
+    scripts = {("A", n): Endless((120,)) for n in range(3)}
 
     async def read():
-        engine = Engine(ScriptedModel(scripts), ByteTokenizer(), num_blocks=1024)
+        engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
         with EngineThread(engine):
             channels = [StreamChannel.create() for _ in range(3)]
-            three = Request(PROMPT, params(n=3, max_tokens=4000), "A")
+            three = Request(PROMPT, params(n=3, max_tokens=MANY), "A")
             (handle,) = engine.submit([three], channels)
             stream = merge(channels)
             async for _ in stream:
                 break
             await stream.aclose()
-            return await asyncio.wait_for(asyncio.wrap_future(handle.future), 20)
+            return await asyncio.wait_for(asyncio.wrap_future(handle.future), LONG)
 
     response = asyncio.run(read())
     assert response.finish_reasons == [FinishReason.CANCELLED] * 3

@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from reading import LONG
 from scenes import EOS, PROMPT, Scene, assert_ended, ids, one_by_one, params, popped
 
 from mini_vllm.engine import (
@@ -141,7 +142,7 @@ def test_drain_while_others_submit_ends_each_submission_one_way():
     taken, refused = [], []
 
     def submit():
-        start.wait(20)
+        start.wait(LONG)
         for _ in range(30):
             channel = StreamChannel.create()
             try:
@@ -153,12 +154,12 @@ def test_drain_while_others_submit_ends_each_submission_one_way():
     threads = [threading.Thread(target=submit, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
-    start.wait(20)
+    start.wait(LONG)
     while len(taken) < 40:
         engine.step()
     engine.drain()
     for thread in threads:
-        thread.join(20)
+        thread.join(LONG)
     engine.shutdown()
     assert len(taken) + len(refused) == 240
     for channel in taken:
@@ -234,15 +235,15 @@ def test_n_choices_wait_as_n():
 
 def test_two_threads_do_not_step_at_once():
     inside, leave = threading.Event(), threading.Event()
-    engine = engine_of(hooks={"before_emit": lambda: (inside.set(), leave.wait(20))})
+    engine = engine_of(hooks={"before_emit": lambda: (inside.set(), leave.wait(LONG))})
     engine.submit([request(max_tokens=1)])
     thread = threading.Thread(target=engine.step, daemon=True)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(LONG)
     with pytest.raises(EngineStateError, match="another thread"):
         engine.step()
     leave.set()
-    thread.join(20)
+    thread.join(LONG)
     assert engine.state is EngineState.RUNNING
     assert not engine.step()
 
@@ -276,7 +277,7 @@ def test_handle_request_while_another_thread_steps_touches_nothing_of_that_itera
         calls.append(1)
         if len(calls) == 1:
             inside.set()
-            leave.wait(20)
+            leave.wait(LONG)
 
     engine = engine_of(hooks={"before_emit": hook})
     engine.submit([request(max_tokens=50)])
@@ -291,7 +292,7 @@ def test_handle_request_while_another_thread_steps_touches_nothing_of_that_itera
 
     thread = threading.Thread(target=stepping, daemon=True)
     thread.start()
-    assert inside.wait(20)
+    assert inside.wait(LONG)
     channel = StreamChannel.create()
     returned = threading.Event()
 
@@ -306,8 +307,8 @@ def test_handle_request_while_another_thread_steps_touches_nothing_of_that_itera
     assert not returned.wait(0.05)
     assert not channel.is_finished
     leave.set()
-    asker.join(20)
-    thread.join(20)
+    asker.join(LONG)
+    thread.join(LONG)
     assert returned.is_set()
     assert failures == []
     # The other thread may have served it to the end before this one came to it.

@@ -29,7 +29,7 @@ from mini_vllm.engine import (
     TextPathFactory,
     slot_stream,
 )
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.channel import Producer
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer_errors import DecodeError

@@ -4,7 +4,19 @@ import logging
 import threading
 
 import pytest
-from scenes import EOS, PROMPT, assert_ended, ids, one_by_one, params, text_of
+from reading import LONG
+from scenes import (
+    EOS,
+    FOR_MANY,
+    MANY,
+    PROMPT,
+    Endless,
+    assert_ended,
+    ids,
+    one_by_one,
+    params,
+    text_of,
+)
 
 from mini_vllm.engine import (
     Engine,
@@ -19,18 +31,16 @@ from mini_vllm.engine import (
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
-LONG = 2000
-
 
 def engine_of(script, **options):
-    return Engine(ScriptedModel(script), ByteTokenizer(), num_blocks=4000, **options)
+    return Engine(ScriptedModel(script), ByteTokenizer(), **FOR_MANY, **options)
 
 
 def saying(text):
     return engine_of(lambda slot: one_by_one(text, end=True))
 
 
-def request(name=None, most=LONG):
+def request(name=None, most=MANY):
     return Request(PROMPT, params(max_tokens=most), name)
 
 
@@ -50,7 +60,7 @@ def test_it_answers_as_handle_request_does():
         channels = [StreamChannel.create() for _ in requests]
         handles = engine.submit(requests, channels)
         streamed = ["".join(chunk.text for chunk in channel) for channel in channels]
-        served = [handle.result(timeout=20).outputs[0] for handle in handles]
+        served = [handle.result(timeout=LONG).outputs[0] for handle in handles]
     by_hand = saying("abcdef").handle_request(requests)
     assert streamed == by_hand.texts
     assert [one.text for one in served] == by_hand.texts
@@ -65,8 +75,8 @@ def test_it_sleeps_until_something_comes():
     engine.wait_for_work = lambda timeout=None: (waits.release(), wait(timeout))
     with EngineThread(engine):
         for _ in range(5):
-            assert waits.acquire(timeout=20)
-            assert engine.submit([request()])[0].result(timeout=20).texts == ["a"]
+            assert waits.acquire(timeout=LONG)
+            assert engine.submit([request()])[0].result(timeout=LONG).texts == ["a"]
 
 
 def test_submissions_of_many_threads_are_all_answered():
@@ -84,22 +94,22 @@ def test_submissions_of_many_threads_are_all_answered():
         for one in clients:
             one.start()
         for one in clients:
-            one.join(20)
+            one.join(LONG)
     assert answers == ["abc"] * 100
 
 
 def test_an_exception_in_with_cancels():
-    engine = engine_of(lambda slot: one_by_one("x" * LONG))
+    engine = engine_of(lambda slot: Endless((120,)))
     channel = StreamChannel.create()
 
     def leaving():
         with EngineThread(engine):
-            engine.submit([request(most=LONG)], [channel])
+            engine.submit([request(most=MANY)], [channel])
             raise KeyError
 
     with pytest.raises(KeyError):
         leaving()
-    assert channel.is_finished
+    assert channel.reason is FinishReason.CANCELLED
     assert engine.state is EngineState.CLOSED
 
 
@@ -113,8 +123,8 @@ def test_a_failure_of_the_model_ends_the_thread_and_is_logged(caplog):
         (handle,) = engine.submit([request("A")], [channel])
         assert channel.consume(lambda _: None) is FinishReason.ERROR
         with pytest.raises(EngineDeadError):
-            handle.result(timeout=20)
-        assert served.shutdown(timeout=20)
+            handle.result(timeout=LONG)
+        assert served.shutdown(timeout=LONG)
     assert channel.error is boom
     assert [record.exc_info[1] for record in caplog.records] == [boom]
     with pytest.raises(EngineDeadError):
@@ -124,7 +134,7 @@ def test_a_failure_of_the_model_ends_the_thread_and_is_logged(caplog):
 def test_shutdown_lets_go_of_a_stuck_model_and_all_is_ended_once_it_comes_back():
     stuck, release = threading.Event(), threading.Event()
     script = {
-        "A": [(97,), Hook(lambda: (stuck.set(), release.wait(20)), (98,)), *one_by_one("c" * 50)],
+        "A": [(97,), Hook(lambda: (stuck.set(), release.wait(LONG)), (98,)), *one_by_one("c" * 50)],
         "B": one_by_one("b" * 50),
     }
     engine = engine_of(script, max_num_seqs=1)
@@ -132,14 +142,14 @@ def test_shutdown_lets_go_of_a_stuck_model_and_all_is_ended_once_it_comes_back()
     served = EngineThread(engine)
     served.start()
     handles = engine.submit([request("A"), request("B")], channels)
-    assert stuck.wait(20)
+    assert stuck.wait(LONG)
     assert not served.shutdown(timeout=0.01)
     assert served.is_alive
     assert engine.state is EngineState.DRAINING
     with pytest.raises(EngineStateError):
         engine.submit([request("C")])
     release.set()
-    assert served.shutdown(timeout=20)
+    assert served.shutdown(timeout=LONG)
     assert [handle.result(timeout=0).finish_reasons for handle in handles] == [
         [FinishReason.CANCELLED],
         [FinishReason.CANCELLED],
@@ -153,14 +163,12 @@ def test_shutdown_lets_go_of_a_stuck_model_and_all_is_ended_once_it_comes_back()
 
 def test_shutdown_without_drain_cancels_at_once():
     first = threading.Event()
-    engine = engine_of(
-        lambda slot: [Hook(first.set, (97,)), *one_by_one("x" * LONG)], max_num_seqs=1
-    )
+    engine = engine_of(lambda slot: Endless((120,), Hook(first.set, (97,))), max_num_seqs=1)
     served = EngineThread(engine)
     served.start()
-    handles = engine.submit([request(most=LONG), request(most=LONG)])
-    assert first.wait(20)
-    assert served.shutdown(drain=False, timeout=20)
+    handles = engine.submit([request(most=MANY), request(most=MANY)])
+    assert first.wait(LONG)
+    assert served.shutdown(drain=False, timeout=LONG)
     reasons = [handle.result(timeout=0).finish_reasons[0] for handle in handles]
     assert reasons == [FinishReason.CANCELLED] * 2
 
@@ -190,13 +198,13 @@ def test_a_step_by_hand_does_not_end_the_thread():
         calls.append(threading.get_ident())
         if len(calls) == 1:
             inside.set()
-            leave.wait(20)
+            leave.wait(LONG)
 
     engine = engine_of(lambda slot: [(97, EOS)], hooks={"before_emit": hook})
     by_hand = threading.Thread(target=engine.step, daemon=True)
     engine.submit([request()])
     by_hand.start()
-    assert inside.wait(20)
+    assert inside.wait(LONG)
     served = EngineThread(engine)
     tried = threading.Event()
     step = engine.step
@@ -210,13 +218,13 @@ def test_a_step_by_hand_does_not_end_the_thread():
 
     engine.step = trying
     served.start()
-    assert tried.wait(20)
+    assert tried.wait(LONG)
     assert served.is_alive
     leave.set()
-    by_hand.join(20)
+    by_hand.join(LONG)
     (handle,) = engine.submit([request()])
-    assert handle.result(timeout=20).texts == ["a"]
-    assert served.shutdown(timeout=20)
+    assert handle.result(timeout=LONG).texts == ["a"]
+    assert served.shutdown(timeout=LONG)
 
 
 def test_a_hook_that_steps_fails_the_engine_and_ends_the_thread(caplog):
@@ -229,8 +237,8 @@ def test_a_hook_that_steps_fails_the_engine_and_ends_the_thread(caplog):
     served.start()
     (handle,) = engine.submit([request()])
     with pytest.raises(EngineDeadError):
-        handle.result(timeout=20)
-    assert served.shutdown(timeout=20)
+        handle.result(timeout=LONG)
+    assert served.shutdown(timeout=LONG)
 
 
 def test_whoever_stepped_before_the_thread_did_may_wait_for_chunks():
@@ -243,4 +251,4 @@ def test_whoever_stepped_before_the_thread_did_may_wait_for_chunks():
         engine.submit([request()], [channel])
         assert channel.wait_pop(0.01) is None
     assert text_of(channel) == "a"
-    assert served.shutdown(timeout=20)
+    assert served.shutdown(timeout=LONG)

@@ -1,6 +1,6 @@
 """However serving ends, every channel that was attached ends too, with all that was still owed."""
 
-import asyncio
+from asyncio import CancelledError
 
 import pytest
 from scenes import EOS, PROMPT, assert_ended, params, popped
@@ -16,11 +16,10 @@ from mini_vllm.engine import (
     TextPathFactory,
     slot_stream,
 )
-from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.finalizer import StreamChannelFinalizer
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.channel import Producer, attach
+from mini_vllm.engine.choice import ChoiceState
+from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.request import Request
-from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.tokenizer import ByteTokenizer
 
@@ -38,13 +37,11 @@ class Row:
         request = Request(PROMPT, params(**changes), "A")
         tokenizer = ByteTokenizer()
         self.path = TextPathFactory(tokenizer)(request, PROMPT)
-        self.sequence = SequenceState(
-            SlotView("A", 0, PROMPT, request.params), frozenset([EOS]), original_batch_idx=0
-        )
+        self.sequence = ChoiceState(SlotView("A", 0, PROMPT, request.params), frozenset([EOS]))
         self.stream = SlotStreamState(self.path, Handle("A", 1), request.params, lambda _: b"", 0.0)
         self.channel = StreamChannel.create()
         if attached:
-            self.stream.producer = _attach(self.channel, 0, Owner())
+            self.stream.producer = attach(self.channel, 0, Owner())
         for burst in bursts:
             self.give(burst)
             self.stream.update(self.sequence)
@@ -58,26 +55,25 @@ class Row:
 
 
 def closed(*rows, error=None):
-    StreamChannelFinalizer(lambda: [row.pair for row in rows]).close(error or OSError("over"))
+    close_channels([row.pair for row in rows], error or OSError("over"))
 
 
 def test_29_a_channel_without_news_ends_with_an_empty_error_chunk():
     row, error = Row(), OSError("over")
     seen = []
-    with pytest.raises(OSError, match="over"), StreamChannelFinalizer(lambda: [row.pair]):
-        raise error
+    closed(row, error=error)
     assert row.channel.consume(seen.append) is ERROR
     assert seen == [StreamChunk(finished=True, reason=ERROR)]
     assert row.channel.error is error
 
 
-def test_30_a_second_finalizer_adds_nothing():
+def test_30_closing_twice_adds_nothing():
     row, first = Row(), OSError("1")
     closed(row, error=first)
     closed(row, error=OSError("2"))
     assert len(assert_ended(row.channel, ERROR)) == 1
     assert row.channel.error is first
-    assert row.sequence.latches == 1
+    assert row.sequence.ending.error is first
 
 
 def test_31_all_chunks_come_before_the_end():
@@ -125,11 +121,10 @@ def test_what_had_ended_keeps_its_reason():
     assert row.channel.error is None
 
 
-def test_leaving_with_nothing_open_has_no_effect():
+def test_closing_with_nothing_open_has_no_effect():
     row = Row((97, EOS))
     row.stream.emit(row.sequence)
-    with StreamChannelFinalizer(lambda: [row.pair]):
-        pass
+    closed(row)
     (chunk,) = assert_ended(row.channel, FinishReason.END_ID)
     assert chunk.text == "a"
 
@@ -140,42 +135,7 @@ def test_a_choice_without_a_channel_is_latched_too():
     assert row.sequence.finish_reason is ERROR
 
 
-def normal(row):
-    with StreamChannelFinalizer(lambda: [row.pair]):
-        pass
-
-
-def early_return(row):
-    with StreamChannelFinalizer(lambda: [row.pair]):
-        return
-
-
-def exception(row):
-    with pytest.raises(OSError, match="x"), StreamChannelFinalizer(lambda: [row.pair]):
-        raise OSError("x")
-
-
-def keyboard_interrupt(row):
-    with pytest.raises(KeyboardInterrupt), StreamChannelFinalizer(lambda: [row.pair]):
-        raise KeyboardInterrupt
-
-
-def asyncio_cancel(row):
-    async def waiting():
-        with StreamChannelFinalizer(lambda: [row.pair]):
-            await asyncio.Event().wait()
-
-    async def cancelling():
-        task = asyncio.ensure_future(waiting())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancelling())
-
-
-EXITS = [normal, early_return, exception, keyboard_interrupt, asyncio_cancel]
+ERRORS = [OSError("x"), EngineStateError("x"), KeyboardInterrupt(), CancelledError(), MemoryError()]
 
 
 def no_fault(row, monkeypatch):
@@ -225,21 +185,19 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("leave", EXITS)
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_X14_five_exits_and_each_fault_end_with_one_terminal_chunk(leave, fault, monkeypatch):
+def test_X14_five_errors_and_each_fault_end_with_one_terminal_chunk(error, fault, monkeypatch):
     row = Row((97, 35), stop=("##",))
     fault(row, monkeypatch)
-    leave(row)
+    closed(row, error=error)
     (chunk,) = assert_ended(row.channel, ERROR)
-    assert row.channel.error is not None
+    assert row.channel.error is error
     if fault is no_fault:
         assert chunk == StreamChunk((97, 35), "a#", True, ERROR)
     elif fault is text_path_raises:
         assert chunk.token_ids == (97, 35)
         assert chunk.text == "a"
-    if leave in (normal, early_return):
-        assert isinstance(row.channel.error, EngineStateError)
 
 
 def test_a_channel_that_cannot_be_ended_does_not_keep_the_others_open(monkeypatch):
@@ -252,11 +210,7 @@ def test_a_channel_that_cannot_be_ended_does_not_keep_the_others_open(monkeypatc
         return push(self, *args)
 
     monkeypatch.setattr(Producer, "push", fail)
-    with (
-        pytest.raises(KeyError, match="the first"),
-        StreamChannelFinalizer(lambda: [row.pair for row in (first, second, third)]),
-    ):
-        raise KeyError("the first")
+    closed(first, second, third)
     assert_ended(first.channel, ERROR)
     assert_ended(third.channel, ERROR)
 

@@ -7,6 +7,7 @@ from scenes import EOS, PROMPT, ROCKET, Scene, ids, one_by_one, params
 
 from mini_vllm.engine import (
     Burst,
+    Ending,
     Engine,
     FinishReason,
     ModelContractError,
@@ -14,8 +15,8 @@ from mini_vllm.engine import (
     SamplingParams,
     StreamingSubmissionError,
 )
+from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.model import SlotView
-from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.models.speculative import SpeculativeScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
@@ -170,14 +171,14 @@ def test_cancel_while_the_last_ids_are_made_loses_to_them():
 
 def test_each_choice_latches_once(monkeypatch):
     written = []
-    latch = SequenceState.latch
+    latch = ChoiceState.latch
 
     def counting(self, *args):
         first = latch(self, *args)
         written.append((self, first))
         return first
 
-    monkeypatch.setattr(SequenceState, "latch", counting)
+    monkeypatch.setattr(ChoiceState, "latch", counting)
     scene = Scene(
         {
             "A": [(97, EOS)],
@@ -204,28 +205,29 @@ def test_each_choice_latches_once(monkeypatch):
     assert len(sequences) == 5
     for sequence in sequences.values():
         assert [first for one, first in written if one is sequence].count(True) == 1
-        assert sequence.latches == 1
 
 
 def test_the_first_reason_stays():
     first, second = ValueError("1"), ValueError("2")
-    sequence = SequenceState(SlotView("A", 0, PROMPT, params()), frozenset(), 0)
+    sequence = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
     assert not sequence.finished
-    assert sequence.latch(FinishReason.ERROR, first)
-    assert not sequence.latch(END_ID)
-    assert not sequence.latch(FinishReason.ERROR, second)
-    assert (sequence.finish_reason, sequence.error, sequence.latches) == (4, first, 1)
+    assert sequence.finish_reason is FinishReason.NOT_FINISHED
+    assert sequence.latch(Ending(FinishReason.ERROR, error=first))
+    assert not sequence.latch(Ending(END_ID))
+    assert not sequence.latch(Ending(FinishReason.ERROR, error=second))
+    assert sequence.ending == Ending(FinishReason.ERROR, error=first)
+    assert sequence.finish_reason is FinishReason.ERROR
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
 def test_take_burst_cuts_logprobs_with_the_ids(cut):
     burst = Burst(tuple(range(5)), tuple({one: -1.0} for one in range(5)))
-    sequence = SequenceState(
-        SlotView("A", 0, PROMPT, params(max_tokens=cut)), frozenset(), 0, burst=burst
+    sequence = ChoiceState(
+        SlotView("A", 0, PROMPT, params(max_tokens=cut)), frozenset(), burst=burst
     )
-    taken, reason = sequence.take_burst()
+    taken = sequence.take_burst()
     assert taken == Burst(burst.token_ids[:cut], burst.logprobs[:cut])
-    assert reason is LENGTH
+    assert sequence.at_max_tokens
     assert sequence.view.output_token_ids == list(range(cut))
     assert sequence.burst is None
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.engine.kv import KVBlockPool
+from mini_vllm.engine.scheduler import KVBlockPool
 
 
 @pytest.mark.parametrize(("tokens", "blocks"), [(0, 0), (1, 1), (15, 1), (16, 1), (17, 2), (33, 3)])

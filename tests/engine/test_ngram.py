@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mini_vllm.engine.model import SlotView, check_burst
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine.request import SamplingParams
 from mini_vllm.models.ngram import MOST_OCCURRENCES, NgramModel
 from mini_vllm.tokenizer_errors import EncodeError
 

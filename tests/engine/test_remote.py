@@ -25,10 +25,9 @@ from remote_stub import (
 
 from mini_vllm.engine.engine_errors import EngineStateError, StreamingError
 from mini_vllm.engine.model import Burst, SlotView
-from mini_vllm.engine.params import SamplingParams
+from mini_vllm.engine.request import SamplingParams
 from mini_vllm.models.remote import RemoteModel
-from mini_vllm.models.remote_frames import read_frame
-from mini_vllm.models.sse_reader import SseReader
+from mini_vllm.models.remote_frames import SseReader, read_frame
 
 EOS = 2
 BURSTS = [(104,), (226, 130), (172,), (105, 33)]

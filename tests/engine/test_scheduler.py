@@ -5,16 +5,13 @@ import random
 import pytest
 from scenes import EOS, Scene, one_by_one, params
 
-from mini_vllm.engine import FinishReason, SlotView
-from mini_vllm.engine.kv import KVBlockPool
-from mini_vllm.engine.scheduler import Scheduler
-from mini_vllm.engine.sequence import SequenceState
+from mini_vllm.engine import Ending, FinishReason, SlotView
+from mini_vllm.engine.choice import ChoiceState
+from mini_vllm.engine.scheduler import KVBlockPool, Scheduler
 
 
 def sequence(name, prompt=4, most=4):
-    return SequenceState(
-        SlotView(name, 0, (1,) * prompt, params(max_tokens=most)), frozenset([EOS]), 0
-    )
+    return ChoiceState(SlotView(name, 0, (1,) * prompt, params(max_tokens=most)), frozenset([EOS]))
 
 
 class Line:
@@ -32,12 +29,12 @@ class Line:
         return [one.view.request_id for one in self.scheduler.admit()]
 
     def running(self):
-        return [one.view.request_id for one in self.scheduler.sequences]
+        return [one.view.request_id for one in self.scheduler.choices]
 
     def end(self, *names):
-        for one in self.scheduler.sequences:
+        for one in self.scheduler.choices:
             if one.view.request_id in names:
-                one.latch(FinishReason.LENGTH)
+                one.latch(Ending(FinishReason.LENGTH))
         return [stream for _, stream in self.scheduler.evict()]
 
 
@@ -101,7 +98,7 @@ def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_evic
     left = line.scheduler.leave_line(lambda stream: stream in ("a", "c"))
     assert [stream for _, stream in left] == ["c"]
     assert line.running() == ["A"]
-    assert line.scheduler.sequences[0].finish_reason is FinishReason.CANCELLED
+    assert line.scheduler.choices[0].finish_reason is FinishReason.CANCELLED
     assert [stream for _, stream in line.scheduler.everyone()] == ["a", "b"]
 
 

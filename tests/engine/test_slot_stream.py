@@ -8,6 +8,7 @@ from vocabularies import KINDS, byte_fallback
 
 from mini_vllm.engine import (
     Burst,
+    Ending,
     FinishReason,
     Handle,
     Request,
@@ -16,9 +17,9 @@ from mini_vllm.engine import (
     StreamChunk,
     TextPathFactory,
 )
-from mini_vllm.engine.channel import _attach
+from mini_vllm.engine.channel import attach
+from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.intake import Intake
-from mini_vllm.engine.sequence import SequenceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
@@ -39,7 +40,7 @@ class Slot:
         self.channel.set_return_held(held)
         (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
         ((self.sequence, self.stream),) = submitted.rows
-        self.stream.producer = _attach(self.channel, 0, Owner())
+        self.stream.producer = attach(self.channel, 0, Owner())
 
     def give(self, *token_ids):
         """Run what an iteration runs; return its chunk, or None."""
@@ -53,7 +54,7 @@ class Slot:
         return chunks[0] if chunks else None
 
     def end(self, reason):
-        self.sequence.latch(reason)
+        self.sequence.latch(Ending(reason))
         return self.give()
 
     def text(self):
@@ -77,8 +78,8 @@ def test_44_the_pieces_of_the_ids_are_the_bytes_of_the_text(kind):
 
 def test_44_the_pieces_of_byte_tokens_are_their_bytes():
     slot = Slot(logprobs=0)
-    slot.give(*"né你🚀".encode())
-    pieces = [one.chosen.piece for one in slot.stream.output(slot.sequence).logprobs]
+    chunk = slot.give(*"né你🚀".encode())
+    pieces = [one.chosen.piece for one in chunk.logprobs]
     assert pieces == [bytes([one]) for one in "né你🚀".encode()]
 
 
@@ -217,10 +218,10 @@ def test_a_text_path_that_raises_is_not_given_the_same_ids_twice():
             return events
 
     path = Once(TextPathFactory(ByteTokenizer())(Request(PROMPT), PROMPT))
-    sequence = SequenceState(SlotView("A", 0, PROMPT, params()), frozenset(), 0)
+    sequence = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
     stream = SlotStreamState(path, Handle("A", 1), params(), lambda _: b"", 0.0)
     channel = StreamChannel.create()
-    stream.producer = _attach(channel, 0, Owner())
+    stream.producer = attach(channel, 0, Owner())
     sequence.burst = Burst((97,))
     stream.update(sequence)
     sequence.burst = Burst((0xF0,))

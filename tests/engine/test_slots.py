@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mini_vllm.engine import Engine, Request, SamplingParams, StreamChannel
-from mini_vllm.engine.slots import SlotTable, build_batch_mapping, compact_vector
+from mini_vllm.engine.scheduler import SlotTable, build_batch_mapping, compact_vector
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 

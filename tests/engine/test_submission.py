@@ -19,8 +19,8 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamingSubmissionError,
 )
-from mini_vllm.engine.channel import _attach
-from mini_vllm.engine.submission import attach_all, refuse, validate_streaming_submission
+from mini_vllm.engine.channel import attach
+from mini_vllm.engine.intake import attach_all, refuse, validate_streaming_submission
 from mini_vllm.models.scripted import Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
@@ -197,7 +197,7 @@ def test_what_is_no_channel_is_refused_and_the_channels_are_finished():
 
 def test_attach_rolls_back_what_it_had_attached():
     taken = StreamChannel.create()
-    _attach(taken, 7, OWNER)
+    attach(taken, 7, OWNER)
     one, other = fresh(2)
     with pytest.raises(StreamingSubmissionError) as caught:
         attach_all([one, taken, other], OWNER)
@@ -213,9 +213,9 @@ def test_attach_rolls_back_when_it_is_interrupted(monkeypatch):
     def interrupted(channel, index, owner):
         if index == 2:
             raise KeyboardInterrupt
-        return _attach(channel, index, owner)
+        return attach(channel, index, owner)
 
-    monkeypatch.setattr("mini_vllm.engine.submission._attach", interrupted)
+    monkeypatch.setattr("mini_vllm.engine.intake.attach", interrupted)
     channels = fresh(3)
     with pytest.raises(KeyboardInterrupt):
         attach_all(channels, OWNER)
@@ -236,13 +236,13 @@ def test_x3_a_refusal_between_check_and_attach_takes_no_channel_from_the_winner(
     second = threading.Thread(target=submit_again, daemon=True)
 
     def slow(channel, index, owner):
-        producer = _attach(channel, index, owner)
+        producer = attach(channel, index, owner)
         if threading.current_thread() is not second and index == 0:
             second.start()
             second.join(0.2)
         return producer
 
-    monkeypatch.setattr("mini_vllm.engine.submission._attach", slow)
+    monkeypatch.setattr("mini_vllm.engine.intake.attach", slow)
     engine.submit([request(), request()], channels)
     second.join(5)
     assert not second.is_alive()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import httpx2
 
 from mini_vllm.engine import Engine, EngineThread, TextPathFactory
-from mini_vllm.models.embedded import load_embedded
+from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS

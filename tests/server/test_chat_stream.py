@@ -423,15 +423,14 @@ def chunks_of(text, generator, reason):
         size = generator.randint(1, 9)
         burst, ids = ids[:size], ids[size:]
         chunks.append(events_chunk(*path.feed(burst), token_ids=tuple(burst)))
-    rest = path.finish("stop" if reason is FinishReason.END_ID else "length")
+    rest = path.finish(reason)
     return [*chunks, events_chunk(*rest, finished=True, reason=reason)]
 
 
 def output_of(text, index, reason):
     """The same text as one answer, which the text path got in one piece."""
     path, ids = pipeline(), tuple(text.encode())
-    name = "stop" if reason is FinishReason.END_ID else "length"
-    events = [*path.feed(ids), *path.finish(name)]
+    events = [*path.feed(ids), *path.finish(reason)]
     return output(events, index=index, token_ids=ids, reason=reason)
 
 

@@ -17,7 +17,7 @@ from labkit.running.loader import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
 from labkit.student.progress import Progress
-from mini_vllm.engine import Request, SamplingParams
+from mini_vllm.engine import FinishReason, Request, SamplingParams
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
@@ -363,5 +363,5 @@ def test_a_broken_pipeline_is_not_asked_again(written):
     with pytest.raises(PipelineRaised, match="mine"):
         path.feed(b" ")
     assert path.feed(b"more") == []
-    assert path.finish("error") == []
+    assert path.finish(FinishReason.ERROR) == []
     assert path.held == {}

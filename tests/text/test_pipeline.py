@@ -11,7 +11,8 @@ from chunking import cut_at, norm, sized
 from tokenizers import Tokenizer, decoders, models
 from vocabularies import KINDS, byte_level
 
-from mini_vllm.pipeline import TextPipeline, feed_batch
+from mini_vllm.finish_reason import Ending, FinishReason
+from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -25,6 +26,8 @@ from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokeniz
 
 CASES = 20_000 if os.environ.get("SOAK") else 1_500
 EOS = ByteTokenizer.eos_token_id
+END_ID, LENGTH = FinishReason.END_ID, FinishReason.LENGTH
+CANCELLED, ERROR = FinishReason.CANCELLED, FinishReason.ERROR
 TOKENIZERS = {
     "bytes": ByteTokenizer(),
     "byte-level": HuggingFaceTokenizer.from_tokenizer(byte_level()),
@@ -49,13 +52,13 @@ def ids_of(text, tokenizer="bytes"):
     return list(TOKENIZERS[tokenizer].encode(text).ids)
 
 
-def run(pipeline, bursts, reason="length"):
+def run(pipeline, bursts, reason=LENGTH):
     """Feed the bursts and finish; return the events, joined."""
     events = [event for burst in bursts for event in pipeline.feed(burst)]
     return norm([*events, *pipeline.finish(reason)])
 
 
-def outcome(pipeline, bursts, reason="length"):
+def outcome(pipeline, bursts, reason=LENGTH):
     events = run(pipeline, bursts, reason)
     return events, pipeline.finish_reason, pipeline.stop_reason, pipeline.tokens
 
@@ -183,7 +186,7 @@ def trace(pipeline, bursts):
         shown = pipeline.feed(burst)
         held = {name: text for name, text in pipeline.held.items() if text}
         rows.append((shown, held))
-    return rows, pipeline.finish("stop")
+    return rows, pipeline.finish(END_ID)
 
 
 def test_golden_every_layer_holds_its_own():
@@ -243,7 +246,7 @@ def test_flush_cascades():
     assert pipeline.held == {
         "detokenizer": b"\xf0", "stop": "<tool_call>", "reasoning": "", "tools": "",
     }  # fmt: skip
-    assert norm(pipeline.finish("length")) == [TextDelta("<tool_call>\ufffd")]
+    assert norm(pipeline.finish(LENGTH)) == [TextDelta("<tool_call>\ufffd")]
     assert not any(pipeline.held.values())
 
 
@@ -252,7 +255,7 @@ def test_what_one_flush_lets_go_the_next_layer_takes():
     pipeline = make(reasoning="qwen3", tools="hermes")
     assert pipeline.feed(b" <t") == []
     assert pipeline.held["reasoning"] == " <t"
-    assert norm(pipeline.finish("length")) == [TextDelta(" <t")]
+    assert norm(pipeline.finish(LENGTH)) == [TextDelta(" <t")]
     pipeline = make(tools="harmony", eos_token_ids=[EOS], stop=["}}"])
     text = b"<|channel|>commentary to=f<|message|>{}"
     assert norm(pipeline.feed([*text, EOS]))[-1] == CallEnd(0)
@@ -267,41 +270,47 @@ def test_a_call_that_only_the_flush_completes():
     assert pipeline.finish_reason == "tool_calls"
 
 
-def test_a_stop_that_only_the_flush_completes():
+@pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
+def test_a_stop_that_only_the_flush_completes(reason):
+    """It wins over the length and over an id, but not over a cancellation or a failure."""
     pipeline = make(stop=["a\ufffd"])
     assert pipeline.feed([*b"ba\xe4"]) == [TextDelta("b")]
-    assert pipeline.finish("length") == []
-    assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "a\ufffd")
+    assert pipeline.finish(reason) == []
+    if reason in (END_ID, LENGTH):
+        assert pipeline.ending == Ending(FinishReason.STOP_WORDS, "a\ufffd")
+        assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "a\ufffd")
+    else:
+        assert pipeline.ending == Ending(reason)
 
 
 def test_a_stop_of_the_content_that_only_the_flush_completes():
     options = {"reasoning": "qwen3", "stop": ["<thi"], "stop_scope": "content"}
     pipeline = make(**options)
     assert pipeline.feed(b" <thi") == []
-    assert pipeline.finish("length") == [TextDelta(" ")]
+    assert pipeline.finish(LENGTH) == [TextDelta(" ")]
     assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "<thi")
 
 
 def test_flush_once():
     pipeline = make(stop=["END"], tools="hermes")
     pipeline.feed(b"xEN")
-    assert pipeline.finish("abort") == [TextDelta("EN")]
-    assert (pipeline.finish("length"), pipeline.finish("stop")) == ([], [])
-    assert pipeline.finish_reason == "abort"
+    assert pipeline.finish(CANCELLED) == [TextDelta("EN")]
+    assert (pipeline.finish(LENGTH), pipeline.finish(END_ID)) == ([], [])
+    assert pipeline.finish_reason == "cancelled"
     assert (pipeline.feed(b"more"), pipeline.tokens) == ([], 3)
 
 
 def test_finish_of_an_untouched_pipeline():
     for options, _ in SESSIONS.values():
         pipeline = make(**options)
-        assert (pipeline.finish("length"), pipeline.finish_reason) == ([], "length")
+        assert (pipeline.finish(LENGTH), pipeline.finish_reason) == ([], "length")
         assert (pipeline.stop_reason, pipeline.tokens) == (None, 0)
 
 
 # --- why a text ended
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "abort", "error"])
+@pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
 @pytest.mark.parametrize(
     ("text", "called"),
     [
@@ -319,8 +328,9 @@ def test_tool_calls_is_a_normal_stop_with_a_complete_call(text, called, reason):
     """`length` stays `length` with half a call, and with a whole one: a client must not run it."""
     pipeline = make(tools="hermes")
     run(pipeline, [ids_of(text)], reason)
-    assert pipeline.finish_reason == ("tool_calls" if called and reason == "stop" else reason)
-    assert pipeline.stop_reason is None
+    said = {END_ID: "stop", LENGTH: "length", CANCELLED: "cancelled", ERROR: "error"}[reason]
+    assert pipeline.finish_reason == ("tool_calls" if called and reason is END_ID else said)
+    assert pipeline.ending == Ending(reason)
 
 
 @pytest.mark.parametrize(
@@ -336,13 +346,13 @@ def test_a_call_that_is_one_token(text, reason):
     inner.decoder = decoders.Fuse()
     pipeline = make(HuggingFaceTokenizer.from_tokenizer(inner), tools="hermes")
     assert CallStart(0, None, "f") in pipeline.feed([0])
-    pipeline.finish("stop")
+    pipeline.finish(END_ID)
     assert pipeline.finish_reason == reason
 
 
 def test_without_a_tool_parser_a_call_is_text():
     pipeline = make()
-    assert run(pipeline, [ids_of(OTHER)], "stop") == [TextDelta(OTHER)]
+    assert run(pipeline, [ids_of(OTHER)], END_ID) == [TextDelta(OTHER)]
     assert pipeline.finish_reason == "stop"
 
 
@@ -371,7 +381,7 @@ def test_ids_behind_the_stop_are_not_taken():
         assert pipeline.tokens == taken
         assert bytes(rest) == b"cd"
         assert (pipeline.feed(rest := iter(b"ef")), bytes(rest)) == ([], b"ef")
-        assert (pipeline.finish("length"), pipeline.tokens) == ([], taken)
+        assert (pipeline.finish(LENGTH), pipeline.tokens) == ([], taken)
 
 
 def test_text_behind_a_stop_is_lost_half_a_character_too():
@@ -546,7 +556,7 @@ def test_a_call_may_end_the_reasoning():
     splitter = create_reasoning_splitter("qwen3", in_reasoning=True, ends_at=["<tool_call>"])
     tools = create_tool_parser("hermes")
     pipeline = TextPipeline(ByteTokenizer(), reasoning=splitter, tools=tools)
-    assert run(pipeline, sized(ids_of(f"hm{OTHER}"), 3), "stop") == [
+    assert run(pipeline, sized(ids_of(f"hm{OTHER}"), 3), END_ID) == [
         ReasoningDelta("hm"), CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0),
     ]  # fmt: skip
     assert pipeline.finish_reason == "tool_calls"
@@ -568,7 +578,7 @@ def test_harmony_has_reasoning_and_calls_in_one():
 # --- many streams, bad ids, any tokenizer
 
 
-def test_feed_batch_equals_one_by_one():
+def test_streams_that_run_together_equal_each_alone():
     """Streams of every kind, step by step together; one that stops or gets bad ids harms none."""
     sessions = [(options, ids_of(text)) for options, text in SESSIONS.values()]
     sessions += [({"stop": ["b"]}, [97, -1, 2**70, 98, 99]), ({}, [])]
@@ -576,20 +586,13 @@ def test_feed_batch_equals_one_by_one():
     longest = max(len(ids) for _, ids in sessions)
     events = [[] for _ in sessions]
     for start in range(0, longest, 4):
-        step = feed_batch(together, [ids[start : start + 4] for _, ids in sessions])
-        assert len(step) == len(sessions)
-        for all_of_one, new in zip(events, step, strict=True):
-            all_of_one += new
+        for (_, ids), pipeline, so_far in zip(sessions, together, events, strict=True):
+            so_far += pipeline.feed(ids[start : start + 4])
     for (options, ids), pipeline, found in zip(sessions, together, events, strict=True):
-        rest = pipeline.finish("length")
+        rest = pipeline.finish(LENGTH)
         alone = make(**options)
         assert norm([*found, *rest]) == run(alone, [ids])
         assert pipeline.finish_reason == alone.finish_reason
-
-
-def test_feed_batch_wants_a_burst_for_each():
-    with pytest.raises(ValueError, match="zip"):
-        feed_batch([make(), make()], [b"a"])
 
 
 @pytest.mark.parametrize("tokenizer", [*TOKENIZERS, "mock"])

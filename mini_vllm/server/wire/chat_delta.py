@@ -101,14 +101,11 @@ class MessageFold:
         return deltas
 
     def finish_reason(self, reason: FinishReason) -> str | None:
-        """Return how the choice ended, for clients.
+        """Return how the choice ended, in the API's words.
 
-        It is `tool_calls` only if a call is complete and the model came to its end; with a function
-        that was chosen by name OpenAI says `stop`.
+        If the request chose a function by name, OpenAI says `stop` after a call.
         """
-        if reason.openai == "stop" and self.completed and not self._named:
-            return "tool_calls"
-        return reason.openai
+        return reason.openai(called=self.completed > 0 and not self._named)
 
     def _opening(self, start: CallStart) -> DeltaMessage:
         call = DeltaToolCall(

@@ -77,7 +77,7 @@ def chat_response(
     tells_ids, completion_tokens = head.prompt_token_ids is not None, 0
     choices = []
     for output in outputs:
-        if output.finish_reason.openai not in ("stop", "length"):
+        if not output.finish_reason.is_complete:
             raise broken_off(output.finish_reason)
         completion_tokens += len(output.token_ids)
         fold = MessageFold(

@@ -45,7 +45,7 @@ class CompletionStream(SseStream):
 
     def _last_choice(self, index: int, chunk: StreamChunk) -> CompletionChoice:
         return CompletionChoice(
-            index, "", finish_reason=chunk.reason.openai, stop_reason=chunk.stop_reason
+            index, "", finish_reason=chunk.reason.openai(), stop_reason=chunk.stop_reason
         )
 
     def _logprobs(self, index: int, steps: Sequence[TokenLogprobs]) -> CompletionLogprobs:
@@ -65,7 +65,7 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
     prompt = UNSET if head.prompt_token_ids is None else head.prompt_token_ids
     choices, completion_tokens = [], 0
     for index, output in enumerate(outputs):
-        if output.finish_reason.openai not in ("stop", "length"):
+        if not output.finish_reason.is_complete:
             raise broken_off(output.finish_reason)
         completion_tokens += len(output.token_ids)
         lists = CompletionLogprobsStream().feed(output.logprobs) if output.logprobs else None
@@ -74,7 +74,7 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
                 index,
                 output.text,
                 lists,
-                output.finish_reason.openai,
+                output.finish_reason.openai(),
                 output.stop_reason,
                 UNSET if prompt is UNSET else output.token_ids,
             )

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, read_together
+from mini_vllm.engine import StreamChannel, StreamChunk, read_together
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.sse import PING
 
@@ -22,7 +22,6 @@ _HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-_BROKEN_OFF = (FinishReason.CANCELLED, FinishReason.ERROR)
 
 
 class Wire(Protocol):
@@ -73,7 +72,7 @@ class EventStream:
                 try:
                     for index, chunk in batch:
                         frames.append(self._wire.feed(index, chunk))
-                        if chunk.reason in _BROKEN_OFF:
+                        if chunk.finished and not chunk.reason.is_complete:
                             # The stream ends with an error; nobody hears the other choices.
                             self._cancel()
                 finally:

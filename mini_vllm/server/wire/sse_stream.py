@@ -143,12 +143,12 @@ class SseStream:
         choices = self._news(index, chunk)
         if chunk.finished:
             self._open.remove(index)
-            if chunk.reason.openai in ("stop", "length"):
+            if chunk.reason.is_complete:
                 choices.append(self._last_choice(index, chunk))
         if not choices and self._head.naive is not None:
             choices.append(self._text_choice(index, ""))
         events = self._events(index, chunk, choices)
-        if chunk.finished and chunk.reason.openai not in ("stop", "length"):
+        if chunk.finished and not chunk.reason.is_complete:
             events += self.error(broken_off(chunk.reason))
         return events
 

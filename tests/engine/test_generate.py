@@ -1,20 +1,20 @@
-"""Channels in asyncio: `async for`, X11, `generate`, `merge`, and loops that go away."""
+"""Reading in asyncio: `generate`, `merge`, X11, fairness to other tasks, and loops that go away."""
 
 import asyncio
 import gc
-import threading
 from concurrent.futures import Future
 from contextlib import aclosing
 from types import SimpleNamespace
 
 import pytest
+from reading import END, LONG, A, B, attached, collect, until
+from scenes import FOR_MANY, MANY, Endless
 
 from mini_vllm.engine import (
     ChannelStateError,
     Engine,
     EngineThread,
     FinishReason,
-    OverflowPolicy,
     Request,
     SamplingParams,
     StreamChannel,
@@ -24,18 +24,9 @@ from mini_vllm.engine import (
     generate,
     merge,
 )
-from mini_vllm.engine.channel import _attach
 from mini_vllm.engine.loop_waker import waker_of
 from mini_vllm.models.scripted import Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
-
-END = StreamChunk(finished=True, reason=FinishReason.END_ID)
-A, B = StreamChunk((97,), "a"), StreamChunk((98,), "b")
-
-
-def attached(**options):
-    channel = StreamChannel.create(**options)
-    return channel, _attach(channel, 0, SimpleNamespace(thread_id=None))
 
 
 def engine_of(scripts, **options):
@@ -43,37 +34,12 @@ def engine_of(scripts, **options):
 
 
 def endless():
-    """An engine whose one script is longer than any test that leaves early."""
-    return engine_of(lambda slot: [(97,)] * 15_000, num_blocks=1000)
+    """An engine that ends no request by itself, in the time of a test."""
+    return engine_of(lambda slot: Endless((97,)), **FOR_MANY)
 
 
 def request(name="A", max_tokens=3, **params):
     return Request((1,), SamplingParams(max_tokens=max_tokens, **params), name)
-
-
-async def until(condition):
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0)
-
-
-async def collect(stream):
-    return [one async for one in stream]
-
-
-def test_async_for_gives_what_a_thread_pushes():
-    channel, producer = attached(max_pending=None)
-    sent = [StreamChunk((number,), str(number)) for number in range(2000)] + [END]
-    thread = threading.Thread(target=lambda: [producer.push(chunk) for chunk in sent])
-
-    async def read():
-        reading = asyncio.create_task(collect(channel))
-        await until(lambda: channel._core.waker is not None)
-        thread.start()
-        return await asyncio.wait_for(reading, 10)
-
-    assert asyncio.run(read()) == sent
-    assert not channel.is_cancelled
 
 
 @pytest.mark.parametrize("read", [aiter, lambda channel: merge([channel])], ids=["for", "merge"])
@@ -116,35 +82,10 @@ def test_anext_after_the_end_is_stop_async_iteration():
     asyncio.run(read())
 
 
-def test_cancel_wakes_a_waiting_task_of_an_unattached_channel():
-    async def read():
-        channel = StreamChannel.create()
-        reading = asyncio.create_task(collect(channel))
-        await asyncio.sleep(0)
-        channel.cancel()
-        assert await asyncio.wait_for(reading, 5) == []
-
-    asyncio.run(read())
-
-
-def test_x9_the_terminal_chunk_is_seen_after_cancel():
-    async def read():
-        channel, producer = attached()
-        reading = asyncio.create_task(collect(channel))
-        await asyncio.sleep(0)
-        channel.cancel()
-        await asyncio.sleep(0)
-        producer.finish(FinishReason.CANCELLED)
-        (last,) = await asyncio.wait_for(reading, 5)
-        assert last.reason is FinishReason.CANCELLED
-
-    asyncio.run(read())
-
-
 def test_x11_leaving_async_for_cancels():
     async def read():
         channel = StreamChannel.create()
-        thread.engine.submit([request(max_tokens=15_000)], [channel])
+        thread.engine.submit([request(max_tokens=MANY)], [channel])
         async for _ in channel:
             break
         await until(lambda: channel.is_cancelled)
@@ -152,25 +93,6 @@ def test_x11_leaving_async_for_cancels():
 
     with EngineThread(endless()) as thread:
         asyncio.run(read())
-
-
-@pytest.mark.parametrize("read", [list, lambda channel: channel.try_pop()], ids=["list", "try_pop"])
-def test_a_second_reader_is_refused_and_the_first_reads_on(read):
-    async def both():
-        channel, producer = attached()
-        reading = asyncio.create_task(collect(channel))
-        await asyncio.sleep(0)
-        with pytest.raises(ChannelStateError, match="one reader"):
-            read(channel)
-        with pytest.raises(ChannelStateError, match="one reader"):
-            await collect(channel)
-        with pytest.raises(ChannelStateError, match="one reader"):
-            await collect(merge([channel]))
-        producer.push(END)
-        assert await asyncio.wait_for(reading, 5) == [END]
-        assert not channel.is_cancelled
-
-    asyncio.run(both())
 
 
 @pytest.mark.parametrize("push_before_closing", [False, True])
@@ -229,7 +151,7 @@ def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
         for _, producer in pairs:
             producer.push(A)
             producer.push(END)
-        assert await asyncio.wait_for(asyncio.gather(*readings), 5) == [[A, END]] * 20
+        assert await asyncio.wait_for(asyncio.gather(*readings), LONG) == [[A, END]] * 20
         assert len(calls) == 1
         assert waker_of(loop) is waker_of(loop)
 
@@ -314,7 +236,7 @@ def test_100_generators_share_4_slots():
         return name, "".join([chunk.text async for _, chunk in chunks])
 
     async def everyone():
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONG):
             return await asyncio.gather(*map(one, range(100)))
 
     with EngineThread(engine_of(script, max_num_seqs=4)) as thread:
@@ -369,7 +291,7 @@ def test_leaving_generate_cancels_the_request(leave, choices):
 
     async def read():
         await leave(
-            generate(engine, request(max_tokens=15_000, n=choices)), lambda: engine.stats().running
+            generate(engine, request(max_tokens=MANY, n=choices)), lambda: engine.stats().running
         )
         await until(lambda: not engine.has_work)
 
@@ -405,7 +327,7 @@ def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
 def test_generate_that_is_closed_has_cancelled_at_that_moment(choices):
     async def read():
         engine = endless()
-        stream = generate(engine, request(max_tokens=15_000, n=choices))
+        stream = generate(engine, request(max_tokens=MANY, n=choices))
         first = asyncio.create_task(anext(stream))
         await until(lambda: engine.has_work)
         engine.step()
@@ -420,7 +342,7 @@ def test_generate_that_is_closed_has_cancelled_at_that_moment(choices):
 def test_a_task_that_is_cancelled_before_the_first_chunk_cancels(choices):
     async def read():
         engine = endless()
-        task = asyncio.create_task(collect(generate(engine, request(max_tokens=15_000, n=choices))))
+        task = asyncio.create_task(collect(generate(engine, request(max_tokens=MANY, n=choices))))
         await until(lambda: engine.has_work)
         await asyncio.sleep(0)
         task.cancel()
@@ -462,7 +384,7 @@ def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
             for step in range(5 * number):
                 producer.push(StreamChunk((step,), str(number)))
             producer.push(END)
-        got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), 5)
+        got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), LONG)
         for number in range(3):
             own = [chunk for index, chunk in got if index == number]
             assert own == [StreamChunk((step,), str(number)) for step in range(5 * number)] + [END]
@@ -477,7 +399,7 @@ def test_merge_is_as_quick_as_its_quickest_channel():
         stream = merge([one, other])
         for chunk in (A, B):
             producer.push(chunk)
-            assert await asyncio.wait_for(anext(stream), 5) == (1, chunk)
+            assert await asyncio.wait_for(anext(stream), LONG) == (1, chunk)
         await stream.aclose()
 
     asyncio.run(read())
@@ -486,8 +408,8 @@ def test_merge_is_as_quick_as_its_quickest_channel():
 def test_merge_refuses_a_channel_given_twice():
     async def read():
         channel, producer = attached()
-        with pytest.raises(ChannelStateError, match="one reader"):
-            await asyncio.wait_for(collect(merge([channel, channel])), 5)
+        with pytest.raises(ChannelStateError, match="one at a time"):
+            await asyncio.wait_for(collect(merge([channel, channel])), LONG)
         producer.push(A)
 
     asyncio.run(read())
@@ -498,8 +420,8 @@ def test_merge_that_is_refused_leaves_the_other_reader_alone():
         (mine, _), (theirs, producer) = attached(), attached()
         reading = asyncio.create_task(collect(theirs))
         await asyncio.sleep(0)
-        with pytest.raises(ChannelStateError, match="one reader"):
-            await asyncio.wait_for(collect(merge([mine, theirs])), 5)
+        with pytest.raises(ChannelStateError, match="one at a time"):
+            await asyncio.wait_for(collect(merge([mine, theirs])), LONG)
         assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
         producer.push(END)
         assert await reading == [END]
@@ -540,17 +462,3 @@ def test_a_handles_future_can_be_awaited_and_giving_up_leaves_the_request_alone(
 
     asyncio.run(read())
     assert isinstance(engine_of({"A": [(97,)]}).submit([request()])[0].future, Future)
-
-
-def test_block_policy_waits_for_a_task():
-    text = "abcdefghij" * 20
-
-    async def read():
-        channel = StreamChannel.create(max_pending=1, overflow=OverflowPolicy.BLOCK)
-        thread.engine.submit([request("A", len(text))], [channel])
-        return [chunk.text async for chunk in channel]
-
-    with EngineThread(
-        engine_of({"A": [(ord(one),) for one in text]}, max_num_seqs=1, num_blocks=1000)
-    ) as thread:
-        assert asyncio.run(read()) == list(text)

@@ -1,0 +1,207 @@
+"""What the engine answers: chunk by chunk while a choice runs, or whole when it has ended."""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from io import StringIO
+
+from mini_vllm.finish_reason import FinishReason
+from mini_vllm.text.events import Event, TextDelta
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobEntry:
+    """How likely a model thought one token.
+
+    Attributes:
+        token_id: the token.
+        logprob: natural logarithm of its probability, at most 0.0.
+        piece: its bytes, which need not be whole characters.
+    """
+
+    token_id: int
+    logprob: float
+    piece: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """One step of a generation: the token that was taken, and the likeliest ones, best first.
+
+    The chosen one is here even if it is not among the likeliest.
+    """
+
+    chosen: LogprobEntry
+    top: tuple[LogprobEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChunk:
+    """The news of one choice. A chunk never changes once made.
+
+    Attributes:
+        token_ids: the new ids. They may be ahead of the text, never behind it.
+        text: the new text; may be empty.
+        finished: whether this is the last chunk.
+        reason: why it ended; NOT_FINISHED in every chunk but the last.
+        logprobs: one for each id, where they were asked for.
+        events: text, reasoning and tool calls in their order, where there is more than text;
+            otherwise empty.
+        stop_reason: the stop string or stop id that ended it, as vLLM reports it.
+        held: what each layer of the text path holds by now, in a stream that asked for it.
+
+    Raises:
+        ValueError: `finished` and `reason` disagree, or the text has no UTF-8 form.
+    """
+
+    token_ids: tuple[int, ...] = ()
+    text: str = ""
+    finished: bool = False
+    reason: FinishReason = FinishReason.NOT_FINISHED
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    events: tuple[Event, ...] = ()
+    stop_reason: str | int | None = None
+    # A dict has no hash; equality looks at it all the same.
+    held: Mapping[str, str | bytes] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.finished != (self.reason is not FinishReason.NOT_FINISHED):
+            raise ValueError(f"finished={self.finished} and reason={self.reason.name} disagree")
+        if not self.text.isascii():
+            self.text.encode()
+
+
+class JoinedChunks:
+    """Chunks of one choice that will be read as one.
+
+    Adding one costs what it has, not what is there already, and keeps no object of it.
+    """
+
+    def __init__(self, first: StreamChunk) -> None:
+        self._token_ids: list[int] = []
+        self._text = StringIO(newline="")
+        self._logprobs: list[TokenLogprobs] = []
+        self._events: list[Event] | None = None
+        self.add(first)
+
+    def add(self, chunk: StreamChunk) -> None:
+        """Add the next chunk."""
+        if chunk.events and self._events is None:
+            so_far = self._text.getvalue()
+            self._events = [TextDelta(so_far)] if so_far else []
+        if self._events is not None:
+            self._events += chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
+        self._token_ids += chunk.token_ids
+        self._text.write(chunk.text)
+        self._logprobs += chunk.logprobs
+        self._last = chunk
+
+    def join(self) -> StreamChunk:
+        """Return all as one; its end is that of the last."""
+        return replace(
+            self._last,
+            token_ids=tuple(self._token_ids),
+            text=self._text.getvalue(),
+            logprobs=tuple(self._logprobs),
+            events=tuple(self._events or ()),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOutput:
+    """One finished choice.
+
+    Attributes:
+        request_id: the request it belongs to.
+        index: which of the request's choices, from 0.
+        token_ids: all that were generated; an EOS or stop id that ended it is the last.
+        text: all text; equal to that of a stream's chunks together.
+        finish_reason: why it ended.
+        stop_reason: the stop string or stop id that ended it.
+        logprobs: one for each id, where they were asked for.
+        events: text, reasoning and tool calls in their order.
+        error: what went wrong, if `finish_reason` is ERROR.
+    """
+
+    request_id: str
+    index: int
+    token_ids: tuple[int, ...]
+    text: str
+    finish_reason: FinishReason
+    stop_reason: str | int | None = None
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    events: tuple[Event, ...] = ()
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The finished choices of one submission, request by request, choice by choice."""
+
+    outputs: tuple[CompletionOutput, ...]
+
+    @property
+    def output_ids(self) -> list[list[int]]:
+        """The ids of each choice."""
+        return [list(output.token_ids) for output in self.outputs]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each choice."""
+        return [output.text for output in self.outputs]
+
+    @property
+    def finish_reasons(self) -> list[FinishReason]:
+        """Why each choice ended."""
+        return [output.finish_reason for output in self.outputs]
+
+    @property
+    def logprobs(self) -> list[tuple[TokenLogprobs, ...]]:
+        """The logprobs of each choice."""
+        return [output.logprobs for output in self.outputs]
+
+
+class Handle:
+    """What a submitter gets for each request: its response, once it is there. Any thread.
+
+    Attributes:
+        request_id: the name of the request.
+        future: of the response; for asyncio, `await asyncio.wrap_future(handle.future)`.
+            Cancelling that stops the waiting, `cancel` the generation.
+        is_cancelled: whether the submitter asked for the end.
+    """
+
+    def __init__(self, request_id: str, choices: int) -> None:
+        self.request_id = request_id
+        self.future: Future[Response] = Future()
+        self.future.set_running_or_notify_cancel()
+        self._outputs: list[CompletionOutput | None] = [None] * choices
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Ask for the end of all choices. The response comes as usual, with what there is."""
+        self.is_cancelled = True
+
+    def result(self, timeout: float | None = None) -> Response:
+        """Wait for the response; return it.
+
+        Args:
+            timeout: seconds, or None for as long as it takes.
+
+        Raises:
+            TimeoutError: it did not come in time.
+            EngineDeadError: the engine failed.
+        """
+        return self.future.result(timeout)
+
+    def add(self, output: CompletionOutput) -> None:
+        """Take a finished choice. The engine's thread."""
+        self._outputs[output.index] = output
+        outputs = [one for one in self._outputs if one is not None]
+        if len(outputs) == len(self._outputs):
+            self.future.set_result(Response(tuple(outputs)))
+
+    def fail(self, error: BaseException) -> None:
+        """End the waiting with an error. The engine's thread."""
+        if not self.future.done():
+            self.future.set_exception(error)

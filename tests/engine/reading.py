@@ -1,0 +1,86 @@
+"""Channels with their writers, and every way to read one to its end."""
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from time import monotonic
+from types import SimpleNamespace
+
+from scenes import popped
+
+from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, merge
+from mini_vllm.engine import channel as channel_module
+
+# Nothing here waits so long unless it hangs.
+LONG = 60.0
+END = StreamChunk(finished=True, reason=FinishReason.END_ID)
+A, B = StreamChunk((97,), "a"), StreamChunk((98,), "b")
+
+
+def attach(channel):
+    return channel_module.attach(channel, 0, SimpleNamespace(thread_id=None))
+
+
+def attached(**options):
+    channel = StreamChannel.create(**options)
+    return channel, attach(channel)
+
+
+def on_thread(call, *args, **options):
+    """Run a call that may wait for ever; return its future."""
+    future = Future()
+
+    def run():
+        try:
+            future.set_result(call(*args, **options))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def until_somebody_waits(channel):
+    deadline = monotonic() + LONG
+    while not (channel._core.condition._waiters or channel._core.event):
+        assert monotonic() < deadline, "nobody waits"
+
+
+async def until(condition):
+    async with asyncio.timeout(LONG):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def collect(stream):
+    return [one async for one in stream]
+
+
+def by_consume(channel):
+    seen = []
+    assert channel.consume(seen.append, poll=LONG) is channel.reason
+    return seen
+
+
+def by_wait_pop(channel):
+    return [*iter(lambda: channel.wait_pop(LONG), None)]
+
+
+def by_async_for(channel):
+    return asyncio.run(collect(channel))
+
+
+def by_merge(channel):
+    return [chunk for _, chunk in asyncio.run(collect(merge([channel])))]
+
+
+# Each takes a channel and returns its chunks to the end; the first cannot wait.
+READERS = {
+    "try_pop": popped,
+    "wait_pop": by_wait_pop,
+    "consume": by_consume,
+    "iterate": list,
+    "async for": by_async_for,
+    "merge": by_merge,
+}
+WAITING = {name: read for name, read in READERS.items() if name != "try_pop"}
