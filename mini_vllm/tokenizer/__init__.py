@@ -21,7 +21,6 @@ from mini_vllm.tokenizer.loading.factory import (
     create_tokenizer_with_chat_template,
 )
 from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
-from mini_vllm.tokenizer.loading.registry import LoadOutcome, TokenizerRegistry
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.streams.attributed import AttributedStream
 from mini_vllm.tokenizer.streams.decode_stream import (
@@ -96,7 +95,6 @@ __all__ = [
     "HubError",
     "HuggingFaceTokenizer",
     "IncrementalDetokenizer",
-    "LoadOutcome",
     "MockTokenizer",
     "ModelTokenizerMap",
     "SentencePieceTokenizer",
@@ -116,7 +114,6 @@ __all__ = [
     "Tokenizer",
     "TokenizerError",
     "TokenizerFileNotFound",
-    "TokenizerRegistry",
     "TokenizerType",
     "TokenizerWrapper",
     "UnknownModel",

@@ -1,22 +1,19 @@
 """A cache in front of `encode`, on two levels, that never changes a result.
 
-L0 keeps the encodings of whole texts. L1 keeps those of the segments that special tokens end: a
-chat prompt that begins like an earlier one, or repeats its turns, has only the rest encoded. Where
-a tokenizer always splits at its special tokens, a text's encoding is that of its segments in a row;
-L1 is refused where it does not.
+L0 keeps the encodings of whole texts. L1 keeps those of the segments that special tokens end: of a
+chat prompt that begins like an earlier one, or repeats its turns, only the rest is encoded. The
+text after the last special token is not kept by L1, because it is what differs between prompts.
 
-But:
-- The cache belongs to one tokenizer object, and is not shared or saved.
-- L0 is bounded by the number of texts, not by their length.
-- The text after the last special token is not kept by L1: it is what differs between prompts.
+L1 relies on a tokenizer that always splits at its special tokens, so that a text's encoding is that
+of its segments in a row; for others it is refused. A cache belongs to one tokenizer object, and is
+neither shared nor saved.
 """
 
-import functools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from sys import getsizeof
 from typing import Any
@@ -33,6 +30,7 @@ class CacheConfig:
     Args:
         enable_l0: keep the encodings of whole texts.
         l0_max_entries: of at most so many texts.
+        l0_max_memory: in at most so many bytes.
         enable_l1: keep the encodings of segments that special tokens end.
         l1_max_memory: in at most so many bytes.
 
@@ -42,35 +40,50 @@ class CacheConfig:
 
     enable_l0: bool = True
     l0_max_entries: int = 10_000
+    l0_max_memory: int = 200 * 2**20
     enable_l1: bool = False
     l1_max_memory: int = 50 * 2**20
 
     def __post_init__(self) -> None:
-        for name in ("l0_max_entries", "l1_max_memory"):
+        for name in ("l0_max_entries", "l0_max_memory", "l1_max_memory"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    def suited_to(self, tokenizer: Tokenizer) -> "CacheConfig":
+        """Return these bounds with L1 on or off, as the tokenizer allows."""
+        return replace(self, enable_l1=_splits_at_specials(tokenizer))
+
+
+@dataclass(frozen=True, slots=True)
+class LevelStats:
+    """What a level was asked for since it was made, and what it holds (memory in bytes)."""
+
+    hits: int = 0
+    misses: int = 0
+    entries: int = 0
+    memory: int = 0
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of look-ups that were hits; 0 before the first one."""
+        return self.hits / max(1, self.hits + self.misses)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache has found (texts in L0, segments in L1), what it has not, and what it holds."""
+    """The state of both levels: L0 counts texts, L1 segments. A level that is off is None."""
 
-    l0_hits: int = 0
-    l0_misses: int = 0
-    l0_entries: int = 0
-    l1_hits: int = 0
-    l1_misses: int = 0
-    l1_entries: int = 0
-    l1_memory: int = 0
+    l0: LevelStats | None = None
+    l1: LevelStats | None = None
 
 
 class CachedTokenizer(TokenizerWrapper):
     """A tokenizer that remembers what it has encoded. Threads may share it.
 
     Args:
-        inner: the tokenizer. L1 needs its attribute `splits_at_specials` to be true: it says that
-            the text of each of its special tokens is always cut out first, alone, and that the
-            text after one is encoded as if it stood at the start, without special tokens.
+        inner: the tokenizer. L1 needs its attribute `splits_at_specials` to be true, which says
+            that the text of each special token is always cut out first, alone, and that the text
+            after one is encoded as if it stood at the start, without special tokens.
         config: the levels; by default L0 alone.
 
     Raises:
@@ -80,36 +93,40 @@ class CachedTokenizer(TokenizerWrapper):
     def __init__(self, inner: Tokenizer, config: CacheConfig | None = None) -> None:
         super().__init__(inner)
         config = config or CacheConfig()
-        self._segments: _Segments | None = None
+        self._texts = _Level(config.l0_max_memory, config.l0_max_entries)
+        self._texts_on = config.enable_l0
+        self._segments = _Level(config.l1_max_memory)
+        self._segments_on = config.enable_l1
         if config.enable_l1:
-            if not getattr(inner, "splits_at_specials", False):
+            if not _splits_at_specials(inner):
                 raise ValueError(
                     f"{type(inner).__name__} cannot be cached by segments (enable_l1): it does not "
                     "say that it splits at its special tokens. Such tokens may take the spaces "
                     "beside them, or be normalised; there may be a prefix space, or special tokens "
                     "at the end. Set enable_l1=False"
                 )
-            self._segments = _Segments(config.l1_max_memory)
             longest_first = sorted(inner.special_tokens.all(), key=len, reverse=True)
             # Without special tokens nothing may match; an empty pattern would, everywhere.
             self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
-        size = config.l0_max_entries if config.enable_l0 else 0
-        self._texts = functools.lru_cache(size)(self._encode)
 
     @property
     def stats(self) -> CacheStats:
         """What was found and what is held at this moment."""
-        texts = self._texts.cache_info()
-        whole = (texts.hits, texts.misses, texts.currsize)
-        return CacheStats(*whole, *(self._segments.stats() if self._segments else ()))
+        return CacheStats(
+            self._texts.stats() if self._texts_on else None,
+            self._segments.stats() if self._segments_on else None,
+        )
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return what the inner tokenizer's `encode` returns, with L0 the same object again.
+        """Return what the inner tokenizer's `encode` returns; on a hit in L0 the same object again.
 
         Raises:
             EncodeError: the text cannot be encoded.
         """
-        return self._texts(text, add_special_tokens)
+        encode = self._encode_segments if self._segments_on else self._encode_inner
+        if self._texts_on:
+            return self._texts.encode(text, add_special_tokens, encode)
+        return encode(text, add_special_tokens)
 
     def encode_batch(
         self, texts: Iterable[str], *, add_special_tokens: bool = False
@@ -124,66 +141,67 @@ class CachedTokenizer(TokenizerWrapper):
         )
 
     def clear(self) -> None:
-        """Forget all encodings; the hits and misses of L0 count from zero again."""
-        self._texts.cache_clear()
-        if self._segments:
-            self._segments.clear()
+        """Forget all encodings. Hits and misses go on counting."""
+        self._texts.clear()
+        self._segments.clear()
 
-    def _encode(self, text: str, add_special_tokens: bool) -> Encoding:
-        if self._segments is None:
-            return self.inner.encode(text, add_special_tokens=add_special_tokens)
+    def _encode_inner(self, text: str, add_special_tokens: bool) -> Encoding:
+        return self.inner.encode(text, add_special_tokens=add_special_tokens)
+
+    def _encode_segments(self, text: str, add_special_tokens: bool) -> Encoding:
         parts: list[tuple[int, Encoding]] = []
         start = 0
         for match in self._special.finditer(text):
-            segment = text[start : match.end()]
-            parts.append((start, self._encode_segment(segment, add_special_tokens and not start)))
+            segment, special = text[start : match.end()], add_special_tokens and not start
+            parts.append((start, self._segments.encode(segment, special, self._encode_inner)))
             start = match.end()
         if start < len(text) or not parts:
-            rest_is_all = add_special_tokens and not parts
-            rest = self.inner.encode(text[start:], add_special_tokens=rest_is_all)
+            rest = self._encode_inner(text[start:], add_special_tokens and not parts)
             parts.append((start, rest))
         return _joined(parts)
 
-    def _encode_segment(self, segment: str, add_special_tokens: bool) -> Encoding:
-        assert self._segments is not None
-        key = (segment, add_special_tokens)
-        encoding = self._segments.get(key)
-        if encoding is None:
-            encoding = self.inner.encode(segment, add_special_tokens=add_special_tokens)
-            self._segments.put(key, encoding)
-        return encoding
+
+def _splits_at_specials(tokenizer: Tokenizer) -> bool:
+    return bool(getattr(tokenizer, "splits_at_specials", False))
 
 
 _Key = tuple[str, bool]
 
 
-class _Segments:
-    """Encodings by segment, the least recently used first, within a bound of memory."""
+class _Level:
+    """Encodings by text, the least recently used first, within bounds of number and memory."""
 
-    def __init__(self, max_memory: int) -> None:
+    def __init__(self, max_memory: int, max_entries: float = float("inf")) -> None:
         self._max_memory = max_memory
+        self._max_entries = max_entries
         self._lock = threading.Lock()
         self._entries: OrderedDict[_Key, tuple[Encoding, int]] = OrderedDict()
         self._memory = self._hits = self._misses = 0
 
-    def get(self, key: _Key) -> Encoding | None:
+    def encode(self, text: str, special: bool, encode: Callable[[str, bool], Encoding]) -> Encoding:
+        """Return the encoding that is kept, or keep what `encode` returns."""
+        key = (text, special)
         with self._lock:
-            if key not in self._entries:
-                self._misses += 1
-                return None
-            self._hits += 1
-            self._entries.move_to_end(key)
-            return self._entries[key][0]
+            found = self._entries.get(key)
+            if found is not None:
+                self._hits += 1
+                self._entries.move_to_end(key)
+                return found[0]
+            self._misses += 1
+        # Outside the lock: other threads need not wait, but two may encode the same text.
+        encoding = encode(text, special)
+        self._put(key, encoding)
+        return encoding
 
-    def put(self, key: _Key, encoding: Encoding) -> None:
+    def _put(self, key: _Key, encoding: Encoding) -> None:
         size = _size(key, encoding)
         with self._lock:
-            # What would empty the cache and still not fit is not worth it.
+            # Keeping an entry that would push out everything else and still not fit helps nobody.
             if size > self._max_memory or key in self._entries:
                 return
             self._entries[key] = encoding, size
             self._memory += size
-            while self._memory > self._max_memory:
+            while self._memory > self._max_memory or len(self._entries) > self._max_entries:
                 self._memory -= self._entries.popitem(last=False)[1][1]
 
     def clear(self) -> None:
@@ -191,9 +209,9 @@ class _Segments:
             self._entries.clear()
             self._memory = 0
 
-    def stats(self) -> tuple[int, int, int, int]:
+    def stats(self) -> LevelStats:
         with self._lock:
-            return self._hits, self._misses, len(self._entries), self._memory
+            return LevelStats(self._hits, self._misses, len(self._entries), self._memory)
 
 
 # A dictionary's slot, the links of its order and the value's tuple, as measured on CPython 3.11.
@@ -203,7 +221,7 @@ _SPAN_BYTES = getsizeof((0, 0)) + 2 * _ID_BYTES
 
 
 def _size(key: _Key, encoding: Encoding) -> int:
-    """Return the bytes that an entry takes, as if it shared no object with another."""
+    """Return the bytes that an entry takes, counting objects that others share in full."""
     columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.special_mask)
     return (
         sum(map(getsizeof, (key, key[0], encoding, *columns)))
@@ -215,7 +233,7 @@ def _size(key: _Key, encoding: Encoding) -> int:
 
 
 def _joined(parts: Sequence[tuple[int, Encoding]]) -> Encoding:
-    """Return the encodings in a row; each comes with the place where its text starts."""
+    """Return the encodings as one; each comes with the place where its text starts."""
     if len(parts) == 1:
         return parts[0][1]
 

@@ -1,8 +1,7 @@
-"""Prometheus metrics of tokenizers and streams, injected from outside.
+"""Prometheus metrics of tokenizers and streams, on a registry of the caller's.
 
-Whoever wants them wraps a tokenizer or a stream; what is not wrapped pays nothing.
-
-But: there is no global registry, and nothing is measured by importing this file.
+Whoever wants them wraps a tokenizer or a stream; what is not wrapped pays nothing. The names are
+those of SGLang's gateway.
 """
 
 import time
@@ -24,16 +23,14 @@ _SIZES = tuple(4**power for power in range(11))
 class TokenizerMetrics:
     """The instruments, all named `sgl_tokenizer_...`, on one registry.
 
-    Durations are in seconds; `chars_per_encode` counts characters. The four of stop detection are
-    for the layer that matches stop strings.
+    Durations are in seconds; `chars_per_encode` counts characters. `StopSequenceDecoder` fills
+    those of stop detection.
 
     Args:
         registry: where they are registered.
 
     Raises:
         ValueError: the registry has them already.
-
-    Source: seed 003, section 8, and the code that it describes.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -73,6 +70,13 @@ class TokenizerMetrics:
         self.partial_matches = counter("partial_matches_total", "Steps that held a possible stop")
         self.stop_detection_duration = seconds("stop_detection_duration", "Time of one search")
 
+    def load(self, load: Callable[[], Tokenizer]) -> "MeteredTokenizer":
+        """Return the tokenizer that `load` returns, metered; the load is counted and timed."""
+        with _errors(self.factory_errors), self.factory_load_duration.time():
+            tokenizer = MeteredTokenizer(load(), self)
+        self.factory_loads.labels(tokenizer.tokenizer_type).inc()
+        return tokenizer
+
 
 class MeteredTokenizer(TokenizerWrapper):
     """A tokenizer that counts and times what is asked of it.
@@ -80,15 +84,18 @@ class MeteredTokenizer(TokenizerWrapper):
     Args:
         inner: the tokenizer.
         metrics: the instruments.
-        tokenizer_type: the label of this tokenizer, such as `huggingface`.
+
+    Attributes:
+        tokenizer_type: its label, such as `huggingface`.
     """
 
-    def __init__(self, inner: Tokenizer, metrics: TokenizerMetrics, tokenizer_type: str) -> None:
+    def __init__(self, inner: Tokenizer, metrics: TokenizerMetrics) -> None:
         super().__init__(inner)
+        self.tokenizer_type = type(inner).__name__.removesuffix("Tokenizer").lower()
         self._metrics = metrics
-        self._encode_requests = metrics.encode_requests.labels(tokenizer_type)
-        self._decode_requests = metrics.decode_requests.labels(tokenizer_type)
-        metrics.vocab_size.labels(tokenizer_type).set(inner.vocab_size)
+        self._encode_requests = metrics.encode_requests.labels(self.tokenizer_type)
+        self._decode_requests = metrics.decode_requests.labels(self.tokenizer_type)
+        metrics.vocab_size.labels(self.tokenizer_type).set(inner.vocab_size)
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Encode as the inner tokenizer, counted and timed."""
@@ -124,7 +131,11 @@ class MeteredTokenizer(TokenizerWrapper):
 
 
 class MeteredStream:
-    """A `DecodeStream` that counts and times its steps."""
+    """A `DecodeStream` that counts and times its steps, for who streams without the engine.
+
+    Two readings of the clock cost as much as many steps do. The engine therefore counts its ids at
+    the end of a choice instead.
+    """
 
     def __init__(self, stream: AnyDecodeStream, metrics: TokenizerMetrics) -> None:
         self._stream = stream
@@ -132,7 +143,7 @@ class MeteredStream:
 
     @property
     def held(self) -> bytes:
-        """What waits, as in `DecodeStream`."""
+        """The bytes that wait, as in `DecodeStream`."""
         return self._stream.held
 
     def step(self, token_id: int) -> str:
@@ -148,24 +159,6 @@ class MeteredStream:
     def flush(self) -> str:
         """End the stream; return what was cut off as U+FFFD, once."""
         return self._stream.flush()
-
-
-def metered_load(
-    load: Callable[[], Tokenizer], metrics: TokenizerMetrics | None, file_type: str
-) -> Tokenizer:
-    """Return `load()`, counted, timed and metered; without metrics just `load()`.
-
-    Args:
-        load: makes the tokenizer.
-        metrics: the instruments, or None.
-        file_type: what is loaded, such as `huggingface`; also the label of the tokenizer.
-    """
-    if metrics is None:
-        return load()
-    with _errors(metrics.factory_errors), metrics.factory_load_duration.time():
-        tokenizer = load()
-    metrics.factory_loads.labels(file_type).inc()
-    return MeteredTokenizer(tokenizer, metrics, file_type)
 
 
 @contextmanager

@@ -1,9 +1,7 @@
-"""A tokenizer around another one: the base of what adds to a tokenizer without changing it.
-
-But: by itself it adds nothing. See `CachedTokenizer` and `MeteredTokenizer`.
-"""
+"""A tokenizer around another one: the base of `CachedTokenizer` and `MeteredTokenizer`."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mini_vllm.tokenizer.encoding import Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
@@ -12,13 +10,15 @@ from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_de
 
 
 class TokenizerWrapper:
-    """Passes everything on to `inner`.
-
-    Source: seed 003, section 3.1, where the wrapper is called `Tokenizer`.
-    """
+    """Passes everything on to `inner`, also what only some tokenizers have: a chat template."""
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.inner, name)
 
     @property
     def vocab_size(self) -> int:
@@ -39,11 +39,6 @@ class TokenizerWrapper:
     def pieces(self) -> PieceTable | None:
         """The bytes of each id, or None where the text is no concatenation of pieces."""
         return self.inner.pieces
-
-    @property
-    def splits_at_specials(self) -> bool:
-        """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
-        return bool(getattr(self.inner, "splits_at_specials", False))
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
         """Return the inner tokenizer's encoding of `text`.

@@ -15,11 +15,7 @@ from mini_vllm.tokenizer.backends.huggingface import (
     huggingface_splits_at_specials,
 )
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
-from mini_vllm.tokenizer.cache import (
-    CacheConfig,
-    CachedTokenizer,
-    CacheStats,
-)
+from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer, CacheStats
 from mini_vllm.tokenizer.encoding import Encoding
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import EncodeError
@@ -78,7 +74,9 @@ def test_l0_encodes_a_text_once():
     first = tokenizer.encode("Hello world")
     assert tokenizer.encode("Hello world") is first
     assert tokenizer.inner.calls == [("Hello world", False)]
-    assert tokenizer.stats == CacheStats(l0_hits=1, l0_misses=1, l0_entries=1)
+    stats = tokenizer.stats.l0
+    assert (stats.hits, stats.misses, stats.entries, stats.hit_rate) == (1, 1, 1, 0.5)
+    assert tokenizer.stats.l1 is None
 
 
 def test_with_and_without_special_tokens_are_two_texts():
@@ -98,13 +96,14 @@ def test_l0_forgets_the_least_recently_used():
     for text in ("a", "b", "a", "c", "a", "b"):
         tokenizer.encode(text)
     assert [text for text, _ in tokenizer.inner.calls] == ["a", "b", "c", "b"]
-    assert tokenizer.stats.l0_entries == 2
+    assert tokenizer.stats.l0.entries == 2
 
 
 def test_no_level_is_no_cache():
     tokenizer = cached(CacheConfig(enable_l0=False))
     assert tokenizer.encode("a") == tokenizer.encode("a")
     assert len(tokenizer.inner.calls) == 2
+    assert tokenizer.stats == CacheStats()
 
 
 SYSTEM, ASK, ANSWER = "<s>system Be kind.<|im_end|>", " user: hello<|im_end|>", " assistant:"
@@ -124,37 +123,46 @@ def test_a_hit_encodes_the_suffix_only():
 def test_each_boundary_is_kept_and_a_shorter_prefix_serves():
     tokenizer = cached(L1)
     tokenizer.encode(SYSTEM + ASK + ANSWER)
-    assert tokenizer.stats.l1_entries == 3  # "<s>" is one of its own
+    assert tokenizer.stats.l1.entries == 3  # "<s>" is one of its own
     tokenizer.inner.calls.clear()
     tokenizer.encode(SYSTEM + " user: bye<|im_end|>" + ANSWER)
     assert [text for text, _ in tokenizer.inner.calls] == [" user: bye<|im_end|>", ANSWER]
     stats = tokenizer.stats
-    assert (stats.l1_hits, stats.l1_misses, stats.l1_entries) == (2, 4, 4)
+    assert (stats.l1.hits, stats.l1.misses, stats.l1.entries) == (2, 4, 4)
 
 
-def test_the_least_recently_used_segment_goes():
-    size = cached_size("a" * 30 + "</s>")
-    tokenizer = cached(CacheConfig(enable_l0=False, enable_l1=True, l1_max_memory=size * 5 // 2))
+def bounded(level, memory):
+    """A cache with one level of this size; a function that asks it for the level's statistics."""
+    on = {"enable_l0": level == "l0", "enable_l1": level == "l1", f"{level}_max_memory": memory}
+    tokenizer = cached(CacheConfig(**on))
+    return tokenizer, lambda: getattr(tokenizer.stats, level)
+
+
+@pytest.mark.parametrize("level", ["l0", "l1"])
+def test_beyond_the_memory_the_least_recently_used_goes(level):
+    size = cached_size("a" * 30 + "</s>", level)
+    tokenizer, stats = bounded(level, size * 5 // 2)
     for letter in "abaca":
         tokenizer.encode(letter * 30 + "</s>")
     assert [text[0] for text, _ in tokenizer.inner.calls] == ["a", "b", "c"]
-    assert tokenizer.stats.l1_entries == 2
-    assert tokenizer.stats.l1_memory <= size * 5 // 2
+    assert stats().entries == 2
+    assert stats().memory <= size * 5 // 2
 
 
-def cached_size(text):
-    tokenizer = cached(L1)
+def cached_size(text, level="l1"):
+    tokenizer, stats = bounded(level, 10**9)
     tokenizer.encode(text)
-    return tokenizer.stats.l1_memory
+    return stats().memory
 
 
-def test_a_segment_larger_than_the_bound_throws_nothing_out():
-    tokenizer = cached(CacheConfig(enable_l1=True, l1_max_memory=2000))
+@pytest.mark.parametrize("level", ["l0", "l1"])
+def test_what_is_larger_than_the_bound_throws_nothing_out(level):
+    tokenizer, stats = bounded(level, 2000)
     tokenizer.encode("a</s>")
-    before = tokenizer.stats
+    before = stats()
     tokenizer.encode("a long one " * 500 + "</s>")
-    assert tokenizer.stats.l1_entries == before.l1_entries == 1
-    assert tokenizer.stats.l1_memory == before.l1_memory
+    assert stats().entries == before.entries == 1
+    assert stats().memory == before.memory
 
 
 def test_the_memory_that_is_counted_is_taken():
@@ -169,7 +177,7 @@ def test_the_memory_that_is_counted_is_taken():
         taken = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    counted = tokenizer.stats.l1_memory
+    counted = tokenizer.stats.l1.memory
     # Small numbers, which Python makes once, are counted like others.
     assert taken < counted < taken * 2.5
 
@@ -180,7 +188,7 @@ def test_each_column_is_counted():
     tokens = len(full.encode(text))
     bare.encode(text)
     column = sys.getsizeof((0, 0)) + sys.getsizeof("a") + 2 * sys.getsizeof(None)
-    assert full.stats.l1_memory - bare.stats.l1_memory > tokens * column
+    assert full.stats.l1.memory - bare.stats.l1.memory > tokens * column
 
 
 def test_a_segment_that_two_threads_encode_at_once_is_counted_once():
@@ -193,8 +201,8 @@ def test_a_segment_that_two_threads_encode_at_once_is_counted_once():
 
     tokenizer = CachedTokenizer(Entering(library()), L1)
     tokenizer.encode("Hello</s>")
-    assert tokenizer.stats.l1_entries == 1
-    assert tokenizer.stats.l1_memory == cached_size("Hello</s>")
+    assert tokenizer.stats.l1.entries == 1
+    assert tokenizer.stats.l1.memory == cached_size("Hello</s>")
 
 
 def test_without_special_tokens_there_are_no_segments():
@@ -206,20 +214,28 @@ def test_without_special_tokens_there_are_no_segments():
     inner.splits_at_specials = huggingface_splits_at_specials(bare, ())
     tokenizer = CachedTokenizer(inner, L1)
     assert tokenizer.encode("Hello</s> world") == inner.encode("Hello</s> world")
-    assert tokenizer.stats.l1_entries == 0
+    assert tokenizer.stats.l1.entries == 0
 
 
 def test_clear():
     tokenizer = cached(BOTH)
     tokenizer.encode("a</s>b")
     tokenizer.clear()
-    assert (tokenizer.stats.l0_entries, tokenizer.stats.l1_entries) == (0, 0)
-    assert tokenizer.stats.l1_memory == 0
+    for level in (tokenizer.stats.l0, tokenizer.stats.l1):
+        assert (level.entries, level.memory, level.misses) == (0, 0, 1)
     tokenizer.encode("a</s>b")
     assert len(tokenizer.inner.calls) == 4
 
 
-@pytest.mark.parametrize("field", ["l0_max_entries", "l1_max_memory"])
+def test_l1_is_on_where_the_tokenizer_allows_it():
+    bounds = CacheConfig(l0_max_entries=7)
+    assert not bounds.suited_to(MockTokenizer()).enable_l1
+    assert bounds.suited_to(Counting(library())) == CacheConfig(l0_max_entries=7, enable_l1=True)
+    # A wrapper says what the wrapped one says.
+    assert bounds.suited_to(TokenizerWrapper(Counting(library()))).enable_l1
+
+
+@pytest.mark.parametrize("field", ["l0_max_entries", "l0_max_memory", "l1_max_memory"])
 def test_a_bound_is_positive(field):
     with pytest.raises(ValueError, match=f"{field} is 0; it must be at least 1"):
         CacheConfig(**{field: 0})
@@ -241,7 +257,7 @@ def test_what_is_not_cached_is_passed_on():
     assert tokenizer.decode([1, 2]) == "Hello world"
     assert tokenizer.vocab_size == 1004
     assert tokenizer.encode_batch(["Hello", "world", "Hello"])[2].ids == (1,)
-    assert tokenizer.stats.l0_hits == 1
+    assert tokenizer.stats.l0.hits == 1
 
 
 # Segments of chat prompts, chosen to lean on the boundaries: spaces and merges across them, special
@@ -326,7 +342,7 @@ def test_a_cached_encoding_is_the_uncached_one(change):
             expected = plain.encode(text, add_special_tokens=flag)
             for tokenizer in caches:
                 assert tokenizer.encode(text, add_special_tokens=flag) == expected, text
-    hits = [tokenizer.stats.l1_hits for tokenizer in caches]
+    hits = [tokenizer.stats.l1.hits for tokenizer in caches]
     assert hits[0] > hits[2] > hits[3] == 0
 
 
@@ -360,8 +376,8 @@ def test_eight_threads_get_the_same():
         thread.join(30)
     assert wrong == []
     stats = tokenizer.stats
-    assert 0 < stats.l1_memory <= 8000
-    assert stats.l0_hits + stats.l0_misses == 8 * 300
+    assert 0 < stats.l1.memory <= 8000
+    assert stats.l0.hits + stats.l0.misses == 8 * 300
 
 
 def special(**flags):

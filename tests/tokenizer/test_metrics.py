@@ -1,4 +1,6 @@
-"""All twenty metrics of the seed, from one scripted session."""
+"""All twenty metrics, from one scripted session."""
+
+import asyncio
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -6,18 +8,19 @@ from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
     ByteTokenizer,
+    CachedTokenizer,
     DecodeStream,
     EncodeError,
     HuggingFaceTokenizer,
+    MockTokenizer,
+    Tokenizer,
     TokenizerFileNotFound,
+    TokenizerWrapper,
     UnknownTokenId,
+    create_tokenizer,
+    create_tokenizer_async,
 )
-from mini_vllm.tokenizer.metrics import (
-    MeteredStream,
-    MeteredTokenizer,
-    TokenizerMetrics,
-    metered_load,
-)
+from mini_vllm.tokenizer.metrics import MeteredStream, MeteredTokenizer, TokenizerMetrics
 
 EXPECTED = {
     ("encode_duration_seconds_count",): 2,
@@ -47,10 +50,9 @@ def test_one_session_has_all_of_them(tmp_path):
     metrics = TokenizerMetrics(registry)
 
     with pytest.raises(TokenizerFileNotFound):
-        metered_load(lambda: HuggingFaceTokenizer.from_file(tmp_path / "no"), metrics, "x")
-    tokenizer = metered_load(
-        lambda: HuggingFaceTokenizer.from_tokenizer(byte_level()), metrics, "huggingface"
-    )
+        create_tokenizer(tmp_path / "no", metrics=metrics)
+    (tmp_path / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
+    tokenizer = create_tokenizer(tmp_path, metrics=metrics)
     tokenizer.encode("你好!")
     tokenizer.encode_batch(["ab", "cd"])
     with pytest.raises(EncodeError):
@@ -73,14 +75,33 @@ def test_one_session_has_all_of_them(tmp_path):
     assert len({metric.name for metric in registry.collect()}) == len(EXPECTED) + 1 == 20
 
 
+def test_a_metered_tokenizer_has_what_the_wrapped_one_has():
+    metrics = TokenizerMetrics(CollectorRegistry())
+    inner = HuggingFaceTokenizer.from_tokenizer(byte_level())
+    tokenizer = MeteredTokenizer(inner, metrics)
+    tokenizer.set_chat_template("{{ messages[0].content }}{{ eos_token }}")
+    for one in (tokenizer, CachedTokenizer(tokenizer)):
+        assert one.chat_template is inner.chat_template
+        assert one.apply_chat_template([{"role": "user", "content": "Hi"}]) == "Hi</s>"
+        assert one.pieces is inner.pieces
+        assert isinstance(one, Tokenizer)
+        assert not hasattr(one, "_ids")
+    assert not hasattr(MeteredTokenizer(ByteTokenizer(), metrics), "chat_template")
+    # A half-made wrapper, as `copy` makes them, has no attribute to look into.
+    assert not hasattr(TokenizerWrapper.__new__(TokenizerWrapper), "anything")
+
+
 def test_without_metrics_nothing_is_wrapped():
-    tokenizer = ByteTokenizer()
-    assert metered_load(lambda: tokenizer, None, "byte") is tokenizer
+    assert isinstance(create_tokenizer("mock"), MockTokenizer)
+    metrics = TokenizerMetrics(CollectorRegistry())
+    loaded = asyncio.run(create_tokenizer_async("mock", metrics=metrics))
+    assert isinstance(loaded.inner, MockTokenizer)
+    assert loaded.tokenizer_type == "mock"
 
 
 def test_two_registries_do_not_meet():
     one, other = CollectorRegistry(), CollectorRegistry()
-    MeteredTokenizer(ByteTokenizer(), TokenizerMetrics(one), "byte").encode("a")
+    MeteredTokenizer(ByteTokenizer(), TokenizerMetrics(one)).encode("a")
     TokenizerMetrics(other)
     labels = {"tokenizer_type": "byte"}
     name = "sgl_tokenizer_encode_requests_total"

@@ -1,11 +1,12 @@
 """One call for any tokenizer: a file, a folder, a model's name, or a repository of the hub.
 
-But: it downloads nothing for a bare name. Only `ORGANISATION/MODEL` is looked up at the hub.
+Only `ORGANISATION/MODEL` is looked up at the hub; a bare name never downloads anything.
 """
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
@@ -20,6 +21,9 @@ from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import UnknownModel
 
+if TYPE_CHECKING:
+    from mini_vllm.tokenizer.metrics import TokenizerMetrics
+
 _SUFFIXES = (".json", ".tiktoken", ".model", ".gguf")
 
 
@@ -28,6 +32,7 @@ def create_tokenizer(
     *,
     model_map: ModelTokenizerMap | None = None,
     chat_template_path: str | Path | None = None,
+    metrics: "TokenizerMetrics | None" = None,
 ) -> Tokenizer:
     """Return the tokenizer of a file, a folder, a model name, or a hub repository.
 
@@ -38,14 +43,21 @@ def create_tokenizer(
         model_map: names and what they stand for; by default the built-in rules and those of the
             file that MINI_VLLM_MODEL_MAP names.
         chat_template_path: a template file to use instead of the model's own.
+        metrics: where the load, and later each use of the tokenizer, is counted and timed.
 
     Raises:
         TokenizerFileNotFound: it looks like a path, and nothing is there.
-        UnsupportedFormat: a file is of no kind that we can read.
+        UnsupportedFormat: a file is of a kind that we cannot read.
         CorruptModelFile: a file is damaged.
         UnknownModel: a bare name that the map does not know.
         HubError: the hub does not have it, or cannot be reached.
     """
+    if metrics is not None:
+        return metrics.load(
+            lambda: create_tokenizer(
+                name_or_path, model_map=model_map, chat_template_path=chat_template_path
+            )
+        )
     name = str(name_or_path)
     if name in ("mock", "test"):
         return MockTokenizer()
@@ -67,6 +79,7 @@ async def create_tokenizer_async(
     *,
     model_map: ModelTokenizerMap | None = None,
     chat_template_path: str | Path | None = None,
+    metrics: "TokenizerMetrics | None" = None,
 ) -> Tokenizer:
     """Do what `create_tokenizer` does, in a thread, so that the event loop goes on."""
     return await asyncio.to_thread(
@@ -74,6 +87,7 @@ async def create_tokenizer_async(
         name_or_path,
         model_map=model_map,
         chat_template_path=chat_template_path,
+        metrics=metrics,
     )
 
 
@@ -91,7 +105,7 @@ def create_tokenizer_from_file(
 
     Raises:
         TokenizerFileNotFound: there is no such file or folder.
-        UnsupportedFormat: it is of no kind that we can read, or several files could be meant.
+        UnsupportedFormat: it is of a kind that we cannot read, or several files could be meant.
         CorruptModelFile: it, or a file beside it, is damaged.
     """
     path = Path(path).expanduser()
@@ -106,13 +120,13 @@ def create_tokenizer_from_file(
         tokenizer = _loader(kind)(path)
     if chat_template_path is not None or tokenizer.chat_template is None:
         tokenizer.load_chat_template(path.parent, chat_template_path)
-    # Made and checked now, so that the first stream does not wait for it.
+    # Made and checked now, so that the first stream need not wait for it.
     _ = tokenizer.pieces
     return tokenizer
 
 
 def _loader(kind: TokenizerType) -> Callable[[Path], VocabularyTokenizer]:
-    """Return what reads a kind of file; imported here, for each needs a library of its own."""
+    """Return what reads a kind of file, imported here because each needs a library of its own."""
     if kind is TokenizerType.TIKTOKEN:
         from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
