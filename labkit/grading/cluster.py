@@ -25,10 +25,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
-from labkit.grading.grade import Assignment
-from labkit.grading.pool import DIED, FAILED
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import DIED, FAILED, refused
 from labkit.grading.reading.submission import Submission
-from labkit.grading.slot import Slot, refused
+from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
 # A machine may take so long to come, or to come back.
@@ -46,7 +47,7 @@ def grade_on(
     submissions: Sequence[Submission],
     assignments: Mapping[str, Assignment],
     mode: str,
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[tuple[int, Grade]]:
     """Yield the place and the grade of each submission, in the order in which they are done.
 
     A submission during which a worker was lost, or the grader failed, is tried once more when all
@@ -106,7 +107,7 @@ class _Run:
         self._under_way: dict[Any, int] = {}
         self._done: SimpleQueue[Any] = SimpleQueue()
 
-    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
         self._threads()
         # Else Dask itself would try those again that killed a worker, beside others.
         self._client.run_on_scheduler(_no_second_try)
@@ -124,7 +125,7 @@ class _Run:
 
     def _outcomes(
         self, submissions: Sequence[Submission], places: Sequence[int], *, alone: bool
-    ) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    ) -> Iterator[tuple[int, Grade | str]]:
         """Yield grades, or why there is none."""
         waiting = deque(places)
         while waiting or self._under_way:
@@ -147,9 +148,9 @@ class _Run:
         self._under_way[future] = place
         future.add_done_callback(self._done.put)
 
-    def _outcome(self, future: Any) -> dict[str, Any] | str:
+    def _outcome(self, future: Any) -> Grade | str:
         try:
-            grade: dict[str, Any] = future.result()
+            grade: Grade = future.result()
         except self._lost:
             return DIED
         except (InfrastructureError, CancelledError):
@@ -178,9 +179,7 @@ def _no_second_try(dask_scheduler: Any) -> None:
     dask_scheduler.allowed_failures = 0
 
 
-def _grade_there(
-    submission: Submission, assignment: Assignment, digest: str, mode: str
-) -> dict[str, Any]:
+def _grade_there(submission: Submission, assignment: Assignment, digest: str, mode: str) -> Grade:
     """Grade on a worker, each of whose threads has a slot of its own."""
     try:
         # Copies, so that nothing is remembered of what the files were elsewhere.

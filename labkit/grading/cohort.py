@@ -1,6 +1,6 @@
 """Grading many submissions: each different one once, here or on a cluster, and none twice.
 
-But: how one submission is graded is `labkit.grading.grade`'s matter, who does it `pool`'s and
+But: how one submission is graded is `labkit.grading.grader`'s matter, who does it `pool`'s and
 `cluster`'s, and what was done before, `ledger`'s.
 """
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
-from labkit.grading.grade import Assignment
-from labkit.grading.ledger import Key, Ledger, key_of
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade, Key
+from labkit.grading.ledger import Ledger
 from labkit.grading.pool import Pool
-from labkit.grading.reading.plain import one_line
-from labkit.grading.reading.submission import Submission
+from labkit.grading.reading.submission import Submission, one_line
 
-Progress = Callable[[int, int, dict[str, Any]], None]
+# Told after each grade: how many are done, how many there are, and the grade.
+OnGrade = Callable[[int, int, Grade], None]
 
 
 def grade_all(
@@ -28,9 +28,9 @@ def grade_all(
     jobs: int = 1,
     ledger: Path | None = None,
     cluster: str | None = None,
-    on_progress: Progress | None = None,
-) -> list[dict[str, Any]]:
-    """Return the grades, as `Grade.as_dict` has them, in the order of the submissions.
+    on_progress: OnGrade | None = None,
+) -> list[Grade]:
+    """Return the grades in the order of the submissions.
 
     They are equal to the byte however many jobs there were, and however often grading was stopped
     and begun again with the same ledger.
@@ -42,7 +42,7 @@ def grade_all(
         jobs: how many at once on this machine.
         ledger: the file with the grades so far, see `labkit.grading.ledger`.
         cluster: the address of a Dask scheduler, whose workers do it instead of this machine.
-        on_progress: told after each grade how many are done, how many there are, and the grade.
+        on_progress: see `OnGrade`.
 
     Raises:
         UsageError: `jobs` is less than 1, a submission is for a lab that is not among the
@@ -59,11 +59,11 @@ def grade_all(
     for place, item in enumerate(submissions):
         key = item.digest, item.lab, digests[item.lab], mode
         places.setdefault(key, []).append(place)
-    grades: dict[int, dict[str, Any]] = {}
+    grades: dict[int, Grade] = {}
 
-    def take(key: Key, grade: dict[str, Any]) -> None:
+    def take(key: Key, grade: Grade) -> None:
         for place in places[key]:
-            grades[place] = {**grade, "student": one_line(submissions[place].student)}
+            grades[place] = replace(grade, student=one_line(submissions[place].student))
             if on_progress is not None:
                 on_progress(len(grades), len(submissions), grades[place])
 
@@ -78,7 +78,7 @@ def grade_all(
         with closing(_run([*todo.values()], assignments, mode, jobs, cluster)) as results:
             keys = [*todo]
             for place, grade in results:
-                if key_of(grade) != keys[place]:
+                if grade.key != keys[place]:
                     raise InfrastructureError("files of the course changed; start again")
                 if book is not None:
                     book.add(grade)
@@ -92,7 +92,7 @@ def _run(
     mode: str,
     jobs: int,
     cluster: str | None,
-) -> Generator[tuple[int, dict[str, Any]], None, None]:
+) -> Generator[tuple[int, Grade], None, None]:
     if not submissions:
         return
     if cluster is None:

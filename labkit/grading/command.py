@@ -2,6 +2,8 @@
 
 Exit codes: 0 graded, whatever the scores; 2 a mistake on the command line; 3 grading could not go
 on, though nobody's submission is to blame.
+
+What grading needs is imported when the verb runs, so that every other verb starts without it.
 """
 
 import argparse
@@ -9,34 +11,52 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import InfrastructureError, LabkitError, UsageError
-from labkit.grading.cohort import grade_all
-from labkit.grading.grade import Assignment
-from labkit.grading.overlay import read_overlay
-from labkit.grading.reading.inputs import collect
-from labkit.grading.reading.one_student import Course
-from labkit.grading.reading.submission import Submission
-from labkit.grading.reports.report_csv import report_csv
-from labkit.grading.reports.report_json import report_json
-from labkit.grading.reports.report_junit import report_junit
-from labkit.grading.reports.report_text import report_text
-from labkit.isolation.sandbox import choose_mode
+
+if TYPE_CHECKING:
+    from labkit.grading.grade import Grade
+    from labkit.grading.reading.submission import Submission
 
 GRADED, INFRASTRUCTURE = 0, 3
-_FORMATS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
-    "json": report_json,
-    "csv": report_csv,
-    "junit": report_junit,
-}
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the paths and options of the verb to its parser."""
+    add = command.add_argument
+    add(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="a starter.py, a lab's folder, a bundle, or a folder or zip of submissions",
+    )
+    add("--lab", default="", metavar="N", help="the lab, 03; without it names and bundles tell")
+    add("--seed", default="0", metavar="S", help="of the randomised tests (default 0)")
+    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
+    add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
+    add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
+    add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
+    add("--quiet", action="store_true", help="print no report")
+    how = command.add_mutually_exclusive_group()
+    how.add_argument(
+        "--container",
+        action="store_true",
+        help="this machine is a container that is thrown away: another user, limits, a pipe",
+    )
+    how.add_argument("--trust", action="store_true", help="no walls: for your own code only")
+    add("--jobs", type=int, default=_cpus(), metavar="J", help="how many at once (default: CPUs)")
+    add("--ledger", type=Path, metavar="FILE", help="remember grades; a run that stopped goes on")
+    add("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers grade")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Grade what the options say; return the exit code.
+    """Grade what `add_options` describes; return the exit code.
 
     Raises:
         LabkitError: the command line is at fault, which is exit code 2.
@@ -57,6 +77,14 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _run(args: argparse.Namespace, root: Path) -> int:
+    from labkit.grading.assignment import Assignment
+    from labkit.grading.cohort import grade_all
+    from labkit.grading.overlay import read_overlay
+    from labkit.grading.reading.inputs import collect
+    from labkit.grading.reading.one_student import Course
+    from labkit.grading.reports.terminal import report_text
+    from labkit.isolation.sandbox import choose_mode
+
     for path in (args.json, args.csv, args.junit, args.html):
         _check_output(path)
     labs = find_labs(root)
@@ -75,7 +103,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         jobs=min(args.jobs, len(submissions)),
         ledger=args.ledger,
         cluster=args.cluster,
-        on_progress=_progress if len(submissions) > 1 else None,
+        on_progress=_show_progress if len(submissions) > 1 else None,
     )
     if not args.quiet:
         terminal = sys.stdout.isatty()
@@ -85,7 +113,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     return GRADED
 
 
-def _progress(done: int, of: int, grade: dict[str, Any]) -> None:
+def _show_progress(done: int, of: int, grade: "Grade") -> None:
     """Tell how far it is: on one line in a terminal, else at every twentieth part."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
@@ -96,13 +124,15 @@ def _progress(done: int, of: int, grade: dict[str, Any]) -> None:
 
 def _write_all(
     args: argparse.Namespace,
-    grades: list[dict[str, Any]],
-    submissions: Sequence[Submission],
+    grades: Sequence["Grade"],
+    submissions: Sequence["Submission"],
     labs: Sequence[Lab],
 ) -> None:
-    written = []
-    for name, report in _FORMATS.items():
-        path: Path | None = getattr(args, name)
+    from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
+
+    written: list[Path] = []
+    formats = ((args.json, report_json), (args.csv, report_csv), (args.junit, report_junit))
+    for path, report in formats:
         if path is not None:
             _write(path, report(grades))
             written.append(path)
@@ -142,36 +172,6 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(scratch)
         raise
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the paths and options of the verb to its parser."""
-    add = command.add_argument
-    add(
-        "paths",
-        nargs="+",
-        type=Path,
-        metavar="PATH",
-        help="a starter.py, a lab's folder, a bundle, or a folder or zip of submissions",
-    )
-    add("--lab", default="", metavar="N", help="the lab, 03; without it names and bundles tell")
-    add("--seed", default="0", metavar="S", help="of the randomised tests (default 0)")
-    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
-    add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
-    add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
-    add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
-    add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
-    add("--quiet", action="store_true", help="print no report")
-    how = command.add_mutually_exclusive_group()
-    how.add_argument(
-        "--container",
-        action="store_true",
-        help="this machine is a container that is thrown away: another user, limits, a pipe",
-    )
-    how.add_argument("--trust", action="store_true", help="no walls: for your own code only")
-    add("--jobs", type=int, default=_cpus(), metavar="J", help="how many at once (default: CPUs)")
-    add("--ledger", type=Path, metavar="FILE", help="remember grades; a run that stopped goes on")
-    add("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers grade")
 
 
 def _cpus() -> int:

@@ -1,209 +1,103 @@
-"""Grading one submission: its lab's tests, run here, on its code, run behind a pipe.
+"""A grade as data: what one submission earned of one lab, and why.
 
-A grade is plain data, equal to the byte for equal submissions: it holds no times and no paths.
+It is equal to the byte for equal submissions: it holds no times and no paths.
 """
 
-import re
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from hashlib import sha256
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any
 
-from labkit.course.lab import Lab
-from labkit.course.manifest import Test
-from labkit.grading.overlay import VISIBLE, HiddenTest, Overlay
-from labkit.grading.reading.plain import one_line, printable, repeatable
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
-from labkit.isolation.host import Host, Sources
-from labkit.isolation.isolated_run import Planned, run_isolated
-from labkit.isolation.sandbox import Sandbox
-from labkit.running.lab_run import LabRun
-from labkit.running.loader import Implementation, short_hash
-from labkit.running.report import explain
+from labkit.running.explain import GradedTest
 
 SCHEMA = "labkit/grade/v1"
-# A source in another encoding says so in its first two lines.
-_ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
+# What a grade depends on: submission, lab, assignment, mode.
+Key = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """A lab to grade, and what its parts are where a submission brings none.
-
-    Attributes:
-        lab: the lab.
-        parts: by folder name of a lab, its reference.
-        seed: of the randomised tests.
-        overlay: its hidden tests, if it has any.
-    """
-
-    lab: Lab
-    parts: Mapping[str, Implementation]
-    seed: str = "0"
-    overlay: Overlay | None = None
-
-    @classmethod
-    def of(
-        cls, lab: Lab, labs: list[Lab], seed: str = "0", overlay: Overlay | None = None
-    ) -> "Assignment":
-        """Return the assignment of a lab among those of a repository."""
-        solutions = {other.name: Implementation("solution", other.solution) for other in labs}
-        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay)
-
-    @property
-    def hidden(self) -> tuple[HiddenTest, ...]:
-        """The tests that the students do not have."""
-        return () if self.overlay is None else self.overlay.tests
-
-    @property
-    def tests(self) -> tuple[Test, ...]:
-        """All tests with the points that they have here, the lab's own first."""
-        if self.overlay is None:
-            return self.lab.tests
-        return (*self.overlay.public_tests(), *self.overlay.tests)
-
-    @cached_property
-    def digest(self) -> str:
-        """Return the SHA-256 of all that a score depends on besides the submission."""
-        hash = sha256(f"{self.seed} {sys.version_info[:2]}".encode())
-        for path in (self.lab.test_file, self.lab.path / "lab.toml", *_grader_files()):
-            hash.update(path.read_bytes())
-        for bug in self.lab.bugs:
-            # Of a known bug only this shows in a grade, and only this is handed on.
-            hash.update(f"{bug.name} {sorted(bug.killed_by)}".encode())
-        for name, part in sorted(self.parts.items()):
-            hash.update(name.encode() + part.source())
-        if self.overlay is not None:
-            hash.update(self.overlay.digest.encode())
-        return hash.hexdigest()
-
-
-def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot: int) -> "Grade":
-    """Return the grade of a submission; it has one whatever the submission does.
-
-    Args:
-        submission: what was handed in.
-        assignment: what it is graded against.
-        sandbox: starts the process that holds it.
-        slot: a number that no other grading has at this time.
-    """
-    lab = assignment.lab
-    source = submission.sources.get(lab.name)
-    fault = submission.fault or _fault_of(source)
-    run = LabRun(
-        lab, Implementation("path", Path("starter.py")), short_hash(source or b""), assignment.seed
-    )
-    if fault is None and source is not None:
-        host = Host(sandbox, _sources(source, submission, assignment), slot)
-        try:
-            run_isolated(run, host, _hidden(assignment))
-        finally:
-            host.close()
-    return Grade(submission, assignment, sandbox.mode, run, fault)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Grade:
     """What a submission earned.
 
     Attributes:
-        submission: what was graded.
-        assignment: against what.
-        mode: how it was walled in, see `labkit.isolation.sandbox`.
-        run: the results of the tests; empty if there was a fault.
-        fault: why no test could run, or None.
+        student: as the file or folder that was handed in is called.
+        lab: folder name of the lab.
+        submission: SHA-256 of what was handed in, see `Submission.digest`.
+        assignment: SHA-256 of all else that the score depends on, see `Assignment.digest`.
+        seed: of the randomised tests.
+        mode: how the submission was walled in, see `labkit.isolation.sandbox`.
+        fault: why no test could run, for people; None if tests ran.
+        looks_like: the name of the known bug that fails the same tests, if there is one.
+        tests: what became of each test, the lab's own first.
     """
 
-    submission: Submission
-    assignment: Assignment
+    student: str
+    lab: str
+    submission: str
+    assignment: str
+    seed: str
     mode: str
-    run: LabRun
     fault: str | None
+    looks_like: str | None
+    tests: tuple[GradedTest, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the grade as plain data; `schemas/grade.schema.json` describes it."""
-        lab, run = self.assignment.lab, self.run
-        bug = run.looks_like()
-        tests = []
-        for test in self.assignment.tests:
-            result = run.results.get(test.name)
-            passed = run.passed(test)
-            tests.append(
-                {
-                    "name": test.name,
-                    "rule": test.rule,
-                    "task": test.task,
-                    "passed": passed,
-                    "kind": "not-run" if result is None else result.kind,
-                    "message": repeatable((self.fault or "") if result is None else result.message),
-                    "detail": repeatable(explain(test, result)) if result and not passed else "",
-                    "score": test.points if passed else 0,
-                    "max_score": test.points,
-                    "visibility": getattr(test, "visibility", VISIBLE),
-                }
-            )
+    @property
+    def key(self) -> Key:
+        """What the grade depends on; who handed it in is not part of it."""
+        return self.submission, self.lab, self.assignment, self.mode
+
+    @property
+    def score(self) -> int:
+        """The points earned."""
+        return sum(test.score for test in self.tests)
+
+    @property
+    def max_score(self) -> int:
+        """The points to be earned."""
+        return sum(test.max_score for test in self.tests)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it; `schemas/grade.schema.json` describes that."""
         return {
             "schema": SCHEMA,
-            "student": one_line(self.submission.student),
-            "lab": lab.name,
-            "submission": self.submission.digest,
-            "assignment": self.assignment.digest,
-            "seed": self.assignment.seed,
+            "student": self.student,
+            "lab": self.lab,
+            "submission": self.submission,
+            "assignment": self.assignment,
+            "seed": self.seed,
             "mode": self.mode,
-            "score": sum(row["score"] for row in tests),
-            "max_score": sum(row["max_score"] for row in tests),
-            "fault": None if self.fault is None else printable(self.fault),
-            "looks_like": None if bug is None else bug.name,
-            "tests": tests,
+            "score": self.score,
+            "max_score": self.max_score,
+            "fault": self.fault,
+            "looks_like": self.looks_like,
+            "tests": [_test_to_json(test) for test in self.tests],
         }
 
+    @classmethod
+    def from_json(cls, told: Any) -> "Grade":
+        """Return the grade of which this is `to_json`.
 
-def _fault_of(source: bytes | None) -> str | None:
-    if source is None:
-        return "there is no starter.py for this lab in it"
-    if len(source) > MOST_SOURCE_BYTES:
-        return f"starter.py has {len(source)} bytes; at most {MOST_SOURCE_BYTES} are read"
-    if not source.strip():
-        return "starter.py is empty"
-    if b"\0" in source:
-        return f"starter.py is not UTF-8 (byte {source.index(0)} is NUL); save it as UTF-8"
-    if not any(map(_ENCODING.match, source.split(b"\n", 2)[:2])):
-        try:
-            source.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line, byte = source.count(b"\n", 0, error.start) + 1, source[error.start]
-            return f"starter.py line {line} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
-    return None
+        Raises:
+            ValueError, TypeError, LookupError: it is not the JSON of a grade.
+        """
+        if told["schema"] != SCHEMA:
+            raise ValueError(f"the schema is {told['schema']!r}; {SCHEMA!r} is read")
+        facts = {field.name: told[field.name] for field in fields(cls)}
+        tests = (
+            GradedTest(**{field.name: row[field.name] for field in fields(GradedTest)})
+            for row in told["tests"]
+        )
+        return cls(**{**facts, "tests": tuple(tests)})
 
 
-def _hidden(assignment: Assignment) -> list[Planned]:
-    overlay = assignment.overlay
-    if overlay is None:
-        return []
-    functions, seed = overlay.functions(), f"{assignment.seed}/{overlay.digest}"
-    return [(test, functions[test.name], seed) for test in overlay.tests]
-
-
-def _sources(source: bytes, submission: Submission, assignment: Assignment) -> Sources:
-    modules = {"submission": ("starter.py", "starter.py", source)}
-    parts = {}
-    for class_name, folder in assignment.lab.parts.items():
-        own = submission.sources.get(folder)
-        if own is None:
-            part = assignment.parts[folder]
-            modules[folder] = (part.path.name, part.filename, part.source())
-        else:
-            modules[folder] = ("starter.py", f"{folder}/starter.py", own)
-        parts[class_name] = folder
-    return Sources("submission", modules, parts)
-
-
-def _grader_files() -> list[Path]:
-    here = Path(__file__).resolve().parents[1]
-    events = here.parent / "mini_vllm" / "text" / "events.py"
-    own = Path(__file__).resolve()
-    rooms = ("course", "running", "isolation")
-    return [*sorted(file for room in rooms for file in (here / room).glob("*.py")), own, events]
+def _test_to_json(test: GradedTest) -> dict[str, Any]:
+    return {
+        "name": test.name,
+        "rule": test.rule,
+        "task": test.task,
+        "passed": test.passed,
+        "kind": test.kind,
+        "message": test.message,
+        "detail": test.detail,
+        "score": test.score,
+        "max_score": test.max_score,
+        "visibility": test.visibility,
+    }

@@ -12,22 +12,17 @@ import fcntl
 import json
 import logging
 import os
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
+from labkit.grading.grade import Grade, Key
 
-Key = tuple[str, str, str, str]
 _FIRST_LINE = b'{"ledger":"labkit/ledger/v1"}\n'
 _HEAD, _MIDDLE = b'{"sum":"', b'","grade":'
 _log = logging.getLogger(__name__)
-
-
-def key_of(grade: dict[str, Any]) -> Key:
-    """Return what a grade depends on: submission, lab, assignment, mode."""
-    return grade["submission"], grade["lab"], grade["assignment"], grade["mode"]
 
 
 class Ledger:
@@ -65,14 +60,14 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._places)
 
-    def find(self, key: Key) -> dict[str, Any] | None:
+    def find(self, key: Key) -> Grade | None:
         """Return the grade with this key, with no student in it, or None."""
         if key not in self._places:
             return None
         start, size = self._places[key]
         return _grade_in(os.pread(self._file, size, start))
 
-    def add(self, grade: dict[str, Any]) -> None:
+    def add(self, grade: Grade) -> None:
         """Append a grade; on return it is on the disk.
 
         Raises:
@@ -81,7 +76,7 @@ class Ledger:
         line = _line(grade)
         start = self._size
         self._write(line)
-        self._places[key_of(grade)] = start, len(line)
+        self._places[grade.key] = start, len(line)
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -130,7 +125,7 @@ class Ledger:
 
     def _note(self, number: int, line: bytes) -> None:
         try:
-            self._places[key_of(_grade_in(line))] = self._size, len(line)
+            self._places[_grade_in(line).key] = self._size, len(line)
         except (ValueError, TypeError, LookupError):
             _log.warning(
                 "%s line %d is damaged; its submission is graded again", self._path, number
@@ -151,14 +146,14 @@ class Ledger:
         return InfrastructureError(f"the ledger {self._path} cannot be used: {error.strerror}")
 
 
-def _line(grade: dict[str, Any]) -> bytes:
-    body = json.dumps({**grade, "student": ""}, separators=(",", ":")).encode("ascii")
+def _line(grade: Grade) -> bytes:
+    told = replace(grade, student="").to_json()
+    body = json.dumps(told, separators=(",", ":")).encode("ascii")
     return _HEAD + sha256(body).hexdigest().encode() + _MIDDLE + body + b"}\n"
 
 
-def _grade_in(line: bytes) -> dict[str, Any]:
+def _grade_in(line: bytes) -> Grade:
     head, _, body = line.removesuffix(b"}\n").partition(_MIDDLE)
     if head != _HEAD + sha256(body).hexdigest().encode():
         raise ValueError("the sum is wrong")
-    grade: dict[str, Any] = json.loads(body)
-    return grade
+    return Grade.from_json(json.loads(body))

@@ -32,9 +32,9 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
+from labkit.running.explain import VISIBLE
 
 FILE = "test_hidden.py"
-VISIBLE = "visible"
 # Gradescope's words, in the order in which tests run: what a test makes a submission remember must
 # not reach the students by way of a later test that they may see.
 VISIBILITIES = (VISIBLE, "after_due_date", "after_published", "hidden")
@@ -116,24 +116,6 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
     overlay = Overlay(lab, path, tuple(sorted(tests, key=_when_seen)))
     _check_points(overlay)
     return overlay
-
-
-def student_view(
-    grade: dict[str, Any], seen: frozenset[str] = frozenset({VISIBLE})
-) -> dict[str, Any]:
-    """Return a grade as its student may see it: without the tests of any other visibility.
-
-    The scores are those of the tests that are left; `withheld_points` says how many are not shown.
-    """
-    shown = [test for test in grade["tests"] if test.get("visibility", VISIBLE) in seen]
-    most = sum(test["max_score"] for test in shown)
-    return {
-        **grade,
-        "score": sum(test["score"] for test in shown),
-        "max_score": most,
-        "withheld_points": grade["max_score"] - most,
-        "tests": shown,
-    }
 
 
 def _hidden(test: Test, marks: Mapping[str, Any], lab: Lab, path: Path) -> HiddenTest:

@@ -21,13 +21,12 @@ from types import TracebackType
 from typing import Any
 
 from labkit.errors import InfrastructureError
-from labkit.grading.grade import Assignment
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import DIED, FAILED, MOST_DEATHS, refused
 from labkit.grading.reading.submission import Submission
-from labkit.grading.slot import Slot, refused
+from labkit.grading.slot import Slot
 
-DIED = "the grader's process died twice on this submission"
-FAILED = "the grader failed twice on this submission"
-MOST_DEATHS = 2
 _MOST_STARTS = 3
 _END_SECONDS = 10.0
 _Work = tuple[int, Submission]
@@ -56,7 +55,7 @@ class Pool:
         for hand in self._hands:
             hand.end()
 
-    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
         """Yield the place and the grade of each submission, in the order in which they are done.
 
         Raises:
@@ -93,7 +92,7 @@ class Pool:
                     left -= 1
                     yield work[0], content
 
-    def _verdict(self, submission: Submission, kind: str, content: str) -> dict[str, Any]:
+    def _verdict(self, submission: Submission, kind: str, content: str) -> Grade:
         assignments, mode = self._told
         why = DIED if kind == "died" else f"{FAILED} ({content})"
         return refused(submission, assignments[submission.lab], mode, why)

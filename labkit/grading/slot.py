@@ -6,11 +6,11 @@ But: it holds one submission at a time. Many at once are many slots, each in a p
 import os
 import socket
 import sys
-from dataclasses import replace
-from typing import Any
 
 from labkit.errors import InfrastructureError
-from labkit.grading.grade import Assignment, grade
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
@@ -53,9 +53,9 @@ class Slot:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def grade(self, submission: Submission, assignment: Assignment) -> dict[str, Any]:
-        """Return the grade of a submission, as `Grade.as_dict` has it."""
-        return grade(submission, assignment, self._sandbox, self._number).as_dict()
+    def grade(self, submission: Submission, assignment: Assignment) -> Grade:
+        """Return the grade of a submission."""
+        return grade(submission, assignment, self._sandbox, self._number)
 
     def check(self) -> None:
         """See whether a worker that holds an empty submission answers.
@@ -79,14 +79,6 @@ class Slot:
         self._root.__exit__()
         if self._mark is not None:
             self._mark.close()
-
-
-def refused(submission: Submission, assignment: Assignment, mode: str, why: str) -> dict[str, Any]:
-    """Return the grade of a submission that could not be graded: no points, and why."""
-    empty = replace(submission, sources={}, fault=why)
-    with WorkerRoot() as root:
-        found = grade(empty, assignment, Sandbox(mode, root), 0).as_dict()
-    return {**found, "submission": submission.digest}
 
 
 def _take_number() -> tuple[socket.socket | None, int]:

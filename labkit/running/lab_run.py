@@ -6,13 +6,12 @@ It is the same whether pytest runs the tests or the grader does.
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.course.lab import Bug, Lab, Task
+from labkit.course.lab import Bug, Lab
 from labkit.course.manifest import Test
 from labkit.errors import LoadFailure
 from labkit.running.loader import Implementation
 from labkit.running.trace import Failure
 
-PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "NOT RUN"
 TEST_LIMIT = 5.0
 TIMEOUTS_ALLOWED = 2
 ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
@@ -86,22 +85,6 @@ class LabRun:
     def score(self) -> int:
         """Points earned, of 100."""
         return sum(test.points for test in self.lab.tests if self.passed(test))
-
-    def tests_of(self, task: int | None) -> list[Test]:
-        """Return the tests of a task; of no task (`given`) for None."""
-        return [test for test in self.lab.tests if test.task == task]
-
-    def status(self, task: Task) -> str:
-        """Return PASS, FAIL, NOT RUN, or `BLOCKED by task k` for a task that waits for another."""
-        tests = self.tests_of(task.number)
-        if all(map(self.passed, tests)):
-            return PASS
-        if not any(test.name in self.results for test in tests):
-            return NOT_RUN
-        for blocker in sorted(self.lab.blockers(task.number)):
-            if not all(map(self.passed, self.tests_of(blocker))):
-                return f"{BLOCKED} by task {blocker}"
-        return FAIL
 
     def failed(self) -> list[tuple[Test, Result]]:
         """Return the tests that ran and failed, in the order of the file."""

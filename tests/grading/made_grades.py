@@ -1,15 +1,35 @@
 """Grades and sources of students who never were, for tests of reports."""
 
 import random
+from dataclasses import replace
 from hashlib import sha256
 
 from disguise import invented
 
+from labkit.grading.grade import Grade
+from labkit.running.explain import GradedTest
+
 TESTS = [("test_a", 1, 20), ("test_b", 1, 30), ("test_c", 2, 20), ("test_d", 2, 30)]
 
 
-def made_cohort(count, lab="lab-90-pairs"):
-    """So many grades, as `Grade.as_dict()` has them, and the sources by digest."""
+def made_test(name, task, points, kind="passed", message="", detail=""):
+    """What became of one test."""
+    return GradedTest(name, f"The rule of {name}.", task, kind, message, detail, points)
+
+
+def made_grade(student, tests, **changes):
+    """A grade with these tests."""
+    told = Grade(student, "lab-90-pairs", "5" * 64, "a" * 64, "0", "sandbox", None, None, (*tests,))
+    return replace(told, **changes)
+
+
+def with_tests(grade, **changes):
+    """A grade whose every test is changed in this way."""
+    return replace(grade, tests=tuple(replace(test, **changes) for test in grade.tests))
+
+
+def made_cohort(count, **changes):
+    """So many grades, and the sources by digest."""
     generator = random.Random(count)
     grades, sources = [], {}
     for number in range(count):
@@ -17,19 +37,11 @@ def made_cohort(count, lab="lab-90-pairs"):
         digest = sha256(source).hexdigest()
         sources[digest] = source
         tests = []
-        for name, task, points in TESTS:
-            good = generator.random() < 0.3 + 0.6 * number / count
-            kind = "passed" if good else generator.choice(["assertion", "raised", "unwritten"])
-            tests.append(
-                {"name": name, "rule": f"The rule of {name}.", "task": task, "passed": good,
-                 "kind": kind, "message": "" if good else f"expected 1, got {number}",
-                 "detail": "", "score": points * good, "max_score": points,
-                 "visibility": "visible"}
-            )  # fmt: skip
-        grades.append(
-            {"schema": "labkit/grade/v1", "student": f"s{number:03}", "lab": lab,
-             "submission": digest, "assignment": "a" * 64, "seed": "0", "mode": "sandbox",
-             "score": sum(test["score"] for test in tests), "max_score": 100, "fault": None,
-             "looks_like": None, "tests": tests}
-        )  # fmt: skip
+        for row in TESTS:
+            if generator.random() < 0.3 + 0.6 * number / count:
+                tests.append(made_test(*row))
+            else:
+                kind = generator.choice(["assertion", "raised", "unwritten"])
+                tests.append(made_test(*row, kind, f"expected 1, got {number}"))
+        grades.append(made_grade(f"s{number:03}", tests, submission=digest, **changes))
     return grades, sources

@@ -11,9 +11,10 @@ import pytest
 
 from labkit.cli import main
 from labkit.errors import InfrastructureError, UsageError
+from labkit.grading import cohort as grading_cohort
 from labkit.grading import command
-from labkit.grading.grade import grade as grade_one
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.grading.grader import grade as grade_one
+from labkit.isolation.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDDEN = """
@@ -33,7 +34,7 @@ def test_hidden_pairs(lab):
 
 @pytest.fixture
 def cohort(tiny, tiny_lab):
-    """A folder with three submissions: right, as handed out, and none."""
+    """A folder with three submissions: right, as handed out, and damaged."""
     folder = tiny / "hand-ins"
     folder.mkdir()
     (folder / "ada.py").write_bytes(tiny_lab.solution.read_bytes())
@@ -54,22 +55,21 @@ def grade(tiny):
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(monkeypatch, worker_root):
     """Grade in this process, for tests of what is done with grades."""
 
     def grade_all(submissions, assignments, *, mode, **options):
-        with WorkerRoot() as root:
-            grades = (grade_one(s, assignments[s.lab], Sandbox(mode, root), 1) for s in submissions)
-            return [one.as_dict() for one in grades]
+        sandbox = Sandbox(mode, worker_root)
+        return [grade_one(one, assignments[one.lab], sandbox, 1) for one in submissions]
 
-    monkeypatch.setattr(command, "grade_all", grade_all)
+    monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
 
 
 def scores(path):
     return {one["student"]: one["score"] for one in json.loads(path.read_text())["grades"]}
 
 
-def test_one_file_is_graded_and_shown_in_full(grade, tiny_lab, capsys):
+def test_one_file_is_graded_and_shown_in_full(quick, grade, tiny_lab, capsys):
     assert grade(tiny_lab.solution) == 0
     out = capsys.readouterr().out
     assert "lab-90-pairs, handed in by solution" in out
@@ -77,13 +77,16 @@ def test_one_file_is_graded_and_shown_in_full(grade, tiny_lab, capsys):
     assert "mode trust" in out
 
 
-def test_a_low_score_is_no_error(quick, grade, tiny_lab, capsys):
+def test_a_low_score_is_not_an_error(quick, grade, tiny_lab, capsys):
     assert grade(tiny_lab.starter) == 0
     assert "score       0/100" in capsys.readouterr().out
 
 
-def test_a_cohort_gives_a_table_and_reports(grade, cohort, tmp_path, capsys):
-    files = {name: tmp_path / f"grades.{name}" for name in ("json", "csv", "junit")}
+FORMATS = ("json", "csv", "junit")
+
+
+def test_a_cohort_gives_a_table_and_reports(quick, grade, cohort, tmp_path, capsys):
+    files = {name: tmp_path / f"grades.{name}" for name in FORMATS}
     options = [word for name, path in files.items() for word in (f"--{name}", path)]
     assert grade(cohort, "--lab", "90", *options) == 0
     said = capsys.readouterr()
@@ -91,7 +94,6 @@ def test_a_cohort_gives_a_table_and_reports(grade, cohort, tmp_path, capsys):
     assert [line for line in said.out.splitlines() if line.startswith("wrote ")] == [
         f"wrote {path}" for path in files.values()
     ]
-    assert said.err.splitlines()[-1] == "3 of 3 graded"
     assert scores(files["json"]) == {"ada": 100, "bob": 0, "cy": 0}
     assert len(files["csv"].read_text().splitlines()) == 4
     assert files["junit"].read_text().startswith("<?xml")
@@ -99,17 +101,25 @@ def test_a_cohort_gives_a_table_and_reports(grade, cohort, tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "repo", *files.values()])
 
 
-def test_two_runs_write_the_same_bytes_however_many_jobs(grade, cohort, tiny, tmp_path):
+def test_runs_write_the_same_bytes_however_many_jobs_and_a_ledger_remembers(
+    grade, cohort, tiny, tmp_path, monkeypatch, capsys
+):
     written = []
-    for number, jobs in enumerate((1, 2, 1)):
-        place = tmp_path / f"run-{number}"
+
+    def run(*options):
+        place = tmp_path / f"run-{len(written)}"
         place.mkdir()
-        options = [
-            word for name in ("json", "csv", "junit") for word in (f"--{name}", place / name)
-        ]
-        assert grade("--jobs", jobs, "--lab", "90", "--quiet", *options, cohort) == 0
+        reports = [word for name in FORMATS for word in (f"--{name}", place / name)]
+        assert grade("--lab", "90", "--quiet", *options, *reports, cohort) == 0
         written.append({path.name: path.read_bytes() for path in place.iterdir()})
+        assert capsys.readouterr().err.splitlines()[-1] == "3 of 3 graded"
+
+    run("--jobs", 2)
+    run("--jobs", 1, "--ledger", tmp_path / "ledger")
+    monkeypatch.setattr("labkit.grading.cohort.Pool", lambda *args: pytest.fail("graded again"))
+    run("--ledger", tmp_path / "ledger")
     assert written[0] == written[1] == written[2]
+    assert len(written[0]) == len(FORMATS)
     assert not any(str(tmp_path).encode() in data for data in written[0].values())
 
 
@@ -137,7 +147,9 @@ def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tm
     assert found[0][1] != found[1][1]
 
 
-def test_hidden_tests_are_graded_and_marked(grade, tiny, tiny_lab, tmp_path, capsys, request):
+def test_hidden_tests_are_graded_and_marked(
+    quick, grade, tiny, tiny_lab, tmp_path, capsys, request
+):
     # This pytest reads the file too, and is strict about marks.
     request.config.addinivalue_line("markers", "varies(name): of hidden tests")
     folder = tiny / "overlay" / tiny_lab.name
@@ -156,21 +168,10 @@ def test_hidden_tests_are_graded_and_marked(grade, tiny, tiny_lab, tmp_path, cap
     assert "FAIL test_hidden_pairs (task 1, 5 points, hidden)" in capsys.readouterr().out
 
 
-def test_a_ledger_remembers(grade, cohort, tmp_path, monkeypatch):
-    options = ("--lab", "90", "--quiet", "--ledger", tmp_path / "ledger")
-    assert grade(cohort, *options, "--json", tmp_path / "0.json") == 0
-    monkeypatch.setattr("labkit.grading.cohort.Pool", lambda *args: pytest.fail("graded again"))
-    assert grade(cohort, *options, "--json", tmp_path / "1.json") == 0
-    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
-
-
 def test_a_page_is_written(quick, grade, cohort, tmp_path, capsys):
     assert grade(cohort, "--lab", "90", "--html", tmp_path / "report.html") == 0
     assert "ada" in (tmp_path / "report.html").read_text()
     assert f"wrote {tmp_path / 'report.html'}" in capsys.readouterr().out
-
-
-# Exit code 2
 
 
 @pytest.mark.parametrize(
@@ -214,9 +215,6 @@ def test_without_walls_it_refuses_and_says_how_to_get_them(tiny, tiny_lab, monke
     assert said.out == ""
 
 
-# Exit code 3
-
-
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -232,7 +230,7 @@ def test_what_no_submission_is_to_blame_for_is_3(
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr(command, "grade_all", fail)
+    monkeypatch.setattr(grading_cohort, "grade_all", fail)
     assert grade(tiny_lab.solution) == 3
     said = capsys.readouterr()
     assert words in said.err
@@ -252,12 +250,9 @@ def test_a_usage_error_in_grading_stays_2(grade, tiny_lab, monkeypatch, capsys):
     def fail(*args, **options):
         raise UsageError("another grader is using the ledger")
 
-    monkeypatch.setattr(command, "grade_all", fail)
+    monkeypatch.setattr(grading_cohort, "grade_all", fail)
     assert grade(tiny_lab.solution) == 2
     assert "another grader" in capsys.readouterr().err
-
-
-# Writing
 
 
 def test_a_report_is_replaced_whole_or_not_at_all(quick, grade, tiny_lab, tmp_path, monkeypatch):
@@ -275,7 +270,7 @@ def test_a_report_is_replaced_whole_or_not_at_all(quick, grade, tiny_lab, tmp_pa
     assert [*place.iterdir()] == [place / "x.json"]
 
 
-def test_what_is_no_plain_file_is_written_to_and_not_replaced(quick, grade, tiny_lab, tmp_path):
+def test_a_pipe_is_written_to_and_not_replaced(quick, grade, tiny_lab, tmp_path):
     # Not a real device: tests run as root, and one that fails would replace it.
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

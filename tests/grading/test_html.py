@@ -1,11 +1,12 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from browser import open_browser
 from disguise import invented, renamed
-from made_grades import made_cohort
+from made_grades import made_cohort, with_tests
 
 from labkit.course.lab import find_labs
 from labkit.grading.reports.html import MOST_PAIRS, write_html
@@ -45,13 +46,12 @@ def page_of(tmp_path, grades, sources, labs=(), name="page.html"):
 @pytest.fixture
 def hostile():
     grades, sources = made_cohort(12)
-    grades[3]["student"] = ATTACK
-    grades[4]["fault"] = ATTACK
-    grades[5]["looks_like"] = ATTACK
-    for test in grades[6]["tests"]:
-        test.update(passed=False, kind="raised", message=ATTACK, detail="", score=0)
-    grades[7]["student"] = "\ud800 & \x00 'quoted\" `${1}` {{ 7 * 7 }}"
-    sources[grades[8]["submission"]] = sources[grades[9]["submission"]] = (
+    grades[3] = replace(grades[3], student=ATTACK)
+    grades[4] = replace(grades[4], fault=ATTACK)
+    grades[5] = replace(grades[5], looks_like=ATTACK)
+    grades[6] = with_tests(grades[6], kind="raised", message=ATTACK)
+    grades[7] = replace(grades[7], student="\ud800 & \x00 'quoted\" `${1}` {{ 7 * 7 }}")
+    sources[grades[8].submission] = sources[grades[9].submission] = (
         ATTACK.encode() + b"\n\xff\xfe" + invented(99)
     )
     return grades, sources
@@ -88,10 +88,10 @@ def test_each_failure_is_in_the_data_with_its_message(tmp_path, hostile):
     grades, sources = hostile
     _, text = page_of(tmp_path, grades, sources)
     (data,) = Reader(text).data
-    row = data["students"].index(grades[6]["student"])
+    row = data["students"].index(grades[6].student)
     found = {data["tests"][test][0]: data["messages"][m] for test, m, _ in data["failures"][row]}
-    assert found == {test["name"]: ATTACK for test in grades[6]["tests"]}
-    assert [name for name, _ in data["tests"]] == [test["name"] for test in grades[0]["tests"]]
+    assert found == {test.name: ATTACK for test in grades[6].tests}
+    assert [name for name, _ in data["tests"]] == [test.name for test in grades[0].tests]
 
 
 def test_no_grades_and_one_grade(tmp_path):
@@ -102,8 +102,8 @@ def test_no_grades_and_one_grade(tmp_path):
 
 def test_labs_and_versions_of_tests_are_told_apart(tmp_path):
     grades, sources = made_cohort(6)
-    grades[0]["lab"] = "lab-91-other"
-    grades[1]["assignment"] = "f" * 64
+    grades[0] = replace(grades[0], lab="lab-91-other")
+    grades[1] = replace(grades[1], assignment="f" * 64)
     _, text = page_of(tmp_path, grades, sources)
     assert text.count("<section ") == 3
     assert text.count('<a href="#lab') == 3
@@ -112,7 +112,7 @@ def test_labs_and_versions_of_tests_are_told_apart(tmp_path):
 def test_bugs_are_told_with_their_titles(tmp_path, tiny):
     labs = find_labs(tiny)
     grades, sources = made_cohort(4, lab=labs[0].name)
-    grades[0]["looks_like"] = "triples"
+    grades[0] = replace(grades[0], looks_like="triples")
     _, text = page_of(tmp_path, grades, sources, labs)
     assert "Threes instead of twos" in text
     assert "Text comes in threes." in text
@@ -120,10 +120,12 @@ def test_bugs_are_told_with_their_titles(tmp_path, tiny):
 
 def test_a_thousand_submissions_stay_small(tmp_path):
     grades, sources = made_cohort(1000)
+    long = "é" * 3_000
     for number, grade in enumerate(grades):
-        for test in grade["tests"]:
-            detail = f"rule      x\nexpected {number} {test['name']} " + "é" * 3_000
-            test.update(passed=False, kind="assertion", detail=detail)
+        details = (f"rule      x\nexpected {number} {test.name} {long}" for test in grade.tests)
+        rows = zip(grade.tests, details, strict=True)
+        tests = tuple(replace(test, kind="assertion", detail=detail) for test, detail in rows)
+        grades[number] = replace(grade, tests=tests)
     path, text = page_of(tmp_path, grades, sources)
     assert path.stat().st_size < 10 << 20
     assert text.count("<tr data-student>") == 1000
@@ -148,8 +150,7 @@ def names(driver):
 def test_in_a_browser_nothing_hostile_runs_and_nothing_is_fetched(tmp_path, hostile, browser, tiny):
     labs = find_labs(tiny)
     grades, sources = hostile
-    for grade in grades:
-        grade["lab"] = labs[0].name
+    grades = [replace(grade, lab=labs[0].name) for grade in grades]
     path, _ = page_of(tmp_path, grades, sources, labs)
     browser.get_log("browser")
     browser.get_log("performance")
@@ -172,7 +173,7 @@ def test_in_a_browser_tables_sort_and_filter_by_keyboard(tmp_path, browser):
     grades, sources = made_cohort(30)
     path, _ = page_of(tmp_path, grades, sources)
     browser.get(path.as_uri())
-    scores = {grade["student"]: grade["score"] for grade in grades}
+    scores = {grade.student: grade.score for grade in grades}
     assert [scores[name] for name in names(browser)] == sorted(scores.values(), reverse=True)
     button = next(b for b in find(browser, "th button") if b.text.startswith("score"))
     browser.execute_script("arguments[0].focus()", button)
@@ -194,8 +195,8 @@ def test_in_a_browser_failures_unfold_below_their_row_and_stay_there(tmp_path, b
     name = row.find_element("css selector", "td.name").text
     row.find_element("tag name", "summary").click()
     browser.execute_async_script("setTimeout(arguments[0], 50)")
-    grade = next(grade for grade in grades if grade["student"] == name)
-    failed = [test["name"] for test in grade["tests"] if not test["passed"]]
+    grade = next(grade for grade in grades if grade.student == name)
+    failed = [test.name for test in grade.tests if not test.passed]
     below = "return arguments[0].nextElementSibling"
     more = browser.execute_script(below, row)
     assert [code.text for code in more.find_elements("tag name", "code")] == failed
@@ -206,7 +207,7 @@ def test_in_a_browser_failures_unfold_below_their_row_and_stay_there(tmp_path, b
 def test_in_a_browser_a_pair_shows_both_with_the_shared_lines_marked(tmp_path, browser, tiny):
     labs = find_labs(tiny)
     grades, sources = made_cohort(5, lab=labs[0].name)
-    digests = [grade["submission"] for grade in grades]
+    digests = [grade.submission for grade in grades]
     sources[digests[1]] = b"# mine\n\n" + renamed(sources[digests[0]], set(dir(__builtins__)))
     path, text = page_of(tmp_path, grades, sources, labs)
     assert text.count('<details class="pair"') == 1 <= MOST_PAIRS

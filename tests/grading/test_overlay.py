@@ -1,15 +1,21 @@
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
-from labkit.grading.grade import Assignment, grade
-from labkit.grading.overlay import VISIBILITIES, read_overlay, student_view
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
+from labkit.grading.overlay import VISIBILITIES, read_overlay
 from labkit.grading.reading.submission import Submission
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.isolation.sandbox import Sandbox
+from labkit.running.drive import Driver, perform
+from labkit.running.failure import Failure
 from labkit.running.loader import Implementation
+from labkit.running.source import load_source
+from labkit.running.verdict import classify
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = Path(__file__).resolve().parent / "overlay"
@@ -36,55 +42,78 @@ def _marks(request):
         request.config.addinivalue_line("markers", mark)
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with WorkerRoot() as root:
-        yield Sandbox("trust", root)
-
-
-def assignment_of(label):
+def assignment_of(label, folder=EXAMPLE):
     lab = LABS[label]
-    return Assignment.of(lab, [*LABS.values()], "0", read_overlay(EXAMPLE, lab))
+    return Assignment.of(lab, [*LABS.values()], "0", read_overlay(folder, lab))
 
 
-def graded(source, assignment, sandbox):
-    name = assignment.lab.name
-    return grade(Submission("ada", name, {name: source}), assignment, sandbox, 1).as_dict()
+def source_of(label, bug=""):
+    lab = LABS[label]
+    known = next((row for row in lab.bugs if row.name == bug), None)
+    return Implementation("bug" if bug else "solution", lab.solution, known).source()
+
+
+@pytest.fixture(scope="module")
+def graded(worker_root):
+    """Grade a source of lab 02, or its solution, with the hidden tests; each only once."""
+    found = {}
+
+    def of(source, assignment):
+        name = assignment.lab.name
+        submission = Submission("ada", name, {name: source})
+        key = source, assignment.overlay.path
+        if key not in found:
+            found[key] = grade(submission, assignment, Sandbox("trust", worker_root), 1)
+        return found[key]
+
+    return of
+
+
+def kinds_of_hidden_tests(label, bug=""):
+    """The results of the hidden tests only, on an implementation in this process."""
+    overlay = assignment_of(label).overlay
+    module = load_source(source_of(label, bug), "solution.py", f"{label}.py", "under_test.hidden")
+    found = {}
+    for test in overlay.tests:
+        driver = Driver(partial(perform, vars(module).__getitem__), f"0/{test.name}")
+        try:
+            overlay.functions()[test.name](driver)
+            found[test.name] = "passed"
+        except Failure as failure:
+            found[test.name] = classify(failure).kind
+    return found
 
 
 @pytest.mark.parametrize("label", KILLS)
-def test_the_solution_passes_hidden_tests_and_has_all_points(sandbox, label):
-    assignment = assignment_of(label)
-    got = graded(LABS[label].solution.read_bytes(), assignment, sandbox)
-    assert [test["name"] for test in got["tests"] if not test["passed"]] == []
-    assert (got["score"], got["max_score"]) == (100, 100)
-    assert {t["name"] for t in got["tests"]} >= set(KILLS[label])
+def test_each_hidden_test_passes_the_solution_and_finds_a_known_bug(label):
+    assert kinds_of_hidden_tests(label) == dict.fromkeys(KILLS[label], "passed")
+    for test, bug in KILLS[label].items():
+        assert kinds_of_hidden_tests(label, bug)[test] in ("assertion", "raised"), (test, bug)
 
 
-@pytest.mark.parametrize(
-    ("label", "test", "bug"), [(at, *pair) for at, kills in KILLS.items() for pair in kills.items()]
-)
-def test_each_hidden_test_finds_a_known_bug(sandbox, label, test, bug):
-    lab = LABS[label]
-    known = next(row for row in lab.bugs if row.name == bug)
-    source = Implementation("bug", lab.solution, known).source()
-    got = graded(source, assignment_of(label), sandbox)
-    kinds = {row["name"]: row["kind"] for row in got["tests"]}
-    assert kinds[test] in ("assertion", "raised")
-    assert got["looks_like"] == bug
+def test_the_solution_has_all_points_with_hidden_tests_too(graded):
+    got = graded(source_of("lab-02"), assignment_of("lab-02"))
+    assert [test.name for test in got.tests if not test.passed] == []
+    assert (got.score, got.max_score) == (100, 100)
+    assert {test.name for test in got.tests} >= {*KILLS["lab-02"]}
 
 
-def test_answers_from_a_table_fail_hidden_tests_only(sandbox):
+def test_a_known_bug_is_named_though_hidden_tests_fail_too(graded):
+    got = graded(source_of("lab-02", "skip-breaks"), assignment_of("lab-02"))
+    kinds = {test.name: test.kind for test in got.tests}
+    assert kinds["test_hidden_specials_anywhere"] in ("assertion", "raised")
+    assert got.looks_like == "skip-breaks"
+
+
+def test_answers_from_a_table_fail_hidden_tests_only(graded):
     """Right where the public test looks, wrong elsewhere."""
-    lab = LABS["lab-02"]
     right = b"if token_id not in _SPECIAL_TEXT:"
-    source = lab.solution.read_bytes()
+    source = source_of("lab-02")
     assert source.count(right) == 1
     source = source.replace(right, b"if token_id in (259, -1, 2**32):")
-    got = graded(source, assignment_of("lab-02"), sandbox)
-    failed = {row["name"] for row in got["tests"] if not row["passed"]}
-    assert failed == {"test_hidden_unknown_ids"}
-    assert got["score"] == 98
+    got = graded(source, assignment_of("lab-02"))
+    assert {test.name for test in got.tests if not test.passed} == {"test_hidden_unknown_ids"}
+    assert got.score == 98
 
 
 def test_points_move_from_the_test_that_is_varied():
@@ -101,40 +130,14 @@ def test_points_move_from_the_test_that_is_varied():
     assert sum(test.points for test in assignment_of("lab-04").tests) == 100
 
 
-def test_hidden_tests_run_after_all_that_students_may_see(sandbox):
+def test_hidden_tests_run_after_all_that_students_may_see(graded):
     """Else a submission could remember hidden data and tell it in a visible test's message."""
-    lab = LABS["lab-02"]
-    spy = b"\nSEEN = []\n" + lab.solution.read_bytes() + (
-        b"\n_decode = ByteTokenizer.decode\n"
-        b"def decode(self, ids, **kw):\n"
-        b"    SEEN.append(ids)\n"
-        b"    return f'{len(SEEN)} {_decode(self, ids, **kw)}'\n"
-        b"ByteTokenizer.decode = decode\n"
-    )  # fmt: skip
-    got = graded(spy, assignment_of("lab-02"), sandbox)
-    order = [VISIBILITIES.index(test["visibility"]) for test in got["tests"]]
+    got = graded(source_of("lab-02"), assignment_of("lab-02"))
+    order = [VISIBILITIES.index(test.visibility) for test in got.tests]
     assert order == sorted(order)
     assert order[-1] == VISIBILITIES.index("hidden")
+    # The first of its file, though it may be seen from the start.
     assert read_overlay(EXAMPLE, LABS["lab-04"]).tests[0].visibility == "visible"
-
-
-def test_other_seed_and_other_digest():
-    lab = LABS["lab-02"]
-    with_overlay, without = assignment_of("lab-02"), Assignment.of(lab, [*LABS.values()])
-    assert with_overlay.digest != without.digest
-    assert len(with_overlay.overlay.digest) == 64
-
-
-def test_a_students_view_has_nothing_of_hidden_tests(sandbox):
-    lab = LABS["lab-02"]
-    got = graded(lab.pristine_starter.read_bytes(), assignment_of("lab-02"), sandbox)
-    view = student_view(got)
-    assert "hidden" not in str(view["tests"])
-    assert view["max_score"] == sum(test["max_score"] for test in view["tests"]) == 91
-    assert view["withheld_points"] == 9
-    later = student_view(got, frozenset({"visible", "after_due_date"}))
-    assert later["withheld_points"] == 6
-    assert got["max_score"] == 100
 
 
 def test_no_hidden_tests_for_this_lab():
@@ -212,10 +215,9 @@ def test_a_missing_folder_or_file_is_named(tmp_path):
         read_overlay(tmp_path, LABS["lab-04"])
 
 
-def test_an_overlay_elsewhere_works_the_same(tmp_path, sandbox):
+def test_an_overlay_elsewhere_works_the_same(tmp_path, graded):
     copy = tmp_path / "copy"
     shutil.copytree(EXAMPLE, copy)
-    lab = LABS["lab-02"]
-    other = Assignment.of(lab, [*LABS.values()], "0", read_overlay(copy, lab))
-    source = lab.solution.read_bytes()
-    assert graded(source, other, sandbox) == graded(source, assignment_of("lab-02"), sandbox)
+    source = source_of("lab-02", "skip-breaks")
+    here, there = assignment_of("lab-02"), assignment_of("lab-02", copy)
+    assert graded(source, there) == graded(source, here)

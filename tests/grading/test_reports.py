@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,14 +14,20 @@ import pytest
 from referencing import Registry, Resource
 
 from labkit.course.lab import find_labs
-from labkit.grading.grade import Assignment, grade
-from labkit.grading.reading.plain import MOST_CHARACTERS, one_line, printable, repeatable
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
-from labkit.grading.reports.report_csv import COLUMNS, report_csv
-from labkit.grading.reports.report_json import report_json
-from labkit.grading.reports.report_junit import report_junit
-from labkit.grading.reports.report_text import report_text
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import grade
+from labkit.grading.reading.submission import (
+    MOST_CHARACTERS,
+    MOST_SOURCE_BYTES,
+    Submission,
+    one_line,
+    printable,
+    repeatable,
+)
+from labkit.grading.reports.csv_json_junit import COLUMNS, report_csv, report_json, report_junit
+from labkit.grading.reports.terminal import report_text
+from labkit.isolation.sandbox import Sandbox
 from labkit.running.loader import Implementation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,21 +56,20 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def grade_of(lab):
-    """Grade a source on the tiny lab; returns the grade as data."""
-    with WorkerRoot() as root:
-        sandbox = Sandbox("trust", root)
+def grade_of(lab, worker_root):
+    """Grade a source on the tiny lab."""
+    sandbox = Sandbox("trust", worker_root)
 
-        def of(source, student="ada"):
-            handed_in = Submission(student, lab.name, {lab.name: source})
-            return grade(handed_in, Assignment.of(lab, [lab]), sandbox, 1).as_dict()
+    def of(source, student="ada"):
+        handed_in = Submission(student, lab.name, {lab.name: source})
+        return grade(handed_in, Assignment.of(lab, [lab]), sandbox, 1)
 
-        yield of
+    return of
 
 
 @pytest.fixture(scope="module")
 def grades(lab, grade_of):
-    """One grade of each sort."""
+    """One grade of each sort, sorted by student."""
     bug = next(bug for bug in lab.bugs if bug.name == "drops")
     sources = {
         "bug": Implementation("bug", lab.solution, bug).source(),
@@ -76,25 +82,28 @@ def grades(lab, grade_of):
     return [grade_of(source, student) for student, source in sorted(sources.items())]
 
 
+@pytest.fixture(scope="module")
 def by_student(grades):
-    return {one["student"]: one for one in grades}
+    return {one.student: one for one in grades}
 
 
-def validate(report):
+@pytest.fixture(scope="module")
+def validate():
+    """Check a report by its schema."""
     named = {
         path.name: Resource.from_contents(json.loads(path.read_text()))
         for path in SCHEMAS.glob("*.json")
     }
-    registry = Registry().with_resources(named.items())
     schema = named["report.schema.json"].contents
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema, registry=registry).validate(report)
+    registry = Registry().with_resources(named.items())
+    return jsonschema.Draft202012Validator(schema, registry=registry).validate
 
 
-def test_json_is_as_its_schema_says(grades):
+def test_json_is_as_its_schema_says_and_reads_back(grades, validate):
     report = json.loads(report_json(grades))
     validate(report)
-    assert report["grades"] == grades
+    assert [Grade.from_json(one) for one in report["grades"]] == grades
     for one in report["grades"]:
         assert one["score"] == sum(test["score"] for test in one["tests"])
         assert one["max_score"] == sum(test["max_score"] for test in one["tests"]) == 100
@@ -109,110 +118,97 @@ def test_json_is_as_its_schema_says(grades):
         {"time": 1},
         {"tests": []},
         {"fault": 3},
+        {"tests": "points for a test that failed"},
     ],
 )
-def test_the_schema_refuses_what_is_no_grade(grades, change):
+def test_the_schema_refuses_what_is_not_a_grade(by_student, validate, change):
+    told = by_student["starter"].to_json()
+    if change == {"tests": "points for a test that failed"}:
+        test = next(test for test in told["tests"] if not test["passed"])
+        change = {"tests": [{**test, "score": 1}]}
     with pytest.raises(jsonschema.ValidationError):
-        validate({"schema": "labkit/report/v1", "grades": [{**grades[0], **change}]})
+        validate({"schema": "labkit/report/v1", "grades": [{**told, **change}]})
 
 
-def test_the_schema_refuses_points_for_a_test_that_failed(grades):
-    (one,) = [one for one in grades if one["student"] == "starter"]
-    test = next(test for test in one["tests"] if not test["passed"])
-    bad = {**one, "tests": [{**test, "score": 1}]}
-    with pytest.raises(jsonschema.ValidationError):
-        validate({"schema": "labkit/report/v1", "grades": [bad]})
-
-
-def test_what_cannot_run_scores_0_and_says_why(grades):
-    found = by_student(grades)
-    assert {name: found[name]["fault"] for name in OF_FAULTS} == {
+def test_what_cannot_run_scores_0_and_says_why(by_student):
+    assert {name: by_student[name].fault for name in OF_FAULTS} == {
         "empty": "starter.py is empty",
         "long": "starter.py has 1048577 bytes; at most 1048576 are read",
         "utf16": "starter.py is not UTF-8 (byte 3 is NUL); save it as UTF-8",
         "latin1": "starter.py line 2 is not UTF-8 (byte 0xe9); save it as UTF-8",
     }
     for name in OF_FAULTS:
-        assert found[name]["score"] == 0
-        assert {test["kind"] for test in found[name]["tests"]} == {"not-run"}
-        assert {test["message"] for test in found[name]["tests"]} == {found[name]["fault"]}
+        found = by_student[name]
+        assert found.score == 0
+        assert {(test.kind, test.message) for test in found.tests} == {("not-run", found.fault)}
 
 
-def test_another_encoding_that_is_declared_is_no_fault(grade_of, lab):
+def test_a_declared_encoding_other_than_utf_8_is_not_a_fault(grade_of, lab):
     source = lab.solution.read_bytes() + b"\nNAME = '\xe9'\n"
-    assert grade_of(b"# -*- coding: latin-1 -*-\n" + source)["score"] == 100
-    assert grade_of(source)["score"] == 0
+    assert grade_of(b"# -*- coding: latin-1 -*-\n" + source).score == 100
+    assert grade_of(source).score == 0
 
 
-def test_a_failure_is_told_in_full_with_its_rule(grades):
-    tests = {test["name"]: test for test in by_student(grades)["bug"]["tests"]}
-    assert by_student(grades)["bug"]["looks_like"] == "drops"
-    detail = tests["test_flush"]["detail"]
+def test_a_failure_is_told_in_full_with_its_rule(by_student):
+    tests = {test.name: test for test in by_student["bug"].tests}
+    assert by_student["bug"].looks_like == "drops"
     for words in ("rule      flush returns the odd one.", "expected  ", "actual    ", "trace"):
-        assert words in detail
-    assert tests["test_pairs"]["detail"] == ""
+        assert words in tests["test_flush"].detail
+    assert tests["test_pairs"].detail == ""
 
 
-def test_equal_work_gives_equal_bytes_though_addresses_differ(grade_of):
-    first, second = grade_of(HOSTILE.encode()), grade_of(HOSTILE.encode())
-    assert report_json([first]) == report_json([second])
-    assert "object object at 0x…" in first["tests"][1]["message"]
+def test_equal_work_gives_equal_bytes_though_addresses_differ(by_student, grade_of):
+    again = grade_of(HOSTILE.encode(), "hostile")
+    assert report_json([again]) == report_json([by_student["hostile"]])
+    assert "object object at 0x…" in again.tests[1].message
 
 
-def test_what_a_student_writes_reaches_no_terminal_and_breaks_no_file(grades, lab):
-    labs = {lab.name: lab}
-    (hostile,) = [one for one in grades if one["student"] == "hostile"]
-    said = hostile["tests"][1]["message"]
+REPORTS = {
+    "json": lambda grades, lab: report_json(grades),
+    "csv": lambda grades, lab: report_csv(grades),
+    "junit": lambda grades, lab: report_junit(grades),
+    "many": lambda grades, lab: report_text(grades, {lab.name: lab}, colour=False),
+    "one": lambda grades, lab: report_text(
+        [one for one in grades if one.student == "hostile"], {lab.name: lab}, colour=False
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_what_a_student_writes_reaches_no_terminal_and_breaks_no_file(
+    by_student, grades, lab, name
+):
+    said = by_student["hostile"].tests[1].message
     assert r"]]> <b>\x1b[31mred\x00 \ud800 \u202e" in said
     assert len(said) < MOST_CHARACTERS + 100
-    for report in (
-        report_json(grades),
-        report_csv(grades),
-        report_junit(grades),
-        report_text(grades, labs, colour=False),
-        report_text([hostile], labs, colour=False),
-    ):
-        assert report.encode("utf-8")
-        assert all(char.isprintable() or char in "\n\t" for char in report)
-
-
-def test_no_report_holds_a_path(grades, lab):
-    for report in (report_json, report_csv, report_junit):
-        assert str(lab.path.parents[3]) not in report(grades)
-        assert str(ROOT) not in report(grades)
-
-
-# CSV
+    report = REPORTS[name](grades, lab)
+    assert report.encode("utf-8")
+    assert all(char.isprintable() or char in "\n\t" for char in report)
+    assert str(lab.path.parents[3]) not in report
+    assert str(ROOT) not in report
 
 
 def test_csv_has_the_columns_of_nbgrader(grades):
     rows = [*csv.DictReader(StringIO(report_csv(grades)))]
     assert tuple(rows[0]) == COLUMNS
-    assert [(row["student_id"], row["assignment"]) for row in rows] == [
-        (one["student"], one["lab"]) for one in grades
-    ]
     for row, one in zip(rows, grades, strict=True):
-        assert int(row["score"]) == int(row["raw_score"]) == one["score"]
+        assert (row["student_id"], row["assignment"]) == (one.student, one.lab)
+        assert int(row["score"]) == int(row["raw_score"]) == one.score
         assert (row["max_score"], row["late_submission_penalty"]) == ("100", "0")
         assert row["email"] == row["timestamp"] == ""
 
 
 @pytest.mark.parametrize("name", ['=HYPERLINK("x")', "+1", "-1", "@x", '"a,b"', "Ada, Lovelace"])
-def test_csv_is_no_place_for_formulas(grades, name):
-    (row,) = csv.DictReader(StringIO(report_csv([{**grades[0], "student": name}])))
+def test_a_name_in_csv_is_never_a_formula(grades, name):
+    (row,) = csv.DictReader(StringIO(report_csv([replace(grades[0], student=name)])))
     assert row["student_id"] == (f"'{name}" if name[0] in "=+-@" else name)
-
-
-# JUnit
 
 
 def test_junit_counts_every_test_and_skips_none(grades):
     root = ElementTree.fromstring(report_junit(grades))
     assert root.tag == "testsuites"
     suites = [*root]
-    assert [suite.get("name") for suite in suites] == [
-        f"{one['lab']}.{one['student']}" for one in grades
-    ]
+    assert [suite.get("name") for suite in suites] == [f"{g.lab}.{g.student}" for g in grades]
     for element in (root, *suites):
         cases = [*element.iter("testcase")]
         assert int(element.get("tests")) == len(cases) > 0
@@ -221,7 +217,7 @@ def test_junit_counts_every_test_and_skips_none(grades):
         assert element.get("skipped") == element.get("time") == "0"
     for suite, one in zip(suites, grades, strict=True):
         passed = [case.get("name") for case in suite if len(case) == 0]
-        assert passed == [test["name"] for test in one["tests"] if test["passed"]]
+        assert passed == [test.name for test in one.tests if test.passed]
         for case in suite:
             assert case.get("classname") == suite.get("name")
             assert case.get("time") == "0"
@@ -236,29 +232,45 @@ def test_junit_tells_a_broken_rule_from_what_could_not_run(grades):
     assert suites["empty"].get("errors") == "8"
 
 
-# Text
-
-
-def test_text_of_one_shows_tasks_failures_and_what_it_looks_like(grades, lab):
-    text = report_text([by_student(grades)["bug"]], {lab.name: lab}, colour=False)
-    for words in (
-        "lab-90-pairs, handed in by bug",
-        "mode trust (NOT walled in",
-        "1 feed     3/3    45/45   PASS",
-        "2 flush    1/4    10/55   FAIL",
-        "FAIL test_flush (task 2, 15 points)",
-        "  rule      flush returns the odd one.",
-        "looks like: flush drops",
-        "score       55/100",
-    ):
-        assert re.sub(" +", " ", words) in re.sub(" +", " ", text)
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        (
+            "bug",
+            [
+                "lab-90-pairs, handed in by bug",
+                "mode trust (NOT walled in",
+                "1 feed 3/3 45/45 PASS",
+                "2 flush 1/4 10/55 FAIL",
+                "given, to look at 1/1 - PASS",
+                "FAIL test_flush (task 2, 15 points)",
+                " rule flush returns the odd one.",
+                "looks like: flush drops",
+                "score 55/100",
+            ],
+        ),
+        ("starter", ["1 feed 0/3 0/45 FAIL", "2 flush 0/4 0/55 BLOCKED by task 1", "score 0/100"]),
+        ("empty", ["No test could run: starter.py is empty", "score 0/100"]),
+    ],
+)
+def test_text_of_one_shows_tasks_failures_and_what_it_looks_like(by_student, lab, student, words):
+    text = report_text([by_student[student]], {lab.name: lab}, colour=False)
+    for some in words:
+        assert some in re.sub(" +", " ", text)
     assert max(map(len, text.splitlines())) <= 88
 
 
-def test_text_of_one_without_a_run_says_why(grades, lab):
-    text = report_text([by_student(grades)["empty"]], {lab.name: lab}, colour=False)
-    assert "No test could run: starter.py is empty" in text
-    assert "score       0/100" in text
+def test_a_grader_and_a_students_own_run_show_the_same_table_and_failures(
+    by_student, lab, tmp_path, run_pytest
+):
+    bug = next(bug for bug in lab.bugs if bug.name == "drops")
+    (tmp_path / "own.py").write_bytes(Implementation("bug", lab.solution, bug).source())
+    for student, own in (("bug", str(tmp_path / "own.py")), ("starter", "starter")):
+        shown = run_pytest(own, "-q").stdout
+        graded = report_text([by_student[student]], {lab.name: lab}, colour=False)
+        parts = [text[text.index("task  ") : text.index("score  ")] for text in (shown, graded)]
+        # What it looks like is told to students with a hint, to instructors by its title.
+        assert parts[0].partition("looks like")[0] == parts[1].partition("looks like")[0]
 
 
 def test_text_of_many_has_a_row_each_and_a_summary(grades, lab):
@@ -281,18 +293,17 @@ def test_colour_only_repeats_what_the_words_say(grades, lab):
         assert [line.rstrip() for line in without.splitlines()] == plain.splitlines()
 
 
-# Plain text
-
-
-def test_printable_keeps_what_people_write():
-    for text in ("naïve 東京 👩\u200d🚀 می\u200cخواهم", "a\n\tb", "e\u0301"):
-        assert printable(text) == text
-
-
-def test_printable_escapes_and_cuts():
-    assert printable("\x1b[2J\x00\x85\u2028\ufeff\ud800\uffff") == (
-        r"\x1b[2J\x00\x85\u2028\ufeff\ud800\uffff"
-    )
-    assert printable("x" * 5_000) == "x" * 4_000 + "… (5000 characters)"
-    assert one_line("a\nb\tc") == r"a\nb\tc"
-    assert repeatable("<f at 0x7f3a5c0d1e20> 0xff") == "<f at 0x…> 0xff"
+@pytest.mark.parametrize(
+    ("make", "text", "shown"),
+    [
+        *((printable, kept, kept) for kept in ("naïve 東京 👩\u200d🚀 می\u200cخواهم", "a\n\tb")),
+        (printable, "e\u0301", "e\u0301"),
+        (printable, "\x1b[2J\x00\x85\u2028\ufeff\ud800", r"\x1b[2J\x00\x85\u2028\ufeff\ud800"),
+        (printable, "\uffff", r"\uffff"),
+        (printable, "x" * 5_000, "x" * 4_000 + "… (5000 characters)"),
+        (one_line, "a\nb\tc", r"a\nb\tc"),
+        (repeatable, "<f at 0x7f3a5c0d1e20> 0xff", "<f at 0x…> 0xff"),
+    ],
+)
+def test_text_of_others_is_shown_as_people_write_it_and_otherwise_escaped(make, text, shown):
+    assert make(text) == shown

@@ -1,6 +1,8 @@
 import math
 import random
+from dataclasses import replace
 
+import made_grades
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,22 +10,13 @@ from hypothesis import strategies as st
 from labkit.grading.reports.statistics import is_attempt, lab_statistics, point_biserial
 
 
-def made_grade(student, passed, *, kind="assertion", looks_like=None, fault=None):
+def made_grade(student, passed, *, kind="assertion", **changes):
     """A grade with one free test and one test of 20 points per flag; tasks 1, 1, 2, 2, ..."""
-    tests = [
-        {"name": "test_free", "rule": "r", "task": None, "passed": True, "kind": "passed",
-         "message": "", "score": 0, "max_score": 0, "visibility": "visible"},
-    ]  # fmt: skip
+    tests = [made_grades.made_test("test_free", None, 0)]
     for number, good in enumerate(passed):
-        tests.append(
-            {"name": f"test_{number}", "rule": f"rule {number}", "task": number // 2 + 1,
-             "passed": good, "kind": "passed" if good else kind, "message": "",
-             "score": 20 * good, "max_score": 20, "visibility": "visible"}
-        )  # fmt: skip
-    return {
-        "lab": "lab-90", "student": student, "score": 20 * sum(passed),
-        "max_score": 20 * len(passed), "fault": fault, "looks_like": looks_like, "tests": tests,
-    }  # fmt: skip
+        told = "passed" if good else kind
+        tests.append(made_grades.made_test(f"test_{number}", number // 2 + 1, 20, told))
+    return made_grades.made_grade(student, tests, **changes)
 
 
 COHORT = [
@@ -122,4 +115,4 @@ def test_no_grades_and_no_attempts():
 
 def test_grades_of_two_labs_are_refused():
     with pytest.raises(ValueError, match="several labs"):
-        lab_statistics([*COHORT, {**COHORT[0], "lab": "lab-91"}])
+        lab_statistics([*COHORT, replace(COHORT[0], lab="lab-91")])

@@ -25,8 +25,7 @@ from labkit.grading.reading.one_student import (
     of_file,
     of_tree,
 )
-from labkit.grading.reading.plain import one_line
-from labkit.grading.reading.submission import Submission
+from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reading.tree import Refused, Tree, file_tree, is_junk, read_folder
 from labkit.grading.reading.zips import read_zip
 

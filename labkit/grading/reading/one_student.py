@@ -8,14 +8,13 @@ But: it does not look into sources. Whether they are any good is found out behin
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import NamedTuple
 
 from labkit.course.lab import Lab
-from labkit.grading.reading.plain import one_line, printable
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission, one_line, printable
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
 
@@ -148,30 +147,36 @@ def _starters(tree: Tree, lab: Lab) -> list[str]:
 
 def _of_bundle(student: str, tree: Tree, course: Course) -> Submission:
     told = _read_manifest(tree.read(MANIFEST, _MOST_MANIFEST_BYTES))
-    lab = next((lab for lab in course.labs if lab.name == told["lab"]), None)
+    lab = next((lab for lab in course.labs if lab.name == told.lab), None)
     if lab is None:
-        raise Refused(f"it was made for {told['lab']}, which this course does not have")
+        raise Refused(f"it was made for {told.lab}, which this course does not have")
     if course.wanted not in (None, lab):
         raise Refused(f"it was made for {lab.name}, not for {course.wanted.name}")
     sources = {}
     for name in (lab.name, *lab.parts.values()):
         path = f"labs/{name}/{STARTER}"
-        if path not in told["files"] and name != lab.name:
+        if path not in told.files and name != lab.name:
             continue
         sources[name] = tree.read(path, MOST_SOURCE_BYTES)
-        if sha256(sources[name]).hexdigest() != told["files"].get(path):
+        if sha256(sources[name]).hexdigest() != told.files.get(path):
             raise Refused(f"{path} is not the one that {MANIFEST} lists; make the bundle again")
     return Submission(one_line(student), lab.name, sources)
 
 
-def _read_manifest(data: bytes) -> dict[str, Any]:
-    """Return what a bundle says is in it, which is all that is used of it."""
+class _Manifest(NamedTuple):
+    """What is used of what a bundle says is in it; nothing of it is trusted."""
+
+    lab: str
+    files: Mapping[str, object]
+
+
+def _read_manifest(data: bytes) -> _Manifest:
     try:
         told = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{MANIFEST} is no JSON: {error}") from None
+        raise Refused(f"{MANIFEST} is not JSON: {error}") from None
     if type(told) is not dict or told.get("schema") != _SCHEMA:
         raise Refused(f"{MANIFEST} does not say {_SCHEMA!r}; make the bundle with make bundle")
     if type(told.get("lab")) is not str or type(told.get("files")) is not dict:
         raise Refused(f"{MANIFEST} lacks lab or files; make the bundle with make bundle")
-    return told
+    return _Manifest(told["lab"], told["files"])

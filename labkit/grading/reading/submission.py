@@ -1,10 +1,20 @@
-"""A submission as data: whose it is, for which lab, and its sources, or why there are none."""
+"""A submission as data: whose it is, for which lab, and its sources, or why there are none.
 
+Names and faults are text that others chose. It is made fit for reports here: it shows what it is,
+and is the same every time. Quoting for HTML, XML or CSV is up to each report.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
+
+from labkit.grading.digest import digest_of
 
 MOST_SOURCE_BYTES = 1 << 20
+MOST_CHARACTERS = 4_000
+# Written words need these, though Python counts them as not printable.
+_JOINERS = "\u00a0\u200c\u200d\u3000"
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")
 
 
 @dataclass(frozen=True)
@@ -26,9 +36,32 @@ class Submission:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of all that was handed in, as hexadecimal digits."""
-        hash = sha256((self.fault or "").encode())
-        for name, data in sorted(self.sources.items()):
-            hash.update(f"\n{name} {len(data)}\n".encode())
-            hash.update(data)
-        return hash.hexdigest()
+        """The SHA-256 of all that was handed in, as hexadecimal digits."""
+        faults = [] if self.fault is None else [("fault", self.fault)]
+        sources = (("source", name, data) for name, data in sorted(self.sources.items()))
+        return digest_of(*faults, *sources)
+
+
+def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+    r"""Return `text` without what a terminal obeys or a file cannot hold.
+
+    Control characters, marks of writing direction and lone surrogates become escapes, `\x1b`; lines
+    and tabs stay. What is too long is cut.
+    """
+    if len(text) > most:
+        text = f"{text[:most]}… ({len(text)} characters)"
+    return "".join(c if c.isprintable() or c in "\n\t" + _JOINERS else _escape(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return `text` as `printable` does, its lines and tabs as escapes too."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def repeatable(text: str) -> str:
+    """Return `text` as `printable` does, without addresses in memory: they change at each run."""
+    return _ADDRESS.sub("0x…", printable(text))
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

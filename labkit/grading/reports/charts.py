@@ -5,12 +5,13 @@ But: they say nothing that a table beside them does not say too.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import hypot
-from typing import Any
 
 from markupsafe import Markup, escape
 
-from labkit.grading.reports.statistics import BINS, Grade, Statistics
+from labkit.grading.grade import Grade
+from labkit.grading.reports.statistics import BINS, Statistics
 
 # What became of a test, in words.
 KINDS = {
@@ -38,6 +39,24 @@ _NUDGES = sorted(
     ((dx, dy) for dx in range(-95, 96, 19) for dy in range(-95, 96, 19)),
     key=lambda step: (hypot(*step), step),
 )
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A drawing of submissions (rows) by tests (columns), and what a pointer on it is over.
+
+    Attributes:
+        svg: the drawing.
+        stride: of very many submissions every `stride`-th is drawn.
+        cell, tall: width of a column and height of a row.
+        margin: what is left free around them.
+    """
+
+    svg: Markup
+    stride: int
+    cell: int
+    tall: int
+    margin: int
 
 
 def histogram(numbers: Statistics) -> Markup:
@@ -87,30 +106,28 @@ def scatter(numbers: Statistics) -> Markup:
     return _svg(width, height + 22, "Tests by difficulty and discrimination", parts, margin=34)
 
 
-def heat_map(order: Sequence[Grade]) -> dict[str, Any]:
-    """Return the map of submissions (rows, in this order) by tests (columns), and what it shows.
-
-    Of very many submissions every n-th is drawn; `stride` is that n.
-    """
+def heat_map(order: Sequence[Grade]) -> HeatMap:
+    """Return the map of submissions, in this order, by tests."""
     stride = -(-len(order) // _MOST_ROWS)
     rows = order[::stride] if stride else []
-    columns = len(order[0]["tests"])
+    columns = len(order[0].tests)
     cell = 18
     tall = 12 if len(rows) <= 60 else max(1, 720 // len(rows))
     shade = {kind: name for name, _, kinds in SHADES for kind in kinds}
     paths: dict[str, list[str]] = defaultdict(list)
     gap = 1 if tall > 4 else 0
     for row, grade in enumerate(rows):
-        for column, test in enumerate(grade["tests"]):
-            paths[shade[test["kind"]]].append(
+        for column, test in enumerate(grade.tests):
+            paths[shade[test.kind]].append(
                 f"M{column * cell} {row * tall}h{cell - 1}v{tall - gap}h{1 - cell}z"
             )
     parts = [f'<path class="{name}" d="{"".join(paths[name])}"/>' for name, _, _ in SHADES
              if name in paths]  # fmt: skip
     numbers = [_text((i + 0.5) * cell, -5, str(i + 1), "tick") for i in range(columns)]
     title = "What became of each test (columns) of each submission (rows, the best first)"
-    drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=14)
-    return {"svg": drawing, "stride": stride, "cell": cell, "tall": tall, "margin": 14}
+    margin = 14
+    drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=margin)
+    return HeatMap(drawing, stride, cell, tall, margin)
 
 
 def _beside(x: float, y: float, placed: Sequence[tuple[float, float]]) -> tuple[float, float]:

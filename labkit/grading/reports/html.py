@@ -11,18 +11,20 @@ What unfolds, sorts and searches needs JavaScript.
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import dropwhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
-from labkit.course.lab import ROOT, Lab, find_labs
-from labkit.grading.reports.charts import KINDS, SHADES, heat_map, histogram, scatter
+from labkit.course.lab import ROOT, Bug, Lab, find_labs
+from labkit.grading.grade import Grade
+from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_pairs
-from labkit.grading.reports.statistics import Grade, lab_statistics
+from labkit.grading.reports.statistics import Statistics, lab_statistics
 
 _HERE = Path(__file__).resolve().parent
 # What the page holds at most, so that a browser opens it at once.
@@ -30,6 +32,52 @@ MOST_PAIRS = 60
 MOST_MESSAGE_BYTES = 3 << 20
 _MOST_DETAIL, _MOST_SHORT = 1_500, 160
 _MOST_SOURCE = 24_000
+
+
+@dataclass(frozen=True)
+class _Student:
+    """A row of the table of submissions.
+
+    Attributes:
+        grade: what it shows.
+        tasks: the points of each task.
+        alike: how many pairs it is in.
+        failed: how many tests it failed.
+    """
+
+    grade: Grade
+    tasks: list[int]
+    alike: int
+    failed: int
+
+
+class _Alike(NamedTuple):
+    """A row of the list of pairs."""
+
+    pair: Pair
+    left: Grade
+    right: Grade
+
+
+@dataclass(frozen=True)
+class _Section:
+    """What the template shows of one lab; `data` is what its script unfolds."""
+
+    id: str
+    name: str
+    title: str
+    first: Grade
+    modes: list[str]
+    numbers: Statistics
+    histogram: Markup
+    scatter: Markup
+    heat_map: HeatMap
+    tasks: dict[int, str]
+    bugs: dict[str, Bug]
+    students: list[_Student]
+    pairs: list[_Alike]
+    most_pairs: bool
+    data: dict[str, Any]
 
 
 def write_html(
@@ -41,7 +89,7 @@ def write_html(
     """Write the page.
 
     Args:
-        grades: as `Grade.as_dict()`, of one lab or several.
+        grades: of one lab or several.
         sources: the students' files by the grade's `submission`.
         path: the file to write.
         labs: where titles of bugs and the starters come from; those of this repository by default.
@@ -49,7 +97,7 @@ def write_html(
     known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
     for grade in grades:
-        groups[grade["lab"], grade["assignment"]].append(grade)
+        groups[grade.lab, grade.assignment].append(grade)
     sections = [
         _section(groups[key], sources, known.get(key[0]), number)
         for number, key in enumerate(sorted(groups))
@@ -86,41 +134,37 @@ def _digest(text: str) -> str:
 
 def _section(
     grades: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None, number: int
-) -> dict[str, Any]:
+) -> _Section:
     """Return what the template shows of the grades of one lab, the best first."""
-    order = sorted(grades, key=lambda g: (-g["score"], g["student"], g["submission"]))
+    order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
     numbers = lab_statistics(order)
     pairs = _pairs(order, sources, lab)
     alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
-    bugs = {bug.name: bug for bug in lab.bugs} if lab is not None else {}
-    return {
-        "id": f"lab{number}",
-        "name": order[0]["lab"],
-        "title": lab.title if lab is not None else "",
-        "first": order[0],
-        "modes": sorted({grade["mode"] for grade in order}),
-        "numbers": numbers,
-        "histogram": histogram(numbers),
-        "scatter": scatter(numbers),
-        "heat_map": heat_map(order),
-        "tasks": {task.number: task.title for task in lab.tasks} if lab is not None else {},
-        "bugs": bugs,
-        "students": [
-            {
-                "grade": grade,
-                "tasks": _task_scores(grade, [*numbers.tasks]),
-                "alike": alike[_row(row)],
-                "failed": sum(not test["passed"] for test in grade["tests"]),
-            }
+    return _Section(
+        id=f"lab{number}",
+        name=order[0].lab,
+        title=lab.title if lab is not None else "",
+        first=order[0],
+        modes=sorted({grade.mode for grade in order}),
+        numbers=numbers,
+        histogram=histogram(numbers),
+        scatter=scatter(numbers),
+        heat_map=heat_map(order),
+        tasks={task.number: task.title for task in lab.tasks} if lab is not None else {},
+        bugs={bug.name: bug for bug in lab.bugs} if lab is not None else {},
+        students=[
+            _Student(
+                grade=grade,
+                tasks=[sum(t.score for t in grade.tests if t.task == n) for n in numbers.tasks],
+                alike=alike[_row(row)],
+                failed=sum(not test.passed for test in grade.tests),
+            )
             for row, grade in enumerate(order)
         ],
-        "pairs": [
-            {"pair": pair, "left": order[int(pair.left)], "right": order[int(pair.right)]}
-            for pair in pairs
-        ],
-        "most_pairs": len(pairs) == MOST_PAIRS,
-        "data": _data(order, sources, pairs),
-    }
+        pairs=[_Alike(pair, order[int(pair.left)], order[int(pair.right)]) for pair in pairs],
+        most_pairs=len(pairs) == MOST_PAIRS,
+        data=_data(order, sources, pairs),
+    )
 
 
 def _row(number: int) -> str:
@@ -132,19 +176,12 @@ def _pairs(order: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None
     if lab is None:
         return []
     compared = {
-        _row(number): sources[grade["submission"]]
+        _row(number): sources[grade.submission]
         for number, grade in enumerate(order)
-        if grade["submission"] in sources
+        if grade.submission in sources
     }
     starter = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
     return similar_pairs(compared, starter.read_bytes(), most=MOST_PAIRS)
-
-
-def _task_scores(grade: Grade, tasks: Sequence[int]) -> list[int]:
-    earned: Counter[int] = Counter()
-    for test in grade["tests"]:
-        earned[test["task"]] += test["score"]
-    return [earned[task] for task in tasks]
 
 
 def _data(
@@ -156,26 +193,26 @@ def _data(
     failures: list[list[list[int]]] = []
     for grade in order:
         rows: list[list[int]] = []
-        for number, test in enumerate(grade["tests"]):
-            if test["passed"]:
+        for number, test in enumerate(grade.tests):
+            if test.passed:
                 continue
-            text = _clip(_without_rule(test.get("detail", "")) or test["message"], _MOST_DETAIL)
+            text = _clip(_without_rule(test.detail) or test.message, _MOST_DETAIL)
             if text not in messages and len(text.encode("utf-8", "replace")) > left:
-                text = _clip(test["message"], _MOST_SHORT) if left > 0 else "see the JSON report"
+                text = _clip(test.message, _MOST_SHORT) if left > 0 else "see the JSON report"
             if text not in messages:
                 left -= len(text.encode("utf-8", "replace"))
                 messages[text] = len(messages)
-            rows.append([number, messages[text], [*KINDS].index(test["kind"])])
+            rows.append([number, messages[text], [*KINDS].index(test.kind)])
         failures.append(rows)
     shown = sorted({int(row) for pair in pairs for row in (pair.left, pair.right)})
     return {
-        "tests": [[test["name"], test["rule"]] for test in order[0]["tests"]],
+        "tests": [[test.name, test.rule] for test in order[0].tests],
         "kinds": [*KINDS.values()],
         "messages": [*messages],
         "failures": failures,
-        "students": [grade["student"] for grade in order],
+        "students": [grade.student for grade in order],
         "sources": {
-            row: _clip(sources[order[row]["submission"]].decode("utf-8", "replace"), _MOST_SOURCE)
+            row: _clip(sources[order[row].submission].decode("utf-8", "replace"), _MOST_SOURCE)
             for row in shown
         },
         "pairs": [
@@ -190,7 +227,7 @@ def _data(
 
 
 def _without_rule(detail: str) -> str:
-    """Return a failure as `report.explain` tells it, without the rule that opens it."""
+    """Return a failure as `labkit.running.explain` tells it, without the rule that opens it."""
     lines = detail.splitlines()
     if lines and lines[0].startswith("rule "):
         rest = dropwhile(lambda line: line.startswith(" "), lines[1:])

@@ -13,9 +13,9 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Grade = dict[str, Any]
+from labkit.grading.grade import Grade
+
 BINS = 10
 _NOTHING_TRIED = {"unwritten", "load", "not-run"}
 
@@ -73,19 +73,19 @@ class Statistics:
 
 
 def lab_statistics(grades: Sequence[Grade]) -> Statistics:
-    """Return the statistics of grades (`Grade.as_dict()`) of one lab.
+    """Return the statistics of grades of one lab.
 
     Raises:
         ValueError: the grades are not of one lab with one set of tests.
     """
-    if len({(g["lab"], *(test["name"] for test in g["tests"])) for g in grades}) > 1:
+    if len({(g.lab, *(test.name for test in g.tests)) for g in grades}) > 1:
         raise ValueError("these grades are of several labs or versions; take one at a time")
     attempts = [grade for grade in grades if is_attempt(grade)]
-    count = len(attempts[0]["tests"]) if attempts else 0
+    count = len(attempts[0].tests) if attempts else 0
     items = tuple(_item(attempts, number) for number in range(count))
-    scores = [grade["score"] for grade in grades]
-    most = max((grade["max_score"] for grade in grades), default=0)
-    bugs = Counter(grade["looks_like"] for grade in grades if grade["looks_like"] is not None)
+    scores = [grade.score for grade in grades]
+    most = max((grade.max_score for grade in grades), default=0)
+    bugs = Counter(grade.looks_like for grade in grades if grade.looks_like is not None)
     return Statistics(
         submissions=len(grades),
         attempts=len(attempts),
@@ -106,8 +106,8 @@ def is_attempt(grade: Grade) -> bool:
 
     Tests that need no submission pass for everybody; they have no points and do not count.
     """
-    tried = (test for test in grade["tests"] if test["task"] is not None)
-    return grade["fault"] is None and any(test["kind"] not in _NOTHING_TRIED for test in tried)
+    tried = (test for test in grade.tests if test.task is not None)
+    return grade.fault is None and any(test.kind not in _NOTHING_TRIED for test in tried)
 
 
 def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | None:
@@ -123,18 +123,16 @@ def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | Non
 
 
 def _item(attempts: Sequence[Grade], number: int) -> Item:
-    results = [grade["tests"][number] for grade in attempts]
-    passed = [bool(result["passed"]) for result in results]
-    rest = [
-        grade["score"] - result["score"] for grade, result in zip(attempts, results, strict=True)
-    ]
+    results = [grade.tests[number] for grade in attempts]
+    passed = [result.passed for result in results]
+    rest = [grade.score - result.score for grade, result in zip(attempts, results, strict=True)]
     first = results[0]
     return Item(
-        name=first["name"],
-        rule=first["rule"],
-        task=first["task"],
-        points=first["max_score"],
-        visibility=first.get("visibility", "visible"),
+        name=first.name,
+        rule=first.rule,
+        task=first.task,
+        points=first.max_score,
+        visibility=first.visibility,
         passed=sum(passed),
         difficulty=round(statistics.fmean(passed), 3),
         discrimination=point_biserial(passed, rest),
@@ -146,10 +144,10 @@ def _tasks(attempts: Sequence[Grade]) -> dict[int, float]:
     earned: Counter[int] = Counter()
     possible: Counter[int] = Counter()
     for grade in attempts:
-        for test in grade["tests"]:
-            if test["task"] is not None:
-                earned[test["task"]] += test["score"]
-                possible[test["task"]] += test["max_score"]
+        for test in grade.tests:
+            if test.task is not None:
+                earned[test.task] += test.score
+                possible[test.task] += test.max_score
     return {task: round(earned[task] / possible[task], 3) for task in sorted(possible)}
 
 

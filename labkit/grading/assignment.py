@@ -1,0 +1,82 @@
+"""What submissions are graded against: a lab, its parts, hidden tests, a seed, and their digest.
+
+The digest decides whether a grade in a ledger still stands, and whether a worker on another machine
+has the same course.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from labkit.course.lab import ROOT, Lab
+from labkit.course.manifest import Test
+from labkit.grading.digest import digest_of, imported_files
+from labkit.grading.overlay import HiddenTest, Overlay
+from labkit.running.loader import Implementation
+
+# Where grading begins: reading what was handed in, grading it, and the process that holds it.
+_GRADER = (
+    "labkit/grading/reading/inputs.py",
+    "labkit/grading/grader.py",
+    "labkit/isolation/worker.py",
+)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A lab to grade, and what its parts are where a submission brings none.
+
+    Attributes:
+        lab: the lab.
+        parts: by folder name of a lab, its reference.
+        seed: of the randomised tests.
+        overlay: its hidden tests, if it has any.
+    """
+
+    lab: Lab
+    parts: Mapping[str, Implementation]
+    seed: str = "0"
+    overlay: Overlay | None = None
+
+    @classmethod
+    def of(
+        cls, lab: Lab, labs: list[Lab], seed: str = "0", overlay: Overlay | None = None
+    ) -> "Assignment":
+        """Return the assignment of a lab among those of a repository."""
+        solutions = {other.name: Implementation("solution", other.solution) for other in labs}
+        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay)
+
+    @property
+    def hidden(self) -> tuple[HiddenTest, ...]:
+        """The tests that the students do not have."""
+        return () if self.overlay is None else self.overlay.tests
+
+    @property
+    def tests(self) -> tuple[Test, ...]:
+        """All tests with the points that they have here, the lab's own first."""
+        if self.overlay is None:
+            return self.lab.tests
+        return (*self.overlay.public_tests(), *self.overlay.tests)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all that a grade depends on besides the submission, and of nothing else.
+
+        It is the same in every copy of the course, wherever that lies.
+        """
+        return digest_of(("seed", self.seed), ("python", str(sys.version_info[:2])), *self._files())
+
+    def _files(self) -> Iterator[tuple[str | bytes, ...]]:
+        lab = self.lab
+        tests = [lab.test_file] if self.overlay is None else [lab.test_file, self.overlay.path]
+        roots = [*(ROOT / name for name in _GRADER), *tests]
+        for name, data in imported_files(roots, ROOT).items():
+            yield "course", name, data
+        for path in (lab.path / "lab.toml", *tests):
+            yield "lab", path.name, path.read_bytes()
+        for bug in lab.bugs:
+            # Of a known bug only this shows in a grade, and only this is handed on.
+            yield "bug", bug.name, *sorted(bug.killed_by)
+        for name, part in sorted(self.parts.items()):
+            yield "part", name, part.path.name, part.source()

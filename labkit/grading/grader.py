@@ -1,0 +1,131 @@
+"""Grading one submission: its lab's tests, run here, on its code, run behind a pipe."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from labkit.course.manifest import Test
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.overlay import HiddenTest
+from labkit.grading.reading.submission import (
+    MOST_SOURCE_BYTES,
+    Submission,
+    one_line,
+    printable,
+    repeatable,
+)
+from labkit.isolation.host import Host, Sources
+from labkit.isolation.isolated_run import Planned, run_isolated
+from labkit.isolation.sandbox import Sandbox
+from labkit.running.explain import VISIBLE, GradedTest, graded_test
+from labkit.running.lab_run import LabRun
+from labkit.running.loader import Implementation, short_hash
+
+# The verdict on a submission on which the grader itself came to grief so often.
+MOST_DEATHS = 2
+DIED = "the grader's process died twice on this submission"
+FAILED = "the grader failed twice on this submission"
+# A source in another encoding says so in its first two lines.
+_ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
+
+
+def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot: int) -> Grade:
+    """Return the grade of a submission; it has one whatever the submission does.
+
+    Args:
+        submission: what was handed in.
+        assignment: what it is graded against.
+        sandbox: starts the process that holds it.
+        slot: a number that no other grading has at this time.
+    """
+    lab = assignment.lab
+    source = submission.sources.get(lab.name)
+    fault = submission.fault or _fault_of(source)
+    if fault is not None or source is None:
+        return refused(submission, assignment, sandbox.mode, fault or "")
+    run = LabRun(
+        lab, Implementation("path", Path("starter.py")), short_hash(source), assignment.seed
+    )
+    host = Host(sandbox, _sources(source, submission, assignment), slot)
+    try:
+        run_isolated(run, host, _hidden(assignment))
+    finally:
+        host.close()
+    bug = run.looks_like()
+    return Grade(
+        student=one_line(submission.student),
+        lab=lab.name,
+        submission=submission.digest,
+        assignment=assignment.digest,
+        seed=assignment.seed,
+        mode=sandbox.mode,
+        fault=None,
+        looks_like=None if bug is None else bug.name,
+        tests=tuple(_tested(test, run) for test in assignment.tests),
+    )
+
+
+def refused(submission: Submission, assignment: Assignment, mode: str, why: str) -> Grade:
+    """Return the grade of a submission on which no test can run: no points, and why."""
+    tests = (graded_test(test, None, _visibility(test)) for test in assignment.tests)
+    return Grade(
+        student=one_line(submission.student),
+        lab=assignment.lab.name,
+        submission=submission.digest,
+        assignment=assignment.digest,
+        seed=assignment.seed,
+        mode=mode,
+        fault=printable(why),
+        looks_like=None,
+        tests=tuple(replace(test, message=repeatable(why)) for test in tests),
+    )
+
+
+def _tested(test: Test, run: LabRun) -> GradedTest:
+    found = graded_test(test, run.results.get(test.name), _visibility(test))
+    return replace(found, message=repeatable(found.message), detail=repeatable(found.detail))
+
+
+def _visibility(test: Test) -> str:
+    return test.visibility if isinstance(test, HiddenTest) else VISIBLE
+
+
+def _fault_of(source: bytes | None) -> str | None:
+    if source is None:
+        return "there is no starter.py for this lab in it"
+    if len(source) > MOST_SOURCE_BYTES:
+        return f"starter.py has {len(source)} bytes; at most {MOST_SOURCE_BYTES} are read"
+    if not source.strip():
+        return "starter.py is empty"
+    if b"\0" in source:
+        return f"starter.py is not UTF-8 (byte {source.index(0)} is NUL); save it as UTF-8"
+    if not any(map(_ENCODING.match, source.split(b"\n", 2)[:2])):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line, byte = source.count(b"\n", 0, error.start) + 1, source[error.start]
+            return f"starter.py line {line} is not UTF-8 (byte 0x{byte:02x}); save it as UTF-8"
+    return None
+
+
+def _hidden(assignment: Assignment) -> list[Planned]:
+    overlay = assignment.overlay
+    if overlay is None:
+        return []
+    functions, seed = overlay.functions(), f"{assignment.seed}/{overlay.digest}"
+    return [(test, functions[test.name], seed) for test in overlay.tests]
+
+
+def _sources(source: bytes, submission: Submission, assignment: Assignment) -> Sources:
+    modules = {"submission": ("starter.py", "starter.py", source)}
+    parts = {}
+    for class_name, folder in assignment.lab.parts.items():
+        own = submission.sources.get(folder)
+        if own is None:
+            part = assignment.parts[folder]
+            modules[folder] = (part.path.name, part.filename, part.source())
+        else:
+            modules[folder] = ("starter.py", f"{folder}/starter.py", own)
+        parts[class_name] = folder
+    return Sources("submission", modules, parts)

@@ -1,0 +1,102 @@
+"""Grades as files for other programs: a gradebook in CSV, everything in JSON, JUnit XML.
+
+Equal grades make equal bytes.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from xml.etree import ElementTree as Xml
+
+from labkit.grading.grade import Grade
+
+SCHEMA = "labkit/report/v1"
+# Those of nbgrader's export.
+COLUMNS = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+# A spreadsheet takes a cell that begins so for a formula, and students choose names of files.
+_FORMULA = tuple("=+-@\t\r")
+
+
+# What JUnit calls a failure; all else that is not a pass is an error.
+_FAILURES = frozenset(["assertion", "raised", "unwritten", "timeout"])
+
+
+def report_csv(grades: Sequence[Grade]) -> str:
+    """Return grades as CSV, a row each.
+
+    Names, dates and late work are not known here: those columns are empty, the penalty is 0.
+    """
+    out = io.StringIO()
+    rows = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    rows.writeheader()
+    for grade in grades:
+        student = grade.student
+        rows.writerow(
+            {
+                "assignment": grade.lab,
+                "student_id": f"'{student}" if student.startswith(_FORMULA) else student,
+                "raw_score": grade.score,
+                "late_submission_penalty": 0,
+                "score": grade.score,
+                "max_score": grade.max_score,
+            }
+        )
+    return out.getvalue()
+
+
+def report_json(grades: Sequence[Grade]) -> str:
+    """Return grades as JSON in ASCII; `schemas/report.schema.json` describes it."""
+    told = [grade.to_json() for grade in grades]
+    return json.dumps({"schema": SCHEMA, "grades": told}, indent=1) + "\n"
+
+
+def report_junit(grades: Sequence[Grade]) -> str:
+    """Return grades as JUnit XML in ASCII, laid out as pytest does: a case per test.
+
+    A broken rule is a `failure`; a test that could not run on the submission is an `error`, so that
+    no reader takes it for a pass. Times are 0, because equal work gives equal files. JUnit knows no
+    points: read scores from JSON or CSV.
+    """
+    root = Xml.Element("testsuites", name="labkit grade")
+    total = {"tests": 0, "failures": 0, "errors": 0}
+    for grade in grades:
+        counts = _add_suite(root, grade)
+        total = {name: total[name] + counts[name] for name in total}
+    _set(root, total)
+    Xml.indent(root)
+    data: bytes = Xml.tostring(root, "us-ascii", xml_declaration=True)
+    return data.decode("ascii") + "\n"
+
+
+def _add_suite(root: Xml.Element, grade: Grade) -> dict[str, int]:
+    name = f"{grade.lab}.{grade.student}"
+    suite = Xml.SubElement(root, "testsuite", name=name)
+    counts = {"tests": len(grade.tests), "failures": 0, "errors": 0}
+    for test in grade.tests:
+        case = Xml.SubElement(suite, "testcase", classname=name, name=test.name, time="0")
+        if test.passed:
+            continue
+        tag = "failure" if test.kind in _FAILURES else "error"
+        counts[f"{tag}s"] += 1
+        told = Xml.SubElement(case, tag, type=test.kind, message=test.message)
+        told.text = test.detail or test.message
+    _set(suite, counts)
+    return counts
+
+
+def _set(element: Xml.Element, counts: dict[str, int]) -> None:
+    for name, count in {**counts, "skipped": 0, "time": 0}.items():
+        element.set(name, str(count))
