@@ -22,8 +22,8 @@ from pathlib import Path
 from benchmarks.harness import Report, interleaved, main, seconds
 from benchmarks.peers import ROOT
 from labkit.course.lab import Lab, find_labs
+from labkit.grading.assignment import Assignment
 from labkit.grading.cohort import grade_all
-from labkit.grading.grade import Assignment
 from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import MOST_SLOTS, Slot
 from labkit.isolation.host import Host, Sources
@@ -62,7 +62,7 @@ def _labs(report: Report, chosen: list[Lab], labs: list[Lab], slot: Slot) -> Non
             def ours(
                 submission: Submission = submission, assignment: Assignment = assignment
             ) -> int:
-                return int(slot.grade(submission, assignment)["score"])
+                return slot.grade(submission, assignment).score
 
             def plain(lab: Lab = lab, path: Path = path) -> int:
                 return _pytest(lab, path)

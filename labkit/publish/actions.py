@@ -13,7 +13,8 @@ from pathlib import Path
 
 from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.errors import LabkitError
-from labkit.grading.grade import Assignment, grade
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 from labkit.publish.platforms import (
     best_mode,
@@ -41,10 +42,10 @@ def main(argv: list[str], root: Path = ROOT) -> int:
             for lab in begun:
                 submission = with_own_parts(read_checkout(root, lab), lab)
                 sandbox = Sandbox(mode, worker_root)
-                told = grade(submission, Assignment(lab, {}), sandbox, 0).as_dict()
-                write_json(args.out / f"{lab.label}.json", told)
+                told = grade(submission, Assignment(lab, {}), sandbox, 0)
+                write_json(args.out / f"{lab.label}.json", told.to_json())
                 pages.append(markdown(told, lab))
-                print(f"{lab.name}: {told['score']} of {told['max_score']} points, {mode} mode")
+                print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
         if not begun:
             pages = ["No lab was begun yet: every starter.py is as it was handed out.\n"]
             print(pages[0], end="")

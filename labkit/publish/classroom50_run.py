@@ -16,7 +16,9 @@ from typing import Any
 
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.errors import LabkitError
-from labkit.grading.grade import Assignment, grade
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import grade
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 from labkit.publish.platforms import (
     best_mode,
@@ -32,11 +34,11 @@ _STAMP = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[T-]?(\d\d)[:-]?(\d\d)[:-]?(\d\d)")
 _UNKNOWN = "unknown"
 
 
-def result(grade: dict[str, Any], facts: Mapping[str, str], now: datetime) -> dict[str, Any]:
+def result(grade: Grade, facts: Mapping[str, str], now: datetime) -> dict[str, Any]:
     """Return a grade as Classroom 50 wants it; `classroom50.schema.json` describes it.
 
     Args:
-        grade: as `Grade.as_dict` returns it.
+        grade: what was earned.
         facts: the environment that the runner gives.
         now: when the submission was made, if its tag does not tell.
     """
@@ -50,16 +52,16 @@ def result(grade: dict[str, Any], facts: Mapping[str, str], now: datetime) -> di
         "release": facts.get("RELEASE_URL", ""),
         "review": facts.get("REVIEW_URL") or commit,
         "datetime": _submitted(facts.get("SUBMISSION_TAG", ""), now),
-        "score": grade["score"],
-        "max-score": grade["max_score"],
+        "score": grade.score,
+        "max-score": grade.max_score,
         "tests": [
             {
-                "test-name": row["name"],
-                "passed": row["passed"],
-                "score": row["score"],
-                "max-score": row["max_score"],
+                "test-name": row.name,
+                "passed": row.passed,
+                "score": row.score,
+                "max-score": row.max_score,
             }
-            for row in grade["tests"]
+            for row in grade.tests
         ],
     }
 
@@ -83,13 +85,13 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         mode = best_mode()
         submission = with_own_parts(read_checkout(args.checkout, lab), lab)
         with WorkerRoot() as worker_root:
-            told = grade(submission, Assignment(lab, {}), Sandbox(mode, worker_root), 0).as_dict()
+            told = grade(submission, Assignment(lab, {}), Sandbox(mode, worker_root), 0)
         write_json(args.checkout / "result.json", result(told, os.environ, datetime.now(UTC)))
         write_text(args.checkout / "release-body.md", markdown(told, lab))
     except (LabkitError, OSError) as error:
         print(f"The grader cannot work here: {error}", file=sys.stderr)
         return 3
-    print(f"{lab.name}: {told['score']} of {told['max_score']} points, {mode} mode")
+    print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
     return 0
 
 

@@ -11,36 +11,43 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError
-from labkit.grading.grade import Assignment, grade
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import SCHEMA, Grade
+from labkit.grading.grader import grade
 from labkit.grading.overlay import read_overlay
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 from labkit.publish.platforms import account, read_upload, summary, write_json
 
 
-def results(grade: dict[str, Any], lab: Lab) -> dict[str, Any]:
+def results(grade: Grade, lab: Lab) -> dict[str, Any]:
     """Return a grade as Gradescope wants it; `gradescope.schema.json` describes it."""
     tests = [
         {
-            "name": row["name"],
-            "number": f"{row['task'] or 0}.{place}",
-            "score": row["score"],
-            "max_score": row["max_score"],
-            "status": "passed" if row["passed"] else "failed",
+            "name": row.name,
+            "number": f"{row.task or 0}.{place}",
+            "score": row.score,
+            "max_score": row.max_score,
+            "status": "passed" if row.passed else "failed",
             "output": account(row),
-            "visibility": row["visibility"],
+            "visibility": row.visibility,
         }
-        for place, row in enumerate(grade["tests"], start=1)
+        for place, row in enumerate(grade.tests, start=1)
     ]
-    kept = ("schema", "mode", "seed", "submission", "assignment")
     return {
-        "score": grade["score"],
+        "score": grade.score,
         "output": summary(grade, lab),
         "output_format": "text",
         "test_output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "tests": tests,
-        "extra_data": {name: grade[name] for name in kept},
+        "extra_data": {
+            "schema": SCHEMA,
+            "mode": grade.mode,
+            "seed": grade.seed,
+            "submission": grade.submission,
+            "assignment": grade.assignment,
+        },
     }
 
 
@@ -64,13 +71,13 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         return 3
     submission = read_upload(args.submission, lab, labs)
     with WorkerRoot() as worker_root:
-        told = grade(submission, assignment, Sandbox(mode, worker_root), 0).as_dict()
+        told = grade(submission, assignment, Sandbox(mode, worker_root), 0)
     write_json(args.results, results(told, lab))
-    print(f"{lab.name}: {told['score']} of {told['max_score']} points, {mode} mode")
-    print(f"submission {told['submission']}\nassignment {told['assignment']}")
-    print(f"fault: {told['fault']}")
-    for row in told["tests"]:
-        print(f"{row['score']:>3}/{row['max_score']:<3} {row['kind']:<10} {row['name']}")
+    print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
+    print(f"submission {told.submission}\nassignment {told.assignment}")
+    print(f"fault: {told.fault}")
+    for row in told.tests:
+        print(f"{row.score:>3}/{row.max_score:<3} {row.kind:<10} {row.name}")
     return 0
 
 

@@ -12,10 +12,12 @@ from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
+from labkit.grading.grade import Grade
 from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.isolation.sandbox import choose_mode
+from labkit.running.explain import GradedTest
 
 
 def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
@@ -93,39 +95,39 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1) + "\n")
 
 
-def account(row: dict[str, Any]) -> str:
+def account(row: GradedTest) -> str:
     """Return what a student is told about one row of a grade's tests."""
-    return row["detail"] or "\n".join(filter(None, (f"rule      {row['rule']}", row["message"])))
+    return row.detail or "\n".join(filter(None, (f"rule      {row.rule}", row.message)))
 
 
-def summary(grade: dict[str, Any], lab: Lab) -> str:
+def summary(grade: Grade, lab: Lab) -> str:
     """Return what is said above the tests: the mode, what stopped the grading, a likely cause."""
-    lines = [f"{lab.name}, graded in {grade['mode']} mode with seed {grade['seed']}."]
-    if grade["fault"] is not None:
-        lines.append(f"No test could run: {grade['fault']}.")
+    lines = [f"{lab.name}, graded in {grade.mode} mode with seed {grade.seed}."]
+    if grade.fault is not None:
+        lines.append(f"No test could run: {grade.fault}.")
     for bug in lab.bugs:
-        if bug.name == grade["looks_like"]:
+        if bug.name == grade.looks_like:
             lines.append(f"This looks like: {bug.symptom}")
             lines.append(f"A hint: make hint N={lab.number} T={bug.task}")
     return "\n".join(lines)
 
 
-def markdown(grade: dict[str, Any], lab: Lab) -> str:
+def markdown(grade: Grade, lab: Lab) -> str:
     """Return a grade as a page for its student: the summary, a table, and each failure in full."""
-    lines = [f"## {lab.label}: {grade['score']} of {grade['max_score']} points", ""]
+    lines = [f"## {lab.label}: {grade.score} of {grade.max_score} points", ""]
     lines += [*_fenced(summary(grade, lab)), "", "| test | points | |", "|---|---|---|"]
     lines += (
-        f"| `{row['name']}` | {row['score']}/{row['max_score']} | {'✓' if row['passed'] else '✗'} |"
-        for row in grade["tests"]
+        f"| `{row.name}` | {row.score}/{row.max_score} | {'✓' if row.passed else '✗'} |"
+        for row in grade.tests
     )
     said = set()
-    for row in grade["tests"]:
+    for row in grade.tests:
         text = account(row)
         # What stopped a whole task is told once.
-        if row["passed"] or (row["kind"], row["message"]) in said:
+        if row.passed or (row.kind, row.message) in said:
             continue
-        said.add((row["kind"], row["message"]))
-        lines += ["", f"### {row['name']}", "", *_fenced(text)]
+        said.add((row.kind, row.message))
+        lines += ["", f"### {row.name}", "", *_fenced(text)]
     return "\n".join(lines) + "\n"
 
 

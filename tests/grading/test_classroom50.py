@@ -23,6 +23,7 @@ from platform_folders import (
 
 from labkit.cli import main
 from labkit.course.lab import pick_lab
+from labkit.grading.grade import Grade
 from labkit.publish import classroom50_run
 
 FACTS = {
@@ -200,7 +201,7 @@ def test_the_autograder_sets_itself_up(tmp_path, checkout):
 
 def test_a_tag_that_tells_no_time_is_replaced_by_now():
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    empty = {"score": 0, "max_score": 0, "tests": []}
+    empty = Grade("", LAB.name, "", "", "0", "sandbox", None, None, ())
     for tag in ("", "submit/soon", "submit/2026-13-45T99-99-99Z-abc"):
         told = classroom50_run.result(empty, {"SUBMISSION_TAG": tag}, now)
         assert told["datetime"] == "2026-01-02T03:04:05Z"

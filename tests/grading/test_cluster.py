@@ -53,7 +53,7 @@ def test_a_killed_worker_costs_nothing(two_workers, tiny_assignments):
     (assignment,) = tiny_assignments.values()
     assert (assignment.lab.path / "died").exists()
     assert text(grades) == text(run(work, tiny_assignments))
-    assert [grade["fault"] for grade in grades] == [None] * len(work)
+    assert [grade.fault for grade in grades] == [None] * len(work)
 
 
 def test_a_submission_that_kills_its_worker_twice_gets_a_verdict_and_no_other_does(
@@ -62,7 +62,7 @@ def test_a_submission_that_kills_its_worker_twice_gets_a_verdict_and_no_other_do
     poison = [saying(tiny_assignments, "DIE", number) for number in range(4)]
     count = gradings(tiny_assignments)
     grades = run(poison[:1], tiny_assignments, two_workers.address)
-    assert grades[0]["fault"] == pool.DIED
+    assert grades[0].fault == pool.DIED
     assert gradings(tiny_assignments) - count == 2
     good = cohort(tiny_assignments, SIZE)
     work = [item for pair in zip(poison, good, strict=False) for item in pair]
@@ -73,7 +73,7 @@ def test_a_submission_that_kills_its_worker_twice_gets_a_verdict_and_no_other_do
 def test_a_submission_on_which_the_grader_fails_twice_gets_a_verdict(two_workers, tiny_assignments):
     work = [saying(tiny_assignments, "FAIL"), *cohort(tiny_assignments, 2)]
     grades = run(work, tiny_assignments, two_workers.address)
-    assert grades[0]["fault"] == f"{pool.FAILED} (ValueError)"
+    assert grades[0].fault == f"{pool.FAILED} (ValueError)"
     assert text(grades) == text(run(work, tiny_assignments))
 
 

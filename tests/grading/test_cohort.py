@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from tiny_cohort import (
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import pool, slot
 from labkit.grading.cohort import grade_all
-from labkit.grading.grade import grade
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 
@@ -49,8 +50,8 @@ def test_grades_are_those_of_one_by_one_however_many_jobs(tiny_assignments):
     work = cohort(tiny_assignments, 9)
     (assignment,) = tiny_assignments.values()
     with WorkerRoot() as root:
-        alone = [grade(item, assignment, Sandbox(MODE, root), 100).as_dict() for item in work]
-    assert len({g["score"] for g in alone}) > 3
+        alone = [grade(item, assignment, Sandbox(MODE, root), 100) for item in work]
+    assert len({g.score for g in alone}) > 3
     assert text(run(work, tiny_assignments, 1)) == text(alone)
     assert text(run(work, tiny_assignments, 3)) == text(alone)
 
@@ -63,18 +64,18 @@ def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignmen
     ]
     told = []
     grades = run(work, tiny_assignments, on_progress=lambda *news: told.append(news))
-    assert [g["student"] for g in grades] == ["ann", "bob", "cy", "dan\\n"]
-    assert {**grades[0], "student": ""} == {**grades[2], "student": ""}
-    assert grades[0]["score"] == 100 > grades[1]["score"]
+    assert [g.student for g in grades] == ["ann", "bob", "cy", "dan\\n"]
+    assert replace(grades[0], student="") == replace(grades[2], student="")
+    assert grades[0].score == 100 > grades[1].score
     assert gradings(tiny_assignments) == 2
     assert [news[:2] for news in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert sorted(map(text, (news[2] for news in told))) == sorted(map(text, grades))
+    assert sorted(text([news[2]]) for news in told) == sorted(text([one]) for one in grades)
 
 
 def test_a_fault_is_graded_without_running_anything(tiny_assignments):
     (name,) = tiny_assignments
     (found,) = run([Submission("ann", name, {}, "it is a link")], tiny_assignments)
-    assert (found["fault"], found["score"]) == ("it is a link", 0)
+    assert (found.fault, found.score) == ("it is a link", 0)
     assert gradings(tiny_assignments) == 0
 
 
@@ -108,7 +109,7 @@ def test_changed_tests_are_a_regrade_that_keeps_the_old_lines(tiny, tmp_path):
     tests = assignment.lab.test_file
     tests.write_text(tests.read_text().replace('["ab", "cd"]', '["ab", "xx"]'))
     regraded = run(work, assignments(tiny), ledger=ledger)
-    assert regraded[0]["score"] == 85
+    assert regraded[0].score == 85
     assert ledger.read_bytes().startswith(lines)
     assert len(ledger.read_bytes().splitlines()) == 5
 
@@ -127,8 +128,8 @@ def test_a_process_that_dies_once_costs_nothing(tiny_assignments):
     (assignment,) = tiny_assignments.values()
     assert (assignment.lab.path / "died").exists()
     assert text(grades) == text(run(work, tiny_assignments))
-    assert grades[-1]["fault"] is None
-    assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
+    assert grades[-1].fault is None
+    assert "not-run" not in {test.kind for test in grades[-1].tests}
 
 
 @pytest.mark.parametrize(
@@ -141,9 +142,9 @@ def test_a_submission_on_which_the_grader_fails_twice_gets_a_verdict(
     work = [poison, *cohort(tiny_assignments, 4)]
     ledger = tmp_path / "grades.jsonl"
     grades = run(work, tiny_assignments, ledger=ledger)
-    assert (grades[0]["fault"], grades[0]["score"]) == (fault, 0)
-    assert grades[0]["submission"] == poison.digest
-    assert {test["message"] for test in grades[0]["tests"]} == {fault}
+    assert (grades[0].fault, grades[0].score) == (fault, 0)
+    assert grades[0].submission == poison.digest
+    assert {test.message for test in grades[0].tests} == {fault}
     assert text(grades[1:]) == text(run(work[1:], tiny_assignments))
     count = gradings(tiny_assignments)
     assert text(run(work, tiny_assignments, ledger=ledger)) == text(grades)
@@ -315,7 +316,7 @@ if SOAK:
         grade_with_kills(ROOT, ledger, "real", len(work))
         grades = run(work, told, ledger=ledger)
         assert text(grades) == text(run(work, told))
-        assert {grade["score"] for grade in grades} > {0, 100}
+        assert {grade.score for grade in grades} > {0, 100}
 
 
 def test_ctrl_c_stops_all_processes_and_the_ledger_is_good(tiny, tiny_assignments, tmp_path):

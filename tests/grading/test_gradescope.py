@@ -24,7 +24,7 @@ from platform_folders import (
 
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
-from labkit.grading.grade import Assignment
+from labkit.grading.assignment import Assignment
 
 OVERLAY = Path(__file__).parent / "overlay"
 

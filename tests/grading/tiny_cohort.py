@@ -12,7 +12,7 @@ from itertools import cycle, islice
 import pytest
 
 from labkit.course.lab import find_labs
-from labkit.grading.grade import Assignment
+from labkit.grading.assignment import Assignment
 from labkit.grading.reading.submission import Submission
 from labkit.running.loader import Implementation
 
@@ -99,7 +99,7 @@ def saying(assignments, words, number=0):
 
 def text(grades):
     """Return grades as bytes that can be compared."""
-    return json.dumps(grades, indent=1)
+    return json.dumps([grade.to_json() for grade in grades], indent=1)
 
 
 def give_up(reason):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from labkit.course.lab import find_labs
-from labkit.grading.grade import Assignment, grade
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import FIRST_UID, Sandbox
 
@@ -46,7 +47,7 @@ class Grader:
         """Return the grade as data."""
         lab = lab or self.labs[0]
         submission = Submission("someone", lab.name, {lab.name: source})
-        return grade(submission, Assignment.of(lab, self.labs), self.sandbox, SLOT).as_dict()
+        return grade(submission, Assignment.of(lab, self.labs), self.sandbox, SLOT).to_json()
 
     def honest(self):
         """Return the grade of the solution, as bytes."""
