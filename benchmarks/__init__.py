@@ -1,4 +1,4 @@
-"""Benchmarks: ratios against named peers, measured side by side in one run.
+"""Benchmarks: ratios to named peers, measured side by side in one run.
 
-But: no test asserts a time, and no product code imports from here.
+The product never imports them, and the tests judge none of their times.
 """

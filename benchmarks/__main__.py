@@ -1,7 +1,7 @@
 """Run groups of benchmarks, each in a process of its own: `python -m benchmarks [NAME ...]`.
 
-Results go to `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Peers take
-part where they are installed; `make oracles` installs them.
+Results go to `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Only peers that
+are installed take part; `make oracles` installs them.
 """
 
 import argparse
@@ -18,17 +18,17 @@ GROUPS = (
 
 
 def main() -> int:
-    """Run the groups in turn; return 1 if one of them failed."""
+    """Run the groups in turn; return 1 if any of them failed."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__,
                                      formatter_class=form)  # fmt: skip
     parser.add_argument("groups", nargs="*", metavar="NAME", help=", ".join(GROUPS))
-    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    parser.add_argument("--quick", action="store_true", help="only check that everything runs")
     args = parser.parse_args()
     if unknown := set(args.groups) - set(GROUPS):
         parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     if not (HAS_VLLM and HAS_MISTRAL):
-        print("Without vLLM and the 131k vocabulary: `make oracles` installs them.", flush=True)
+        print("vLLM or the 131k vocabulary is missing: `make oracles` installs both.", flush=True)
     failed = 0
     names = args.groups or GROUPS
     for number, name in enumerate(names, start=1):

@@ -1,6 +1,6 @@
-"""The tokenizers that encode and decode in the benchmarks: one of each backend that is there.
+"""The tokenizers that encode and decode in the benchmarks: one of each installed backend.
 
-The two byte-level BPEs have the same vocabulary, so they can be compared; SentencePiece has its
+The two byte-level BPEs have the same vocabulary, so they can be compared. SentencePiece has its
 own, trained on the same text.
 """
 
@@ -19,13 +19,13 @@ from benchmarks.peers import has
 from benchmarks.vocabularies import cached, corpus, trained
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, Tokenizer
 
-# GPT-2's, as `tokenizers` has it in its ByteLevel pre-tokenizer.
+# GPT-2's pattern, as in the ByteLevel pre-tokenizer of `tokenizers`.
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 @functools.cache
 def backends(*, quick: bool) -> dict[str, Tokenizer]:
-    """Return a tokenizer of each backend by name: of tiny vocabularies if it should be quick."""
+    """Return a tokenizer of each backend, by name; with tiny vocabularies if `quick`."""
     size = 1024 if quick else 16_384
     found: dict[str, Tokenizer] = {
         "byte": ByteTokenizer(),
@@ -46,13 +46,13 @@ def backends(*, quick: bool) -> dict[str, Tokenizer]:
 
 @functools.cache
 def some_ids(tokenizer: Tokenizer, count: int) -> list[int]:
-    """Return `count` ids of text of every kind. Callers share the list."""
+    """Return `count` ids from text of every kind. All callers share the list."""
     ids = [i for kind in texts.KINDS for i in tokenizer.encode(texts.text(kind, 2000)).ids]
     return (ids * (count // len(ids) + 1))[:count]
 
 
 def ranks_file(inner: tokenizers.Tokenizer) -> Path:
-    """Write the ranks of a byte-level BPE as tiktoken keeps them; return the path."""
+    """Write the ranks of a byte-level BPE in tiktoken's format; return the path."""
     byte_of = {spelled(bytes([byte])): byte for byte in range(256)}
     special = inner.get_added_tokens_decoder()
     tokens = sorted((i, token) for token, i in inner.get_vocab().items() if i not in special)
@@ -65,7 +65,7 @@ def ranks_file(inner: tokenizers.Tokenizer) -> Path:
 
 @functools.cache
 def sentencepiece_model(size: int) -> Path:
-    """Return the path of a model of a size, trained here once, that removes extra spaces."""
+    """Return the path of a model of `size` pieces, trained once, that removes extra spaces."""
     path = cached(f"sentencepiece-{size}-{version('sentencepiece')}.model")
     if not path.is_file():
         import sentencepiece

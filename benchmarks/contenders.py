@@ -1,11 +1,12 @@
-"""Whoever streams text out of ids: ours, the floor, and the peers that are installed.
+"""The contenders that stream text from ids: ours, the floor, and the peers that are installed.
 
 vLLM's two classes get the same tokenizer, though vLLM itself would only use `Fast` for it.
 
-Each has three ways to run: `one` stream with an id a step, one stream in `bursts`, and `many`
-streams with an id a step each. All hand every piece of text to `emit`. A `stepper` takes one id.
+Each has three ways to run: `one` stream with one id a step, one stream in `bursts`, and `many`
+streams with one id a step each. All pass every piece of text to `emit`. A `stepper` takes one id.
 
-But: the loops look alike on purpose and are not shared: a call more a token is what is measured.
+But: the loops are alike and still not shared, because one more call per token would show in the
+figures.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ FAST, SLOW = "vLLM Fast", "vLLM Slow"
 
 
 class Floor:
-    """The least that a Python method can do: look into a list. It is no detokenizer."""
+    """The least that a Python method can do: look up a list. It does not detokenize."""
 
     __slots__ = ("_texts",)
 
@@ -38,7 +39,7 @@ class Floor:
 
 
 class _WithStep:
-    """A contender whose streams take one id by a method `step`."""
+    """A contender whose streams have a method `step` that takes one id."""
 
     def __init__(self, make: Callable[[Ids], Any]) -> None:
         self.make = make
@@ -64,7 +65,7 @@ class _WithStep:
 
 
 class _HuggingFace:
-    """The `tokenizers` library's own stream: its `step` wants the tokenizer each time."""
+    """The `tokenizers` library's own stream; its `step` also takes the tokenizer."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self.inner = inner
@@ -93,7 +94,7 @@ class _HuggingFace:
 
 
 class _Vllm:
-    """vLLM's classes as its engine calls them: a list of new ids a step, then the new text."""
+    """vLLM's classes, called as its engine calls them: a list of new ids, then the new text."""
 
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
         self.make = partial(vllm_detokenizer, kind, vllm_tokenizer(inner))
@@ -133,7 +134,7 @@ def ours(tokenizer: HuggingFaceTokenizer) -> Contender:
 
 
 def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
-    """Return the contenders for a tokenizer by name: those whose packages are there."""
+    """Return the contenders for a tokenizer, by name: those whose packages are installed."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     assert tokenizer.pieces is not None
     floor = Floor([(piece or b"").decode("utf-8", "replace") for piece in tokenizer.pieces.rest])
@@ -152,7 +153,7 @@ def check(contender: Contender, ids: Ids, text: str) -> None:
     """Make sure that a contender does the work before it is timed.
 
     Raises:
-        AssertionError: its text is not `text`, but for a character cut off at the end.
+        AssertionError: its text is not `text` (a character cut off at the end aside).
     """
     parts: list[str | None] = []
     contender.one(ids, parts.append)

@@ -1,7 +1,7 @@
 """Decoding and streaming: ways to get text from ids, latency, threads (B04 to B07, B10).
 
-A is `DecodeStream` over a table of pieces; B is `WindowDecodeStream`, which only asks `decode`. The
-control decodes everything again at each id, which is what both are for avoiding.
+A is `DecodeStream` over a table of pieces; B is `WindowDecodeStream`, which needs only `decode`.
+The control decodes everything again at each id, which both exist to avoid.
 """
 
 import itertools
@@ -43,7 +43,7 @@ def work(report: Report) -> None:
 
 
 def sentences(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B04: ten sentences, by every way that turns ids into text."""
+    """B04: ten sentences, by every way from ids to text."""
     lines = [texts.text(kind, 80, seed) for kind in texts.KINDS for seed in (1, 2, 3)][:10]
     rows = []
     for name, tokenizer in found.items():
@@ -87,13 +87,13 @@ _WAYS: dict[str, Callable[[Tokenizer, list[int]], str]] = {
 
 
 def sustained(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B05: 100,000 ids a second, and the last ones as fast as the first."""
+    """B05: at least 100,000 ids a second, and the last ids as fast as the first."""
     count = 1000 if report.quick else 100_000
     rows = []
     for name, tokenizer in found.items():
         ids = some_ids(tokenizer, count)
         for way, kind in (("A", DecodeStream), ("B", WindowDecodeStream)):
-            # Once for nothing: the tables learn each id when it first comes by.
+            # A warm-up: the tables learn each id when it first comes.
             _tenths(kind(tokenizer), ids)
             tenths = _tenths(kind(tokenizer), ids)
             speed, flat = count / sum(tenths), tenths[-1] / tenths[0]
@@ -106,7 +106,7 @@ def sustained(report: Report, found: dict[str, Tokenizer]) -> None:
 
 
 def _tenths(stream: AnyDecodeStream, ids: list[int]) -> list[float]:
-    """Return the seconds of each tenth of a stream's ids."""
+    """Return the seconds that each tenth of a stream's ids takes."""
     step, size, taken = stream.step, len(ids) // 10, []
     for place in range(0, len(ids), size):
         start = time.perf_counter()
@@ -117,7 +117,7 @@ def _tenths(stream: AnyDecodeStream, ids: list[int]) -> list[float]:
 
 
 def latency(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B06: how long one call takes at worst, of an encode and of a step per script."""
+    """B06: how long one call takes: an encode, and a step in each script."""
     samples = 200 if report.quick else 10_000
     rows = []
     for name, tokenizer in found.items():
@@ -148,7 +148,7 @@ def _percentiles(run: Callable[[Any], object], arguments: Iterable[Any]) -> list
 
 
 def concurrent_streams(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B07: sixteen streams: one after the other, in turns, and in a thread each."""
+    """B07: sixteen streams: one after another, in turns, and in a thread each."""
     count = 200 if report.quick else 10_000
     rows = []
     for name, tokenizer in found.items():

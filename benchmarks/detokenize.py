@@ -1,11 +1,11 @@
 """Nanoseconds a token of streaming detokenization, as ratios to real peers.
 
-One id a step; bursts of four; 256 streams with an id a step each. The *floor* is a Python method
-that only looks into a list: no `step(id)` in Python can be faster. *HF* is the `DecodeStream` of
-the `tokenizers` library. *vLLM Fast* and *Slow* are vLLM's two detokenizer classes, without its
-server: it uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for all others.
+One id a step; bursts of four; 256 streams with one id a step each. The *floor* is a Python method
+that only looks up a list: no `step(id)` in Python can be faster. *HF* is the `DecodeStream` of the
+`tokenizers` library. *vLLM Fast* and *Slow* are vLLM's two detokenizer classes, without its server:
+vLLM uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for all others.
 
-*Interleaved*, the caches are as another contender left them; *alone*, they are a stream's own.
+*Interleaved* finds the caches as another contender left them; *alone* has them to itself.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from benchmarks.harness import Report, Work, alone, interleaved, main
 
 STREAMS = 256
 BURST = 4
-# Least ratios to each peer, per way to run.
+# The least ratio to each peer, for each way to run.
 LEAST = {
     "interleaved": {HF: 4, FAST: 9, SLOW: 25},
     "alone": {HF: 8},
@@ -89,7 +89,7 @@ def _table(report: Report, vocabulary: str, way: str, by_kind: dict[str, Timed])
 
 
 def _summary(report: Report) -> None:
-    """Put a table in front: of each target the worst of all texts and vocabularies."""
+    """Put a table first that shows the range of each ratio over all texts and vocabularies."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for target in report.targets:
         where, ratio = target["what"].split(": ")

@@ -1,7 +1,6 @@
 """Encoding: throughput, batches, clients at once, threads and processes (B01, B02, B03, B09).
 
-The numbers are seed 003's groups. Python's GIL is a result here: what threads gain shows which
-backend works outside it.
+Python's GIL shows here: what threads gain tells which backend works outside it.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ def throughput(report: Report, found: dict[str, Tokenizer]) -> None:
 
 
 def many_times(runs: dict[str, Work], report: Report) -> dict[str, float]:
-    """Return the seconds of one run of each, from so many that a clock's grain is nothing."""
+    """Return the seconds of one run of each, measured over enough runs for the clock's grain."""
     least = 0.0005 if report.quick else 0.01
     counts = {name: max(1, int(least / max(seconds(run), 1e-7))) for name, run in runs.items()}
     repeated = {name: _repeat(run, counts[name]) for name, run in runs.items()}
@@ -128,7 +127,7 @@ def _event_loop(run: Work, count: int, span: float) -> list[int]:
 
 
 def threads(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B09: the same work per worker, by more and more of them."""
+    """B09: the same work per worker, for more and more workers."""
     calls = 20 if report.quick else 2000
     efficiency(report, "B09 encode: workers", [*found], _encode_calls, calls)
 
@@ -136,12 +135,12 @@ def threads(report: Report, found: dict[str, Tokenizer]) -> None:
 def efficiency(
     report: Report, title: str, names: list[str], task: Callable[[str, bool, int], None], size: int
 ) -> None:
-    """Add a table of how much of their speed workers keep next to each other.
+    """Add a table of how much of its speed each worker keeps beside the others.
 
     Args:
         report: gets the table.
-        title: the table's.
-        names: of the backends.
+        title: the table's title.
+        names: the backends.
         task: work for `(backend, quick, size)`; at module level, for processes.
         size: how much each worker does.
     """
@@ -169,7 +168,7 @@ def _together(
     count: int,
 ) -> float:
     with make(count) as pool:
-        # Once for nothing: it loads what a worker needs.
+        # The first run is a warm-up: it loads what a worker needs.
         for _ in range(2):
             start = time.perf_counter()
             for future in [pool.submit(task, *args) for _ in range(count)]:

@@ -1,15 +1,14 @@
-"""What the engine costs for each token, beside the text pipeline alone; and its channels.
+"""What the engine costs per token, compared with the text pipeline alone; and its channels.
 
-The model is instant: it has every burst ready. *floor* calls it and appends the ids, which no
-engine can do without; *pipeline* feeds the same ids to `TextPipeline`, which no text path can do
-without. The engine runs with nobody reading (then text is made in one go at the end), with channels
-that nobody reads until the end (from 256 chunks on they are joined), with a thread for each
-channel, and with a task for each on one thread, as the server has them. Times are of one core, so
-they have what the readers cost too.
+The model is instant: every burst is ready. *floor* calls it and appends the ids, the least that an
+engine does; *pipeline* feeds the same ids to `TextPipeline`, the least that a text path does. The
+engine runs without channels (then the text is made in one go at the end), with channels that are
+read only at the end (beyond 256 waiting chunks they are joined), with a thread for each channel,
+and with a task for each on one thread, as in the server. All run on one core, so the times include
+the readers.
 
-Channels are measured beside the queues of the standard library, chunk by chunk.
-
-But: no HTTP; the group `server` has that.
+Channels are compared with the queues of the standard library, chunk by chunk. The group `server`
+measures HTTP.
 """
 
 import asyncio
@@ -51,7 +50,7 @@ Channels = Sequence[StreamChannel]
 
 
 class Instant:
-    """A model that gives every slot the same bursts, made beforehand."""
+    """A model that gives every slot the same bursts, made in advance."""
 
     def __init__(self, bursts: Sequence[Sequence[int]]) -> None:
         self._bursts = [Burst(tuple(burst)) for burst in bursts]
@@ -64,7 +63,7 @@ class Instant:
     prefill = decode
 
     def release(self, slot: SlotView) -> None:
-        """Forget nothing: nothing is kept."""
+        """Do nothing: nothing is kept."""
 
 
 def work(report: Report) -> None:
@@ -178,7 +177,7 @@ def _while_they_run(engine: Engine, threads: list[threading.Thread]) -> None:
 
 
 def _growth(report: Report, vocabulary: str, tokenizer: Tokenizer, ids: list[int]) -> None:
-    """Time for each token of one long stream."""
+    """Measure the time per token of one long stream."""
     lengths = QUICK_LENGTHS if report.quick else LENGTHS
     rows = []
     ways = {SILENT: None, UNREAD: _unread, TASKS: _by_tasks}
@@ -197,7 +196,7 @@ def _growth(report: Report, vocabulary: str, tokenizer: Tokenizer, ids: list[int
 
 
 def _channels(report: Report) -> None:
-    """A chunk in and out: by turns on one thread, from thread to thread, and into asyncio."""
+    """A chunk in and out: in turns on one thread, from thread to thread, and into asyncio."""
     count = CHUNKS // (100 if report.quick else 1)
     chunks = [StreamChunk((number,), "text") for number in range(count - 1)]
     chunks.append(StreamChunk(finished=True, reason=FinishReason.LENGTH))
@@ -287,7 +286,7 @@ def _async_channel(chunks: list[StreamChunk], *, together: bool) -> None:
 
 
 def _async_queue(chunks: list[StreamChunk]) -> None:
-    """The usual way from a thread into a loop: a call into it for each item."""
+    """The usual way from a thread into an event loop: one call into the loop for each item."""
 
     async def everything() -> None:
         pipe: asyncio.Queue[StreamChunk] = asyncio.Queue()
@@ -306,7 +305,7 @@ def _async_queue(chunks: list[StreamChunk]) -> None:
 
 
 def _joining(report: Report) -> None:
-    """What a chunk costs that finds room, and one that is joined to the last."""
+    """What a chunk costs that finds room, and one that is joined to the last chunk."""
     count = CHUNKS // (100 if report.quick else 1)
     chunks = [StreamChunk((number,), "text") for number in range(count)]
 

@@ -1,7 +1,7 @@
 """Fetch the wheels of vLLM and SGLang and keep the few modules of them that serve as peers.
 
-The wheels are 336 MB and 39 MB; pip fetches them, checks their hashes, and they are deleted again.
-A second call does nothing. Nothing of them is installed, and nothing of it runs here.
+The wheels are 336 MB and 39 MB. pip fetches them and checks their hashes; afterwards they are
+deleted. Nothing is installed, and this program runs none of their code. A second call does nothing.
 """
 
 import argparse
@@ -29,8 +29,8 @@ from benchmarks.peers import (
 class Wheel:
     """One wheel and what is kept of it.
 
-    Its tags are named, so that every machine gets the one file with this hash: the modules in it
-    are plain Python.
+    Its tags are fixed, so that every machine gets the one file with this hash; the modules that are
+    kept are plain Python.
     """
 
     package: str
@@ -75,8 +75,8 @@ def _fetch(wheel: Wheel) -> bool:
         path = _download(wheel, Path(folder))
         if path is None:
             print(
-                f"\n{name} could not be fetched; pip says why above. Without a network"
-                "\nthe benchmarks run without this peer: make bench",
+                f"\n{name} could not be fetched; pip says why above. The benchmarks run"
+                "\nwithout this peer: make bench",
                 file=sys.stderr,
             )
             return False
@@ -84,9 +84,9 @@ def _fetch(wheel: Wheel) -> bool:
         with zipfile.ZipFile(path) as archive:
             for file in wheel.files:
                 archive.extract(file, extracted)
-        # One that lacks some was made by an older version of this file.
+        # A folder that lacks some was made by an older version of this program.
         shutil.rmtree(wheel.folder, ignore_errors=True)
-        # Last, and at once: a folder that is there is complete.
+        # The last step is atomic, so a folder that exists is complete.
         extracted.rename(wheel.folder)
     print(f"Kept {len(wheel.files)} modules of {name} in {where}.")
     return True

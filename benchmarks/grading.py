@@ -1,13 +1,14 @@
-"""What it costs that a submission cannot forge its score: grading behind walls, against none.
+"""What it costs to keep a submission from forging its score: grading in a sandbox and without.
 
-*pytest* is the usual harness: a process for each submission, with the tests and the submission in
-it. *ours* runs the same tests on the same file, with the file in a sandbox behind a pipe; a slot
-starts once, a sandbox for each submission. Figures are submissions a second of one processor.
-Where bubblewrap is missing, the figures of the mode `trust` stand in, and the titles say so.
+*pytest* is the usual harness: one process for each submission, with the tests and the submission
+in it. *ours* runs the same tests on the same file, with the file in a sandbox behind a pipe; a slot
+starts once, a sandbox for each submission. Figures are submissions a second on one processor. Where
+bubblewrap is missing, the mode `trust` is measured instead, and the titles say so.
 
-Then a worker's start and a round trip, by mode; the pool with its ledger, by jobs; and
-otter-grader, run the way its Gradescope image does (`otter run`), on a lab of seven tests told as
-doctests: `OTTER=.../bin/otter python -m benchmarks grading`, where it was installed with ipykernel.
+Then come a worker's start and a round trip, by mode; the pool with its ledger, by jobs; and
+otter-grader, run as in its Gradescope image (`otter run`), on a lab whose seven tests are written
+as doctests. To include it: `OTTER=.../bin/otter python -m benchmarks grading`, with otter-grader
+and ipykernel installed there.
 """
 
 import os
@@ -33,7 +34,7 @@ from labkit.running.trace import Call, New
 TINY = ROOT / "tests" / "tiny_repo"
 MODE = "sandbox" if shutil.which("bwrap") else "trust"
 LEAST_RATIO = 0.5
-# Of at least so many processors, two jobs are this much quicker than one.
+# Where there are two processors, two jobs are at least this much faster than one.
 LEAST_SCALING = 1.6
 ECHO = b"class Echo:\n    held = ''\n    def feed(self, text):\n        return text\n"
 
@@ -49,7 +50,7 @@ def work(report: Report) -> None:
     if otter:
         _otter(report, otter)
     else:
-        print("Without otter-grader: name its command in OTTER.")
+        print("otter-grader is not measured: set OTTER to its command.")
 
 
 def _labs(report: Report, chosen: list[Lab], labs: list[Lab], slot: Slot) -> None:
@@ -81,7 +82,7 @@ def _pytest(lab: Lab, path: Path) -> int:
     command = [sys.executable, "-m", "pytest", str(lab.path), "-q", "-p", "no:cacheprovider",
                "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]  # fmt: skip
     with tempfile.NamedTemporaryFile(suffix=".py") as file:
-        # Not at the solution's place: a submission is a file of its own.
+        # A submission is a file of its own, not in the solution's place.
         shutil.copyfile(path, file.name)
         env = {**os.environ, "LAB_IMPL": file.name, "LAB_PARTS": "reference"}
         return subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode
@@ -104,7 +105,7 @@ def _parts(report: Report) -> None:
 
 
 def _host(sandbox: Sandbox, number: int) -> Host:
-    # As far from the slots of other graders as can be.
+    # As far as possible from the slots of other graders.
     slot = MOST_SLOTS - number
     host = Host(sandbox, Sources("echo", {"echo": ("echo.py", "echo.py", ECHO)}), slot)
     host.begin(60)
@@ -136,7 +137,7 @@ def _jobs(report: Report) -> None:
 
         return run
 
-    # Two jobs are only quicker where there are two processors.
+    # Two jobs are only faster where there are two processors.
     some = [1, *range(2, (os.cpu_count() or 1) + 1)]
     taken = {jobs: seconds(grade(jobs)) for jobs in some}
     rows = [[jobs, count / taken[jobs], taken[1] / taken[jobs]] for jobs in some]

@@ -1,10 +1,11 @@
 """How the time of a stream grows with its length: from a hundred ids to a million.
 
-On text, on endless bytes that begin characters and never end one, and on a run of skipped special
-tokens. Then what the first ids cost: after a long prompt, and in tables that nothing has used yet.
+Measured on text, on endless bytes that begin characters without completing one, and on a run of
+skipped special tokens. Then comes what the first ids cost: after a long prompt, and with tables
+that have not been used yet.
 
-An exponent is the slope in log(time) over log(length), from a thousand ids on where a contender
-gets further: 1 is linear, 2 means that each id costs as much as all before it.
+An exponent is the slope of log(time) over log(length), from a thousand ids on where a contender
+gets that far: 1 is linear, 2 means that each id costs as much as all before it together.
 """
 
 import math
@@ -20,7 +21,7 @@ from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)
 QUICK_LENGTHS = (100, 1_000)
-# Beyond these lengths a peer that is quadratic there would need minutes.
+# Beyond these lengths a peer that is quadratic would need minutes.
 MOST = {
     "text": {FAST: 100_000},
     "bytes that end no character": {HF: 1_000, FAST: 1_000},
@@ -68,7 +69,7 @@ def _growth(
         for name, taken in interleaved(runs, 2 if length > 10_000 else report.repeats).items():
             times[name].append(taken)
     exponents = {
-        # What a stream costs to make shows in short ones, and would flatter the rest.
+        # In short streams the cost of making one shows, which would flatter the exponent.
         name: exponent(lengths[1:], taken[1:]) if len(taken) > 2 else exponent(lengths, taken)
         for name, taken in times.items()
     }
@@ -82,7 +83,7 @@ def _growth(
 
 
 def exponent(lengths: Sequence[int], taken: Sequence[float]) -> float:
-    """Return the slope of the line through the logarithms: by least squares."""
+    """Return the slope of the line through the logarithms, by least squares."""
     points = [(math.log(n), math.log(t)) for n, t in zip(lengths, taken, strict=False)]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
@@ -98,7 +99,7 @@ def _one(contender: Contender, ids: Ids) -> Callable[[], None]:
 
 
 def _counts(inner: tokenizers.Tokenizer, ids: Ids) -> dict[str, int]:
-    """Return how many characters came out while ids went in, and the most bytes held."""
+    """Return the number of ids, of characters that came out, and the most bytes held."""
     stream = create_decode_stream(HuggingFaceTokenizer.from_tokenizer(inner))
     characters = held = 0
     for token_id in ids:
@@ -121,7 +122,7 @@ def _first_after_prompt(report: Report, found: dict[str, Contender], prompt: lis
 
 
 def _first_steps(contender: Contender, prompt: list[int], count: int) -> list[float]:
-    """Return the seconds of making a stream, of its first id and of its second: of many streams."""
+    """Return the seconds for making a stream, its first id and its second: means over `count`."""
     streams: list[Callable[[int], object]] = []
 
     def make() -> None:
@@ -139,7 +140,7 @@ def _first_steps(contender: Contender, prompt: list[int], count: int) -> list[fl
 
 
 def _fresh_tables(report: Report, inner: tokenizers.Tokenizer) -> None:
-    """Our tables learn each id when it first comes by: what that costs, and what loading does."""
+    """What loading costs, and what it costs that our tables learn each id when it first comes."""
     rows = []
     for kind in ("ascii", "cjk"):
         ids = vocabularies.ids(inner, kind, QUICK_LENGTHS[-1] if report.quick else 10_000)

@@ -1,11 +1,11 @@
 """What all benchmarks share: taking turns, medians, results as JSON, and the command line.
 
-Contenders run within one process, pinned to one core where the system allows it. *Interleaved*:
-in each round all of them run once, in random order, so that each finds the caches as the others
-left them, and a noisy neighbour hits all. *Alone*: all rounds of one, then of the next: warm.
-As `timeit` does, the garbage collector is off while the clock runs.
+Contenders run in one process, pinned to one core where the system allows it. *Interleaved*: in each
+round all of them run once, in random order, so that each finds the caches as the others left them,
+and a noisy neighbour affects all. *Alone*: all rounds of one, then of the next, with warm caches.
+As in `timeit`, the garbage collector is off while the clock runs.
 
-But: only ratios between contenders of one run mean something on another machine.
+But: on another machine, only the ratios between contenders of one run mean anything.
 """
 
 import argparse
@@ -40,9 +40,9 @@ class Report:
     """What one group found.
 
     Attributes:
-        name: the group's; its file is `out/NAME.json`.
+        name: the group's name; its file is `out/NAME.json`.
         about: what it measures, and how.
-        quick: only show that everything runs; the figures mean nothing.
+        quick: only check that everything runs; the figures mean nothing.
         tables: each with `title`, `header` and `rows`.
         targets: each with `what`, `value`, `limit` and `met`.
         counts: figures that are equal on every machine, for tests.
@@ -61,7 +61,7 @@ class Report:
         return 1 if self.quick else 7
 
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Add a table, and print it: that is the progress."""
+        """Add a table, and print it to show progress."""
         self.tables.append({"title": title, "header": list(header), "rows": [*map(list, rows)]})
         table = Table(title=title, title_justify="left")
         for column, name in enumerate(header):
@@ -72,11 +72,11 @@ class Report:
         (console if console.is_terminal else Console(width=120)).print(table)
 
     def at_least(self, what: str, value: float, limit: float) -> None:
-        """Compare a figure with the least that it should be."""
+        """Add the target that a figure is at least `limit`."""
         self._target(what, value, f">= {limit:g}", value >= limit)
 
     def at_most(self, what: str, value: float, limit: float) -> None:
-        """Compare a figure with the most that it should be."""
+        """Add the target that a figure is at most `limit`."""
         self._target(what, value, f"<= {limit:g}", value <= limit)
 
     def _target(self, what: str, value: float, limit: str, met: bool) -> None:
@@ -105,11 +105,11 @@ def main(work: Callable[[Report], None], *, name: str, about: str, pin: bool = T
         work: fills the report.
         name: the group's name.
         about: its module's docstring.
-        pin: keep the process on one core, where the system can.
+        pin: keep the process on one core, where the system allows it.
     """
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=about, formatter_class=form)
-    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    parser.add_argument("--quick", action="store_true", help="only check that everything runs")
     report = Report(name, about, parser.parse_args().quick)
     if pin and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -143,7 +143,7 @@ def _measure(work: dict[str, Work], order: list[str]) -> dict[str, float]:
     for run in work.values():
         run()
     gc.collect()
-    # Without its thread: nothing but the contender runs while the clock does.
+    # Without a refreshing thread, only the contender runs while the clock does.
     console = Console(stderr=True)
     hidden = not console.is_terminal
     with Progress(console=console, transient=True, auto_refresh=False, disable=hidden) as progress:
@@ -166,7 +166,7 @@ def seconds(run: Work) -> float:
 
 
 def shown(value: Any) -> str:
-    """Return a cell as text: three digits of a float, and all of anything else."""
+    """Return a cell as text: a float with three digits, everything else in full."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
@@ -193,7 +193,7 @@ def machine() -> dict[str, str]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file of a git-ignored folder so that nobody ever sees half of it."""
+    """Write a file in a git-ignored folder, whole or not at all."""
     path.parent.mkdir(exist_ok=True)
     (path.parent / ".gitignore").write_text("*\n")
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")

@@ -1,6 +1,6 @@
 """How long a lab under `LAB_IMPL=starter` takes, as a ratio to a pytest session without tests.
 
-Both are whole processes with the same flags, run in turns; the medians are compared.
+Both are whole processes with the same flags, run in turns; their medians are compared.
 """
 
 import os
@@ -14,8 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from labkit.cli import ROOT
-from labkit.course.lab import find_labs
+from labkit.course.lab import ROOT, find_labs
 
 RUNS = 7
 

@@ -1,10 +1,8 @@
-"""Real vocabularies, offline: the ones that the mistral-common wheel brings.
+"""Real vocabularies, offline: those in the mistral-common wheel.
 
-Tekken is a byte-level BPE of 130 072 ranks after 1000 special tokens; it is given here as a
-`tokenizers` BPE, as tiktoken's ranks, and as what a GGUF file of kind `gpt2` holds. Its older
-sibling is a SentencePiece model of 32 768 pieces with byte fallback.
-
-But: nothing here checks anything. `tests/oracles` does.
+Tekken is a byte-level BPE of 130,072 ranks after 1,000 special tokens. It comes here as a
+`tokenizers` BPE, as tiktoken's ranks, and as the contents of a GGUF file of kind `gpt2`. Its older
+sibling is a SentencePiece model of 32,768 pieces with byte fallback. `tests/oracles` checks both.
 """
 
 import functools
@@ -27,7 +25,7 @@ SENTENCEPIECE = "mistral_instruct_tokenizer_240323.model.v3"
 
 
 def data(name: str) -> Path:
-    """Return the path of a file that mistral-common brings."""
+    """Return the path of a file in mistral-common."""
     return Path(str(files("mistral_common"))) / "data" / name
 
 
@@ -53,7 +51,7 @@ def tekken_tokens() -> list[bytes]:
 
 @functools.cache
 def tekken_specials() -> list[str]:
-    """Return the special tokens; their ids are their places."""
+    """Return the special tokens, in the order of their ids."""
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
     named = {token["rank"]: token["token_str"] for token in Tekkenizer.DEPRECATED_SPECIAL_TOKENS}
@@ -61,7 +59,7 @@ def tekken_specials() -> list[str]:
 
 
 def tekken_ranks_file(folder: Path) -> Path:
-    """Write the ranks as tiktoken keeps them, one `base64 rank` a line; return the path."""
+    """Write the ranks in tiktoken's format, one `base64 rank` per line; return the path."""
     path = folder / "tekken.tiktoken"
     lines = (b"%s %d\n" % (b64encode(t), rank) for rank, t in enumerate(tekken_tokens()))
     path.write_bytes(b"".join(lines))
@@ -82,7 +80,7 @@ def _spelling() -> list[str]:
 
 
 def tekken_merges() -> list[tuple[str, str]]:
-    """Return the merges in order: of each token the two parts that BPE joins last."""
+    """Return the merges in order: for each token, the two parts that BPE joins last."""
     ranks = {token: rank for rank, token in enumerate(tekken_tokens())}
     merges = []
     for token, rank in ranks.items():
@@ -98,20 +96,20 @@ def _last_two(token: bytes, ranks: dict[bytes, int], limit: int) -> tuple[bytes,
         joined = (ranks.get(a + b, limit) for a, b in pairwise(parts))
         rank, place = min((rank, place) for place, rank in enumerate(joined))
         if rank >= limit:
-            raise ValueError(f"{token!r} is no merge of two tokens")
+            raise ValueError(f"{token!r} is not a merge of two tokens")
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
     return parts[0], parts[1]
 
 
 def tekken_huggingface() -> tokenizers.Tokenizer:
-    """Return Tekken as a `tokenizers` BPE. Made once, then read from `.oracles/`."""
+    """Return Tekken as a `tokenizers` BPE, made once and then read from `.oracles/`."""
     cache = ORACLES / f"tekken-{version('mistral-common')}-{tokenizers.__version__}.json"
     if cache.is_file():
         return tokenizers.Tokenizer.from_file(str(cache))
     specials = tekken_specials()
     spellings = [*specials, *map(spelled, tekken_tokens())]
     ids = {spelling: token_id for token_id, spelling in enumerate(spellings)}
-    # tiktoken takes a whole piece that is a token as it is, without looking at merges.
+    # When a whole piece is a token, tiktoken takes it without looking at merges.
     model = models.BPE(vocab=ids, merges=tekken_merges(), ignore_merges=True)
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

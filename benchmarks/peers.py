@@ -1,10 +1,10 @@
 """vLLM's two incremental detokenizers, run from vLLM's own files without torch.
 
-`fetch_vllm.py` puts a few modules of the wheel below `.oracles/`; what these import of the rest of
-vLLM is stubbed here. Its parsers are in `text_peers.py`.
+`fetch_vllm.py` puts a few modules of the wheel into `.oracles/`; what they import from the rest of
+vLLM is stubbed here. vLLM's parsers are in `text_peers.py`.
 
-But: no server is run. What is said about vLLM is about these two classes, called as its engine
-calls them: `update`, then `get_next_output_text`.
+But: no server runs. The figures are of these two classes only, called as vLLM's engine calls them:
+`update`, then `get_next_output_text`.
 """
 
 import functools
@@ -47,7 +47,7 @@ SGLANG_FILES = (
 )
 HAS_VLLM = all((VLLM / name).is_file() for name in VLLM_FILES)
 
-# Other modules, and the names that the three take from them.
+# Other modules of vLLM, and the names that the fetched ones import from them.
 _STUBS: dict[str, dict[str, Any]] = {
     "vllm": {},
     "vllm.logger": {"init_logger": __import__("logging").getLogger},
@@ -62,7 +62,7 @@ _STUBS: dict[str, dict[str, Any]] = {
 
 
 def has(package: str) -> bool:
-    """Say whether a package is installed."""
+    """Return whether a package is installed."""
     try:
         version(package)
     except PackageNotFoundError:
@@ -78,14 +78,14 @@ def _vllm(module: str) -> ModuleType:
         FileNotFoundError: it was not fetched.
     """
     if not HAS_VLLM:
-        raise FileNotFoundError(f"vLLM {VLLM_VERSION} is not below .oracles/: run make oracles")
+        raise FileNotFoundError(f"vLLM {VLLM_VERSION} is not in .oracles/: run make oracles")
     quiet_transformers()
     with _stubbed():
         return importlib.import_module(f"vllm.{module}")
 
 
 def quiet_transformers() -> None:
-    """Keep transformers from saying that there is no torch. To be called before its import."""
+    """Keep transformers from warning that torch is missing; call this before importing it."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
@@ -118,7 +118,7 @@ def transformers_tokenizer(inner: tokenizers.Tokenizer, **options: Any) -> Any:
 
 
 def vllm_tokenizer(inner: tokenizers.Tokenizer) -> Any:
-    """Return transformers' wrapper with what vLLM caches in it: without, `Slow` is far slower."""
+    """Return transformers' wrapper with vLLM's caches, without which `Slow` is far slower."""
     return _vllm("tokenizers.hf").get_cached_tokenizer(transformers_tokenizer(inner))
 
 
@@ -155,12 +155,12 @@ def vllm_detokenizer(
 
 
 def vllm_stop_check() -> Any:
-    """Return vLLM's function that looks for stop strings, `check_stop_strings`."""
+    """Return `check_stop_strings`, vLLM's search for stop strings."""
     return _vllm("v1.engine.detokenizer").check_stop_strings
 
 
 def vllm_texts(detokenizer: Any, bursts: Iterable[list[int]]) -> list[str]:
-    """Drive a detokenizer of vLLM to its end; return the text of each step, and of the last one."""
+    """Drive a detokenizer of vLLM to its end; return the text of each step, then of the end."""
     texts = []
     for burst in bursts:
         detokenizer.update(burst, False)

@@ -1,15 +1,14 @@
 """The whole text path: ids in, events out, for 256 replies at once.
 
-A reply is prose and a tool call; it has four stop strings, none of which comes. *ours* is
-`TextPipeline` with the Hermes parser. The peers are vLLM's fast detokenizer with the same stops,
-alone, then with its parser engine behind it, then with its Hermes parser, which looks at the whole
-reply again each time.
+A reply is prose and a tool call, with four stop strings that never occur. *ours* is `TextPipeline`
+with the Hermes parser. The peers are vLLM's fast detokenizer with the same stops: alone, followed
+by vLLM's parser engine, and followed by its Hermes parser, which reads the whole reply again each
+time.
 
-What waits is measured on the same replies: in our layers, and by the rules of others, which keep
-back as many characters as the longest stop has, less one (vLLM), or all of them (the jail of
-SGLang's router).
+How much waits is measured on the same replies, in our layers and by the rules of others: vLLM holds
+as many characters as the longest stop has, less one; the jail of SGLang's router holds all of them.
 
-But: no HTTP and no JSON around it, which cost more than all of this.
+But: HTTP and JSON, which are not measured here, cost more than all of this.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +49,7 @@ def work(report: Report) -> None:
 
 
 def make_replies(inner: tokenizers.Tokenizer, count: int) -> list[list[int]]:
-    """Return the ids of replies, all of one length, each with prose and a call of its own."""
+    """Return the ids of replies of equal length, each with its own prose and call."""
     replies = []
     for seed in range(count):
         body = arguments(CALL, seed)
@@ -58,13 +57,13 @@ def make_replies(inner: tokenizers.Tokenizer, count: int) -> list[list[int]]:
         ids = inner.encode(call, add_special_tokens=False).ids
         prose = texts.text("ascii", 8 * PROSE, seed)
         replies.append((inner.encode(prose, add_special_tokens=False).ids[:PROSE], ids))
-    # Where calls are longer, the prose is shorter.
+    # The longer the call, the shorter the prose.
     size = PROSE + min(len(ids) for _, ids in replies)
     return [[*prose[: max(0, size - len(ids))], *ids][:size] for prose, ids in replies]
 
 
 def contenders(inner: tokenizers.Tokenizer) -> dict[str, Callable[[], Take]]:
-    """Return what makes a stream of each contender: those that are there."""
+    """Return a function for each contender that makes a stream: those that are installed."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
 
     found: dict[str, Callable[[], Take]] = {
@@ -127,7 +126,7 @@ def _speed(
 def _held(
     report: Report, vocabulary: str, inner: tokenizers.Tokenizer, replies: list[list[int]]
 ) -> None:
-    """What waits on average after each id, by layer, where others keep a constant."""
+    """Measure how much waits after each id on average, by layer; others hold a constant."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     waits = dict.fromkeys(("detokenizer", "stop", "tools"), 0)
     shown = steps = calls = 0

@@ -1,7 +1,4 @@
-"""Write RESULTS.md from what the last full runs left in `benchmarks/out/`.
-
-But: it measures nothing. Run `python -m benchmarks` first.
-"""
+"""Write RESULTS.md from the results in `benchmarks/out/`. Run `python -m benchmarks` first."""
 
 import argparse
 import json
@@ -30,9 +27,9 @@ def main() -> int:
     """Write the page and the chart; return the exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("--date", required=True, type=date.fromisoformat, help="for the page")
-    parser.add_argument("--from", dest="folder", type=Path, default=OUT, help="the JSON files")
-    parser.add_argument("--to", type=Path, default=PAGE, help="the page")
+    parser.add_argument("--date", required=True, type=date.fromisoformat, help="of the page")
+    parser.add_argument("--from", dest="folder", type=Path, default=OUT, help="of the JSON files")
+    parser.add_argument("--to", type=Path, default=PAGE, help="file to write")
     args = parser.parse_args()
     paths = [args.folder / f"{name}.json" for name in GROUPS]
     if missing := [path.name for path in paths if not path.is_file()]:
@@ -77,7 +74,7 @@ def _targets(targets: list[dict[str, Any]]) -> str:
 
 
 def chart(group: dict[str, Any]) -> str:
-    """Return bars of the last vocabulary's first table, its texts one below the other, as SVG."""
+    """Return the last vocabulary's interleaved table as an SVG bar chart, text by text."""
     table = [table for table in group["tables"] if "interleaved" in table["title"]][-1]
     names = [name for name in table["header"][1:] if not name.endswith(" x")]
     bars = [

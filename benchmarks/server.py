@@ -1,20 +1,21 @@
 """The whole server: events a second over HTTP, and how long the first one takes.
 
-Our server, with a model that has every token ready, and a bare Starlette stream of the same events,
-made beforehand, under the same uvicorn settings. Each is a process on one core; the client is
-another, on another core where there is one, and reads raw sockets. All streams of a round are asked
-for at once, and every one is checked to the last character afterwards. Rounds take turns.
+Our server has a model with every token ready; its peer is a bare Starlette stream of the same
+events, made in advance, under the same uvicorn settings. Each is a process on one core. The client
+is another process, on another core where there is one, and reads raw sockets. All streams of a
+round are requested at once, and each is checked to the last character afterwards. Contenders take
+turns.
 
-The peer comes in two kinds. One lets other tasks run after each event, `await asyncio.sleep(0)`,
-as any source of news does that is not there yet: **the goal is meant against this one**. The other
-never does, so it serves its streams one after the other and the last one waits for all; it is the
-limit of uvicorn itself.
+The peer comes in two kinds. One lets other tasks run after each event (`await asyncio.sleep(0)`),
+as every source does that has to wait for its events: **the target is relative to this one**. The
+other never does, so it serves its streams one after another and the last one waits for all; it is
+the limit of uvicorn itself.
 
-*paced* is our server with a model that takes 5 ms a step and lets others run meanwhile, as one on
-another processor does. An instant model written in Python does not: its thread and that of the
-event loop take turns at the interpreter, 5 ms each.
+*paced* is our server with a model that takes 5 ms a step and lets other threads run meanwhile, as a
+model on another processor does. An instant model in Python does not: its thread and the event
+loop's take turns at the interpreter, 5 ms each.
 
-But: nobody's server is this busy with so little to say; a model costs more than all of this.
+But: no real server is this busy with so little; a model costs more than all of this.
 """
 
 import json
@@ -53,7 +54,7 @@ TEXT, DELTA = b'"text":', b'"delta":{"content":'
 
 @dataclass(frozen=True)
 class Contender:
-    """One way to get a stream: whose port, which path, what to send, and what marks content."""
+    """One way to get a stream: the port, the path, what to send, and what marks content."""
 
     port: int
     path: str
@@ -61,14 +62,14 @@ class Contender:
     mark: bytes
 
     def message(self, count: int) -> bytes:
-        """Return the request for a stream of so many tokens."""
+        """Return the request for a stream of `count` tokens."""
         body = {**self.asked, "max_tokens": count, "stream": True, "ignore_eos": True}
         return request(self.path.format(count), json.dumps(body).encode())
 
 
 @dataclass
 class Found:
-    """What the rounds of one contender gave."""
+    """What the rounds of one contender measured."""
 
     events: list[float] = field(default_factory=list)
     tokens: list[float] = field(default_factory=list)
@@ -84,7 +85,7 @@ def work(report: Report) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     tokenizer, ids = material(quick=report.quick)
     texts = text_of(tokenizer, ids)
-    # Those that nobody asks at the moment idle, and take no time from the one that runs.
+    # A server without requests idles and takes no time from the one that runs.
     with _server(report, "peer") as peer, _server(report, "ours") as ours:
         prompt, chat = _asked()
         contenders = {
@@ -160,7 +161,7 @@ def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) 
 def _rounds(
     contenders: dict[str, Contender], streams: int, count: int, rounds: int, texts: list[str]
 ) -> dict[str, Found]:
-    """Let all contenders run once a round, in random order, after one round that does not count."""
+    """Run all contenders once a round, in random order, after one round that does not count."""
     found = {name: Found() for name in contenders}
     generator = random.Random(0)
     console = Console(stderr=True)
@@ -191,10 +192,10 @@ def _add(found: Found, answers: list[Answer], contender: Contender, text: str, c
 
 
 def check(body: bytes, text: str) -> int:
-    """Return how many events a stream has.
+    """Return the number of events in a stream.
 
     Raises:
-        AssertionError: it does not say `text`, or does not end with `[DONE]`.
+        AssertionError: its text is not `text`, or it does not end with `[DONE]`.
     """
     *events, done, rest = body.split(b"\n\n")
     if done != b"data: [DONE]" or rest:

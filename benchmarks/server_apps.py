@@ -1,11 +1,9 @@
-"""The servers that are measured, one to a process: ours, and a bare Starlette stream as its peer.
+"""The servers that are measured, one per process: ours, and a bare Starlette stream as its peer.
 
     python -m benchmarks.server_apps ours|peer [--quick] [--step SECONDS]
 
-Each prints its port, and serves until SIGTERM, on one core where the system can. All run under the
-same uvicorn settings.
-
-But: they measure nothing; the client does.
+Each prints its port and serves until SIGTERM, on one core where the system allows it. All run under
+the same uvicorn settings. The client does the measuring.
 """
 
 import argparse
@@ -43,14 +41,14 @@ BLOCK_SIZE = 16
 
 
 def material(*, quick: bool) -> tuple[HuggingFaceTokenizer, list[int]]:
-    """Return the tokenizer, and the ids that every stream has."""
+    """Return the tokenizer, and the ids of every stream."""
     inner = vocabularies.trained(1024 if quick else 16_384)
     ids = vocabularies.ids(inner, "ascii", MOST_TOKENS)
     return HuggingFaceTokenizer.from_tokenizer(inner), ids
 
 
 def text_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    """Return the text of each id; these ids are whole characters each."""
+    """Return the text of each id; each of these ids is whole characters."""
     return [tokenizer.decode([token_id]) for token_id in ids]
 
 
@@ -58,8 +56,8 @@ def our_service(tokenizer: HuggingFaceTokenizer, ids: list[int], step: float) ->
     """Return our service, as `mini_vllm.server.cli` makes it, with an instant model.
 
     Args:
-        tokenizer: of the model.
-        ids: what it says, to everyone.
+        tokenizer: the model's tokenizer.
+        ids: what the model gives every request.
         step: seconds to wait before each step; other threads run meanwhile.
     """
     metrics = PrometheusMetrics()
@@ -81,7 +79,7 @@ def our_service(tokenizer: HuggingFaceTokenizer, ids: list[int], step: float) ->
 
 
 def frames(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
-    """Return the events of a completion of these ids, one for each id and then the end."""
+    """Return the events of a completion of these ids: one for each id, then the end."""
     head = StreamHead(id=f"cmpl-{'0' * 24}", created=1_700_000_000, model=MODEL)
     wire = CompletionStream(head)
     wire.start()
@@ -93,8 +91,8 @@ def frames(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
 def peer_app(tokenizer: Tokenizer, ids: list[int]) -> Starlette:
     """Return an application that streams ready-made events and does nothing else.
 
-    `/awaits/N` lets other tasks run after each event, as any source of real news does; `/never/N`
-    does not, and serves its streams one after the other.
+    `/awaits/N` lets other tasks run after each event, as every source does that has to wait;
+    `/never/N` does not, and serves its streams one after another.
     """
     *events, last, done = frames(tokenizer, ids)
 
@@ -127,7 +125,7 @@ async def _never(events: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def main() -> None:
-    """Serve one of them."""
+    """Serve one of the two."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server_apps")
     parser.add_argument("which", choices=("ours", "peer"))
     parser.add_argument("--quick", action="store_true", help="a tiny vocabulary")

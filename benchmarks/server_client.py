@@ -1,7 +1,7 @@
-"""Many streams read at once, off raw sockets: bytes and times, and nothing looked at meanwhile.
+"""Many streams read at once from raw sockets; only bytes and times are recorded.
 
-What a stream said is checked after the clock has stopped. Clients that parse as they read take
-longer than the servers they measure.
+What a stream said is checked after the clock has stopped: a client that parses as it reads takes
+longer than the server that it measures.
 """
 
 import selectors
@@ -16,7 +16,7 @@ _SECONDS = 60.0
 
 @dataclass(slots=True)
 class Answer:
-    """One stream: its pieces, when each came, and when it was asked for, in seconds."""
+    """One stream: its pieces, when each came, and when it was requested, in seconds."""
 
     sent: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -24,17 +24,17 @@ class Answer:
 
     @property
     def ended(self) -> float:
-        """When the last byte came."""
+        """The time of the last byte."""
         return self.times[-1]
 
     @property
     def first_byte(self) -> float:
-        """How many seconds the first byte of the body took."""
+        """The seconds until the first byte of the body came."""
         # A chunk begins with its size.
         return self._waited(self._index(b"\r\n", self._index(b"\r\n\r\n")) + 1)
 
     def first(self, mark: bytes) -> float:
-        """Return how many seconds it took until `mark` had come.
+        """Return the seconds until `mark` had come.
 
         Raises:
             ValueError: it never came.
@@ -53,7 +53,7 @@ class Answer:
         raise ValueError("the answer is shorter")
 
     def body(self) -> bytes:
-        """Return the body, its chunks put together.
+        """Return the body, with its chunks joined.
 
         Raises:
             ValueError: the status is not 200, or the answer is not cut into chunks.
@@ -81,10 +81,10 @@ def request(path: str, body: bytes) -> bytes:
 
 
 def read_streams(port: int, message: bytes, streams: int) -> list[Answer]:
-    """Ask so many times at once, each on a connection of its own; return all answers.
+    """Send a request on each of many connections at once; return all answers.
 
     Raises:
-        TimeoutError: a minute went by without news.
+        TimeoutError: nothing came for a minute.
         ConnectionError: the server closed a connection before its answer ended.
     """
     # The clock starts when all are connected.

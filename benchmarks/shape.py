@@ -1,6 +1,6 @@
 """How costs scale: memory, and time by length (B11, B12).
 
-Memory is what `tracemalloc` counts, so it is equal on every machine with the same Python.
+Memory is counted by `tracemalloc`, so it is the same on every machine with the same Python.
 """
 
 import gc
@@ -31,7 +31,7 @@ def work(report: Report) -> None:
 
 
 def memory(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B11: what a stream keeps after many ids, and what an encoding is."""
+    """B11: what a stream keeps after many ids, and the size of an encoding."""
     count = 1000 if report.quick else 100_000
     rows = []
     for name, tokenizer in found.items():
@@ -63,7 +63,7 @@ def _stream(kind: type[AnyDecodeStream], tokenizer: Tokenizer, ids: list[int]) -
 
 
 def allocated(make: Callable[[], object]) -> int:
-    """Return how many bytes an object keeps, what all of its kind share not counted."""
+    """Return how many bytes an object keeps, without what all of its kind share."""
     make()
     gc.collect()
     tracemalloc.start()
@@ -79,7 +79,7 @@ def allocated(make: Callable[[], object]) -> int:
 
 
 def scaling(report: Report, found: dict[str, Tokenizer]) -> None:
-    """B12: time by length, of encoding and of both kinds of stream."""
+    """B12: time by length, for encoding and for both kinds of stream."""
     lengths = (100, 1_000) if report.quick else LENGTHS
     rows = []
     for name, tokenizer in found.items():

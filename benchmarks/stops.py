@@ -1,11 +1,11 @@
 """Stop strings (B08): nanoseconds a delta by the number of stops, and how much text waits.
 
-A delta is the text of one token. *vLLM check* is its `check_stop_strings` alone, with the last 200
-characters to look at; *vLLM* is what its detokenizer does around that: it joins the text, checks,
-and keeps back as many characters as the longest stop has, less one. The *floor* is a method that
-returns what it gets.
+A delta is the text of one token. *vLLM check* is vLLM's `check_stop_strings` alone, on the last 200
+characters. *vLLM* is what its detokenizer does around that: it joins the text, checks, and holds as
+many characters as the longest stop has, less one. The *floor* is a method that returns its
+argument.
 
-But: of a stop that never comes. What a found one costs is paid once.
+The stops never occur in the text: finding one costs only once.
 """
 
 import random
@@ -34,14 +34,14 @@ REPLY = 400
 
 
 class _Floor:
-    """No matcher: the least that a Python method can do."""
+    """The least that a Python method can do: it matches nothing."""
 
     def feed(self, text: str) -> str:
         return text
 
 
 class _Check:
-    """vLLM's check alone: what is measured is the call, not the text around it."""
+    """vLLM's check alone, without joining the whole text."""
 
     def __init__(self, stops: list[str]) -> None:
         self._stops = stops
@@ -57,7 +57,7 @@ class _Check:
 
 
 class _Vllm:
-    """What vLLM's detokenizer does with each text, as its `update` and `get_next_output_text`."""
+    """What vLLM's detokenizer does with each piece, in `update` and `get_next_output_text`."""
 
     def __init__(self, stops: list[str]) -> None:
         self._stops = stops
@@ -78,7 +78,7 @@ class _Vllm:
 
 
 def work(report: Report) -> None:
-    """Measure every number of stops, then what is held, and a set that is new."""
+    """Measure every number of stops, then what is held, then new sets of stops."""
     texts_by_kind = deltas(500 if report.quick else 10_000)
     makers = contenders()
     for kind, pieces in texts_by_kind.items():
@@ -88,7 +88,7 @@ def work(report: Report) -> None:
 
 
 def contenders() -> dict[str, Callable[[list[str]], Any]]:
-    """Return what makes each contender of a list of stops: those that are there."""
+    """Return a function for each installed contender that makes it from a list of stops."""
     found: dict[str, Callable[[list[str]], Any]] = {OURS: StopMatcher, FLOOR: lambda _: _Floor()}
     if HAS_VLLM and has("transformers"):
         found[CHECK] = _Check
@@ -97,7 +97,7 @@ def contenders() -> dict[str, Callable[[list[str]], Any]]:
 
 
 def deltas(count: int) -> dict[str, list[str]]:
-    """Return texts as the pieces that tokens make of them."""
+    """Return texts, cut into pieces as tokens cut them."""
     inner = vocabularies.trained(1024 if count < 1000 else 16_384)
     found = {}
     for kind in ("ascii", "cjk"):
@@ -149,9 +149,7 @@ def _speed(
 
 
 def _run(make: Callable[[list[str]], Any], stops: list[str], pieces: Sequence[str]) -> None:
-    feed = make(stops).feed
-    for piece in pieces:
-        feed(piece)
+    _feed_all(make(stops), pieces)
 
 
 def _held(report: Report, texts_by_kind: dict[str, list[str]]) -> None:
@@ -174,7 +172,7 @@ def _held(report: Report, texts_by_kind: dict[str, list[str]]) -> None:
 
 
 def _cold(report: Report, pieces: list[str], makers: dict[str, Callable[[list[str]], Any]]) -> None:
-    """A set of stops that nobody sent before, for one reply."""
+    """Measure sets of stops that come for the first time, for one reply each."""
     rows = []
     for count in COUNTS:
         row: list[float] = []

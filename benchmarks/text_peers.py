@@ -1,11 +1,10 @@
-"""Stop strings and tool parsers of vLLM and SGLang, run from their own files without torch.
+"""Tool parsers of vLLM and SGLang, run from their own files without torch.
 
-`fetch_vllm.py` puts a few modules of both wheels below `.oracles/`. What those import of the rest
-is stubbed here with whatever they ask for; the messages that they fill are small pydantic models,
-lighter than the real ones.
+`fetch_vllm.py` puts a few modules of both wheels into `.oracles/`. What they import from the rest
+is stubbed here; the messages that they fill are small pydantic models, lighter than the real ones.
 
-But: vLLM has no table for Hermes in its new engine. The one here has Hermes' two tags and no more:
-the name stays part of the call's body, which is less work than ours does.
+But: vLLM's new engine has no table for Hermes. The one here has only Hermes' two tags: the name
+stays part of the call's body, so the engine does less work than ours.
 """
 
 import functools
@@ -20,7 +19,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
-from benchmarks.peers import HAS_VLLM, SGLANG, SGLANG_FILES, VLLM, has, vllm_stop_check
+from benchmarks.peers import HAS_VLLM, SGLANG, SGLANG_FILES, VLLM, has
 
 HAS_VLLM_PARSERS = HAS_VLLM and has("openai") and has("partial-json-parser") and has("regex")
 HAS_SGLANG = (
@@ -29,15 +28,12 @@ HAS_SGLANG = (
     and has("partial-json-parser")
     and has("pydantic")
 )
-# A parser takes one piece of text; its `finish`, where there is one, ends the text.
+# A parser takes one piece of text.
 Feed = Callable[[str], object]
-
-__all__ = ["HAS_SGLANG", "HAS_VLLM_PARSERS", "Feed", "sglang_hermes", "vllm_engine", "vllm_hermes",
-           "vllm_stop_check"]  # fmt: skip
 
 
 class _Stub(ModuleType):
-    """A module that has whatever is asked of it: a class of that name."""
+    """A module that makes a class for every name that is asked of it."""
 
     __path__: ClassVar[list[str]] = []
 
@@ -50,7 +46,7 @@ class _Stub(ModuleType):
 
 
 class _Finder:
-    """Find the modules of one package: its files where they are, and stubs for the rest."""
+    """Find the modules of one package: its files where they exist, and stubs for the rest."""
 
     def __init__(self, root: Path, package: str, given: Mapping[str, Mapping[str, Any]]) -> None:
         self.root = root
@@ -143,7 +139,7 @@ def _vllm_engine(json: bool) -> tuple[Any, Any]:
                 (state.TOOL_ARGS, "TOOL_END"): go(state.CONTENT, (events.TOOL_CALL_END,)),
             },
         )
-        # It imports a module when it is first asked for this.
+        # Computed here because it imports a module of the package when first used.
         assert config.lexer_shape
     return engine.StreamingParserEngine, config
 
@@ -152,7 +148,7 @@ def vllm_engine(*, json: bool = True) -> Any:
     """Return vLLM's `StreamingParserEngine` for one stream: `feed(text, ids)`, then `finish()`.
 
     Args:
-        json: follow the arguments as JSON, as its tables of JSON formats do; without it they are
+        json: follow the arguments as JSON, as vLLM's tables of JSON formats do; otherwise they are
             any text up to the end tag.
     """
     engine, config = _vllm_engine(json)
@@ -169,7 +165,7 @@ def _vllm_hermes() -> Any:
 def vllm_hermes() -> Feed:
     """Return vLLM's `Hermes2ProToolParser` for one stream, called as its server calls it.
 
-    It gets all the text so far with each piece, which the server joins for it.
+    It gets all the text so far with each piece; vLLM's server joins it.
     """
     parse = _vllm_hermes()(object()).extract_tool_calls_streaming
     text = ""

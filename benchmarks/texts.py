@@ -1,10 +1,9 @@
 """Endless text of four kinds, made from a seed: ASCII prose, CJK, emoji, and a mix of scripts.
 
-English comes from the documentation that Python brings (`pydoc_data.topics`). The rest is drawn
-from words and blocks of Unicode, common ones more often, so that a vocabulary of any size meets
-characters that it has to spell in bytes.
-
-But: only the statistics are language. It says nothing.
+English comes from the documentation in Python itself (`pydoc_data.topics`). The rest is drawn from
+words and blocks of Unicode, common ones more often, so that a vocabulary of any size meets
+characters that it has to spell in bytes. Only the statistics are those of a language; the text has
+no meaning.
 """
 
 import functools
@@ -13,7 +12,7 @@ import re
 from collections.abc import Callable
 from pydoc_data.topics import topics
 
-# Of the lengths that seed 003 measures: 30, 201 and 638 characters, then system prompts.
+# 30, 201 and 638 characters, then system prompts.
 PROMPTS = {
     "short": "What is the capital of France?",
     "medium": (
@@ -58,7 +57,7 @@ _JOINED = ["👩‍👩‍👧", "👨🏽‍💻", "🏳️‍🌈", "❤️‍
 
 
 def text(kind: str, characters: int, seed: int = 0) -> str:
-    """Return at least this many characters of a kind, equal for equal seeds."""
+    """Return at least this many characters of a kind, the same for the same seed."""
     generator = random.Random(f"{kind}-{seed}")
     parts, length = [], 0
     while length < characters:
@@ -76,7 +75,7 @@ def _paragraphs() -> list[str]:
 
 
 def _common(generator: random.Random, size: int) -> int:
-    """Return a place below `size`: the first ones far more often."""
+    """Return a place below `size`, far more often one of the first."""
     return int(size * generator.random() ** 2)
 
 

@@ -1,12 +1,12 @@
 """Hermes tool calls: the time of one call by the length of its arguments, in deltas of about four.
 
-*vLLM engine* is vLLM's new `StreamingParserEngine`, the one of its parsers that is linear, with
-arguments followed as JSON; *vLLM engine, raw* looks for the end tag only. *vLLM Hermes* and
-*SGLang Hermes* are the parsers that both ship for this format: they look at the whole call again
-with each delta, so they are only run on lengths that they finish.
+*vLLM engine* is vLLM's new `StreamingParserEngine`, the only linear one of its parsers, with the
+arguments followed as JSON; *vLLM engine, raw* looks only for the end tag. *vLLM Hermes* and *SGLang
+Hermes* are the parsers that both ship for this format. They read the whole call again with each
+delta, so they run only on lengths that they finish in reasonable time.
 
-An exponent is the slope in log(time) over log(length): 1 is linear, 2 means that each delta costs
-as much as all before it.
+An exponent is the slope of log(time) over log(length): 1 is linear, 2 means that each delta costs
+as much as all before it together.
 """
 
 import json
@@ -32,9 +32,9 @@ OURS, ENGINE, RAW = "ours", "vLLM engine", "vLLM engine, raw"
 VLLM, SGLANG = "vLLM Hermes", "SGLang Hermes"
 LENGTHS = (1_000, 10_000, 32_000, 100_000, 1_000_000)
 QUICK_LENGTHS = (1_000, 2_000)
-# Beyond these a peer needs minutes.
+# Beyond these lengths a peer needs minutes.
 MOST = {VLLM: 32_000, SGLANG: 10_000}
-# (peer, length): least ratio.
+# (peer, length): the least ratio.
 LEAST = {(ENGINE, 10_000): 8, (VLLM, 10_000): 80}
 MOST_EXPONENT = 1.15
 
@@ -61,7 +61,7 @@ def work(report: Report) -> None:
 
 
 def contenders() -> dict[str, Callable[[], Feed]]:
-    """Return what makes the `feed` of each contender: those that are there."""
+    """Return a function for each installed contender that makes its `feed`."""
     found: dict[str, Callable[[], Feed]] = {OURS: lambda: create_tool_parser("hermes").feed}
     if HAS_VLLM_PARSERS:
         found[ENGINE] = lambda: _engine(json=True)
@@ -78,7 +78,7 @@ def _engine(*, json: bool) -> Feed:
 
 
 def arguments(length: int, seed: int = 0) -> str:
-    """Return a JSON object of about a length: prose, numbers, code, some of it nested."""
+    """Return a JSON object of about `length` characters: prose, numbers and nested values."""
     generator = random.Random(seed)
     prose = texts.text("ascii", length + 200, seed)
     items, size, place = [], 0, 0
@@ -97,7 +97,7 @@ def arguments(length: int, seed: int = 0) -> str:
 
 
 def deltas(length: int, seed: int = 0) -> list[str]:
-    """Return a call with arguments of about a length, in pieces of two to six characters."""
+    """Return a call with arguments of about `length`, in pieces of two to six characters."""
     generator = random.Random(seed)
     call = f'<tool_call>\n{{"name": "save", "arguments": {arguments(length, seed)}}}\n</tool_call>'
     pieces, place = [], 0
@@ -115,7 +115,7 @@ def _run(make: Callable[[], Feed], pieces: list[str]) -> None:
 
 
 def _counts(pieces: list[str]) -> dict[str, int]:
-    """Return how long the arguments are that come out, and the most that waits on the way."""
+    """Return the length of the arguments that come out, and the most that waits on the way."""
     parser, found, most = create_tool_parser("hermes"), 0, 0
     for number, piece in enumerate(pieces):
         events = parser.feed(piece)

@@ -1,6 +1,6 @@
-"""The vocabularies that are measured: one trained here, and a real one where there is one.
+"""The vocabularies that are measured: one trained here, and a real one where it is installed.
 
-But: 16 384 ids mostly stay in a processor's cache; 131 072 don't. That is why there are two.
+There are two because 16,384 ids mostly stay in a processor's cache, and 131,072 do not.
 """
 
 import functools
@@ -42,19 +42,19 @@ def trained(size: int) -> tokenizers.Tokenizer:
 
 
 def cached(name: str) -> Path:
-    """Return where something made of the texts is kept; another place when they change."""
+    """Return the path to keep something made from the texts; it changes when they do."""
     made_from = zlib.crc32(Path(texts.__file__).read_bytes())
     return OUT / f"{made_from:08x}-python{sys.version_info[1]}-{name}"
 
 
 def corpus(size: int) -> Iterator[str]:
-    """Yield the lines that a vocabulary of a size is trained on."""
+    """Yield the lines that a vocabulary of this size is trained on."""
     for kind, characters in _TRAINED_ON.items():
         yield from texts.text(kind, characters * min(size, 16_384) // 16_384, seed=1).split("\n")
 
 
 def available(*, quick: bool) -> dict[str, tokenizers.Tokenizer]:
-    """Return the vocabularies to measure by name: a tiny one if it should be quick."""
+    """Return the vocabularies to measure, by name; a tiny one if `quick`."""
     if quick:
         return {"1k, trained here": trained(1024)}
     found = {"16k, trained here": trained(16_384)}
@@ -70,5 +70,5 @@ def _ids(tokenizer: tokenizers.Tokenizer, kind: str, count: int) -> tuple[int, .
 
 
 def ids(tokenizer: tokenizers.Tokenizer, kind: str, count: int) -> list[int]:
-    """Return exactly `count` ids of a text of a kind."""
+    """Return exactly `count` ids of a text of this kind."""
     return list(_ids(tokenizer, kind, count))
