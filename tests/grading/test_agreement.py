@@ -39,10 +39,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def grader():
-    with WorkerRoot() as root:
-        grader = Grader("sandbox", root, ROOT)
-        yield grader
+def grader(worker_root):
+    return Grader("sandbox", worker_root, ROOT)
 
 
 def in_process(lab, source, folder):

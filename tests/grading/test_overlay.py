@@ -3,8 +3,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from labkit.running.trace import Failure
-from labkit.running.lab_run import classify
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
@@ -14,8 +12,10 @@ from labkit.grading.overlay import VISIBILITIES, read_overlay
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver, perform
+from labkit.running.lab_run import classify
 from labkit.running.loader import Implementation
 from labkit.running.source import load_source
+from labkit.running.trace import Failure
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = Path(__file__).resolve().parent / "overlay"
