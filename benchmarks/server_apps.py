@@ -2,8 +2,8 @@
 
     python -m benchmarks.server_apps ours|peer [--quick] [--step SECONDS]
 
-Each prints its port and serves until SIGTERM, on one core where the system allows it. All run under
-the same uvicorn settings. The client does the measuring.
+Each prints its port and serves until SIGTERM, pinned to one core where the system can do that. All
+run under the same uvicorn settings; the client measures.
 """
 
 import argparse
@@ -20,24 +20,16 @@ from starlette.routing import Route
 
 from benchmarks import vocabularies
 from benchmarks.engine import Instant
-from mini_vllm.engine import (
-    Engine,
-    EngineThread,
-    FinishReason,
-    StreamChunk,
-    TextPathFactory,
-)
+from mini_vllm.engine import FinishReason, StreamChunk
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
-from mini_vllm.server.prometheus_metrics import PrometheusMetrics
-from mini_vllm.server.service import Service
-from mini_vllm.server.wire.completion_stream import CompletionStream
-from mini_vllm.server.wire.sse_stream import StreamHead
+from mini_vllm.server.service import Service, create_service
+from mini_vllm.server.wire.completion_stream import completion_stream
+from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer, Tokenizer
 
 MODEL = "instant"
 MOST_STREAMS, MOST_TOKENS = 256, 4096
-BLOCK_SIZE = 16
 
 
 def material(*, quick: bool) -> tuple[HuggingFaceTokenizer, list[int]]:
@@ -60,28 +52,22 @@ def our_service(tokenizer: HuggingFaceTokenizer, ids: list[int], step: float) ->
         ids: what the model gives every request.
         step: seconds to wait before each step; other threads run meanwhile.
     """
-    metrics = PrometheusMetrics()
-    engine = Engine(
+    return create_service(
         Instant([(token_id,) for token_id in ids]),
         tokenizer,
+        ChatTemplate.simple(),
+        MODEL,
         max_num_seqs=MOST_STREAMS,
-        num_blocks=MOST_STREAMS * MOST_TOKENS // BLOCK_SIZE,
-        block_size=BLOCK_SIZE,
         max_model_len=MOST_TOKENS,
         max_waiting=MOST_STREAMS,
-        make_text_path=TextPathFactory(tokenizer),
         hooks={"before_decode": lambda: time.sleep(step)} if step else None,
-        metrics=metrics,
     )
-    metrics.watch(engine.stats)
-    template = ChatTemplate.simple()
-    return Service(engine, EngineThread(engine), tokenizer, template, MODEL, metrics)
 
 
 def frames(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
     """Return the events of a completion of these ids: one for each id, then the end."""
     head = StreamHead(id=f"cmpl-{'0' * 24}", created=1_700_000_000, model=MODEL)
-    wire = CompletionStream(head)
+    wire = completion_stream(head)
     wire.start()
     events = [wire.feed(0, StreamChunk((0,), text)) for text in text_of(tokenizer, ids)]
     last = StreamChunk(finished=True, reason=FinishReason.LENGTH)

@@ -1,5 +1,4 @@
 """The engine on the wire: the OpenAI API over HTTP and server-sent events.
 
-But: nothing here makes tokens or parses text. It reads requests, and writes down what the engine
-says.
+It reads requests and writes down what the engine says; making tokens and parsing text happen below.
 """

@@ -1,8 +1,6 @@
-"""The server as an ASGI application: paths, errors, and who may ask.
+"""The server as an ASGI application: its paths, its errors, and the API key."""
 
-But: it binds no port; `mini_vllm.server.http_server` does.
-"""
-
+import hmac
 import logging
 from pathlib import Path
 
@@ -13,15 +11,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mini_vllm.engine import EngineState
-from mini_vllm.server.auth import ApiKey
 from mini_vllm.server.endpoints.chat import chat_completions
 from mini_vllm.server.endpoints.completions import completions
 from mini_vllm.server.endpoints.tokens import detokenize, tokenize
 from mini_vllm.server.service import Service
-from mini_vllm.server.wire.api_errors import ApiError
-from mini_vllm.server.wire.json_response import JsonResponse, error_response
+from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, error_response
 
 _LOG = logging.getLogger(__name__)
 _PAGE = Path(__file__).with_name("page")
@@ -36,8 +33,8 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
     """Return the application of a service.
 
     Args:
-        service: what it serves. Its thread is started by whoever runs the application.
-        api_key: what clients must know, or None.
+        service: what it serves. Whoever runs the application starts the service's thread.
+        api_key: the key that clients must send, or None.
     """
     middleware = [] if api_key is None else [Middleware(ApiKey, key=api_key)]
     app = Starlette(
@@ -60,14 +57,14 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Exception: _fault,
         },
     )
-    # A redirect would go where the Host header says.
+    # A redirect would go wherever the Host header says.
     app.router.redirect_slashes = False
     app.state.service = service
     return app
 
 
 async def models(request: Request) -> JsonResponse:
-    """Answer with the one model."""
+    """Answer with the list of models: the one that is served."""
     service: Service = request.app.state.service
     return JsonResponse(
         {
@@ -86,20 +83,20 @@ async def models(request: Request) -> JsonResponse:
 
 
 async def health(request: Request) -> Response:
-    """Answer 200 while requests are taken and somebody steps the engine."""
+    """Answer 200 while requests are accepted and the engine's thread lives, else 503."""
     service: Service = request.app.state.service
     well = service.engine.state is EngineState.RUNNING and service.thread.is_alive
     return Response(status_code=200 if well else 503)
 
 
 def metrics(request: Request) -> Response:
-    """Answer with the numbers, in Prometheus' format."""
+    """Answer with the metrics in Prometheus' text format."""
     service: Service = request.app.state.service
     return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")
 
 
 def page(request: Request) -> FileResponse:
-    """Answer with the page for people."""
+    """Answer with the page on which people watch the text path."""
     return FileResponse(_PAGE / "index.html", headers={"content-security-policy": _CSP})
 
 
@@ -110,8 +107,8 @@ def _api_error(request: Request, error: Exception) -> Response:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = f"{request.method} {request.scope['path']}: {error.detail}"
-    return error_response(ApiError(error.status_code, said), error.headers)
+    message = f"{request.method} {request.scope['path']}: {error.detail}"
+    return error_response(ApiError(error.status_code, message), error.headers)
 
 
 def _gone(request: Request, error: Exception) -> Response:
@@ -121,3 +118,35 @@ def _gone(request: Request, error: Exception) -> Response:
 def _fault(request: Request, error: Exception) -> Response:
     _LOG.error("a request broke", exc_info=error)
     return error_response(ApiError(500, "the server failed; its log has the reason"))
+
+
+class ApiKey:
+    """ASGI middleware that lets only requests with `Authorization: Bearer KEY` through.
+
+    The page is open, since it asks for the key itself, and so is the health check.
+    """
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._expected = f"bearer {key}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] != "http" or self._may_pass(scope):
+            await self._app(scope, receive, send)
+            return
+        refusal = ApiError(
+            401,
+            "the API key is missing or wrong; send it as Authorization: Bearer KEY",
+            code="invalid_api_key",
+        )
+        await error_response(refusal)(scope, receive, send)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path in ("/", "/health") or path.startswith("/page/"):
+            return True
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, _, key = given.partition(b" ")
+        # In constant time: how long it takes does not show how much of the key is right.
+        return hmac.compare_digest(scheme.lower() + b" " + key.strip(), self._expected)

@@ -9,18 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from mini_vllm.engine import Engine, EngineThread, MakeTextPath, Model, TextPathFactory
+from prometheus_client import disable_created_metrics
+
+from mini_vllm.engine import MakeTextPath, Model
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.remote import RemoteModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
-from mini_vllm.server.service import Service
+from mini_vllm.server.service import Service, create_service
 from mini_vllm.text.formats import FORMATS
-from mini_vllm.tokenizer import ChatTemplate, TokenizerError, create_tokenizer
+from mini_vllm.tokenizer import CacheConfig, ChatTemplate, TokenizerError, create_tokenizer
+from mini_vllm.tokenizer.metrics import MeteredTokenizer, TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 
-_BLOCK_SIZE = 16
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
 
@@ -43,16 +45,20 @@ def main(
     """Serve until SIGINT or SIGTERM; return the exit code.
 
     Args:
-        arguments: of the command line.
+        arguments: those of the command line.
         text_path: makes what turns ids into events; by default the engine's own pipeline.
-        program: its name in messages.
-        note: a line about what is served, for the start.
+        program: the name of the program in messages.
+        note: printed at the start: what is served.
     """
+    # Each counter would also report when it was made.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     parser = _parser(program)
     options = parser.parse_args(arguments)
+    metrics = PrometheusMetrics()
     try:
-        found = _remote(options) if options.remote else _embedded(options)
-        service = _service(options, found, text_path)
+        find = _remote if options.remote else _embedded
+        found = find(options, metrics.tokenizer)
+        service = _service(options, found, metrics, text_path)
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
@@ -84,57 +90,51 @@ def main(
 def _service(
     options: argparse.Namespace,
     found: _Model,
+    metrics: PrometheusMetrics,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
 ) -> Service:
-    metrics = PrometheusMetrics()
-    tool_format = options.tool_call_parser or found.tool_format
-    make = text_path(found.tokenizer) if text_path else TextPathFactory(
-        found.tokenizer,
-        tool_format=tool_format,
-        reasoning_format=options.reasoning_parser,
-        stop_scope=options.stop_scope,
-    )  # fmt: skip
-    engine = Engine(
+    delay = options.step_delay
+    return create_service(
         found.model,
-        found.tokenizer,
-        max_num_seqs=options.max_num_seqs,
-        # Room for a full slot each, so that a slot is never refused for want of blocks.
-        num_blocks=options.max_num_seqs * -(-options.max_model_len // _BLOCK_SIZE),
-        block_size=_BLOCK_SIZE,
-        max_model_len=options.max_model_len,
-        max_waiting=options.max_waiting,
-        make_text_path=make,
-        hooks={"before_decode": lambda: time.sleep(options.step_delay)}
-        if options.step_delay
-        else None,
-        metrics=metrics,
-    )
-    metrics.watch(engine.stats)
-    return Service(
-        engine,
-        EngineThread(engine),
         found.tokenizer,
         found.chat_template,
         found.name,
-        metrics,
+        metrics=metrics,
+        cache=_cache(options, found.tokenizer),
+        max_num_seqs=options.max_num_seqs,
+        max_model_len=options.max_model_len,
+        max_waiting=options.max_waiting,
+        make_text_path=text_path(found.tokenizer) if text_path else None,
+        stop_scope=options.stop_scope,
+        hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
-        tool_format=tool_format,
+        tool_format=options.tool_call_parser or found.tool_format,
         reasoning_format=options.reasoning_parser,
     )
 
 
-def _embedded(options: argparse.Namespace) -> _Model:
+def _cache(options: argparse.Namespace, tokenizer: Tokenizer) -> CacheConfig:
+    if not options.tokenizer_cache:
+        return CacheConfig(enable_l0=False)
+    bounds = {name: getattr(options, f"tokenizer_cache_{name}") for name, _, _ in _CACHE_BOUNDS}
+    return CacheConfig(**bounds).suited_to(tokenizer)
+
+
+def _embedded(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
     if options.tokenizer or options.chat_template:
         raise ValueError("--tokenizer and --chat-template are for a --remote model")
     found = load_embedded()
+    tokenizer = MeteredTokenizer(found.tokenizer, metrics)
     name = options.served_model_name or "embedded"
-    return _Model(found.model, name, found.tokenizer, found.chat_template, found.tool_format)
+    return _Model(found.model, name, tokenizer, found.chat_template, found.tool_format)
 
 
-def _remote(options: argparse.Namespace) -> _Model:
+def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
     if not options.tokenizer:
         raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
-    tokenizer = create_tokenizer(options.tokenizer, chat_template_path=options.chat_template)
+    tokenizer = create_tokenizer(
+        options.tokenizer, chat_template_path=options.chat_template, metrics=metrics
+    )
     template = getattr(tokenizer, "chat_template", None)
     model = RemoteModel(
         options.remote,
@@ -143,8 +143,15 @@ def _remote(options: argparse.Namespace) -> _Model:
         eos_token_id=min(tokenizer.eos_token_ids, default=None),
     )
     name = options.served_model_name or options.remote_model or "remote"
-    chat_template = template if isinstance(template, ChatTemplate) else ChatTemplate.simple()
-    return _Model(model, name, tokenizer, chat_template, None)
+    return _Model(model, name, tokenizer, template or ChatTemplate.simple(), None)
+
+
+_CACHE_BOUNDS = (
+    ("l0_max_entries", "N", "whole prompts whose ids are kept"),
+    ("l0_max_memory", "BYTES", "memory for them"),
+    ("l1_max_memory", "BYTES", "memory for the ids of a prompt's segments, if the tokenizer "
+     "splits at its special tokens"),
+)  # fmt: skip
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -159,21 +166,23 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--api-key",
         type=_key,
         metavar="KEY",
-        help=f"what clients must know (or set {_KEY}, which `ps` hides)",
+        help=f"the key that clients must send (or set {_KEY}, which `ps` does not show)",
     )
     model = parser.add_argument_group("the model; by default a tiny one that comes with the course")
     model.add_argument(
         "--remote",
         metavar="URL",
-        help="take token ids from this vLLM or like server, such as http://127.0.0.1:8001 "
-        f"({_REMOTE_KEY} has its key)",
+        help="take token ids from this server, vLLM or similar, such as http://127.0.0.1:8001 "
+        f"(its key: {_REMOTE_KEY})",
     )
     model.add_argument("--remote-model", metavar="NAME", help="the model's name there")
     model.add_argument(
-        "--tokenizer", metavar="PATH", help="of the remote model: file, folder, name or hub id"
+        "--tokenizer",
+        metavar="PATH",
+        help="the remote model's tokenizer: file, folder, name or hub id",
     )
     model.add_argument("--chat-template", metavar="FILE", help="instead of the tokenizer's own")
-    model.add_argument("--served-model-name", metavar="NAME", help="how clients call the model")
+    model.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients")
     model.add_argument(
         "--step-delay",
         type=_seconds,
@@ -183,19 +192,19 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     text = parser.add_argument_group("the text path")
     text.add_argument("--tool-call-parser", choices=sorted(FORMATS), help="format of tool calls")
-    text.add_argument("--reasoning-parser", metavar="NAME", help="format of the reasoning")
+    text.add_argument("--reasoning-parser", metavar="NAME", help="format of reasoning")
     text.add_argument(
         "--stop-scope",
         choices=("all", "content"),
         default="all",
-        help="where stop strings count (default: %(default)s)",
+        help="where to look for stop strings (default: %(default)s)",
     )
     size = parser.add_argument_group("how much it takes")
     for name, default, what in (
         ("--max-num-seqs", 32, "choices that run at the same time"),
         ("--max-model-len", 8192, "tokens of prompt and answer together"),
         ("--max-waiting", 256, "choices that wait for a slot; more get status 429"),
-        ("--default-max-tokens", 512, "tokens of a chat that does not say"),
+        ("--default-max-tokens", 512, "most tokens of a chat that sets no limit"),
     ):
         size.add_argument(
             name, type=_positive, default=default, help=f"{what} (default: %(default)s)"
@@ -204,8 +213,23 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--drain-seconds",
         type=_seconds,
         default=10.0,
-        help="how long requests may run on at the end (default: %(default)s)",
+        help="how long requests may run on at shutdown (default: %(default)s)",
     )
+    cache = parser.add_argument_group("the cache of encoded prompts")
+    cache.add_argument(
+        "--no-tokenizer-cache",
+        dest="tokenizer_cache",
+        action="store_false",
+        help="encode every prompt anew",
+    )
+    for name, unit, what in _CACHE_BOUNDS:
+        cache.add_argument(
+            f"--tokenizer-cache-{name.replace('_', '-')}",
+            type=_positive,
+            default=getattr(CacheConfig(), name),
+            metavar=unit,
+            help=f"{what} (default: %(default)s)",
+        )
     parser.add_argument(
         "--log-level",
         choices=("critical", "error", "warning", "info", "debug", "trace"),
@@ -238,7 +262,7 @@ def _positive(text: str) -> int:
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds from 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0 up")
     return value
 
 
@@ -257,8 +281,8 @@ def _welcome(listener: socket.socket, name: str, has_key: bool, note: str) -> st
 {note}Serving {name!r}. Ctrl-C ends it.
 
   a page to watch it      {url}/
-  its numbers             {url}/metrics
-  a chat that streams:
+  its metrics             {url}/metrics
+  a streamed chat:
     curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \\
       -d '{{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'
 """

@@ -1,7 +1,7 @@
 """Running the application: the port, time limits for connections, and an orderly end.
 
-At SIGTERM no new requests are taken and those that run may finish for some seconds. What is left
-then is cancelled by the engine, so that its clients get an error in place of a cut.
+At SIGTERM the server refuses new requests and gives those that run some seconds to finish. The
+engine then cancels what is left, so that its clients get an error and not a broken connection.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from mini_vllm.server.service import Service
 
 _HEADER_SECONDS = 30.0
 _MAX_HEADER_BYTES = 64 * 2**10
-_LAST_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0
 _BACKLOG = 2048
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Closes a connection whose next request has not come some seconds after the last answer.
+    """Closes a connection whose next request does not arrive within some seconds.
 
-    Without it, clients that connect and say nothing, or say it a byte at a time, keep their sockets
-    for ever. The body of a request is the handler's to wait for; what of it still comes after the
-    answer is under this clock too.
+    Otherwise clients that connect and send nothing, or a byte at a time, would keep their sockets
+    for ever. The clock covers the headers, and what still arrives of a body after its answer; until
+    then the body is the handler's to wait for.
     """
 
     header_seconds = _HEADER_SECONDS
@@ -42,7 +42,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._clock = self.loop.call_later(self.header_seconds, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Refuse headers without end: nothing else limits them."""
+        """Refuse endless headers, which nothing else limits."""
         if self._head_bytes is not None:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -50,7 +50,7 @@ class TimedProtocol(HttpToolsProtocol):
             self.send_400_response(f"The headers are longer than {_MAX_HEADER_BYTES} bytes.")
 
     def on_headers_complete(self) -> None:
-        """Stop the clock: the request is here."""
+        """Stop the clock: the request has arrived."""
         self._clock.cancel()
         self._head_bytes = None
         super().on_headers_complete()
@@ -61,7 +61,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_response_complete(self) -> None:
-        """Start the clock for the next request, unless it is here already."""
+        """Start the clock for the next request, unless that has arrived already."""
         super().on_response_complete()
         if self.cycle.response_complete:
             self._clock.cancel()
@@ -74,13 +74,13 @@ class TimedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that lets its engine end before its connections do.
+    """A uvicorn server whose engine ends before its connections do.
 
     Args:
-        config: of uvicorn.
+        config: uvicorn's.
         service: what is served; its thread runs as long as the server.
         drain_seconds: how long requests may run on after the signal to stop.
-        on_start: called once it serves, and ends in order when it is told to.
+        on_start: called once the server accepts requests and would handle a signal.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Server(uvicorn.Server):
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the engine, then listen, then tell."""
+        """Start the engine, listen, and report the start."""
         self._service.thread.start()
         await super().startup(sockets)
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more requests, let those that run end, and only then close."""
+        """Refuse new requests, let those that run end, and only then close."""
         ending = asyncio.create_task(
             asyncio.to_thread(self._service.thread.shutdown, timeout=self._drain_seconds)
         )
@@ -114,9 +114,9 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order at SIGINT or SIGTERM, and at a second SIGINT at once.
+        """End in order at SIGINT or SIGTERM, and at once at a second SIGINT.
 
-        Uvicorn's own would raise the signal again at the end, and the exit code say that the
+        Uvicorn's own method raises the signal again at the end, so that the exit code says that the
         process was killed.
         """
         if threading.current_thread() is not threading.main_thread():
@@ -132,14 +132,14 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
         host: a name or address.
         port: 0 for any free one.
 
     Raises:
-        OSError: the port is taken, or there is no such address.
+        OSError: the port is taken, or the address does not exist.
     """
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
@@ -150,6 +150,7 @@ def make_server(
     service: Service,
     *,
     drain_seconds: float,
+    close_seconds: float = _CLOSE_SECONDS,
     header_seconds: float = _HEADER_SECONDS,
     on_start: Callable[[], object] = lambda: None,
     **options: Any,
@@ -157,19 +158,20 @@ def make_server(
     """Return a server that is ready to `run(sockets=[listener])`.
 
     Args:
-        app: of the service.
+        app: the service's.
         service: what is served.
         drain_seconds: how long requests may run on after SIGINT or SIGTERM.
+        close_seconds: how long clients may then take to read their last bytes.
         header_seconds: how long a connection may wait for its next request.
-        on_start: called once it serves.
-        **options: further ones of `uvicorn.Config`.
+        on_start: called once the server accepts requests.
+        **options: further options of `uvicorn.Config`.
     """
     config = uvicorn.Config(
         app,
         http=type("Protocol", (TimedProtocol,), {"header_seconds": header_seconds}),
         ws="none",
         lifespan="off",
-        timeout_graceful_shutdown=math.ceil(drain_seconds + _LAST_SECONDS),
+        timeout_graceful_shutdown=math.ceil(drain_seconds + close_seconds),
         **options,
     )
     return Server(config, service, drain_seconds, on_start)

@@ -1,18 +1,52 @@
-"""What the endpoints share: the engine, what it speaks, and how much a request may ask for."""
+"""What the endpoints share: one model with all that serves it, and what a request may ask of it."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import time
+from typing import Any
 
-from starlette.requests import Request as HttpRequest
-
-from mini_vllm.engine import Engine, EngineThread
-from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS, Limits
+from mini_vllm.engine import Engine, EngineThread, MakeTextPath, Model, TextPathFactory
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.wire.api_errors import ApiError
-from mini_vllm.tokenizer import ChatTemplate
+from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
 from mini_vllm.tokenizer.protocols import Tokenizer
+
+_BLOCK_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one request may ask for.
+
+    How long prompt and answer may be together is the model's limit, counted in tokens; the
+    characters here bound the work before there are any.
+
+    Attributes:
+        max_body_bytes: of the body; more is status 413, everything else 400.
+        max_messages: messages of a conversation.
+        max_prompt_chars: characters of all prompts or messages together; ids count as one each.
+        max_stops: stop strings. OpenAI allows 4.
+        max_stop_chars: characters of one stop string.
+        max_tools: tools. OpenAI allows 128.
+        max_schema_depth: how deep a tool, or a variable of the template, may be nested.
+        max_n: choices for each prompt.
+        max_choices: choices of all prompts together.
+        max_top_logprobs: likeliest tokens to report for each token. OpenAI allows 20.
+    """
+
+    max_body_bytes: int = 4 * 2**20
+    max_messages: int = 2048
+    max_prompt_chars: int = 1_000_000
+    max_stops: int = 4
+    max_stop_chars: int = 256
+    max_tools: int = 128
+    max_schema_depth: int = 16
+    max_n: int = 8
+    max_choices: int = 32
+    max_top_logprobs: int = 20
+
+
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(slots=True)
@@ -21,23 +55,23 @@ class Service:
 
     Attributes:
         engine: makes the tokens.
-        thread: steps it.
-        tokenizer: of the model.
-        chat_template: of the model.
-        model_name: as clients ask for it.
+        thread: steps the engine.
+        tokenizer: the model's, behind an encode cache.
+        chat_template: the model's.
+        model_name: the name by which clients ask for the model.
         metrics: what `/metrics` shows.
         limits: how much one request may ask for.
-        default_max_tokens: how many tokens a chat may have that does not say.
-        tool_format: whether, and how, the model calls tools.
-        reasoning_format: whether, and how, the model marks its reasoning.
+        default_max_tokens: the most tokens of a chat that sets no limit itself.
+        tool_format: the format of the model's tool calls, or None.
+        reasoning_format: the format of the model's reasoning, or None.
         body_seconds: how long the body of a request may take to arrive.
-        ping_seconds: of a stream's silence, after which a comment is sent.
-        created: when it was started, in seconds since 1970.
+        ping_seconds: after so much silence a stream sends a comment.
+        created: when the service was made, in seconds since 1970.
     """
 
     engine: Engine
     thread: EngineThread
-    tokenizer: Tokenizer
+    tokenizer: CachedTokenizer
     chat_template: ChatTemplate
     model_name: str
     metrics: PrometheusMetrics
@@ -50,7 +84,7 @@ class Service:
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:
-        """Demand that a request asks for the model that is here, or for none.
+        """Demand that a request names the model that is served here, or none at all.
 
         Raises:
             ApiError: 404.
@@ -64,20 +98,20 @@ class Service:
             )
 
     def naive(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids, each decoded for itself. Wrong: see the course."""
+        """Return the text of ids when each is decoded by itself: wrong, as the course shows."""
         known = [one for one in token_ids if 0 <= one < self.tokenizer.vocab_size]
         return "".join(self.tokenizer.decode([token_id]) for token_id in known)
 
     def room_after(self, prompt: Sequence[int], param: str, wanted: tuple[str, int | None]) -> int:
-        """Return how many tokens the model has left for its answer.
+        """Return how many tokens the answer to a prompt may have.
 
         Args:
-            prompt: ids.
+            prompt: the ids.
             param: the field that they come from.
-            wanted: the field that says how many tokens the answer may have, and what it says.
+            wanted: the field that limits the tokens of the answer, and its value.
 
         Raises:
-            ApiError: 400; there is none, or fewer than are wanted.
+            ApiError: 400; no token fits, or fewer than are wanted.
         """
         room = self.engine.max_model_len - len(prompt)
         if room < 1:
@@ -100,23 +134,64 @@ class Service:
         return room
 
 
-async def read_body(request: HttpRequest, service: Service) -> bytes:
-    """Return the body of a request.
+def create_service(
+    model: Model,
+    tokenizer: Tokenizer,
+    chat_template: ChatTemplate,
+    model_name: str,
+    *,
+    metrics: PrometheusMetrics | None = None,
+    cache: CacheConfig | None = None,
+    max_num_seqs: int = 32,
+    max_model_len: int = 8192,
+    max_waiting: int = 256,
+    make_text_path: MakeTextPath | None = None,
+    stop_scope: str = "all",
+    hooks: Mapping[str, Callable[[], object]] | None = None,
+    **options: Any,
+) -> Service:
+    """Return the service of a model: its engine, thread, cache and metrics, wired up.
+
+    Args:
+        model: makes the ids.
+        tokenizer: the model's.
+        chat_template: the model's.
+        model_name: the name by which clients ask for it.
+        metrics: those that the tokenizer reports to already; by default new ones.
+        cache: the levels of the encode cache; by default those that the tokenizer allows.
+        max_num_seqs: choices that run at the same time.
+        max_model_len: tokens of prompt and answer together.
+        max_waiting: choices that wait for a slot before others are refused.
+        make_text_path: makes what turns ids into events; by default the engine's own pipeline.
+        stop_scope: of that pipeline.
+        hooks: of the engine.
+        **options: further attributes of `Service`.
 
     Raises:
-        ApiError: 415 if it does not say that it is JSON, 413 if it is too long, 408 if it does not
-            arrive in time.
+        ValueError: a format is unknown, or a level of the cache cannot be had.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
-    body, most = bytearray(), service.limits.max_body_bytes
-    try:
-        async with asyncio.timeout(service.body_seconds):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > most:
-                    raise ApiError(413, f"the body has over {most} bytes; that is the limit")
-    except TimeoutError:
-        raise ApiError(408, f"the body did not arrive in {service.body_seconds:g} s") from None
-    return bytes(body)
+    metrics = metrics or PrometheusMetrics()
+    cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
+    engine = Engine(
+        model,
+        cached,
+        max_num_seqs=max_num_seqs,
+        # Room for a full slot each, so that no slot is ever refused for want of blocks.
+        num_blocks=max_num_seqs * -(-max_model_len // _BLOCK_SIZE),
+        block_size=_BLOCK_SIZE,
+        max_model_len=max_model_len,
+        max_waiting=max_waiting,
+        make_text_path=make_text_path
+        or TextPathFactory(
+            cached,
+            tool_format=options.get("tool_format"),
+            reasoning_format=options.get("reasoning_format"),
+            stop_scope=stop_scope,
+        ),
+        hooks=hooks,
+        metrics=metrics,
+    )
+    metrics.watch(engine.stats, cached)
+    return Service(
+        engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options
+    )

@@ -9,20 +9,18 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import httpx2
-
-from mini_vllm.engine import Engine, EngineThread, TextPathFactory
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.server.app import create_app
-from mini_vllm.server.endpoints.limits import DEFAULT_LIMITS
 from mini_vllm.server.http_server import listen, make_server
-from mini_vllm.server.prometheus_metrics import PrometheusMetrics
-from mini_vllm.server.service import Service
+from mini_vllm.server.service import DEFAULT_LIMITS, Service, create_service
 from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
 
 EOS = (ByteTokenizer.eos_token_id,)
-DEADLINE = 20.0
+# Far away: nothing that goes well takes so long, however busy the machine is.
+DEADLINE = 60.0
+# More tokens than a paced model makes in that time.
+FOR_EVER = 100_000
 
 
 def until(condition, what="the condition", deadline=DEADLINE):
@@ -55,9 +53,9 @@ class Endless(Sequence):
         return (self._data[step % len(self._data)],)
 
 
-def paced(seconds=0.001):
+def paced():
     """Return an endless script that takes its time."""
-    return Endless(before=lambda step: time.sleep(seconds))
+    return Endless(before=lambda step: time.sleep(0.001))
 
 
 class Says(ScriptedModel):
@@ -125,8 +123,9 @@ class Running:
     def connect(self, **options):
         return Client(self.host, self.port, **options)
 
-    def http(self, **options):
-        return httpx2.Client(base_url=self.url, timeout=DEADLINE, trust_env=False, **options)
+    def headers_within(self, seconds):
+        """Set how long connections may wait for their next request, from the next wait on."""
+        self.server.config.http_protocol_class.header_seconds = seconds
 
     def idle(self):
         """Wait until nothing runs; then nobody may have a block, and nothing may be held."""
@@ -146,61 +145,41 @@ def running(
     model,
     *,
     tokenizer=None,
-    tool_format="hermes",
-    reasoning_format=None,
-    make_text_path=None,
     chat_template=None,
     name="scripted",
+    tool_format="hermes",
     api_key=None,
     max_num_seqs=8,
-    max_model_len=4096,
-    max_waiting=256,
-    hooks=None,
+    max_model_len=2**17,
     limits=None,
     drain_seconds=2.0,
-    header_seconds=30.0,
-    body_seconds=30.0,
-    ping_seconds=15.0,
+    close_seconds=DEADLINE,
+    header_seconds=DEADLINE,
     send_buffer=None,
+    port=0,
+    **options,
 ):
-    """Serve a model at a free port until the block ends."""
-    tokenizer = tokenizer or ByteTokenizer()
-    metrics = PrometheusMetrics()
-    engine = Engine(
+    """Serve a model at a free port until the block ends. Time limits are far away by default."""
+    service = create_service(
         model,
-        tokenizer,
-        max_num_seqs=max_num_seqs,
-        num_blocks=max_num_seqs * -(-max_model_len // 16),
-        max_model_len=max_model_len,
-        max_waiting=max_waiting,
-        make_text_path=make_text_path
-        or TextPathFactory(tokenizer, tool_format=tool_format, reasoning_format=reasoning_format),
-        hooks=hooks,
-        metrics=metrics,
-    )
-    metrics.watch(engine.stats)
-    service = Service(
-        engine,
-        EngineThread(engine),
-        tokenizer,
+        tokenizer or ByteTokenizer(),
         chat_template or _KeptTemplate(),
         name,
-        metrics,
+        max_num_seqs=max_num_seqs,
+        max_model_len=max_model_len,
         limits=replace(DEFAULT_LIMITS, **(limits or {})),
         tool_format=tool_format,
-        reasoning_format=reasoning_format,
-        body_seconds=body_seconds,
-        ping_seconds=ping_seconds,
+        **options,
     )
-    app = create_app(service, api_key=api_key)
     server = make_server(
-        app,
+        create_app(service, api_key=api_key),
         service,
         drain_seconds=drain_seconds,
+        close_seconds=close_seconds,
         header_seconds=header_seconds,
         log_level="critical",
     )
-    listener = listen("127.0.0.1", 0)
+    listener = listen("127.0.0.1", port)
     if send_buffer:
         # Those it accepts inherit it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)

@@ -17,13 +17,10 @@ from mini_vllm.engine import (
     TokenLogprobs,
 )
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.server.endpoints.chat_request import FunctionName, NamedToolChoice
-from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.api_errors import ApiError, encode_line
 from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold
-from mini_vllm.server.wire.chat_response import add_up, chat_response
-from mini_vllm.server.wire.chat_stream import ChatStream, ChatStreamChoice
-from mini_vllm.server.wire.sse import DONE, encode_line, frame
-from mini_vllm.server.wire.sse_stream import StreamHead, StreamResponse
+from mini_vllm.server.wire.chat_stream import ChatStreamChoice, add_up, chat_response, chat_stream
+from mini_vllm.server.wire.sse import DONE, StreamHead, StreamResponse, frame
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -36,7 +33,6 @@ from mini_vllm.text.events import (
 from mini_vllm.tokenizer import ByteTokenizer
 
 END = {"finished": True, "reason": FinishReason.END_ID}
-NAMED = NamedToolChoice(FunctionName("f"))
 CALL = (CallStart(0, None, "f"), ArgsDelta(0, '{"a"'), ArgsDelta(0, ": 1}"), CallEnd(0))
 
 
@@ -51,7 +47,7 @@ def new_ids():
 
 def stream(*chunks, options=None, **head_options):
     """All bytes of a stream with one choice."""
-    chat = ChatStream(head(**head_options), new_id=new_ids(), **(options or {}))
+    chat = chat_stream(head(**head_options), new_id=new_ids(), **(options or {}))
     return chat.start() + b"".join(chat.feed(0, chunk) for chunk in chunks) + chat.end()
 
 
@@ -135,7 +131,7 @@ def test_the_model_s_own_id_is_kept_and_an_empty_one_is_none():
 def test_new_ids_are_call_and_24_digits_each_its_own():
     found = set()
     for _ in range(50):
-        chat = ChatStream(head())
+        chat = chat_stream(head())
         data = chat.start() + chat.feed(0, events_chunk(*CALL, **END)) + chat.end()
         found.add(read_chat(data)[0][0]["calls"][0]["id"])
     assert len(found) == 50
@@ -147,15 +143,14 @@ def test_new_ids_are_call_and_24_digits_each_its_own():
     [
         (FinishReason.END_ID, CALL, {}, "tool_calls"),
         (FinishReason.STOP_WORDS, CALL, {}, "tool_calls"),
-        (FinishReason.END_ID, CALL, {"tool_choice": "required"}, "tool_calls"),
-        (FinishReason.END_ID, CALL, {"tool_choice": NAMED}, "stop"),
+        (FinishReason.END_ID, CALL, {"named_function": True}, "stop"),
         (FinishReason.END_ID, CALL, {"parallel_tool_calls": False}, "tool_calls"),
         (FinishReason.LENGTH, CALL, {}, "length"),
         (FinishReason.LENGTH, CALL[:2], {}, "length"),
         (FinishReason.END_ID, CALL[:2], {}, "stop"),
         (FinishReason.END_ID, (*CALL[:2], Malformed(0, "x", "why")), {}, "stop"),
         (FinishReason.END_ID, (TextDelta("a"),), {}, "stop"),
-        (FinishReason.LENGTH, (TextDelta("a"),), {"tool_choice": NAMED}, "length"),
+        (FinishReason.LENGTH, (TextDelta("a"),), {"named_function": True}, "length"),
     ],
 )
 def test_tool_calls_is_why_only_after_a_whole_call_and_a_normal_end(
@@ -221,7 +216,7 @@ def test_a_broken_answer_ends_with_an_error_and_then_done(reason):
 
 
 def test_after_an_error_there_is_silence():
-    chat = ChatStream(head(choices=2))
+    chat = chat_stream(head(choices=2))
     chat.start()
     error = chat.error(ApiError(500, "it broke"))
     assert error == frame(ApiError(500, "it broke").body) + DONE
@@ -230,7 +225,7 @@ def test_after_an_error_there_is_silence():
 
 
 def test_the_end_comes_once():
-    chat = ChatStream(head())
+    chat = chat_stream(head())
     chat.start()
     chat.feed(0, StreamChunk(**END))
     assert (chat.end(), chat.end()) == (DONE, b"")
@@ -242,7 +237,7 @@ def test_an_end_before_the_answer_s_is_an_error():
 
 @pytest.mark.parametrize("index", [1, -1])
 def test_a_choice_that_is_not_open_is_refused(index):
-    chat = ChatStream(head())
+    chat = chat_stream(head())
     with pytest.raises(ValueError, match="not open"):
         chat.feed(0, StreamChunk())
     chat.start()
@@ -254,7 +249,7 @@ def test_a_choice_that_is_not_open_is_refused(index):
 
 
 def test_a_chunk_without_news_makes_no_event():
-    chat = ChatStream(head())
+    chat = chat_stream(head())
     chat.start()
     assert chat.feed(0, StreamChunk((1,), "")) == b""
     assert chat.feed(0, events_chunk(CallEnd(0))) == b""
@@ -268,11 +263,11 @@ def test_a_chunk_without_news_makes_no_event():
 @example("a", "\0", False)
 def test_the_quick_way_to_write_a_text_is_the_plain_way(text, model, include_usage):
     head = StreamHead(id="i\0", created=7, model=model, choices=4, include_usage=include_usage)
-    chat = ChatStream(head)
+    chat = chat_stream(head)
     chat.start()
     for index in (2, 0, 2, 3):
         choice = ChatStreamChoice(index, DeltaMessage(content=text))
-        plain = StreamResponse("i\0", chat.object, 7, model, [choice])
+        plain = StreamResponse("i\0", "chat.completion.chunk", 7, model, [choice])
         if include_usage:
             plain.usage = None
         assert chat.feed(index, StreamChunk((1,), text)) == frame(plain)
@@ -439,13 +434,13 @@ def output_of(text, index, reason):
     st.integers(0, 2**32),
     st.sampled_from([FinishReason.END_ID, FinishReason.LENGTH]),
     st.booleans(),
-    st.sampled_from(["auto", "required", NAMED]),
+    st.booleans(),
 )
-def test_a_stream_added_up_is_the_whole_chat(texts, seed, reason, parallel, tool_choice):
+def test_a_stream_added_up_is_the_whole_chat(texts, seed, reason, parallel, named):
     generator = random.Random(seed)
     texts = ["".join(pieces) for pieces in texts]
-    options = {"tool_choice": tool_choice, "parallel_tool_calls": parallel}
-    chat = ChatStream(
+    options = {"named_function": named, "parallel_tool_calls": parallel}
+    chat = chat_stream(
         head(choices=2, include_usage=True, prompt_tokens=3), new_id=lambda: "call_x", **options
     )
     waiting = [chunks_of(text, generator, reason) for text in texts]

@@ -12,11 +12,10 @@ from mini_vllm.engine import (
     StreamChunk,
     TokenLogprobs,
 )
-from mini_vllm.server.wire.api_errors import ApiError
-from mini_vllm.server.wire.completion_stream import CompletionStream, completion_response
+from mini_vllm.server.wire.api_errors import ApiError, encode_line
+from mini_vllm.server.wire.completion_stream import completion_response, completion_stream
 from mini_vllm.server.wire.logprobs import CompletionLogprobsStream
-from mini_vllm.server.wire.sse import encode_line
-from mini_vllm.server.wire.sse_stream import StreamHead
+from mini_vllm.server.wire.sse import StreamHead
 
 END = {"finished": True, "reason": FinishReason.LENGTH}
 
@@ -26,7 +25,7 @@ def head(**options):
 
 
 def stream(*news, **options):
-    completion = CompletionStream(head(**options))
+    completion = completion_stream(head(**options))
     frames = [completion.start(), *(completion.feed(*one) for one in news), completion.end()]
     return read_events(b"".join(frames))
 

@@ -14,6 +14,7 @@ from wire_client import read_chat, read_events
 
 from mini_vllm.engine import Burst, StreamChannel, TextPathFactory
 from mini_vllm.models.scripted import Raise
+from mini_vllm.server.wire.sse import SseStream
 from mini_vllm.tokenizer import ByteTokenizer, TokenizerError
 
 SAID = "All 你 of 🚀 it. " * 6
@@ -223,16 +224,14 @@ def test_a_fault_of_the_server_is_500_and_its_reason_is_for_the_log(monkeypatch,
 
 def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
     """A fault between the channel and the socket."""
-    from mini_vllm.server.wire.chat_stream import ChatStream
-
-    feed = ChatStream.feed
+    feed = SseStream.feed
 
     def breaks(self, index, chunk):
         if "X" in chunk.text:
             raise ValueError("secret")
         return feed(self, index, chunk)
 
-    monkeypatch.setattr(ChatStream, "feed", breaks)
+    monkeypatch.setattr(SseStream, "feed", breaks)
     with running(Says(bad="abX and more", good=SAID)) as server:
         bodies = [asking(name, stream=True, max_tokens=500) for name in ("good", "bad")]
         good, bad = at_once(server, bodies)

@@ -3,12 +3,11 @@ student's mistake ends one request and is told to the student."""
 
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from running import Says, asking, chat, running, running_embedded, tool
+from processes import process
+from running import DEADLINE, Says, asking, chat, running, running_embedded, tool
 from wire_client import read_chat, read_events
 
 from labkit.cli import main
@@ -56,9 +55,6 @@ def written(tmp_path, monkeypatch):
         return factory(path)
 
     return write
-
-
-# -- the references
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +134,6 @@ def test_what_the_labs_do_not_build_is_refused_by_its_name(both, name):
     assert chat(both[0], {**body, "max_tokens": 5}).status == 200
 
 
-# -- work that is not done, or wrong
-
-
 def test_a_starter_is_refused_in_one_line_that_says_what_to_do(monkeypatch, capsys, caplog):
     monkeypatch.setenv("LAB_IMPL", "starter")
     assert main(["serve", "--port", "0"]) == 2
@@ -210,26 +203,11 @@ def test_a_file_that_cannot_serve_is_refused_in_one_line(body, said, tmp_path, m
 
 
 def test_a_lab_serves_as_a_process_and_says_whose_work_it_runs():
-    child = subprocess.Popen(
-        [sys.executable, "-m", "labkit", "serve", "--port", "0"],
-        cwd=ROOT,
-        env={**os.environ, "LAB_IMPL": "solution"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        head = []
-        for line in child.stdout:
-            head.append(line)
-            if "/metrics" in line:
-                break
-        assert any(LAB.name in line for line in head)
-        assert sum("the reference" in line for line in head) == len(LAB.parts)
+    with process(command=("labkit", "serve"), LAB_IMPL="solution") as (child, _):
+        assert LAB.name in child.head
+        assert child.head.count("the reference") == len(LAB.parts)
         child.terminate()
-        assert child.wait(20) == 0
-    finally:
-        child.kill()
-        child.wait()
+        assert child.wait(DEADLINE) == 0
 
 
 FEED = "    def feed(self, token_id: int) -> list[TextDelta | ToolCall]:\n"

@@ -1,10 +1,13 @@
-"""`/metrics` and `/health`: what a server says of itself."""
+"""`/metrics` and `/health`: what a server says of itself, and the cache of encoded prompts."""
 
+import json
 import time
 
 import pytest
+from processes import process
 from prometheus_client.parser import text_string_to_metric_families
-from running import Says, asking, chat, running, tool, until
+from running import Client, Says, asking, chat, running, tool, until
+from vocabularies import byte_level
 
 from mini_vllm.models.scripted import Hook, Raise
 
@@ -12,7 +15,11 @@ from mini_vllm.models.scripted import Hook, Raise
 def scrape(server):
     """Return the samples by name and labels."""
     with server.connect() as client:
-        answer = client.fetch("/metrics")
+        return read_metrics(client)
+
+
+def read_metrics(client):
+    answer = client.fetch("/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
     return {
@@ -86,6 +93,102 @@ def test_tokens_and_their_times_are_counted():
     assert found[("vllm:request_success_total", "end-of-sequence")] == 2
     assert found[("vllm:request_success_total", "max-length")] == 1
     assert found[("vllm:requests_aborted_total",)] == 0
+    assert found[("sgl_tokenizer_stream_tokens_total",)] == 2 * tokens + 3
+
+
+TOKENIZER_METRICS = {
+    f"sgl_tokenizer_{name}"
+    for name in (
+        "encode_duration_seconds_count",
+        "encode_batch_duration_seconds_count",
+        "tokens_per_encode_count",
+        "chars_per_encode_count",
+        "decode_duration_seconds_count",
+        "tokens_per_decode_count",
+        "stream_tokens_total",
+        "stream_incomplete_utf8_total",
+        "stream_step_duration_seconds_count",
+        "factory_load_duration_seconds_count",
+        "partial_matches_total",
+        "stop_detection_duration_seconds_count",
+    )
+}
+
+
+def test_a_prompt_that_comes_again_is_a_hit_of_the_cache():
+    def levels(server):
+        found = scrape(server)
+        return [
+            found[f"sgl_tokenizer_cache_{name}", "l0"]
+            for name in ("hits_total", "misses_total", "hit_rate", "entries")
+        ]
+
+    with running(Says(say="Hi")) as server:
+        assert levels(server) == [0, 0, 0, 0]
+        chat(server, asking("say"))
+        assert levels(server) == [0, 1, 0, 1]
+        chat(server, asking("say", stream=True))
+        assert levels(server) == [1, 1, 0.5, 1]
+        with server.connect() as client:
+            client.fetch("/v1/completions", {"prompt": "<say>"})
+            client.fetch("/tokenize", {"prompt": "<say>", "add_special_tokens": False})
+            client.fetch("/tokenize", {"messages": asking("say")["messages"]})
+        assert levels(server) == [2, 3, 0.4, 3]
+        found = scrape(server)
+    assert found["sgl_tokenizer_cache_memory_bytes", "l0"] > 0
+    assert ("sgl_tokenizer_cache_hits_total", "l1") not in found, "bytes have no segments"
+    assert {name for name, *_ in found} >= TOKENIZER_METRICS
+
+
+def test_a_remote_models_tokenizer_is_metered_cached_and_keeps_its_template(tmp_path):
+    """As users start it: the tokenizer comes from a folder, and its chat template with it."""
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+    (tmp_path / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
+    config = json.dumps({"chat_template": template, "eos_token": "<|im_end|>"})
+    (tmp_path / "tokenizer_config.json").write_text(config)
+    asked = ("Hello", "Hello again", "Hello")
+    arguments = ("--remote", "http://127.0.0.1:9", "--tokenizer", str(tmp_path))
+    with process(*arguments) as (_, port), Client("127.0.0.1", port) as client:
+        for text in asked:
+            turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+            body = {"messages": turns, "return_token_strs": True}
+            tokens = client.fetch("/tokenize", body).json()["token_strs"]
+            said = f"system: Be kind.<|im_end|>user: {text}<|im_end|>"
+            assert "".join(tokens).replace("Ġ", " ") == said
+        found = read_metrics(client)
+    cache = {key: found["sgl_tokenizer_cache_" + key[0], key[1]] for key in CACHED}
+    assert cache == CACHED
+    assert found["sgl_tokenizer_factory_loads_total", "huggingface"] == 1
+    assert found["sgl_tokenizer_encode_requests_total", "huggingface"] == 3
+    assert found["sgl_tokenizer_vocab_size", "huggingface"] == byte_level().get_vocab_size()
+    assert not [name for name, *_ in found if name.endswith("_created")]
+
+
+# Three prompts, of which one came again; its system turn was there each time.
+CACHED = {
+    ("hits_total", "l0"): 1,
+    ("misses_total", "l0"): 2,
+    ("hits_total", "l1"): 1,
+    ("misses_total", "l1"): 3,
+    ("entries", "l1"): 3,
+    ("hit_rate", "l1"): 0.25,
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "levels"),
+    [
+        (["--no-tokenizer-cache"], set()),
+        (["--tokenizer-cache-l0-max-entries", "1"], {("l0", 1.0)}),
+    ],
+)
+def test_the_cache_is_as_large_as_its_options_say(options, levels):
+    with process(*options) as (_, port), Client("127.0.0.1", port) as client:
+        for prompt in ("a", "b"):
+            client.fetch("/tokenize", {"prompt": prompt})
+        found = read_metrics(client)
+    kept = {(key[1], value) for key, value in found.items() if key[0].endswith("cache_entries")}
+    assert kept == levels
 
 
 def test_each_server_counts_for_itself():

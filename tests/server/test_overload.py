@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from running import Says, asking, chat, paced, running, until
+from running import FOR_EVER, Says, asking, chat, paced, running, until
 from wire_client import read_chat
 
 
@@ -14,7 +14,7 @@ def full():
     with running(model, max_num_seqs=1, max_waiting=2) as server:
         clients = [server.connect() for _ in range(3)]
         for client in clients:
-            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=4000))
+            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=FOR_EVER))
             client.head()
         yield server, clients
         for client in clients:

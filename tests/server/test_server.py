@@ -11,8 +11,7 @@ from running import Says, asking, chat, running, running_embedded, spelled, tool
 from wire_client import message_of, read_chat, read_events
 
 from mini_vllm.models.scripted import Hook
-from mini_vllm.server.cli import _is_loopback, _parser
-from mini_vllm.server.wire.event_stream import EventStream
+from mini_vllm.server.endpoints.replies import EventStream
 
 ARGUMENTS = '{"city":  "São Paulo 🚀", "days": [1, 2.50], "说": "你好\\u00e9"}'
 
@@ -113,12 +112,16 @@ def test_without_tools_and_with_none_all_is_content(server):
         assert choices[0]["finish_reason"] == "stop"
 
 
-def test_a_function_chosen_by_name_ends_with_stop(server):
-    choice = {"type": "function", "function": {"name": "get_weather"}}
-    body = asking("call", stream=True, tools=TOOLS, tool_choice=choice)
-    choices, _ = read_chat(chat(server, body).body)
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
+
+
+@pytest.mark.parametrize(("choice", "reason"), [("required", "tool_calls"), (NAMED, "stop")])
+def test_only_a_function_chosen_by_name_ends_with_stop(server, choice, reason):
+    body = asking("call", tools=TOOLS, tool_choice=choice)
+    choices, _ = read_chat(chat(server, {**body, "stream": True}).body)
     assert choices[0]["calls"][0]["arguments"] == ARGUMENTS
-    assert choices[0]["finish_reason"] == "stop"
+    assert choices[0]["finish_reason"] == reason
+    assert chat(server, body).json()["choices"][0]["finish_reason"] == reason
 
 
 def test_parallel_tool_calls_false_tells_the_first_only(server):
@@ -181,12 +184,6 @@ def test_reasoning_has_a_field_of_its_own():
         choices, _ = read_chat(chat(server, asking("think", stream=True), step=1).body)
         assert choices[0]["reasoning_content"] == "Hm, 你."
         assert choices[0]["content"] == "Yes 🚀."
-
-
-def test_models_names_the_one(server):
-    with server.connect() as client:
-        (model,) = client.fetch("/v1/models").json()["data"]
-    assert (model["id"], model["object"], model["max_model_len"]) == ("scripted", "model", 4096)
 
 
 def test_completions_stream_and_whole_say_the_same(server):
@@ -362,10 +359,6 @@ def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
             one.join()
     assert [read_chat(answer.body)[0][0]["content"] for answer in answers] == [said] * streams
     assert [what for what, _ in order] == ["first"] * streams + ["last"] * streams
-
-
-def test_the_server_listens_at_loopback_unless_told_otherwise():
-    assert _is_loopback(_parser("x").parse_args([]).host)
 
 
 def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():

@@ -1,47 +1,16 @@
 """The end of the server: streams end well, none hangs, and the exit code is 0."""
 
-import os
-import re
 import signal
-import subprocess
-import sys
 import threading
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from running import Client, Endless, Says, asking, chat, paced, running, until
+from processes import process
+from running import DEADLINE, FOR_EVER, Client, Endless, Says, asking, chat, paced, running, until
 from wire_client import read_chat, read_events
 
 from mini_vllm.server.cli import main
 
-ROOT = Path(__file__).resolve().parents[2]
 CHAT = "/v1/chat/completions"
-
-
-@contextmanager
-def process(*arguments, code=None, **environment):
-    """Run the server as users do; yield the process and its port."""
-    command = ["-c", code] if code else ["-m", "mini_vllm.server"]
-    child = subprocess.Popen(
-        [sys.executable, *command, "--port", "0", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/server'}", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        for line in child.stdout:
-            found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
-            if found:
-                break
-        else:
-            pytest.fail(child.stderr.read())
-        yield child, int(found[1])
-    finally:
-        child.kill()
-        child.wait()
 
 
 def _say(child, port, count, max_tokens):
@@ -71,15 +40,15 @@ def _say(child, port, count, max_tokens):
     begun.wait()
     child.send_signal(signal.SIGTERM)
     for one in threads:
-        one.join(30)
+        one.join(DEADLINE)
         assert not one.is_alive(), "a client hangs"
     return bodies
 
 
 def test_sigterm_under_load_lets_streams_end_and_exits_with_0():
-    with process("--step-delay", "0.005", "--drain-seconds", "25") as (child, port):
+    with process("--step-delay", "0.005", "--drain-seconds", "60") as (child, port):
         bodies = _say(child, port, 12, 150)
-        assert child.wait(20) == 0
+        assert child.wait(DEADLINE) == 0
         assert "Traceback" not in child.stderr.read()
     for body in bodies:
         choices, _ = read_chat(body)
@@ -89,7 +58,7 @@ def test_sigterm_under_load_lets_streams_end_and_exits_with_0():
 def test_what_does_not_end_is_cut_after_the_limit_with_an_error_and_done():
     with process("--step-delay", "0.01", "--drain-seconds", "0.5") as (child, port):
         bodies = _say(child, port, 6, 7000)
-        assert child.wait(20) == 0
+        assert child.wait(DEADLINE) == 0
         assert "Traceback" not in child.stderr.read()
     for body in bodies:
         *said, last = read_events(body)
@@ -98,12 +67,12 @@ def test_what_does_not_end_is_cut_after_the_limit_with_an_error_and_done():
 
 
 @pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])
-def test_an_idle_server_ends_at_once_with_0(one):
-    with process() as (child, port):
+def test_an_idle_server_says_where_it_is_and_ends_at_once_with_0(one):
+    with process("--served-model-name", "tiny") as (child, port):
         with Client("127.0.0.1", port) as client:
-            assert client.fetch("/health").status == 200
+            assert client.fetch("/v1/models").json()["data"][0]["id"] == "tiny"
             child.send_signal(one)
-            assert child.wait(20) == 0
+            assert child.wait(DEADLINE) == 0
             assert client.closed() == b""
         assert child.stderr.read() == ""
 
@@ -127,15 +96,7 @@ def test_a_second_ctrl_c_waits_for_nobody():
         child.send_signal(signal.SIGINT)
         until(refused, "the end of listening")
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 0
-
-
-def test_the_process_says_where_it_listens_and_serves_there():
-    with process("--served-model-name", "tiny") as (child, port):
-        with Client("127.0.0.1", port) as client:
-            assert client.fetch("/v1/models").json()["data"][0]["id"] == "tiny"
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(DEADLINE) == 0
 
 
 @pytest.mark.parametrize(
@@ -165,15 +126,12 @@ def test_a_port_that_is_taken_is_one_clear_error(capsys):
     assert "another --port" in said
 
 
-# -- in this process, where the engine can be looked at
-
-
 def test_at_the_end_new_requests_are_refused_and_old_ones_finish():
     go_on = threading.Event()
     text = "word 🚀 " * 20
-    script = Endless(text, before=lambda step: go_on.wait(20) if step == 40 else None)
+    script = Endless(text, before=lambda step: go_on.wait(DEADLINE) if step == 40 else None)
     with (
-        running(Says(say=script), drain_seconds=20) as server,
+        running(Says(say=script), drain_seconds=DEADLINE) as server,
         server.connect() as old,
         server.connect() as idle,
     ):
@@ -195,57 +153,58 @@ def test_at_the_end_new_requests_are_refused_and_old_ones_finish():
         server.idle()
 
 
-def test_whole_answers_that_are_cut_at_the_end_are_errors_not_halves():
-    with running(Says(talk=paced()), drain_seconds=0.2) as server, server.connect() as client:
-        client.ask(CHAT, asking("talk", max_tokens=4000))
-        until(lambda: server.engine.stats().running == 1)
-        server.server.should_exit = True
-        answer = client.answer()
-        assert answer.status == 500
-        assert answer.error["code"] == "cancelled"
-        server.stop()
-        server.idle()
-
-
-def test_who_waits_for_a_slot_at_the_end_hears_of_it_too():
+def test_what_is_cut_at_the_end_is_an_error_not_a_half_whether_it_runs_waits_or_is_whole():
+    """Nothing here would end by itself: the limit for draining is the only one that is near."""
     with running(Says(talk=paced()), max_num_seqs=1, drain_seconds=0.2) as server:
         clients = [server.connect() for _ in range(4)]
-        for client in clients:
-            client.ask(CHAT, asking("talk", stream=True, max_tokens=4000))
+        for client in clients[:2]:
+            client.ask(CHAT, asking("talk", stream=True, max_tokens=FOR_EVER))
             client.head()
+        for client in clients[2:]:
+            client.ask(CHAT, asking("talk", max_tokens=FOR_EVER))
+        until(lambda: server.engine.stats().waiting == 3)
         server.server.should_exit = True
+        for client in clients[:2]:
+            assert read_events(client.pieces())[-1]["error"]["code"] == "cancelled"
+        for client in clients[2:]:
+            answer = client.answer()
+            assert (answer.status, answer.error["code"]) == (500, "cancelled")
         for client in clients:
-            events = read_events(client.pieces())
-            assert events[-1]["error"]["code"] == "cancelled"
             client.socket.close()
         server.stop()
         server.idle()
 
 
 def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
-    with running(Says(talk=paced(), say="Hi"), drain_seconds=1.0) as server:
-        with server.connect() as busy, server.connect() as late:
-            busy.ask(CHAT, asking("talk", stream=True, max_tokens=4000))
-            busy.head()
-            late.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n")
-            late.send(b"content-type: application/json\r\ncontent-length: 1000\r\n\r\n")
-            until(lambda: len(server.server.server_state.tasks) == 2)
-            server.server.should_exit = True
-            until(lambda: server.engine.state.value == "draining")
-            body = b'{"messages": [{"role": "user", "content": "<say>"}]}'
-            late.send(body + b" " * (1000 - len(body)))
-            answer = late.answer()
-            assert answer.status == 503
-            assert int(answer.headers["retry-after"]) >= 1
-            assert answer.error["type"] == "server_error"
+    with (
+        running(Says(talk=paced(), say="Hi"), drain_seconds=DEADLINE) as server,
+        server.connect() as busy,
+        server.connect() as late,
+    ):
+        busy.ask(CHAT, asking("talk", stream=True, max_tokens=FOR_EVER))
+        busy.head()
+        late.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n")
+        late.send(b"content-type: application/json\r\ncontent-length: 1000\r\n\r\n")
+        until(lambda: len(server.server.server_state.tasks) == 2)
+        server.server.should_exit = True
+        until(lambda: server.engine.state.value == "draining")
+        body = b'{"messages": [{"role": "user", "content": "<say>"}]}'
+        late.send(body.ljust(1000))
+        answer = late.answer()
+        assert answer.status == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.error["type"] == "server_error"
+        busy.socket.close()
         server.stop()
 
 
-def test_a_reader_that_never_reads_does_not_hold_up_the_end(monkeypatch):
-    monkeypatch.setattr("mini_vllm.server.http_server._LAST_SECONDS", 0.5)
+def test_a_reader_that_never_reads_does_not_hold_up_the_end():
     model = Says(talk=Endless("0123456789" * 10))
-    options = {"max_model_len": 2**20, "drain_seconds": 0.3, "send_buffer": 4096}
-    with running(model, **options) as server, server.connect(receive_buffer=4096) as stuck:
+    options = {"drain_seconds": 0.2, "close_seconds": 0.5, "send_buffer": 4096}
+    with (
+        running(model, max_model_len=2**20, **options) as server,
+        server.connect(receive_buffer=4096) as stuck,
+    ):
         stuck.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
         until(lambda: server.engine.stats().running == 1)
         server.stop()
@@ -253,6 +212,6 @@ def test_a_reader_that_never_reads_does_not_hold_up_the_end(monkeypatch):
 
 
 def test_a_chat_after_a_restart_is_as_before():
-    for _ in range(3):
+    for _ in range(2):
         with running(Says(say="Hi")) as server:
             assert chat(server, asking("say")).status == 200

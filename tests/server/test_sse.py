@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.server.wire.sse import DONE, PING, encode_line, frame
+from mini_vllm.server.wire.api_errors import encode_line
+from mini_vllm.server.wire.sse import DONE, PING, frame
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 EVERY_LINE_END = "a\nb\rc\x0bd\x0ce\x1cf\x1dg\x1eh\x85i\u2028j\u2029k"

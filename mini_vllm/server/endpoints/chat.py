@@ -16,11 +16,11 @@ from mini_vllm.server.endpoints.chat_request import (
 )
 from mini_vllm.server.endpoints.prompts import Prompt, chat_prompt
 from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
+from mini_vllm.server.endpoints.request_body import read_body
 from mini_vllm.server.endpoints.sampling import to_sampling_params
-from mini_vllm.server.service import Service, read_body
-from mini_vllm.server.wire.chat_response import chat_response
-from mini_vllm.server.wire.chat_stream import ChatStream
-from mini_vllm.server.wire.sse_stream import StreamHead
+from mini_vllm.server.service import Service
+from mini_vllm.server.wire.chat_stream import chat_response, chat_stream
+from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.text.reasoning import prompt_in_reasoning
 
 Tools = Sequence[Mapping[str, Any]]
@@ -29,8 +29,8 @@ Tools = Sequence[Mapping[str, Any]]
 async def chat_completions(http: HttpRequest) -> Reply:
     """Continue a conversation.
 
-    With `tool_choice` none the model is shown no tools and all that it writes is content; with a
-    function chosen by name it is shown that one. Nothing forces it to call.
+    If `tool_choice` is none, the model sees no tools and all that it writes is content; if it names
+    a function, the model sees only that one. Nothing forces the model to call.
 
     Raises:
         ApiError: the request is refused.
@@ -48,7 +48,9 @@ async def chat_completions(http: HttpRequest) -> Reply:
         variables=asked.template_kwargs,
     )
     room = service.room_after(prompt.token_ids, "messages", asked.wanted_tokens)
-    params = to_sampling_params(asked, service.limits, min(room, service.default_max_tokens))
+    params = to_sampling_params(
+        asked, service.limits, min(room, service.default_max_tokens), asked.wanted_logprobs
+    )
     request = _engine_request(service, asked, prompt, params, tools)
     head = StreamHead(
         id=f"chatcmpl-{secrets.token_hex(12)}",
@@ -61,11 +63,11 @@ async def chat_completions(http: HttpRequest) -> Reply:
         naive=service.naive if asked.return_held else None,
     )
     options: dict[str, Any] = {
-        "tool_choice": asked.tool_choice,
+        "named_function": isinstance(asked.tool_choice, NamedToolChoice),
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
     }
     if asked.stream:
-        return stream_reply(service, [request], ChatStream(head, **options), asked.return_held)
+        return stream_reply(service, [request], chat_stream(head, **options), asked.return_held)
     return await reply_whole(
         service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
     )
@@ -90,7 +92,7 @@ def _engine_request(
 ) -> Request:
     marked = (tools and service.tool_format) or service.reasoning_format
     if marked and asked.skip_special_tokens is None:
-        # The markers of many formats are special tokens; skipped, nobody would see them.
+        # The markers of many formats are special tokens; if skipped, no parser would see them.
         params = replace(params, skip_special_tokens=False)
     thinking = None
     if service.reasoning_format:

@@ -1,31 +1,22 @@
-"""What a client may ask of `/v1/chat/completions`.
-
-But: it renders no prompt. A chat template does, from what `template_messages` returns.
-"""
+"""What a client may ask of `/v1/chat/completions`, and how a chat template reads it."""
 
 from typing import Any
 
 import msgspec
 
-from mini_vllm.server.endpoints.limits import Limits, check_at_most, check_depth
-from mini_vllm.server.endpoints.protocol import decode_body
+from mini_vllm.server.endpoints.request_body import check_at_most, check_depth, decode_body
 from mini_vllm.server.endpoints.sampling import GenerationRequest, check_generation
+from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import invalid
+from mini_vllm.server.wire.chat_stream import FunctionCall
 from mini_vllm.text.schemas import parameter_types
 
 
 class ContentPart(msgspec.Struct):
-    """One part of a message. Only text is understood."""
+    """One part of a message. Only the type `text` is supported."""
 
     type: str
     text: str | None = None
-
-
-class FunctionCall(msgspec.Struct):
-    """A function's name, and its arguments as the JSON that the model wrote."""
-
-    name: str
-    arguments: str
 
 
 class MessageToolCall(msgspec.Struct):
@@ -36,7 +27,7 @@ class MessageToolCall(msgspec.Struct):
     type: str = "function"
 
 
-class ChatMessage(msgspec.Struct):
+class ChatCompletionMessage(msgspec.Struct):
     """One turn of the conversation."""
 
     role: str
@@ -48,13 +39,13 @@ class ChatMessage(msgspec.Struct):
 
 
 class FunctionName(msgspec.Struct):
-    """The function that is to be called."""
+    """The name of the function to call."""
 
     name: str
 
 
 class NamedToolChoice(msgspec.Struct):
-    """A choice of one function by its name."""
+    """The choice of one function by its name."""
 
     function: FunctionName
     type: str = "function"
@@ -68,16 +59,16 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
     """A conversation to be continued.
 
     Attributes:
-        tools: JSON schemas, kept whole, for templates read more of them than this server does.
-        tool_choice: after `decode_chat_request` never None. `required` and a name are wishes: what
-            the model makes is not constrained.
+        tools: JSON schemas, kept whole because templates read more of them than this server.
+        tool_choice: never None after `decode_chat_request`. `required` and a name are wishes: the
+            model's output is not constrained.
         parallel_tool_calls: false leaves out all calls but the first.
-        max_completion_tokens: goes before `max_tokens`, its old name.
+        max_completion_tokens: takes precedence over `max_tokens`, its old name.
         chat_template_kwargs: further variables of the chat template.
-        reasoning_effort: one more of them.
+        reasoning_effort: one of those variables.
     """
 
-    messages: list[ChatMessage]
+    messages: list[ChatCompletionMessage]
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
@@ -91,14 +82,14 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
 
     @property
     def wanted_tokens(self) -> tuple[str, int | None]:
-        """The field that says how many tokens there may be, and what it says."""
+        """The field that limits the tokens of the answer, and its value."""
         if self.max_completion_tokens is not None:
             return "max_completion_tokens", self.max_completion_tokens
         return "max_tokens", self.max_tokens
 
     @property
     def wanted_logprobs(self) -> tuple[str, int | None]:
-        """The field that says how many likeliest tokens to report, and what it says."""
+        """The field that says how many likeliest tokens to report, and its value."""
         return "top_logprobs", (self.top_logprobs or 0) if self.logprobs else None
 
     @property
@@ -115,9 +106,9 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
     """Return the request of a body.
 
     Raises:
-        ApiError: 413 for a body that is too long, else 400; it names the field.
+        ApiError: 400; it names the field.
     """
-    request = decode_body(body, ChatCompletionRequest, limits)
+    request = decode_body(body, ChatCompletionRequest)
     check_generation(request)
     check_messages(request.messages, limits)
     request.tools = request.tools or None
@@ -129,8 +120,8 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
     return request
 
 
-def check_messages(messages: list[ChatMessage], limits: Limits) -> None:
-    """Demand a conversation that is neither empty nor too long, of known roles and of text.
+def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> None:
+    """Demand a conversation of text and of known roles, neither empty nor too long.
 
     Raises:
         ApiError: 400; it names the field.
@@ -169,7 +160,7 @@ def check_tools(tools: Tools | None, limits: Limits) -> None:
     for index, tool in enumerate(tools or ()):
         check_depth(f"tools[{index}]", tool, limits.max_schema_depth)
         if tool.get("type") != "function":
-            raise invalid(f"tools[{index}].type", 'must be "function"; other tools are not known')
+            raise invalid(f"tools[{index}].type", 'must be "function"; other kinds are unknown')
     try:
         parameter_types(tools)
     except ValueError as error:
@@ -178,7 +169,7 @@ def check_tools(tools: Tools | None, limits: Limits) -> None:
 
 
 def check_template_kwargs(kwargs: dict[str, Any] | None, limits: Limits) -> None:
-    """Demand variables that are not nested too deep and do not stand for fields of the request.
+    """Demand variables that are not nested too deep and leave the request's own fields alone.
 
     Raises:
         ApiError: 400; it names the field.
@@ -208,14 +199,16 @@ def _tool_choice(request: ChatCompletionRequest) -> ToolChoice:
     return choice
 
 
-def template_messages(messages: list[ChatMessage], limits: Limits) -> list[dict[str, Any]]:
+def template_messages(
+    messages: list[ChatCompletionMessage], limits: Limits
+) -> list[dict[str, Any]]:
     """Return a conversation as chat templates read it.
 
-    As in vLLM, parts of a content are joined by line breaks, no content is `""`, and the arguments
-    of a call are the object that they say, not its text.
+    As in vLLM, the parts of a content are joined by line breaks, missing content is `""`, and the
+    arguments of a call are passed as an object, not as its JSON text.
 
     Raises:
-        ApiError: 400; the arguments of a call are no JSON object, or nested too deep.
+        ApiError: 400; the arguments of a call are not a JSON object, or nested too deep.
     """
     turns = []
     for index, message in enumerate(messages):
@@ -243,7 +236,7 @@ def _template_call(call: MessageToolCall, at: str, limits: Limits) -> dict[str, 
     try:
         arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise invalid(at, f"is no JSON object: {error}") from None
+        raise invalid(at, f"is not a JSON object: {error}") from None
     check_depth(at, arguments, limits.max_schema_depth)
     function = {"name": call.function.name, "arguments": arguments}
     return {"id": call.id, "type": call.type, "function": function}

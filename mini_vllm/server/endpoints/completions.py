@@ -1,28 +1,88 @@
-"""`/v1/completions`."""
+"""`/v1/completions`: what a client may ask of it, and the answer."""
 
 import secrets
 from time import time
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
 from mini_vllm.engine import Request
-from mini_vllm.server.endpoints.completion_request import (
-    CompletionRequest,
-    decode_completion_request,
-)
 from mini_vllm.server.endpoints.prompts import check_known, text_prompt
 from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
-from mini_vllm.server.endpoints.sampling import to_sampling_params
-from mini_vllm.server.service import Service, read_body
+from mini_vllm.server.endpoints.request_body import check_at_most, decode_body, read_body
+from mini_vllm.server.endpoints.sampling import (
+    GenerationRequest,
+    check_generation,
+    to_sampling_params,
+)
+from mini_vllm.server.service import Limits, Service
 from mini_vllm.server.wire.api_errors import invalid
-from mini_vllm.server.wire.completion_stream import CompletionStream, completion_response
-from mini_vllm.server.wire.sse_stream import StreamHead
+from mini_vllm.server.wire.completion_stream import completion_response, completion_stream
+from mini_vllm.server.wire.sse import StreamHead
 
 _DEFAULT_MAX_TOKENS = 16
+Prompt = str | list[int]
+
+
+class CompletionRequest(GenerationRequest, kw_only=True):
+    """Texts to continue.
+
+    Attributes:
+        prompt: a text, its ids, or a list of either.
+        logprobs: how many likeliest tokens to report for each token.
+    """
+
+    prompt: str | list[str | int | list[int]]
+    logprobs: int | None = None
+    add_special_tokens: bool = True
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        """The prompts, one by one."""
+        prompt: Any = self.prompt
+        return [prompt] if isinstance(prompt, str) or isinstance(prompt[0], int) else prompt
+
+    @property
+    def wanted_logprobs(self) -> tuple[str, int | None]:
+        """The field that says how many likeliest tokens to report, and its value."""
+        return "logprobs", self.logprobs
+
+
+def decode_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
+    """Return the request of a body.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    request = decode_body(body, CompletionRequest)
+    check_generation(request)
+    if not request.prompt and not isinstance(request.prompt, str):
+        raise invalid("prompt", "is an empty list; send a text or ids")
+    if len({type(item) for item in request.prompt}) > 1:
+        raise invalid("prompt", "mixes kinds; send one text, its ids, or a list of either")
+    for prompt in request.prompts:
+        _check_prompt("prompt", prompt)
+    length = sum(len(prompt) for prompt in request.prompts)
+    check_at_most("prompt", length, limits.max_prompt_chars, "characters or ids in all")
+    choices = len(request.prompts) * (request.n or 1)
+    check_at_most("prompt", choices, limits.max_choices, "choices in all, prompts times n")
+    return request
+
+
+def _check_prompt(param: str, prompt: Prompt) -> None:
+    """Demand that a prompt is not empty and has no negative ids.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    if not prompt:
+        raise invalid(param, "is empty; send a text or ids")
+    if isinstance(prompt, list) and min(prompt) < 0:
+        raise invalid(param, f"has the id {str(min(prompt))[:60]}; ids begin at 0")
 
 
 async def completions(http: HttpRequest) -> Reply:
-    """Continue texts. The choices of all prompts are counted through.
+    """Continue texts. Choices are numbered across all prompts.
 
     Raises:
         ApiError: the request is refused.
@@ -32,7 +92,9 @@ async def completions(http: HttpRequest) -> Reply:
     service.check_model(asked.model)
     prompts = [await _token_ids(service, asked, prompt) for prompt in asked.prompts]
     room = min(service.room_after(prompt, "prompt", asked.wanted_tokens) for prompt in prompts)
-    params = to_sampling_params(asked, service.limits, min(room, _DEFAULT_MAX_TOKENS))
+    params = to_sampling_params(
+        asked, service.limits, min(room, _DEFAULT_MAX_TOKENS), asked.wanted_logprobs
+    )
     if asked.return_token_ids and len(prompts) > 1:
         raise invalid("return_token_ids", "is for a single prompt; send one, or leave it out")
     head = StreamHead(
@@ -45,18 +107,16 @@ async def completions(http: HttpRequest) -> Reply:
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
         naive=service.naive if asked.return_held else None,
     )
-    # A completion is all the text there is; what it means is the client's business.
+    # A completion is the whole text; what it means is up to the client.
     requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
     if asked.stream:
-        return stream_reply(service, requests, CompletionStream(head), asked.return_held)
+        return stream_reply(service, requests, completion_stream(head), asked.return_held)
     return await reply_whole(
         service, requests, http.receive, lambda outputs: completion_response(head, outputs)
     )
 
 
-async def _token_ids(
-    service: Service, asked: CompletionRequest, prompt: str | list[int]
-) -> tuple[int, ...]:
+async def _token_ids(service: Service, asked: CompletionRequest, prompt: Prompt) -> tuple[int, ...]:
     if isinstance(prompt, str):
         made = await text_prompt(service, prompt, add_special_tokens=asked.add_special_tokens)
         return made.token_ids

@@ -1,11 +1,11 @@
-"""From messages or text to the ids that a model continues, off the event loop."""
+"""From messages or text to the ids that a model continues, off the event loop and cached."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
-from mini_vllm.server.endpoints.chat_request import ChatMessage, template_messages
+from mini_vllm.server.endpoints.chat_request import ChatCompletionMessage, template_messages
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.tokenizer import ChatTemplateError, TokenizerError
@@ -20,7 +20,7 @@ class Prompt(NamedTuple):
 
 async def chat_prompt(
     service: Service,
-    messages: list[ChatMessage],
+    messages: list[ChatCompletionMessage],
     *,
     tools: Sequence[Mapping[str, Any]] | None,
     add_generation_prompt: bool,
@@ -30,7 +30,7 @@ async def chat_prompt(
     """Return the prompt of a conversation, by the model's template.
 
     Raises:
-        ApiError: 400; the template does not take it, or its text has no ids.
+        ApiError: 400; the template refuses it, or its text cannot be encoded.
     """
     turns = template_messages(messages, service.limits)
 
@@ -50,7 +50,7 @@ async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) 
     """Return the prompt of a text.
 
     Raises:
-        ApiError: 400; it has no ids.
+        ApiError: 400; it cannot be encoded.
     """
     ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens)
     return Prompt(text, ids)

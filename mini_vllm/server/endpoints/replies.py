@@ -1,12 +1,18 @@
-"""How a request to the engine becomes a reply: as a stream, or when all is there."""
+"""From a request to the engine to its reply, streamed or whole, until the client has it or is gone.
+
+Either way the connection is watched: when the client goes, the engine is asked for the end, which
+comes within one iteration. A stream sends everything that waits in one piece, and breaks a long
+silence with a comment so that proxies keep the connection.
+"""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import Receive
+from starlette.types import Receive, Scope, Send
 
 from mini_vllm.engine import (
     CompletionOutput,
@@ -16,29 +22,106 @@ from mini_vllm.engine import (
     Request,
     StreamChannel,
     StreamingSubmissionError,
+    read_together,
 )
 from mini_vllm.server.service import Service
-from mini_vllm.server.wire.api_errors import ApiError
-from mini_vllm.server.wire.event_stream import EventStream, Wire
-from mini_vllm.server.wire.json_response import JsonResponse
+from mini_vllm.server.wire.api_errors import ApiError, JsonResponse
+from mini_vllm.server.wire.sse import PING, SseStream
+
+_LOG = logging.getLogger(__name__)
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class EventStream:
+    """An ASGI response that is a stream of server-sent events.
+
+    Args:
+        events: makes the events of chunks.
+        channels: of the choices, in the order of their indices.
+        ping_seconds: after so much silence a comment is sent.
+    """
+
+    def __init__(
+        self, events: SseStream, channels: Sequence[StreamChannel], *, ping_seconds: float
+    ) -> None:
+        self._events = events
+        self._channels = channels
+        self._ping_seconds = ping_seconds
+        self._sent = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream until it ends or the client goes."""
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        watcher = asyncio.create_task(self._watch(receive, send))
+        try:
+            await self._send(send, self._events.start())
+            async for batch in read_together(self._channels):
+                frames: list[bytes] = []
+                try:
+                    for index, chunk in batch:
+                        frames.append(self._events.feed(index, chunk))
+                        if chunk.finished and not chunk.reason.is_complete:
+                            # The stream ends with an error, so nobody will hear the other choices.
+                            self._cancel()
+                finally:
+                    # If one cannot be made, those before it still go out.
+                    await self._send(send, b"".join(frames))
+            last = self._events.end()
+        except Exception:
+            _LOG.exception("a stream broke")
+            last = self._events.error(ApiError(500, "the server failed in the midst of the answer"))
+        finally:
+            watcher.cancel()
+            self._cancel()
+        await send({"type": "http.response.body", "body": last})
+
+    async def _send(self, send: Send, data: bytes) -> None:
+        if data:
+            self._sent += 1
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _watch(self, receive: Receive, send: Send) -> None:
+        """Cancel when the client goes; break the silence until then."""
+        while True:
+            sent = self._sent
+            try:
+                async with asyncio.timeout(self._ping_seconds):
+                    message = await receive()
+            except TimeoutError:
+                if self._sent == sent:
+                    await self._send(send, PING)
+                continue
+            if message["type"] == "http.disconnect":
+                self._cancel()
+                return
+
+    def _cancel(self) -> None:
+        for channel in self._channels:
+            if not channel.is_finished:
+                channel.cancel()
+
 
 Reply = Response | EventStream
 
 
 def stream_reply(
-    service: Service, requests: Sequence[Request], wire: Wire, return_held: bool | None
+    service: Service, requests: Sequence[Request], events: SseStream, return_held: bool | None
 ) -> EventStream:
     """Submit requests; return the stream of their choices.
 
     Raises:
-        ApiError: 400, 429 or 503; the engine does not take them.
+        ApiError: 400, 429 or 503; the engine does not accept them.
     """
     channels = [StreamChannel.create() for one in requests for _ in range(one.params.n)]
     for channel in channels:
         channel.set_return_held(bool(return_held))
     with engine_errors():
         service.engine.submit(requests, channels)
-    return EventStream(wire, channels, ping_seconds=service.ping_seconds)
+    return EventStream(events, channels, ping_seconds=service.ping_seconds)
 
 
 async def reply_whole(
@@ -49,10 +132,10 @@ async def reply_whole(
 ) -> Response:
     """Submit requests; return what `answer` makes of their choices.
 
-    Nothing is made for a client that goes meanwhile.
+    If the client goes meanwhile, they are cancelled, and `answer` is not called.
 
     Raises:
-        ApiError: 400, 429 or 503, the engine does not take them; 500, a choice failed.
+        ApiError: 400, 429 or 503, the engine does not accept them; 500, a choice failed.
     """
     with engine_errors():
         handles = service.engine.submit(requests)
@@ -74,7 +157,7 @@ async def reply_whole(
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the engine raises into what a client should be told.
+    """Turn what the engine raises into what a client is told.
 
     Raises:
         ApiError: 400, 429 or 503.

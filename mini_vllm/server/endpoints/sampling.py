@@ -1,7 +1,4 @@
-"""The part of a request that says how to generate: the same for chats and completions.
-
-But: it does not know how much room the model has left; `default_max_tokens` says that.
-"""
+"""The part of a request that says how to generate: the same for chats and completions."""
 
 from typing import Any
 
@@ -9,15 +6,16 @@ import msgspec
 from msgspec import field
 
 from mini_vllm.engine import SamplingParams
-from mini_vllm.server.endpoints.limits import Limits, check_at_most
+from mini_vllm.server.endpoints.request_body import check_at_most
+from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import invalid
 
 
 class Unsupported(msgspec.Struct, kw_only=True):
-    """Fields that would change the answer, and are not implemented.
+    """Fields that would change the answer but are not implemented.
 
-    Each has the value that changes nothing; any other but null is refused, not ignored. Fields that
-    stand nowhere here have no say in the answer (`user`, `metadata`, `store`), and are skipped.
+    Each defaults to the value that changes nothing; any other value but null is refused, not
+    ignored. Fields without influence on the answer, such as `user` or `store`, are skipped.
     """
 
     allowed_token_ids: Any = None
@@ -64,13 +62,13 @@ class StreamOptions(msgspec.Struct):
 
 
 class GenerationRequest(Unsupported, kw_only=True):
-    """What chats and completions have in common. Null is the same as nothing.
+    """What chats and completions have in common. Null is the same as an absent field.
 
     Attributes:
         stop: one stop string or several.
-        return_token_ids: put the ids of prompt and answer beside the text, as vLLM does.
-        return_held: ours: put beside each chunk what the layers of the text path hold, and what
-            the ids would be as text if each chunk were decoded for itself.
+        return_token_ids: add the ids of prompt and answer, as vLLM does.
+        return_held: our own: add to each event what the layers of the text path hold, and the text
+            of its ids when each is decoded by itself.
     """
 
     model: str | None = None
@@ -97,17 +95,12 @@ class GenerationRequest(Unsupported, kw_only=True):
 
     @property
     def wanted_tokens(self) -> tuple[str, int | None]:
-        """The field that says how many tokens there may be, and what it says."""
+        """The field that limits the tokens of the answer, and its value."""
         return "max_tokens", self.max_tokens
-
-    @property
-    def wanted_logprobs(self) -> tuple[str, int | None]:
-        """The field that says how many likeliest tokens to report, and what it says."""
-        raise NotImplementedError
 
 
 def check_generation(request: GenerationRequest) -> None:
-    """Refuse what is not implemented, and options of a stream without one.
+    """Refuse what is not implemented, and stream options where nothing streams.
 
     Raises:
         ApiError: 400; it names the field.
@@ -121,20 +114,24 @@ def check_generation(request: GenerationRequest) -> None:
 
 
 def to_sampling_params(
-    request: GenerationRequest, limits: Limits, default_max_tokens: int
+    request: GenerationRequest,
+    limits: Limits,
+    default_max_tokens: int,
+    wanted_logprobs: tuple[str, int | None],
 ) -> SamplingParams:
     """Return how to generate, checked against the limits.
 
     Args:
-        request: a request that was decoded.
+        request: a decoded request.
         limits: how much it may ask for.
-        default_max_tokens: how many tokens there may be if the request does not say.
+        default_max_tokens: the most tokens of the answer if the request sets no limit.
+        wanted_logprobs: the field that says how many likeliest tokens to report, and its value.
 
     Raises:
         ApiError: 400; it names the field, its value and the range.
     """
     tokens_field, max_tokens = request.wanted_tokens
-    logprobs_field, logprobs = request.wanted_logprobs
+    logprobs_field, logprobs = wanted_logprobs
     stop_ids = request.stop_token_ids or []
     for name, value, least, most in (
         ("n", request.n, 1, limits.max_n),
@@ -164,7 +161,7 @@ def to_sampling_params(
     )
 
 
-# Fields that mean the same here and there.
+# Fields that the engine knows by the same name and meaning.
 _SAME = (
     "min_tokens",
     "include_stop_str_in_output",

@@ -1,23 +1,97 @@
 """`/tokenize` and `/detokenize`, as vLLM has them."""
 
+from typing import Any
+
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from mini_vllm.server.endpoints.completion_request import (
-    DetokenizeResponse,
-    TokenizeResponse,
-    decode_detokenize_request,
-    decode_tokenize_request,
+from mini_vllm.server.endpoints.chat_request import (
+    ChatCompletionMessage,
+    Tools,
+    check_messages,
+    check_template_kwargs,
+    check_tools,
 )
 from mini_vllm.server.endpoints.prompts import chat_prompt, check_known, text_prompt
-from mini_vllm.server.service import Service, read_body
-from mini_vllm.server.wire.api_errors import invalid
-from mini_vllm.server.wire.json_response import JsonResponse
+from mini_vllm.server.endpoints.request_body import check_at_most, decode_body, read_body
+from mini_vllm.server.service import Limits, Service
+from mini_vllm.server.wire.api_errors import JsonResponse, invalid
 from mini_vllm.tokenizer import TokenizerError
 
 
+class TokenizeRequest(msgspec.Struct, kw_only=True):
+    """A text or a conversation to encode.
+
+    Attributes:
+        add_special_tokens: by default, as in vLLM, true for a text and false for a conversation.
+    """
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[ChatCompletionMessage] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+    add_generation_prompt: bool = True
+    tools: Tools | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+class TokenizeResponse(msgspec.Struct):
+    """The ids of a text, how many they are, and how many the model can read."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeRequest(msgspec.Struct, kw_only=True):
+    """Ids to decode."""
+
+    model: str | None = None
+    tokens: list[int]
+
+
+class DetokenizeResponse(msgspec.Struct):
+    """The text of ids."""
+
+    prompt: str
+
+
+def decode_tokenize_request(body: bytes, limits: Limits) -> TokenizeRequest:
+    """Return the request of a body.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    request = decode_body(body, TokenizeRequest)
+    if (request.prompt is None) == (request.messages is None):
+        raise invalid("prompt", "send either prompt or messages")
+    check_at_most("prompt", len(request.prompt or ""), limits.max_prompt_chars, "characters")
+    if request.messages is not None:
+        check_messages(request.messages, limits)
+    request.tools = request.tools or None
+    check_tools(request.tools, limits)
+    check_template_kwargs(request.chat_template_kwargs, limits)
+    return request
+
+
+def decode_detokenize_request(body: bytes, limits: Limits) -> DetokenizeRequest:
+    """Return the request of a body.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    request = decode_body(body, DetokenizeRequest)
+    check_at_most("tokens", len(request.tokens), limits.max_prompt_chars, "ids")
+    if request.tokens and min(request.tokens) < 0:
+        raise invalid("tokens", f"has the id {str(min(request.tokens))[:60]}; ids begin at 0")
+    return request
+
+
 async def tokenize(request: Request) -> JsonResponse:
-    """Answer with the ids of a text, or of a conversation as the model would get it."""
+    """Answer with the ids of a text, or of a conversation as the model would read it."""
     service: Service = request.app.state.service
     asked = decode_tokenize_request(await read_body(request, service), service.limits)
     service.check_model(asked.model)

@@ -1,6 +1,5 @@
-// The page's controls: read the form, ask the server, hand what comes to the playback and panels.
-//
-// But: it keeps no conversation. Every prompt is a new one.
+// The page's controls: read the form, ask the server, hand its answer to the playback and panels.
+// Every prompt starts a new conversation.
 
 import { Panels } from "./panels.js";
 import { Playback } from "./playback.js";
@@ -13,7 +12,7 @@ const playback = new Playback(show, drawState);
 /** The request whose answer is being shown, or null. */
 let run = null;
 
-/** An error that is about a field of the form. */
+/** An error about a field of the form. */
 class FieldError extends Error {
   constructor(field, message) {
     super(message);
@@ -23,7 +22,7 @@ class FieldError extends Error {
 
 function number(name) {
   const field = form.elements[name];
-  if (field.validity.badInput) throw new FieldError(name, `${name} is no number`);
+  if (field.validity.badInput) throw new FieldError(name, `${name} is not a number`);
   return field.value === "" ? undefined : field.valueAsNumber;
 }
 
@@ -32,7 +31,7 @@ function tools() {
   try {
     return JSON.parse(byId("tools").value);
   } catch (error) {
-    throw new FieldError("tools", `The tools are no JSON: ${error.message}`);
+    throw new FieldError("tools", `The tools are not JSON: ${error.message}`);
   }
 }
 
@@ -58,7 +57,7 @@ function headers() {
   return key ? { ...json, Authorization: `Bearer ${key}` } : json;
 }
 
-/** Make an error of a response that is none of an answer. */
+/** Return the error that a refusal reports. */
 async function refusal(response) {
   const body = await response.json().catch(() => null);
   const { message, param } = body?.error ?? {};
@@ -68,7 +67,7 @@ async function refusal(response) {
   return new FieldError(param?.match(/^\w+/)?.[0], words.join(" "));
 }
 
-/** Say where a connection failed, in place of the browser's own words alone. */
+/** Add to the browser's words where the connection failed. */
 function explain(error, where) {
   return error instanceof TypeError ? new Error(`${where}: ${error.message}`) : error;
 }
@@ -107,7 +106,7 @@ async function send() {
   }
 }
 
-/** Make an item for the playback of an event of the stream. */
+/** Turn an event of the stream into an item for the playback. */
 function read({ data, lines }) {
   if (data === null) return { token: false, lines };
   if (data === "[DONE]") return { token: false, lines, done: true };
@@ -116,7 +115,7 @@ function read({ data, lines }) {
     const error = chunk.error && new Error(chunk.error.message ?? "The server reports an error");
     return { token: Boolean(chunk.mini_vllm?.token_ids?.length), lines, chunk, error };
   } catch {
-    return { token: false, lines, error: new Error("An event of the stream is no JSON") };
+    return { token: false, lines, error: new Error("An event of the stream is not JSON") };
   }
 }
 
@@ -139,7 +138,7 @@ function show(item) {
   }
 }
 
-/** Abort the request and forget what was not shown yet. */
+/** Abort the request and forget what has not been shown yet. */
 function stop() {
   if (!run) return;
   run.controller.abort();
@@ -154,7 +153,7 @@ function end(status) {
 }
 
 function setStatus(status) {
-  // Screen readers say every change of it, so there is one only where it is another.
+  // Screen readers announce every change, so the text is set only if it differs.
   if (byId("status").textContent !== status) byId("status").textContent = status;
   drawState();
 }

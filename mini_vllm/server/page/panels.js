@@ -1,6 +1,5 @@
-// Draws the news of one event into the panels. Data becomes text nodes, never markup.
-//
-// But: it decides nothing. What is shown, held or naive was said by the server.
+// Draws the news of one event into the panels. Data becomes text nodes, never markup. The server
+// says what is emitted, held or naive; nothing of that is worked out here.
 
 const MOST_ROWS = 400;
 const byId = (id) => document.getElementById(id);
@@ -13,7 +12,7 @@ function make(tag, className = "", text = "") {
   return element;
 }
 
-/** Make blanks visible. */
+/** Make white space visible. */
 function visible(text) {
   return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
@@ -23,7 +22,7 @@ function appendRow(box, row) {
   if (box.childElementCount > MOST_ROWS) box.firstElementChild.remove();
 }
 
-/** Parts of a text, the replacement characters apart. */
+/** Add a text whose replacement characters stand out. */
 function appendNaive(box, text) {
   for (const part of text.split(/(\ufffd+)/)) {
     if (part) box.append(make("span", part[0] === "\ufffd" ? "broken" : "", part));
@@ -35,9 +34,9 @@ export class Panels {
   #most = {};
   #characters = 0;
   #diamonds = 0;
-  /** What came out since the last token; one token may make several events. */
+  /** What was emitted since the last token; one token may cause several events. */
   #emitted = [];
-  /** How many tokens were shown. */
+  /** How many tokens have been shown. */
   tokens = 0;
 
   /** Empty everything for a new answer. */
@@ -79,7 +78,7 @@ export class Panels {
     if (trace) this.#drawToken(ids, trace);
   }
 
-  /** Add what a delta says to the answer; return it as pairs of kind and text. */
+  /** Add a delta to the answer; return its news as pairs of kind and text. */
   #say(delta) {
     const emitted = [];
     if (delta.reasoning_content) emitted.push(["reasoning", delta.reasoning_content]);

@@ -1,6 +1,5 @@
-// Events wait here to be shown at a pace at which a person can watch them.
-//
-// But: it does not slow the server down. What has arrived, has arrived.
+// Events wait here until they are shown, at a pace that a person can follow. Only the display waits:
+// the server sends at its own speed.
 
 export class Playback {
   #waiting = [];
@@ -11,8 +10,8 @@ export class Playback {
   #changed;
 
   /**
-   * @param {(item: {token: boolean}) => void} show shows an item. Only those with a token take time;
-   *   the others are shown together with the one before them.
+   * @param {(item: {token: boolean}) => void} show shows an item. Only items with a token take time;
+   *   the others appear together with the one before them.
    * @param {() => void} changed is called when the state or the number of waiting items changes.
    */
   constructor(show, changed) {
@@ -22,7 +21,7 @@ export class Playback {
     this.pace = 0;
   }
 
-  /** How many items wait. */
+  /** How many items are waiting. */
   get waiting() {
     return this.#waiting.length - this.#next;
   }
@@ -32,7 +31,7 @@ export class Playback {
     this.#run();
   }
 
-  /** Forget what waits. */
+  /** Forget the items that are waiting. */
   clear() {
     [this.#waiting, this.#next] = [[], 0];
     this.#run();

@@ -1,6 +1,5 @@
 // Server-sent events from the bytes of a response, however the network cut them.
-//
-// But: only `data` is read. Types, ids and reconnection are for EventSource, which cannot POST.
+// Only `data` is read: types, ids and reconnection belong to EventSource, which cannot POST.
 // The rules: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 
 export class SseReader {
@@ -21,8 +20,8 @@ export class SseReader {
   }
 
   /**
-   * End the stream; return the lines of the event that it cut off, which is none. The reader is
-   * fresh then.
+   * End the stream; return the lines of an event that was cut off, and which does not count as one.
+   * Afterwards the reader is as good as new.
    * @returns {string[]}
    */
   flush() {

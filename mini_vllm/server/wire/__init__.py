@@ -1,1 +1,1 @@
-"""Answers as bytes: chat chunks, server-sent events, errors."""
+"""Answers as bytes: JSON, errors, server-sent events."""

@@ -1,22 +1,59 @@
-"""Errors as the OpenAI API says them.
+"""Answers that are one JSON value, and errors as the OpenAI API spells them.
 
-But: it knows nothing of the engine's exceptions; whoever meets one says what it means to a client.
+What an exception of the engine means to a client is decided where it is caught, not here.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+from starlette.responses import Response
+
 from mini_vllm.engine import FinishReason
+
+_encode = msgspec.json.Encoder().encode
+# JSON allows these in a string, but a client that splits lines as Python's `splitlines` does would
+# split inside the string: NEL, LINE SEPARATOR, PARAGRAPH SEPARATOR.
+_LINE_ENDS = (
+    (b"\xc2\x85", rb"\u0085"),
+    (b"\xe2\x80\xa8", rb"\u2028"),
+    (b"\xe2\x80\xa9", rb"\u2029"),
+)
+
+
+def encode_line(value: Any) -> bytes:
+    """Return a value as UTF-8 JSON that is a single line by anyone's rules.
+
+    Raises:
+        UnicodeEncodeError: a string contains a lone surrogate.
+        TypeError: JSON cannot represent the value.
+    """
+    line = _encode(value)
+    if not line.isascii():
+        for raw, escaped in _LINE_ENDS:
+            line = line.replace(raw, escaped)
+    return line
+
+
+class JsonResponse(Response):
+    """A value that msgspec can encode, as a JSON response."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return encode_line(content)
 
 
 class ApiError(Exception):
-    """An answer that is an error.
+    """An answer that reports an error.
 
     Attributes:
-        status: the HTTP status. An error in the midst of a stream has lost its chance to show it.
+        status: the HTTP status. In the middle of a stream it is too late to send it.
         message: what is wrong and how to mend it, for people.
-        type: the kind, as clients know it; without one, what is usual for the status.
-        param: the field at fault, like `messages[0].role`, or None.
+        type: the kind of error, as clients know it; by default the usual one for the status.
+        param: the field at fault, such as `messages[0].role`, or None.
         code: a name for programs, or None.
     """
 
@@ -40,7 +77,7 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """What goes on the wire."""
+        """The JSON body."""
         return {
             "error": {
                 "message": self.message,
@@ -59,15 +96,16 @@ _TYPES = {
 
 
 def invalid(param: str | None, problem: str, *, code: str | None = None) -> ApiError:
-    """Return the error for a bad field: its message is the field's name and the problem."""
+    """Return the error for a bad field; its message is the field's name and the problem."""
     message = f"{param}: {problem}" if param else problem
     return ApiError(HTTPStatus.BAD_REQUEST, message, param=param, code=code)
 
 
 def broken_off(reason: FinishReason) -> ApiError:
-    """Return the error for an answer that did not come to its end.
+    """Return the error for an answer that was cut short.
 
-    The API has no `finish_reason` for that. Why an engine failed is for its log, not for clients.
+    The API has no `finish_reason` for that. Why an engine failed belongs in its log, not in the
+    answer.
     """
     if reason is FinishReason.CANCELLED:
         return ApiError(
@@ -78,3 +116,16 @@ def broken_off(reason: FinishReason) -> ApiError:
         "the engine failed before the answer was complete",
         code="failed",
     )
+
+
+_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "5"},
+}
+
+
+def error_response(error: ApiError, headers: Mapping[str, str] | None = None) -> JsonResponse:
+    """Return the response for an error; where a retry may help, it says when."""
+    headers = {**_HEADERS.get(error.status, {}), **(headers or {})}
+    return JsonResponse(error.body, status_code=error.status, headers=headers)

@@ -1,8 +1,8 @@
-"""From events to what a chat says of them: the one rule that streams and whole messages share.
+"""From events to the deltas of a chat: the one rule that streams and whole messages share.
 
-A delta tells one kind of news, and of tool calls one entry: the form that every client reads, also
-one that looks at `content` or at `tool_calls[0]` only. A call opens with id, type, name and empty
-arguments; whatever of its arguments came with the same events follows as one delta more.
+A delta carries one kind of news, and at most one tool-call entry, so that even a client that looks
+only at `content` or `tool_calls[0]` misses nothing. A call opens with id, type, name and empty
+arguments; arguments that came with the same events follow in a delta of their own.
 
 Reasoning goes out as `reasoning_content`, the name that DeepSeek gave it and most clients know.
 """
@@ -14,7 +14,6 @@ from itertools import groupby
 import msgspec
 
 from mini_vllm.engine import FinishReason
-from mini_vllm.server.endpoints.chat_request import NamedToolChoice, ToolChoice
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -34,7 +33,7 @@ class DeltaFunctionCall(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class DeltaToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """News of one call. Clients join strings by `index`, so id, type and name come once."""
+    """News of one call. Clients join strings by `index`, so id, type and name are sent once."""
 
     index: int
     id: str | None = None
@@ -43,7 +42,7 @@ class DeltaToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class DeltaMessage(msgspec.Struct, omit_defaults=True):
-    """News of a message. What it does not tell is left out, not null."""
+    """News of a message. A field without news is left out, not null."""
 
     role: str | None = None
     content: str | None = None
@@ -52,34 +51,34 @@ class DeltaMessage(msgspec.Struct, omit_defaults=True):
 
 
 def new_call_id() -> str:
-    """Return an id for a call whose format has none."""
+    """Return an id for a call that the model gave none."""
     return f"call_{secrets.token_hex(12)}"
 
 
 class MessageFold:
     """Turns the events of one choice into deltas.
 
-    A call that breaks off stays as far as it was announced; the rest of what the model wrote is
-    content, so that nothing is lost, and the call does not make the answer end with `tool_calls`.
+    If a call breaks off, what was announced of it stands and the rest of the model's words become
+    content, so nothing is lost; such a call does not make the answer end with `tool_calls`.
 
     Args:
-        tool_choice: of the request.
-        parallel_tool_calls: false drops all calls but the first, as in vLLM: they were made, but
-            nobody is told.
+        named_function: the request chose a function by its name.
+        parallel_tool_calls: false drops all calls but the first, as vLLM does: the model made
+            them, the client never hears of them.
         new_id: makes ids for calls.
 
     Attributes:
-        completed: how many calls were told to their end.
+        completed: how many calls were reported in full.
     """
 
     def __init__(
         self,
         *,
-        tool_choice: ToolChoice = "auto",
+        named_function: bool = False,
         parallel_tool_calls: bool = True,
         new_id: Callable[[], str] = new_call_id,
     ) -> None:
-        self._named = isinstance(tool_choice, NamedToolChoice)
+        self._named = named_function
         self._parallel = parallel_tool_calls
         self._new_id = new_id
         self.completed = 0
@@ -143,5 +142,5 @@ def _delta(kind: type[Event], index: int, text: str) -> DeltaMessage:
 
 
 def _encodable(text: str) -> str:
-    """Return a name that a model wrote with a lone surrogate, `"\\ud800"`, as UTF-8 can have it."""
+    """Return a name with each lone surrogate (a model wrote `"\\ud800"`) replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

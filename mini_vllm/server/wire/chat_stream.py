@@ -1,25 +1,26 @@
-"""A streamed chat: `chat.completion.chunk` events, as OpenAI's clients add them up.
+"""Chats on the wire: streamed as `chat.completion.chunk`, or whole as `chat.completion`.
 
-The role comes once for each choice, before all else. Then text, reasoning and calls as they arrive,
-one kind in one event; then an empty delta with `finish_reason`; then `[DONE]`.
+Streamed, each choice first sends its role; then text, reasoning and calls as they arrive, one kind
+in an event; then an empty delta with `finish_reason`. A whole message is the sum of those deltas,
+so the two cannot disagree.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine import StreamChunk, TokenLogprobs
-from mini_vllm.server.endpoints.chat_request import ToolChoice
+from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
+from mini_vllm.server.wire.api_errors import broken_off
 from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold, new_call_id
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs
-from mini_vllm.server.wire.sse_stream import SseStream, StreamHead
+from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
 from mini_vllm.text.events import TextDelta
 
 
 class ChatStreamChoice(msgspec.Struct):
-    """News of one choice. `stop_reason`, what stopped it, is vLLM's, and comes with the last."""
+    """News of one choice. `stop_reason`, what stopped it, is vLLM's and comes with the last."""
 
     index: int
     delta: DeltaMessage
@@ -29,52 +30,173 @@ class ChatStreamChoice(msgspec.Struct):
     token_ids: Sequence[int] | UnsetType = UNSET
 
 
-class ChatStream(SseStream):
-    """The events of one chat.
+class ChatWriter:
+    """Writes one choice of a streamed chat. See `ChoiceWriter`."""
 
-    Args:
-        head: what is known before the first token.
-        tool_choice: of the request.
-        parallel_tool_calls: false drops all calls but the first.
-        new_id: makes ids for calls whose format has none.
-    """
+    def __init__(self, index: int, fold: MessageFold) -> None:
+        self._index = index
+        self._fold = fold
 
-    object = "chat.completion.chunk"
+    def opening(self) -> list[Any]:
+        """Return the role."""
+        return [ChatStreamChoice(self._index, DeltaMessage(role="assistant", content=""))]
 
-    def __init__(
-        self,
-        head: StreamHead,
-        *,
-        tool_choice: ToolChoice = "auto",
-        parallel_tool_calls: bool = True,
-        new_id: Callable[[], str] = new_call_id,
-    ) -> None:
-        super().__init__(head)
-        self._folds = [
-            MessageFold(
-                tool_choice=tool_choice, parallel_tool_calls=parallel_tool_calls, new_id=new_id
-            )
-            for _ in range(head.choices)
-        ]
+    def text(self, text: str) -> ChatStreamChoice:
+        """Return a piece of content, or an empty delta."""
+        return ChatStreamChoice(self._index, DeltaMessage(content=text) if text else DeltaMessage())
 
-    def _first_choices(self) -> list[Any]:
-        return [
-            ChatStreamChoice(index, DeltaMessage(role="assistant", content=""))
-            for index in range(len(self._folds))
-        ]
+    def news(self, chunk: StreamChunk) -> list[Any]:
+        """Return the deltas of a chunk."""
+        deltas = self._fold.feed(chunk.events or (TextDelta(chunk.text),))
+        return [ChatStreamChoice(self._index, delta) for delta in deltas]
 
-    def _text_choice(self, index: int, text: str) -> ChatStreamChoice:
-        return ChatStreamChoice(index, DeltaMessage(content=text) if text else DeltaMessage())
-
-    def _news(self, index: int, chunk: StreamChunk) -> list[Any]:
-        deltas = self._folds[index].feed(chunk.events or (TextDelta(chunk.text),))
-        return [ChatStreamChoice(index, delta) for delta in deltas]
-
-    def _last_choice(self, index: int, chunk: StreamChunk) -> ChatStreamChoice:
-        reason = self._folds[index].finish_reason(chunk.reason)
+    def last(self, chunk: StreamChunk) -> ChatStreamChoice:
+        """Return an empty delta with the reason."""
+        reason = self._fold.finish_reason(chunk.reason)
         return ChatStreamChoice(
-            index, DeltaMessage(), finish_reason=reason, stop_reason=chunk.stop_reason
+            self._index, DeltaMessage(), finish_reason=reason, stop_reason=chunk.stop_reason
         )
 
-    def _logprobs(self, index: int, steps: Sequence[TokenLogprobs]) -> ChatLogprobs:
+    def logprobs(self, steps: Sequence[TokenLogprobs]) -> ChatLogprobs:
+        """Return the logprobs of some steps."""
         return chat_logprobs(steps)
+
+
+def chat_stream(
+    head: StreamHead,
+    *,
+    named_function: bool = False,
+    parallel_tool_calls: bool = True,
+    new_id: Callable[[], str] = new_call_id,
+) -> SseStream:
+    """Return the events of one chat; see `MessageFold` for the options."""
+    writers = [
+        ChatWriter(
+            index,
+            MessageFold(
+                named_function=named_function,
+                parallel_tool_calls=parallel_tool_calls,
+                new_id=new_id,
+            ),
+        )
+        for index in range(head.choices)
+    ]
+    return SseStream(head, "chat.completion.chunk", writers)
+
+
+class FunctionCall(msgspec.Struct):
+    """A function's name, and its arguments as the JSON that the model wrote."""
+
+    name: str
+    arguments: str
+
+
+class AnswerToolCall(msgspec.Struct):
+    """A call that the model makes."""
+
+    id: str
+    function: FunctionCall
+    type: str = "function"
+
+
+class AnswerMessage(msgspec.Struct):
+    """What the model says. Content is null beside calls alone, and `""` if there is nothing."""
+
+    role: str
+    content: str | None
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[AnswerToolCall] | UnsetType = UNSET
+
+
+class ChatChoice(msgspec.Struct):
+    """One answer. `stop_reason` and `token_ids` are vLLM's."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: str | None
+    stop_reason: str | int | None
+    token_ids: Sequence[int] | UnsetType = UNSET
+
+
+class ChatResponse(msgspec.Struct):
+    """The answer to a chat request that does not stream."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+    prompt_token_ids: Sequence[int] | UnsetType = UNSET
+
+
+def chat_response(
+    head: StreamHead,
+    outputs: Iterable[CompletionOutput],
+    *,
+    named_function: bool = False,
+    parallel_tool_calls: bool = True,
+    new_id: Callable[[], str] = new_call_id,
+) -> ChatResponse:
+    """Return the answer made of finished choices.
+
+    Args:
+        head: as for a stream; what concerns streaming alone is ignored.
+        outputs: the choices.
+        named_function: see `MessageFold`, as for the other options.
+        parallel_tool_calls: likewise.
+        new_id: likewise.
+
+    Raises:
+        ApiError: 500; a choice was cut short.
+    """
+    tells_ids, completion_tokens = head.prompt_token_ids is not None, 0
+    choices = []
+    for output in outputs:
+        if not output.finish_reason.is_complete:
+            raise broken_off(output.finish_reason)
+        completion_tokens += len(output.token_ids)
+        fold = MessageFold(
+            named_function=named_function, parallel_tool_calls=parallel_tool_calls, new_id=new_id
+        )
+        deltas = fold.feed(output.events or (TextDelta(output.text),))
+        choices.append(
+            ChatChoice(
+                output.index,
+                add_up(deltas),
+                chat_logprobs(output.logprobs) if output.logprobs else None,
+                fold.finish_reason(output.finish_reason),
+                output.stop_reason,
+                output.token_ids if tells_ids else UNSET,
+            )
+        )
+    return ChatResponse(
+        head.id,
+        "chat.completion",
+        head.created,
+        head.model,
+        choices,
+        Usage.of(head.prompt_tokens, completion_tokens),
+        UNSET if head.prompt_token_ids is None else head.prompt_token_ids,
+    )
+
+
+def add_up(deltas: Iterable[DeltaMessage]) -> AnswerMessage:
+    """Return the message that deltas add up to."""
+    content, reasoning = [], []
+    calls: dict[int, tuple[str, str, list[str]]] = {}
+    for delta in deltas:
+        content.append(delta.content or "")
+        reasoning.append(delta.reasoning_content or "")
+        for call in delta.tool_calls or ():
+            if call.id is not None:
+                calls[call.index] = call.id, call.function.name or "", []
+            calls[call.index][2].append(call.function.arguments)
+    return AnswerMessage(
+        "assistant",
+        "".join(content) or (None if calls else ""),
+        "".join(reasoning) or UNSET,
+        [AnswerToolCall(id, FunctionCall(name, "".join(args))) for id, name, args in calls.values()]
+        or UNSET,
+    )

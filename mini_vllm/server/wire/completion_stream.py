@@ -1,4 +1,4 @@
-"""Completions, streamed and whole: `text_completion` both, with no roles, reasoning or calls."""
+"""Completions on the wire, streamed or whole: plain text, without roles, reasoning or calls."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
 from mini_vllm.server.wire.logprobs import CompletionLogprobs, CompletionLogprobsStream
-from mini_vllm.server.wire.sse_stream import SseStream, StreamHead, StreamResponse, Usage
+from mini_vllm.server.wire.sse import SseStream, StreamHead, StreamResponse, Usage
 
 OBJECT = "text_completion"
 
@@ -25,42 +25,50 @@ class CompletionChoice(msgspec.Struct):
     token_ids: Sequence[int] | UnsetType = UNSET
 
 
-class CompletionStream(SseStream):
-    """The events of completions; the choices of all prompts are counted through."""
+class CompletionWriter:
+    """Writes one choice of streamed completions. See `ChoiceWriter`."""
 
-    object = OBJECT
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._lists = CompletionLogprobsStream()
 
-    def __init__(self, head: StreamHead) -> None:
-        super().__init__(head)
-        self._lists = [CompletionLogprobsStream() for _ in range(head.choices)]
-
-    def _first_choices(self) -> list[Any]:
+    def opening(self) -> list[Any]:
+        """Return nothing: a completion begins with its text."""
         return []
 
-    def _text_choice(self, index: int, text: str) -> CompletionChoice:
-        return CompletionChoice(index, text)
+    def text(self, text: str) -> CompletionChoice:
+        """Return a piece of text."""
+        return CompletionChoice(self._index, text)
 
-    def _news(self, index: int, chunk: StreamChunk) -> list[Any]:
-        return [CompletionChoice(index, chunk.text)] if chunk.text else []
+    def news(self, chunk: StreamChunk) -> list[Any]:
+        """Return the text of a chunk, if it has any."""
+        return [CompletionChoice(self._index, chunk.text)] if chunk.text else []
 
-    def _last_choice(self, index: int, chunk: StreamChunk) -> CompletionChoice:
+    def last(self, chunk: StreamChunk) -> CompletionChoice:
+        """Return an empty text with the reason."""
         return CompletionChoice(
-            index, "", finish_reason=chunk.reason.openai(), stop_reason=chunk.stop_reason
+            self._index, "", finish_reason=chunk.reason.openai(), stop_reason=chunk.stop_reason
         )
 
-    def _logprobs(self, index: int, steps: Sequence[TokenLogprobs]) -> CompletionLogprobs:
-        return self._lists[index].feed(steps)
+    def logprobs(self, steps: Sequence[TokenLogprobs]) -> CompletionLogprobs:
+        """Return the logprobs of some steps."""
+        return self._lists.feed(steps)
+
+
+def completion_stream(head: StreamHead) -> SseStream:
+    """Return the events of completions; choices are numbered across all prompts."""
+    return SseStream(head, OBJECT, [CompletionWriter(index) for index in range(head.choices)])
 
 
 def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -> StreamResponse:
-    """Return the answer that finished choices are. Their places are their indices.
+    """Return the answer made of finished choices; a choice's index is its place.
 
     Args:
-        head: as for a stream; what is about streaming is not looked at.
+        head: as for a stream; what concerns streaming alone is ignored.
         outputs: the choices, prompt by prompt.
 
     Raises:
-        ApiError: 500; a choice did not come to its end.
+        ApiError: 500; a choice was cut short.
     """
     prompt = UNSET if head.prompt_token_ids is None else head.prompt_token_ids
     choices, completion_tokens = [], 0

@@ -1,7 +1,7 @@
-"""Logprobs as clients read them: for chats a list of tokens, for completions four lists.
+"""Logprobs on the wire: a list of tokens for chats, four parallel lists for completions.
 
-A token's string is its bytes, decoded for itself: half a character is U+FFFD. A chat has the bytes
-beside it; joined over all tokens they are the text again.
+A token's string is its own bytes decoded, so half a character is U+FFFD. A chat also lists the
+bytes; joined over all tokens, they are the text.
 """
 
 from codecs import getincrementaldecoder
@@ -11,7 +11,7 @@ import msgspec
 
 from mini_vllm.engine import LogprobEntry, TokenLogprobs
 
-# JSON has no infinity. This is what vLLM says of what cannot be.
+# JSON has no infinity; vLLM sends this for an impossible token.
 _LEAST = -9999.0
 
 
@@ -24,7 +24,7 @@ class TopLogprob(msgspec.Struct):
 
 
 class ChatTokenLogprob(msgspec.Struct):
-    """The token that was taken, and the likeliest ones, best first."""
+    """The token that was chosen, and the likeliest ones, best first."""
 
     token: str
     logprob: float
@@ -33,13 +33,13 @@ class ChatTokenLogprob(msgspec.Struct):
 
 
 class ChatLogprobs(msgspec.Struct):
-    """The logprobs of a chat's choice or of a part of it."""
+    """The logprobs of a chat's choice, or of a part of one."""
 
     content: list[ChatTokenLogprob]
 
 
 class CompletionLogprobs(msgspec.Struct):
-    """The logprobs of a completion's choice or of a part of it: four lists of one length."""
+    """The logprobs of a completion's choice, or of a part of one: four lists of equal length."""
 
     tokens: list[str]
     token_logprobs: list[float]
@@ -48,16 +48,18 @@ class CompletionLogprobs(msgspec.Struct):
 
 
 def chat_logprobs(steps: Iterable[TokenLogprobs]) -> ChatLogprobs:
-    """Return what a chat says of some steps."""
+    """Return the logprobs of some steps for a chat."""
     return ChatLogprobs(
         [
-            ChatTokenLogprob(*_said(step.chosen), [TopLogprob(*_said(entry)) for entry in step.top])
+            ChatTokenLogprob(
+                *_parts(step.chosen), [TopLogprob(*_parts(entry)) for entry in step.top]
+            )
             for step in steps
         ]
     )
 
 
-def _said(entry: LogprobEntry) -> tuple[str, float, list[int]]:
+def _parts(entry: LogprobEntry) -> tuple[str, float, list[int]]:
     return _token(entry), _logprob(entry), list(entry.piece)
 
 
@@ -66,15 +68,15 @@ def _token(entry: LogprobEntry) -> str:
 
 
 def _logprob(entry: LogprobEntry) -> float:
-    # In this order NaN is the least as well.
+    # In this order NaN becomes the least, too.
     return max(_LEAST, entry.logprob)
 
 
 class CompletionLogprobsStream:
-    """Makes the four lists, and counts the characters.
+    """Makes the four lists, and counts characters for `text_offset`.
 
-    `text_offset` is where the first character begins that a token has a part of. It counts what the
-    tokens say, so one that is left out of the text, as special tokens are, moves it.
+    A token's offset is where the first character that it has a part of begins. All tokens count,
+    even those that are left out of the text, as special tokens are.
     """
 
     def __init__(self) -> None:
@@ -82,7 +84,7 @@ class CompletionLogprobsStream:
         self._length = 0
 
     def feed(self, steps: Iterable[TokenLogprobs]) -> CompletionLogprobs:
-        """Return what a completion says of the next steps."""
+        """Return the logprobs of the next steps for a completion."""
         lists = CompletionLogprobs([], [], [], [])
         for step in steps:
             lists.tokens.append(_token(step.chosen))
@@ -94,7 +96,7 @@ class CompletionLogprobsStream:
 
 
 def _by_token(step: TokenLogprobs) -> dict[str, float]:
-    """The chosen token is among them. Of tokens that look the same the likeliest one counts."""
+    """Return the likeliest tokens and the chosen one; of tokens that look alike, the likeliest."""
     best: dict[str, float] = {}
     for entry in (*step.top, step.chosen):
         best.setdefault(_token(entry), _logprob(entry))

@@ -1,40 +1,260 @@
-"""Server-sent events: one line of JSON between `data: ` and an empty line.
+"""Server-sent events: how one is framed, and one answer as events, from the first to `[DONE]`.
 
-But: no event names, ids or retry times. Clients of this API look at `data` alone.
+An event is one line of JSON between `data: ` and an empty line; it has no name, id or retry time,
+because clients of this API look at `data` alone. Whatever happens, a stream ends with `[DONE]`,
+and only once: clients wait for it.
+
+Chats and completions share all of this. How a choice is written is up to a `ChoiceWriter`.
 """
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
+
+from mini_vllm.engine import StreamChunk, TokenLogprobs
+from mini_vllm.server.wire.api_errors import ApiError, broken_off, encode_line
 
 DONE = b"data: [DONE]\n\n"
-# A comment, which clients skip. It keeps the connection alive while nothing is to be said.
+# A comment, which clients skip. It keeps the connection alive while the model is silent.
 PING = b": ping\n\n"
-
-_encode = msgspec.json.Encoder().encode
-# JSON may have these as they are, but clients that cut lines as Python's `splitlines` does would
-# cut inside a string: NEL, LINE SEPARATOR, PARAGRAPH SEPARATOR.
-_LINE_ENDS = (
-    (b"\xc2\x85", rb"\u0085"),
-    (b"\xe2\x80\xa8", rb"\u2028"),
-    (b"\xe2\x80\xa9", rb"\u2029"),
-)
-
-
-def encode_line(value: Any) -> bytes:
-    """Return a value as JSON that is one line by anyone's rules, and UTF-8.
-
-    Raises:
-        UnicodeEncodeError: a string has a lone surrogate.
-        TypeError: JSON has no such value.
-    """
-    line = _encode(value)
-    if not line.isascii():
-        for raw, escaped in _LINE_ENDS:
-            line = line.replace(raw, escaped)
-    return line
 
 
 def frame(value: Any) -> bytes:
-    """Return one event. It raises what `encode_line` does."""
+    """Return one event. It raises what `encode_line` raises."""
     return b"data: " + encode_line(value) + b"\n\n"
+
+
+class Usage(msgspec.Struct):
+    """How many tokens there were. A prompt's count once, however many choices it has."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def of(cls, prompt_tokens: int, completion_tokens: int) -> "Usage":
+        """Return both and their sum."""
+        return cls(prompt_tokens, completion_tokens, prompt_tokens + completion_tokens)
+
+
+class HeldReport(msgspec.Struct):
+    """What the layers of the text path hold after a chunk.
+
+    Attributes:
+        token_ids: the new ids. If a chunk makes several events, the first one carries them.
+        held: by layer; bytes as hexadecimal numbers.
+        naive: the text of the new ids when each is decoded by itself.
+    """
+
+    token_ids: Sequence[int]
+    held: dict[str, str]
+    naive: str
+
+
+class StreamResponse(msgspec.Struct):
+    """One event of a stream.
+
+    Attributes:
+        usage: null in all but the last event of a stream that counts tokens; absent elsewhere.
+        prompt_token_ids: in the first event of a stream that reports ids.
+        mini_vllm: in a stream that reports what is held.
+    """
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: Sequence[Any]
+    usage: Usage | UnsetType | None = UNSET
+    prompt_token_ids: Sequence[int] | UnsetType = UNSET
+    mini_vllm: HeldReport | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamHead:
+    """What is known of an answer before its first token.
+
+    Attributes:
+        id: of the answer; every event repeats it.
+        created: when it began, in seconds since 1970.
+        model: the name that the client used.
+        choices: how many choices there are, over all prompts.
+        prompt_tokens: how many tokens all prompts have together.
+        include_usage: report the number of tokens in an event of its own, before the end.
+        prompt_token_ids: the ids of the prompt, if the client asked for ids; the choices then
+            report theirs too.
+        naive: decodes each id by itself, if the client asked to see what is held.
+    """
+
+    id: str
+    created: int
+    model: str
+    choices: int = 1
+    prompt_tokens: int = 0
+    include_usage: bool = False
+    prompt_token_ids: Sequence[int] | None = None
+    naive: Callable[[Sequence[int]], str] | None = None
+
+
+class ChoiceWriter(Protocol):
+    """How one kind of answer writes the news of one choice, as values that msgspec encodes."""
+
+    def opening(self) -> list[Any]:
+        """Return what comes before any token."""
+        ...
+
+    def text(self, text: str) -> Any:
+        """Return the news that is a text and nothing else; it may be empty."""
+        ...
+
+    def news(self, chunk: StreamChunk) -> list[Any]:
+        """Return what a chunk says, apart from its end."""
+        ...
+
+    def last(self, chunk: StreamChunk) -> Any:
+        """Return the end that the last chunk announces."""
+        ...
+
+    def logprobs(self, steps: Sequence[TokenLogprobs]) -> Any:
+        """Return the logprobs of some steps; each step comes once, in order."""
+        ...
+
+
+@dataclass(slots=True)
+class _Unreported:
+    """What was made since the last event of a choice."""
+
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+
+
+class SseStream:
+    """The events of one answer.
+
+    Ids and logprobs whose text is held back go with the next event.
+
+    Args:
+        head: what is known before the first token.
+        object: the `object` of each event.
+        writers: one for each choice, in the order of their indices.
+    """
+
+    def __init__(self, head: StreamHead, object: str, writers: Sequence[ChoiceWriter]) -> None:
+        self._head = head
+        self._object = object
+        self._writers = writers
+        self._usage: UnsetType | None = None if head.include_usage else UNSET
+        self._tells_ids = head.prompt_token_ids is not None
+        self._prompt: Sequence[int] | UnsetType = (
+            UNSET if head.prompt_token_ids is None else head.prompt_token_ids
+        )
+        self._plain = head.naive is None and not self._tells_ids
+        self._open: set[int] = set()
+        self._unreported = [_Unreported() for _ in writers]
+        self._around: dict[int, tuple[bytes, bytes]] = {}
+        self._completion_tokens = 0
+        self._closed = False
+
+    def start(self) -> bytes:
+        """Open the choices; return the events that come before any token."""
+        self._open = set(range(len(self._writers)))
+        choices = [choice for writer in self._writers for choice in writer.opening()]
+        return b"".join([frame(self._response([choice])) for choice in choices])
+
+    def feed(self, index: int, chunk: StreamChunk) -> bytes:
+        """Return the events of a chunk: usually one; `b""` if it has no news for the client.
+
+        Raises:
+            ValueError: the choice has not begun, or has ended.
+        """
+        if self._closed:
+            return b""
+        if index not in self._open:
+            raise ValueError(
+                f"choice {index} of {len(self._writers)} is not open; start() opens all, and the "
+                f"last chunk closes its own"
+            )
+        self._completion_tokens += len(chunk.token_ids)
+        if self._plain and not (chunk.events or chunk.finished or chunk.logprobs):
+            return self._text_event(index, chunk.text) if chunk.text else b""
+        writer = self._writers[index]
+        choices = writer.news(chunk)
+        if chunk.finished:
+            self._open.remove(index)
+            if chunk.reason.is_complete:
+                choices.append(writer.last(chunk))
+        if not choices and self._head.naive is not None:
+            choices.append(writer.text(""))
+        events = self._events(index, chunk, choices)
+        if chunk.finished and not chunk.reason.is_complete:
+            events += self.error(broken_off(chunk.reason))
+        return events
+
+    def end(self) -> bytes:
+        """Return the events after the last chunk of all choices; `b""` after an error."""
+        if self._closed:
+            return b""
+        if self._open:
+            return self.error(ApiError(500, "the stream ended before the answer was complete"))
+        self._closed = True
+        if not self._head.include_usage:
+            return DONE
+        response = self._response([])
+        response.usage = Usage.of(self._head.prompt_tokens, self._completion_tokens)
+        return frame(response) + DONE
+
+    def error(self, error: ApiError) -> bytes:
+        """Return the events that end the stream with an error; `b""` if it has ended already."""
+        if self._closed:
+            return b""
+        self._closed = True
+        return frame(error.body) + DONE
+
+    def _events(self, index: int, chunk: StreamChunk, choices: list[Any]) -> bytes:
+        unreported = self._unreported[index]
+        if self._tells_ids:
+            unreported.token_ids += chunk.token_ids
+        unreported.logprobs += chunk.logprobs
+        if not choices:
+            return b""
+        if self._tells_ids:
+            choices[0].token_ids = unreported.token_ids
+        if unreported.logprobs:
+            choices[0].logprobs = self._writers[index].logprobs(unreported.logprobs)
+        self._unreported[index] = _Unreported()
+        responses = [self._response([choice]) for choice in choices]
+        if self._head.naive is not None:
+            held = {name: _shown(text) for name, text in (chunk.held or {}).items()}
+            for response in responses:
+                response.mini_vllm = HeldReport((), held, "")
+            naive = self._head.naive(chunk.token_ids)
+            responses[0].mini_vllm = HeldReport(chunk.token_ids, held, naive)
+        return b"".join([frame(response) for response in responses])
+
+    def _response(self, choices: Sequence[Any]) -> StreamResponse:
+        head, prompt, self._prompt = self._head, self._prompt, UNSET
+        return StreamResponse(
+            head.id,
+            self._object,
+            head.created,
+            head.model,
+            choices,
+            usage=self._usage,
+            prompt_token_ids=prompt,
+        )
+
+    def _text_event(self, index: int, text: str) -> bytes:
+        """Return the event that is a text and nothing else; only the text is encoded anew."""
+        around = self._around.get(index)
+        if around is None:
+            event = frame(self._response([self._writers[index].text("\0")]))
+            before, _, after = event.rpartition(rb'"\u0000"')
+            around = self._around[index] = before, after
+        return around[0] + encode_line(text) + around[1]
+
+
+def _shown(held: str | bytes) -> str:
+    return held.hex(" ") if isinstance(held, bytes) else held

@@ -1,0 +1,152 @@
+"""From the body of a request to a value of its type, or an error that names the field at fault."""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from starlette.requests import Request as HttpRequest
+
+from mini_vllm.server.service import Service
+from mini_vllm.server.wire.api_errors import ApiError, invalid
+
+T = TypeVar("T", bound=msgspec.Struct)
+_MISSING = re.compile("Object missing required field `(.*)`")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+async def read_body(request: HttpRequest, service: Service) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        ApiError: 415 if it is not declared as JSON, 413 if it is too long, 408 if it does not
+            arrive in time.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
+    body, most = bytearray(), service.limits.max_body_bytes
+    try:
+        async with asyncio.timeout(service.body_seconds):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most:
+                    raise ApiError(413, f"the body has over {most} bytes; that is the limit")
+    except TimeoutError:
+        raise ApiError(408, f"the body did not arrive in {service.body_seconds:g} s") from None
+    return bytes(body)
+
+
+def decode_body(body: bytes, kind: type[T]) -> T:
+    """Return a request.
+
+    Args:
+        body: JSON in UTF-8. If a key occurs twice, the last one counts.
+        kind: the type of the request.
+
+    Raises:
+        ApiError: 400; the body is not JSON, or not of that type.
+    """
+    try:
+        # As text: in fields that it skips, msgspec does not check that bytes are UTF-8.
+        request: T = _decoder(kind).decode(body.decode())
+        return request
+    except msgspec.ValidationError as error:
+        raise _wrong_shape(error) from None
+    except msgspec.DecodeError as error:
+        raise _not_json(body, error) from None
+    except UnicodeDecodeError:
+        raise invalid(None, "the body is not UTF-8; encode it as that") from None
+    except RecursionError:
+        raise invalid(None, "the body is nested too deep; flatten it") from None
+
+
+def check_at_most(param: str, found: int, most: int, what: str) -> None:
+    """Demand that there are not too many of something.
+
+    Raises:
+        ApiError: 400; it names the field, what was found, and the limit.
+    """
+    if found > most:
+        raise invalid(param, f"has {found} {what}; at most {most} are allowed")
+
+
+def check_depth(param: str, value: Any, most: int) -> None:
+    """Demand that a JSON value is not nested too deep. A value without members has the depth 0.
+
+    Raises:
+        ApiError: 400; it names the field and the limit.
+    """
+    level: list[Any] = [value]
+    for _ in range(most + 1):
+        # Level by level instead of recursively: the value may be deeper than Python's stack.
+        level = [member for outer in level for member in _members(outer)]
+        if not level:
+            return
+    raise invalid(param, f"is nested deeper than {most}; flatten it")
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def _wrong_shape(error: msgspec.ValidationError) -> ApiError:
+    """Return msgspec's complaint, with the path spelled as clients of this API spell it."""
+    problem, _, path = str(error).partition(" - at `$")
+    param = path.removesuffix("`").lstrip(".")
+    missing = _MISSING.fullmatch(problem)
+    if missing:
+        param = f"{param}.{missing[1]}" if param else missing[1]
+        problem = "is missing; add it"
+    return invalid(param or None, problem[:1].lower() + problem[1:])
+
+
+def _not_json(body: bytes, error: msgspec.DecodeError) -> ApiError:
+    """Return an error that names the field at fault if Python's laxer reader can find it."""
+    try:
+        found = _beyond_json(json.loads(body))
+    except (ValueError, RecursionError):
+        found = None
+    return invalid(*found) if found else invalid(None, f"the body is not JSON: {error}")
+
+
+def _beyond_json(value: Any) -> tuple[str | None, str] | None:
+    """Return where a value is that Python's reader takes although JSON lacks it, and what it is."""
+    # A place is a chain of keys; spelled out for every value, places could fill the memory.
+    todo: list[tuple[_Place, Any]] = [(None, value)]
+    while todo:
+        place, value = todo.pop()
+        if isinstance(value, dict):
+            if any(_SURROGATE.search(key) for key in value):
+                return _path(place), "a key has a lone surrogate; send whole characters"
+            todo += [((place, f".{key}"), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            todo += [((place, f"[{index}]"), item) for index, item in enumerate(value)]
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            return _path(place), "the string has a lone surrogate; send whole characters"
+        elif isinstance(value, float) and not math.isfinite(value):
+            return _path(place), f"{value} is not a JSON number"
+    return None
+
+
+def _path(place: "_Place") -> str | None:
+    steps = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return "".join(reversed(steps)).lstrip(".")[:_LONGEST_PATH] or None
+
+
+_Place: TypeAlias = "tuple[_Place, str] | None"
+_LONGEST_PATH = 200

@@ -1,0 +1,169 @@
+"""The application: its paths and methods, and who may ask if there is a key."""
+
+import pytest
+from running import Says, asking, running
+
+from mini_vllm.server import app
+from mini_vllm.server.cli import main
+
+KEY = "sk-clé-🔑"
+PROTECTED = [
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("GET", "/v1/models"),
+    ("POST", "/tokenize"),
+    ("POST", "/detokenize"),
+    ("GET", "/metrics"),
+    ("GET", "/no/such/path"),
+    ("GET", "/page"),
+    ("GET", "//health"),
+    ("GET", "/health/"),
+    ("OPTIONS", "/v1/models"),
+]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(Says(say="Hi")) as running_server:
+        yield running_server
+
+
+@pytest.fixture(scope="module")
+def locked():
+    with running(Says(say="Hi"), api_key=KEY) as running_server:
+        yield running_server
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/v1", "/v1/chat/completions/", "/v1/models/", "/%ff", "/a%00b", "/health/"],
+)
+def test_an_unknown_path_is_404(server, path):
+    with server.connect() as client:
+        answer = client.fetch(path)
+    assert answer.status == 404
+    assert "location" not in answer.headers
+    assert answer.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/chat/completions", {"post"}),
+        ("HEAD", "/v1/chat/completions", {"post"}),
+        ("OPTIONS", "/v1/chat/completions", {"post"}),
+        ("PUT", "/tokenize", {"post"}),
+        ("DELETE", "/v1/models", {"get", "head"}),
+        ("OPTIONS", "/health", {"get", "head"}),
+        ("POST", "/metrics", {"get", "head"}),
+    ],
+)
+def test_a_wrong_method_is_405_and_the_right_ones_are_named(server, method, path, allowed):
+    with server.connect() as client:
+        answer = client.fetch(path, method=method)
+    assert answer.status == 405
+    assert set(answer.headers["allow"].split(", ")) == allowed
+    if method != "HEAD":
+        assert answer.error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics", "/"])
+def test_head_is_get_without_the_body(server, path):
+    with server.connect() as client:
+        assert client.fetch(path, method="HEAD").status == 200
+        assert client.fetch(path).status == 200
+        assert client.buffer == b""
+
+
+def test_models_names_the_one(server):
+    with server.connect() as client:
+        (model,) = client.fetch("/v1/models").json()["data"]
+    assert (model["id"], model["object"], model["max_model_len"]) == ("scripted", "model", 2**17)
+
+
+def with_key(key):
+    return {"authorization": f"Bearer {key}".encode().decode("latin-1")}
+
+
+WRONG = [
+    {},
+    with_key("wrong"),
+    with_key(KEY[:-1]),
+    with_key(KEY + "x"),
+    with_key(""),
+    {"authorization": "Bearer"},
+    {"authorization": "Basic " + with_key(KEY)["authorization"][7:]},
+    {"authorization": with_key(KEY)["authorization"][7:]},
+    {"authorization": "\xff\xfe"},
+    {"x-api-key": with_key(KEY)["authorization"][7:]},
+]
+
+
+@pytest.mark.parametrize(("method", "path"), PROTECTED)
+def test_without_the_key_nobody_gets_in(locked, method, path):
+    for headers in WRONG:
+        with locked.connect() as client:
+            body = {} if method == "POST" else None
+            answer = client.fetch(path, body, method=method, headers=headers)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"].lower() == "bearer"
+        assert answer.error["type"] == "authentication_error"
+        assert answer.error["code"] == "invalid_api_key"
+        assert "clé" not in answer.body.decode()
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
+def test_the_key_opens_whatever_the_case_of_its_scheme(locked, scheme):
+    headers = {"authorization": f"{scheme} {KEY}".encode().decode("latin-1")}
+    with locked.connect() as client:
+        answer = client.fetch("/v1/chat/completions", asking("say"), headers=headers)
+    assert answer.json()["choices"][0]["message"]["content"] == "Hi"
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/page/page.js"])
+def test_the_page_and_the_health_need_no_key(locked, path):
+    with locked.connect() as client:
+        assert client.fetch(path).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../v1/models",
+        "/page/%2e%2e/v1/models",
+        "/page/..%2f..%2fapp.py",
+        "/page/%2e%2e/app.py",
+        "/page//etc/passwd",
+    ],
+)
+def test_no_way_leads_round_the_key_through_the_open_folder(locked, path):
+    with locked.connect() as client:
+        answer = client.fetch(path)
+    assert answer.status in (401, 404)
+    assert b"Starlette" not in answer.body
+
+
+def test_a_body_behind_a_refusal_does_not_spoil_the_connection(locked):
+    with locked.connect() as client:
+        assert client.fetch("/v1/completions", b"x" * 100_000, method="POST").status == 401
+        assert client.fetch("/v1/models", headers=with_key(KEY)).status == 200
+
+
+def test_keys_are_compared_in_constant_time(locked, monkeypatch):
+    compared = []
+    compare = app.hmac.compare_digest
+    monkeypatch.setattr(
+        app.hmac, "compare_digest", lambda *pair: compared.append(pair) or compare(*pair)
+    )
+    with locked.connect() as client:
+        assert client.fetch("/v1/models", headers=with_key("wrong")).status == 401
+        assert client.fetch("/v1/models", headers=with_key(KEY)).status == 200
+    assert len(compared) == 2
+    assert all(isinstance(one, bytes) for pair in compared for one in pair)
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_is_refused_not_taken_for_none(key, capsys):
+    with pytest.raises(SystemExit):
+        main(["--api-key", key, "--port", "0"])
+    assert "--api-key" in capsys.readouterr().err

@@ -1,0 +1,322 @@
+"""HTTP itself: requests in pieces, odd ones and slow ones. All get an answer or an end."""
+
+import json
+import resource
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+from running import DEADLINE, EOS, Client, Says, asking, chat, request, running, until
+from wire_client import read_chat
+
+from mini_vllm.models.scripted import Hook
+
+CHAT = "/v1/chat/completions"
+JSON = {"content-type": "application/json"}
+# Its answer takes longer than connections may take for their headers in these tests.
+SLOW = [(97,), Hook(lambda: time.sleep(0.5)), (98,), EOS]
+
+
+@pytest.fixture(scope="module")
+def module_server():
+    with running(Says(say="Hi 🚀", slow=SLOW)) as running_server:
+        yield running_server
+        running_server.idle()
+
+
+@pytest.fixture
+def server(module_server):
+    module_server.headers_within(DEADLINE)
+    return module_server
+
+
+def fetch(server, *arguments, **options):
+    with server.connect() as client:
+        return client.fetch(*arguments, **options)
+
+
+def chunked(body, size):
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in pieces) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_body_in_chunks_is_read(server, size):
+    body = json.dumps(asking("say", stream=True), ensure_ascii=False).encode()
+    with server.connect() as client:
+        client.ask(CHAT, method="POST", headers={**JSON, "transfer-encoding": "chunked"})
+        for byte in chunked(body, size):
+            client.send(bytes([byte]))
+        assert read_chat(client.answer().body)[0][0]["content"] == "Hi 🚀"
+
+
+def test_a_request_may_come_a_byte_at_a_time(server):
+    with server.connect(step=1) as client:
+        for byte in request(CHAT, asking("say", stream=True)):
+            client.send(bytes([byte]))
+        assert read_chat(client.answer().body)[0][0]["content"] == "Hi 🚀"
+
+
+def test_a_connection_serves_several_requests(server):
+    with server.connect() as client:
+        for stream in (True, False, True):
+            answer = client.fetch(CHAT, asking("say", stream=stream))
+            assert answer.status == 200
+            assert "🚀" in answer.body.decode()
+        assert client.fetch("/nothing").status == 404
+        assert client.fetch("/health").status == 200
+
+
+def test_requests_sent_ahead_are_answered_in_their_order(server):
+    with server.connect() as client:
+        client.send(
+            request(CHAT, asking("say", stream=True))
+            + request("/nothing")
+            + request(CHAT, asking("say"))
+            + request("/v1/models")
+        )
+        assert read_chat(client.answer().body)[0][0]["content"] == "Hi 🚀"
+        assert client.answer().status == 404
+        assert client.answer().json()["choices"][0]["message"]["content"] == "Hi 🚀"
+        assert client.answer().json()["object"] == "list"
+
+
+def test_connection_close_is_heeded(server):
+    with server.connect() as client:
+        answer = client.fetch(CHAT, asking("say", stream=True), headers={"connection": "close"})
+        assert answer.status == 200
+        assert client.closed() == b""
+
+
+def test_http_1_0_gets_the_stream_and_its_end(server):
+    with server.connect() as client:
+        client.send(request(CHAT, asking("say", stream=True)).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        everything = client.closed()
+    assert b"data: [DONE]\n\n" in everything
+
+
+def test_a_client_that_waits_for_100_is_told_to_go_on(server):
+    body = json.dumps(asking("say")).encode()
+    with server.connect() as client:
+        headers = {**JSON, "content-length": len(body), "expect": "100-continue"}
+        client.ask(CHAT, method="POST", headers=headers)
+        assert client.head()[0] == 100
+        client.send(body)
+        assert client.answer().status == 200
+
+
+def test_a_client_that_waits_for_100_is_refused_before_it_sends(server):
+    with server.connect() as client:
+        headers = {"content-type": "text/plain", "content-length": 5, "expect": "100-continue"}
+        client.ask(CHAT, method="POST", headers=headers)
+        assert client.answer().status == 415
+
+
+@pytest.mark.parametrize("difference", [-5, 5])
+def test_a_wrong_content_length_hurts_nobody_else(server, difference):
+    body = json.dumps(asking("say")).encode()
+    with server.connect() as client:
+        headers = {**JSON, "content-length": len(body) + difference}
+        client.ask(CHAT, method="POST", headers=headers)
+        client.send(body)
+        if difference < 0:
+            assert client.closed().count(b"HTTP/1.1 400 ") >= 1
+        else:
+            client.socket.shutdown(socket.SHUT_WR)
+            assert b"200 OK" not in client.closed()
+    assert chat(server, asking("say")).status == 200
+
+
+def test_both_lengths_at_once_are_refused(server):
+    """What a proxy and a server may read as two different requests."""
+    with server.connect() as client:
+        body = b"0\r\n\r\nGET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+        headers = {**JSON, "transfer-encoding": "chunked", "content-length": len(body)}
+        client.ask(CHAT, method="POST", headers=headers)
+        client.send(body)
+        assert b"200 OK" not in client.closed()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-name": "\xc3\xa9\xff\xfe"},
+        {"user-agent": "🚀".encode().decode("latin-1")},
+        {"host": "[::1"},
+        {"host": "é"},
+        {"host": ""},
+        {"cookie": "a" * 8000},
+        {"upgrade": "websocket", "connection": "upgrade"},
+        {"accept": "text/html"},
+        {"accept-encoding": "gzip"},
+    ],
+)
+def test_strange_headers_change_nothing(server, headers):
+    for path in ("/health", "/nothing", "/page"):
+        lines = [f"GET {path} HTTP/1.1", *(["host: test"] if "host" not in headers else [])]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        with server.connect() as client:
+            client.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            answer = client.answer()
+        assert answer.status == (200 if path == "/health" else 404)
+        if path != "/health":
+            assert answer.error
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"NONSENSE\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_and_the_connection_closed(server, data):
+    with server.connect() as client:
+        client.send(data)
+        assert client.closed().startswith(b"HTTP/1.1 400 ")
+    assert fetch(server, "/health").status == 200
+
+
+def test_headers_without_end_are_refused(server):
+    with server.connect() as client:
+        client.send(b"GET /health HTTP/1.1\r\n")
+        filler = b"x-filler: " + b"x" * 1000 + b"\r\n"
+        with pytest.raises(OSError, match=r"reset|[Bb]roken|abort"):
+            client.send(filler * 100_000)
+    with server.connect() as client:
+        client.send(b"GET /" + b"x" * 70_000)
+        assert client.closed().startswith(b"HTTP/1.1 400 ")
+
+
+# Clients that are slow on purpose. Only the limit under test is near, and only while it is tested.
+
+
+def send_if_open(client, data):
+    with suppress(OSError):
+        client.send(data)
+
+
+def give_up(server, client, data):
+    """Send a little again and again until the server has hung up; then others are served."""
+
+    def hung_up():
+        try:
+            client.send(data)
+            client.socket.settimeout(0.02)
+            return not client.socket.recv(65536)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
+    until(hung_up, "the end of a connection that drips")
+    server.headers_within(DEADLINE)
+    assert chat(server, asking("say")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "drip"),
+    [
+        (None, b"GET /health HTTP/1.1\r\nx: ", b"x"),
+        ("/health", b"GET /health HTTP/1.1\r\nx: ", b"x"),
+        ("/health", b"\r\n", b"\r\n"),
+        ("/health", b"", b""),
+    ],
+    ids=["headers", "headers of a second request", "empty lines", "nothing"],
+)
+def test_headers_that_drip_are_given_up(server, first, start, drip):
+    if first is None:
+        server.headers_within(0.2)
+        with server.connect() as client:
+            send_if_open(client, start)
+            give_up(server, client, drip)
+    else:
+        with server.connect() as client:
+            # The clock starts anew behind the answer.
+            assert client.fetch("/nothing").status == 404
+            server.headers_within(0.2)
+            assert client.fetch(first).status == 200
+            send_if_open(client, start)
+            give_up(server, client, drip)
+
+
+def test_a_body_that_drips_is_408_and_then_given_up(server, monkeypatch):
+    monkeypatch.setattr(server.service, "body_seconds", 0.2)
+    with server.connect() as client:
+        client.ask(CHAT, method="POST", headers={**JSON, "content-length": 10_000})
+        client.send(b"{")
+        server.headers_within(0.2)
+        answer = client.answer()
+        assert answer.status == 408
+        assert "0.2 s" in answer.error["message"]
+        monkeypatch.undo()
+        give_up(server, client, b" ")
+
+
+def test_a_body_that_nobody_reads_and_that_drips_is_given_up(server):
+    with server.connect() as client:
+        server.headers_within(0.2)
+        client.ask("/nothing", method="POST", headers={**JSON, "content-length": 10_000})
+        assert client.answer().status == 404
+        give_up(server, client, b" ")
+
+
+def test_a_long_answer_is_not_under_the_clock_of_the_headers(server):
+    def begun():
+        """Ask within the limit; on a busy machine that may take more than one attempt."""
+        client = server.connect()
+        try:
+            client.ask(CHAT, asking("slow", stream=True))
+            assert client.head()[0] == 200
+        except (EOFError, OSError):
+            client.socket.close()
+            return None
+        return client
+
+    server.headers_within(0.2)
+    client = until(begun, "a request within the limit")
+    server.headers_within(DEADLINE)
+    with client:
+        assert read_chat(client.pieces())[0][0]["content"] == "ab"
+
+
+def test_a_thousand_connections_that_say_nothing_hurt_nobody():
+    count = 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 3 * count
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        pytest.skip(f"only {hard} files may be open; ulimit -n {needed} allows more")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
+    clients = []
+    try:
+        with running(Says(say="Hi 🚀")) as server:
+            for number in range(count):
+                clients.append(Client(server.host, server.port))
+                if number % 2:
+                    clients[-1].send(b"POST /v1/chat/completions HTTP/1.1\r\nho")
+            connections = server.server.server_state.connections
+            until(lambda: len(connections) == count, "a thousand connections")
+            answer = chat(server, asking("say", stream=True))
+            assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
+            server.idle()
+        assert all(client.closed() == b"" for client in clients)
+    finally:
+        for client in clients:
+            client.socket.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_connections_that_say_nothing_are_closed(server):
+    server.headers_within(0.2)
+    clients = [server.connect() for _ in range(20)]
+    send_if_open(clients[0], b"POST /v1/chat/completions HTTP/1.1\r\nho")
+    assert all(client.closed() == b"" for client in clients)
+    server.headers_within(DEADLINE)
+    for client in clients:
+        client.socket.close()

@@ -1,0 +1,543 @@
+"""Requests: what is taken, what is refused, and that every refusal names its field."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from running import Says, asking, request, running, tool
+
+from mini_vllm.engine import SamplingParams
+from mini_vllm.server.endpoints.chat_request import (
+    NamedToolChoice,
+    decode_chat_request,
+    template_messages,
+)
+from mini_vllm.server.endpoints.completions import decode_completion_request
+from mini_vllm.server.endpoints.sampling import Unsupported, to_sampling_params
+from mini_vllm.server.endpoints.tokens import decode_detokenize_request, decode_tokenize_request
+from mini_vllm.server.service import DEFAULT_LIMITS, Limits
+from mini_vllm.server.wire.api_errors import ApiError
+
+CHAT, COMPLETION, TOKENIZE, DETOKENIZE = DECODERS = {
+    "/v1/chat/completions": decode_chat_request,
+    "/v1/completions": decode_completion_request,
+    "/tokenize": decode_tokenize_request,
+    "/detokenize": decode_detokenize_request,
+}
+JSON = {"content-type": "application/json"}
+GOOD = {
+    CHAT: asking("say"),
+    COMPLETION: {"prompt": "<say>"},
+    TOKENIZE: {"prompt": "x"},
+    DETOKENIZE: {"tokens": [1]},
+}
+HELLO = [{"role": "user", "content": "Hi"}]
+F = tool("f")
+
+
+def nested(depth, leaf=1):
+    for _ in range(depth):
+        leaf = {"a": leaf}
+    return leaf
+
+
+def content(*parts):
+    return {"messages": [{"role": "user", "content": list(parts)}]}
+
+
+def named(name, kind="function"):
+    return {"tool_choice": {"type": kind, "function": {"name": name}}}
+
+
+def function(**fields):
+    return {"tools": [{"type": "function", "function": fields}]}
+
+
+# What is wrong with a request, and what its sender is told, or a part of that.
+REFUSED = {
+    CHAT: [
+        ({"messages": []}, "messages: is empty"),
+        ({"messages": None}, "messages: expected `array`, got `null`"),
+        ({"messages": [{"content": "Hi"}]}, "messages[0].role: is missing"),
+        ({"messages": [*HELLO, {"role": 3}]}, "messages[1].role: expected `str`, got `int`"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role: is 'robot'; known"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content: is missing"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
+        (content({"type": "text"}), "messages[0].content[0]: is of type 'text'; send text"),
+        (content({"type": "image_url", "image_url": {}}), "messages[0].content[0]: is of type"),
+        ({"n": 0}, "n: is 0; it must be from 1 to 8"),
+        ({"n": 9}, "n: is 9; it must be from 1 to 8"),
+        ({"n": True}, "n: expected `int | null`, got `bool`"),
+        ({"max_tokens": 0}, "max_tokens: is 0; it must be at least 1"),
+        ({"max_tokens": 513}, "max_tokens: is 513; the prompt has"),
+        ({"max_tokens": 10**30}, "max_tokens: is 1000000"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens: is -1; it must be at least 1"),
+        ({"max_completion_tokens": 513, "max_tokens": 5}, "max_completion_tokens: is 513; the"),
+        ({"min_tokens": -1}, "min_tokens: is -1; it must be at least 0"),
+        ({"min_tokens": 3, "max_tokens": 2}, "min_tokens: is 3; at most 2 tokens may be made"),
+        ({"min_tokens": 600}, "min_tokens: is 600; at most"),
+        ({"temperature": -0.1}, "temperature: is -0.1; it must be from 0 to 2"),
+        ({"temperature": 2.1}, "temperature: is 2.1; it must be from 0 to 2"),
+        ({"temperature": "hot"}, "temperature: expected `float | null`, got `str`"),
+        ({"top_p": 0}, "top_p: is 0; it must be above 0 and at most 1"),
+        ({"top_p": 1.01}, "top_p: is 1.01; it must be from 0 to 1"),
+        ({"seed": 2**63}, "seed: is 9223372036854775808; it must be from -92233720368547"),
+        ({"seed": int("9" * 2000)}, "seed: is 999999"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs: is 21; it must be from 0 to 20"),
+        ({"top_logprobs": 1}, "top_logprobs: needs logprobs"),
+        ({"stop_token_ids": [1, -2]}, "stop_token_ids[1]: is -2; it must be at least 0"),
+        ({"stop": ""}, "stop: is empty"),
+        ({"stop": ["a", ""]}, "stop[1]: is empty"),
+        ({"stop": 3}, "stop: expected"),
+        ({"stop": list("abcde")}, "stop: has 5 strings; at most 4 are allowed"),
+        ({"stop": "x" * 257}, "stop: has 257 characters; at most 256 are allowed"),
+        ({"stop": ["a", "b" * 257]}, "stop[1]: has 257 characters"),
+        ({"stream": None, "stream_options": {}}, "stream_options: is for streams only"),
+        ({"stream": True, "stream_options": {"include_usage": 1}}, "stream_options.include_usage:"),
+        ({"tool_choice": "required"}, "tool_choice: is required, but there are no tools"),
+        ({"tool_choice": "sometimes"}, "tool_choice: is 'sometimes'; it must be none, auto"),
+        (named("f"), "tool_choice.function.name: is 'f', which is not among the tools"),
+        ({**named("g"), "tools": [F]}, "tool_choice.function.name: is 'g', which is not among"),
+        ({**named("f", "tool"), "tools": [F]}, 'tool_choice.type: must be "function"'),
+        ({"tools": [{"type": "retrieval"}]}, 'tools[0].type: must be "function"'),
+        ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
+        (function(name=""), "tools[0].function.name: is"),
+        (
+            function(name="f", parameters={"properties": 1}),
+            "tools[0].function.parameters.properties: is",
+        ),
+        ({"tools": [F] * 129}, "tools: has 129 tools; at most 128 are allowed"),
+        ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),
+        ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages: is taken"),
+        ({"response_format": {"type": "json_object"}}, "response_format: is not implemented"),
+    ],
+    COMPLETION: [
+        ({"prompt": None}, "prompt: expected"),
+        ({"prompt": {}}, "prompt: expected"),
+        ({"prompt": ""}, "prompt: is empty; send a text or ids"),
+        ({"prompt": [""]}, "prompt: is empty; send a text or ids"),
+        ({"prompt": []}, "prompt: is an empty list; send a text or ids"),
+        ({"prompt": [[]]}, "prompt: is empty; send a text or ids"),
+        ({"prompt": [-1]}, "prompt: has the id -1; ids begin at 0"),
+        ({"prompt": [[1], [-2]]}, "prompt: has the id -2; ids begin at 0"),
+        ({"prompt": [10**6]}, "prompt: has the id 1000000; ids are below 259"),
+        ({"prompt": [10**30]}, "prompt: has the id 1000000"),
+        ({"prompt": ["a", 1]}, "prompt: mixes kinds"),
+        ({"prompt": ["a", [1]]}, "prompt: mixes kinds"),
+        ({"prompt": ["a"] * 33}, "prompt: has 33 choices in all, prompts times n; at most 32"),
+        ({"max_tokens": 512}, "max_tokens: is 512; the prompt has 6 tokens, and together at most"),
+        ({"prompt": ["a", "b" * 100], "max_tokens": 450}, "max_tokens: is 450; the prompt has 101"),
+        ({"logprobs": 30}, "logprobs: is 30; it must be from 0 to 20"),
+        ({"echo": True}, "echo: is not implemented"),
+        ({"prompt": ["a", "b"], "return_token_ids": True}, "return_token_ids: is for a single"),
+    ],
+    TOKENIZE: [
+        ({"prompt": None}, "prompt: send either prompt or messages"),
+        ({"messages": HELLO}, "prompt: send either prompt or messages"),
+        ({"prompt": None, "messages": [{"role": "user"}]}, "messages[0].content: is missing"),
+        ({"prompt": None, "messages": HELLO, "tools": [{}]}, "tools[0].type: must be"),
+        ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools: is taken"),
+    ],
+    DETOKENIZE: [
+        ({"tokens": None}, "tokens: expected `array`, got `null`"),
+        ({"tokens": "a"}, "tokens: expected `array`, got `str`"),
+        ({"tokens": [1, -1]}, "tokens: has the id -1; ids begin at 0"),
+        ({"tokens": [10**6]}, "tokens: has the id 1000000; ids are below 259"),
+        ({"tokens": [10**30]}, "tokens: has the id 1000000"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running(Says(say="Hi 🚀"), max_model_len=512) as running_server:
+        yield running_server
+        running_server.idle()
+
+
+def post(server, path, body):
+    with server.connect() as client:
+        return client.fetch(path, body, headers=JSON if isinstance(body, bytes) else None)
+
+
+ROWS = [(path, *row) for path, rows in REFUSED.items() for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"), ROWS, ids=[f"{n} {row[2][:40]}" for n, row in enumerate(ROWS)]
+)
+def test_a_bad_field_is_named(server, path, fields, message):
+    for stream in (False, True):
+        answer = post(server, path, {**GOOD[path], "stream": stream, **fields})
+        assert answer.status == 400
+        error = answer.error
+        assert error["message"].startswith(message)
+        assert error["param"] == message.partition(":")[0]
+        assert error["type"] == "invalid_request_error"
+        assert len(error["message"]) < 200
+        code = {"is not impl": "unsupported_parameter", "at most 512": "context_length_exceeded"}
+        wanted = [name for part, name in code.items() if part in error["message"]]
+        assert error["code"] == (wanted[0] if wanted else None)
+
+
+@pytest.mark.parametrize("path", DECODERS)
+def test_a_field_that_is_missing_is_named_and_another_model_is_not_found(server, path):
+    missing = {CHAT: "messages", DETOKENIZE: "tokens"}.get(path, "prompt")
+    answer = post(server, path, {})
+    assert (answer.status, answer.error["param"]) == (400, missing)
+    answer = post(server, path, {**GOOD[path], "model": "gpt-é"})
+    assert answer.status == 404
+    assert (answer.error["code"], answer.error["param"]) == ("model_not_found", "model")
+    assert post(server, path, {**GOOD[path], "model": "scripted"}).status == 200
+
+
+def test_prompt_and_answer_have_exactly_the_room_of_the_model(server):
+    long = {"messages": [{"role": "user", "content": "x" * 600}]}
+    for path, body, param in (
+        (CHAT, long, "messages"),
+        (COMPLETION, {"prompt": "x" * 600}, "prompt"),
+        (COMPLETION, {"prompt": ["x", "x" * 600]}, "prompt"),
+    ):
+        error = post(server, path, body).error
+        assert (error["code"], error["param"]) == ("context_length_exceeded", param)
+        assert "512" in error["message"]
+    prompt = post(server, CHAT, GOOD[CHAT]).json()["usage"]["prompt_tokens"]
+    assert post(server, CHAT, {**GOOD[CHAT], "max_tokens": 512 - prompt}).status == 200
+    error = post(server, CHAT, {**GOOD[CHAT], "max_tokens": 513 - prompt}).error
+    assert error["message"] == (
+        f"max_tokens: is {513 - prompt}; the prompt has {prompt} tokens, and together at most "
+        "512 fit"
+    )
+
+
+NOT_REQUESTS = [
+    b"",
+    b"{",
+    b"nonsense",
+    b"null",
+    b"[]",
+    b'"text"',
+    b'{"messages": [}',
+    b'{"tokens":[1],"prompt":"a"} trailing',
+    b'{"messages":[{"role":"user","content":"\xff"}],"prompt":"\xff","tokens":[1]}',
+    b'{"messages": [{"role": "user", "content": "x"}], "user": "\xff"}',
+    "{}".encode("utf-16"),
+    b"\xef\xbb\xbf{}",
+    b"[" * 100_000,
+    b'{"messages":' + b"[" * 100_000,
+    b'{"x":NaN,"y":' + b"[" * 100_000,
+    b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"messages": [{"role": "user", "content": "x"}], "user": ' + b"[" * 9000 + b"]" * 9000 + b"}",
+    b'{"x":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    b'{"model":' + b"9" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("body", NOT_REQUESTS, ids=range(len(NOT_REQUESTS)))
+def test_a_body_that_is_no_request_is_400(server, body):
+    for path in DECODERS:
+        with server.connect() as client:
+            answer = client.fetch(path, body, headers=JSON)
+            assert answer.status == 400
+            assert answer.error["type"] == "invalid_request_error"
+            assert client.fetch(path, GOOD[path]).status == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (r'{"messages":[{"role":"user","content":"a\ud800"}]}', "messages[0].content: the string"),
+        (r'{"messages":[{"role":"user","content":[{"type":"text","text":"\udc00\ud800 a"}]}]}',
+         "messages[0].content[0].text: the string has a lone surrogate"),
+        (r'{"prompt":"x","stop":["a","\ud83d"]}', "stop[1]: the string has a lone surrogate"),
+        (r'{"temperature":NaN}', "temperature: nan is not a JSON number"),
+        (r'{"tools":[{"a":{"b":-Infinity}}]}', "tools[0].a.b: -inf is not a JSON number"),
+        (r'{"metadata":{"\ud800":1}}', "metadata: a key has a lone surrogate"),
+        (r'{"\ud800":1}', "a key has a lone surrogate"),
+    ],
+)  # fmt: skip
+def test_what_json_lacks_is_refused_by_name(server, text, message):
+    for path in DECODERS:
+        error = post(server, path, text.encode()).error
+        assert error["message"].startswith(message)
+        assert error["param"] == (message.partition(": ")[0] if ": " in message else None)
+
+
+def test_places_are_not_written_out_for_every_value():
+    # Written out, the places of these values would need 100 GB.
+    body = b'{"%s":[%s]}' % (b"k" * 1_000_000, b",".join([b"1"] * 100_000 + [b"NaN"]))
+    assert refusal(decode_completion_request, body).param == "k" * 200
+
+
+def test_a_nested_tool_within_the_stack_is_400_too(server):
+    tools = b'[{"type":"function","x":' + b"[" * 900 + b"]" * 900 + b"}]"
+    body = b'{"messages":[{"role":"user","content":""}],"tools":' + tools + b"}"
+    assert post(server, CHAT, body).error["param"] == "tools[0]"
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data", "\xff", "json"])
+def test_what_is_not_declared_as_json_is_415(server, kind):
+    body = json.dumps(GOOD[CHAT]).encode()
+    with server.connect() as client:
+        answer = client.fetch(CHAT, body, headers={"content-type": kind} if kind else {})
+    assert answer.status == 415
+    assert "application/json" in answer.error["message"]
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
+def test_json_may_be_declared_in_more_ways_than_one(server, kind):
+    body = json.dumps(GOOD[CHAT]).encode()
+    with server.connect() as client:
+        assert client.fetch(CHAT, body, headers={"content-type": kind}).status == 200
+
+
+def test_a_body_of_exactly_the_limit_is_read_and_the_rest_of_a_longer_one_skipped(
+    server, monkeypatch
+):
+    limits = replace(server.service.limits, max_body_bytes=20_000)
+    monkeypatch.setattr(server.service, "limits", limits)
+    body = json.dumps(GOOD[CHAT]).encode()
+    with server.connect() as client:
+        for length in (20_000, 20_001, 500_000):
+            answer = client.fetch(CHAT, body.ljust(length), headers=JSON)
+            assert answer.status == (200 if length == 20_000 else 413)
+        assert "20000" in answer.error["message"]
+        assert client.fetch(CHAT, GOOD[CHAT]).status == 200
+        client.send(request(CHAT, method="POST", headers={**JSON, "transfer-encoding": "chunked"}))
+        for _ in range(100):
+            client.send(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        assert client.answer().status == 413
+
+
+def decode(decoder, fields, limits=DEFAULT_LIMITS):
+    return decoder(json.dumps(fields).encode(), limits)
+
+
+def chat(limits=DEFAULT_LIMITS, **fields):
+    return decode(decode_chat_request, {"messages": HELLO, **fields}, limits)
+
+
+def completion(limits=DEFAULT_LIMITS, **fields):
+    return decode(decode_completion_request, {"prompt": "Hi", **fields}, limits)
+
+
+def params(asked, limits=DEFAULT_LIMITS, default=100):
+    return to_sampling_params(asked, limits, default, asked.wanted_logprobs)
+
+
+def refusal(call, *args, **fields):
+    args = (*args, DEFAULT_LIMITS) if args and isinstance(args[-1], bytes) else args
+    with pytest.raises(ApiError) as caught:
+        call(*args, **fields)
+    return caught.value
+
+
+def test_nothing_said_means_the_defaults_of_vllm():
+    assert params(chat()) == SamplingParams(max_tokens=100)
+    nothing = dict.fromkeys(["n", "stop", "temperature", "top_p", "seed", "logprobs", "tools"])
+    assert params(chat(**nothing)) == SamplingParams(max_tokens=100)
+
+
+def test_every_field_of_sampling_arrives():
+    fields = {
+        "max_tokens": 7, "min_tokens": 2, "stop_token_ids": [3, 4], "ignore_eos": True, "n": 2,
+        "include_stop_str_in_output": True, "skip_special_tokens": False, "temperature": 0,
+        "top_p": 0.5, "seed": -3,
+    }  # fmt: skip
+    expected = {**fields, "stop_token_ids": frozenset({3, 4}), "stop": ("a", "b"), "logprobs": 5}
+    asked = chat(**fields, stop=["a", "b"], logprobs=True, top_logprobs=5)
+    assert params(asked) == SamplingParams(**expected)
+    assert params(completion(**fields, stop=["a", "b"], logprobs=5)) == SamplingParams(**expected)
+
+
+def test_one_stop_may_be_a_string_and_the_new_name_of_max_tokens_wins():
+    assert params(chat(stop="END")).stop == ("END",)
+    assert params(chat(max_tokens=5, max_completion_tokens=9)).max_tokens == 9
+
+
+def test_logprobs_of_a_chat_without_a_number_are_those_of_the_chosen_tokens():
+    assert params(chat(logprobs=True)).logprobs == 0
+    assert params(chat(logprobs=False)).logprobs is None
+    assert params(completion(logprobs=0)).logprobs == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts"),
+    [("a", ["a"]), (["a", "b"], ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])],
+)
+def test_a_prompt_has_four_shapes(prompt, prompts):
+    assert completion(prompt=prompt).prompts == prompts
+
+
+CHANGES_THE_ANSWER = {
+    "logit_bias": {"5": 1}, "frequency_penalty": 0.1, "presence_penalty": -1, "best_of": 2,
+    "response_format": {"type": "json_object"}, "suffix": "x", "echo": True, "functions": [{}],
+    "function_call": "auto", "modalities": ["text", "audio"], "audio": {"voice": "a"},
+    "top_k": 5, "min_p": 0.1, "repetition_penalty": 1.1, "guided_json": {}, "bad_words": ["a"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ask", [chat, completion])
+def test_what_would_change_the_answer_is_refused_not_ignored(ask):
+    for name, value in CHANGES_THE_ANSWER.items():
+        error = refusal(ask, **{name: value})
+        assert (error.status, error.param, error.code) == (400, name, "unsupported_parameter")
+
+
+def test_the_value_that_changes_nothing_is_taken_and_unknown_fields_are_skipped():
+    for name in Unsupported.__struct_fields__:
+        for value in (None, getattr(Unsupported(), name)):
+            params(chat(**{name: value}))
+    assert params(chat(user="u", metadata={"a": "b"}, store=True, service_tier="auto", xyz=[1]))
+
+
+def turns(*texts):
+    return [{"role": "user", "content": text} for text in texts]
+
+
+CALLING = {
+    "role": "assistant",
+    "reasoning_content": "abc",
+    "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}     "}}],
+}
+LEVELS = DEFAULT_LIMITS.max_schema_depth - 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "limits", "enough", "too_much", "message"),
+    [
+        (chat, {"max_messages": 2}, {"messages": HELLO * 2}, {"messages": HELLO * 3},
+         "messages: has 3 messages; at most 2 are allowed"),
+        (chat, {"max_prompt_chars": 5}, {"messages": turns("abc", "de")},
+         {"messages": turns("abc", "def")},
+         "messages: has 6 characters in all; at most 5 are allowed"),
+        (chat, {"max_prompt_chars": 10}, {"messages": [CALLING]},
+         {"messages": [CALLING, *turns("x")]},
+         "messages: has 11 characters in all; at most 10 are allowed"),
+        (chat, {"max_tools": 1}, {"tools": [F]}, {"tools": [F, F]},
+         "tools: has 2 tools; at most 1 are allowed"),
+        (chat, {}, {"tools": [{**F, "x": nested(LEVELS)}]},
+         {"tools": [{**F, "x": nested(LEVELS + 1)}]}, "tools[0]: is nested deeper than 16"),
+        (chat, {"max_stops": 2}, {"stop": ["a", "b"]}, {"stop": ["a", "b", "c"]},
+         "stop: has 3 strings; at most 2 are allowed"),
+        (completion, {"max_choices": 3}, {"prompt": ["a"], "n": 3}, {"prompt": ["a", "b"], "n": 2},
+         "prompt: has 4 choices in all, prompts times n; at most 3 are allowed"),
+        (completion, {"max_prompt_chars": 5}, {"prompt": [[1, 2, 3], [4, 5]]},
+         {"prompt": [[1, 2, 3], [4, 5, 6]]},
+         "prompt: has 6 characters or ids in all; at most 5 are allowed"),
+    ],
+)  # fmt: skip
+def test_as_much_as_the_limit_says_is_allowed_and_no_more(ask, limits, enough, too_much, message):
+    limits = Limits(**limits)
+    params(ask(limits, **enough), limits)
+    error = refusal(lambda: params(ask(limits, **too_much), limits))
+    assert (error.status, error.message[: len(message)]) == (400, message)
+
+
+def test_long_texts_and_lists_of_the_tokenizer_are_refused():
+    small = Limits(max_prompt_chars=2)
+    for decoder, enough, too_much in (
+        (decode_tokenize_request, {"prompt": "ab"}, {"prompt": "abc"}),
+        (decode_detokenize_request, {"tokens": [1, 2]}, {"tokens": [1, 2, 3]}),
+    ):
+        decode(decoder, enough, small)
+        assert "at most 2" in refusal(decode, decoder, too_much, small).message
+
+
+def test_a_whole_pair_of_surrogates_is_one_character():
+    body = rb'{"messages":[{"role":"user","content":"\ud83d\ude80"}]}'
+    assert decode_chat_request(body, DEFAULT_LIMITS).messages[0].content == "🚀"
+
+
+def test_of_a_key_that_is_there_twice_the_last_one_counts():
+    body = b'{"prompt":"a","prompt":"b"}'
+    assert decode_completion_request(body, DEFAULT_LIMITS).prompt == "b"
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: json.dumps(text).encode()))
+def test_total(body):
+    for decoder in DECODERS.values():
+        assert refusal(decoder, body).status == 400
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    ["messages", "tools", "tool_choice", "stop", "n", "chat_template_kwargs", "prompt", "tokens",
+     "response_format", "stream_options", "logprobs", "reasoning_effort"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(FIELDS, ANY, max_size=3))
+def test_any_value_of_any_field_is_taken_or_400(fields):
+    refusals = []
+    for decoder in DECODERS.values():
+        try:
+            asked = decode(decoder, {"messages": HELLO, **fields})
+            if decoder in (decode_chat_request, decode_completion_request):
+                params(asked)
+        except ApiError as error:
+            refusals.append(error.status)
+    assert set(refusals) <= {400}
+
+
+def test_tool_choice_is_settled():
+    assert chat().tool_choice == "none"
+    assert chat(tools=[]).tool_choice == "none"
+    assert chat(tools=[]).tools is None
+    assert chat(tools=[F]).tool_choice == "auto"
+    assert chat(tools=[F], tool_choice="required").tool_choice == "required"
+    assert isinstance(chat(tools=[F], **named("f")).tool_choice, NamedToolChoice)
+
+
+def test_tools_stay_whole():
+    whole = {"type": "function", "function": {"name": "f", "strict": True, "x": [1]}, "y": {}}
+    assert chat(tools=[whole]).tools == [whole]
+
+
+def test_a_template_reads_text_and_arguments_as_objects():
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    asked = chat(
+        messages=[
+            {"role": "user", "content": [{"type": "text", "text": t} for t in ("a", "b")]},
+            {"role": "assistant", "tool_calls": [call], "reasoning_content": "hm"},
+            {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"},
+        ]
+    )
+    assert template_messages(asked.messages, DEFAULT_LIMITS) == [
+        {"role": "user", "content": "a\nb"},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "hm",
+            "tool_calls": [{**call, "function": {"name": "f", "arguments": {"a": 1}}}],
+        },
+        {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["[1]", "{", '{"a": NaN}', '{"a":' + "[" * 100_000, json.dumps(nested(17))]
+)
+def test_arguments_that_are_no_object_are_refused_by_name(arguments):
+    call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+    asked = chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])
+    error = refusal(template_messages, asked.messages, DEFAULT_LIMITS)
+    assert error.param == "messages[1].tool_calls[0].function.arguments"
+
+
+def test_effort_is_one_more_variable_of_the_template():
+    asked = chat(reasoning_effort="low", chat_template_kwargs={"enable_thinking": False})
+    assert asked.template_kwargs == {"reasoning_effort": "low", "enable_thinking": False}
+
+
+def test_tokenize_and_detokenize_take_what_is_empty():
+    assert decode(decode_tokenize_request, {"prompt": ""}).prompt == ""
+    assert decode(decode_tokenize_request, {"messages": HELLO, "tools": [F]}).add_generation_prompt
+    assert decode(decode_detokenize_request, {"tokens": []}).tokens == []
