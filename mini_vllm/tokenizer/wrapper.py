@@ -37,7 +37,7 @@ class TokenizerWrapper:
 
     @property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is no concatenation of pieces."""
+        """The bytes of each id, or None where the text is not the concatenation of pieces."""
         return self.inner.pieces
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:

@@ -5,7 +5,7 @@ import random
 from itertools import count
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from wire_client import message_of, read_chat, read_events
 
@@ -17,10 +17,10 @@ from mini_vllm.engine import (
     TokenLogprobs,
 )
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.server.wire.api_errors import ApiError, encode_line
-from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold
-from mini_vllm.server.wire.chat_stream import ChatStreamChoice, add_up, chat_response, chat_stream
-from mini_vllm.server.wire.sse import DONE, StreamHead, StreamResponse, frame
+from mini_vllm.server.wire.api_errors import encode_line
+from mini_vllm.server.wire.chat_delta import MessageFold
+from mini_vllm.server.wire.chat_stream import add_up, chat_response, chat_stream
+from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -205,72 +205,11 @@ def test_the_stop_reason_comes_with_the_last_event():
     assert read_events(stream(chunk))[1]["choices"][0].keys().isdisjoint({"stop_reason"})
 
 
-@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
-def test_a_broken_answer_ends_with_an_error_and_then_done(reason):
-    data = stream(StreamChunk((1,), "a", True, reason), include_usage=True)
-    events = read_events(data)
-    assert events[1]["choices"][0]["delta"] == {"content": "a"}
-    assert set(events[2]) == {"error"}
-    assert set(events[2]["error"]) == {"message", "type", "param", "code"}
-    assert len(events) == 3
-
-
-def test_after_an_error_there_is_silence():
-    chat = chat_stream(head(choices=2))
-    chat.start()
-    error = chat.error(ApiError(500, "it broke"))
-    assert error == frame(ApiError(500, "it broke").body) + DONE
-    rest = chat.feed(1, StreamChunk((1,), "a")), chat.error(ApiError(500, "again")), chat.end()
-    assert rest == (b"", b"", b"")
-
-
-def test_the_end_comes_once():
-    chat = chat_stream(head())
-    chat.start()
-    chat.feed(0, StreamChunk(**END))
-    assert (chat.end(), chat.end()) == (DONE, b"")
-
-
-def test_an_end_before_the_answer_s_is_an_error():
-    assert set(read_events(stream(StreamChunk((1,), "a")))[-1]) == {"error"}
-
-
-@pytest.mark.parametrize("index", [1, -1])
-def test_a_choice_that_is_not_open_is_refused(index):
-    chat = chat_stream(head())
-    with pytest.raises(ValueError, match="not open"):
-        chat.feed(0, StreamChunk())
-    chat.start()
-    with pytest.raises(ValueError, match=f"choice {index} of 1 is not open"):
-        chat.feed(index, StreamChunk((1,), "a"))
-    chat.feed(0, StreamChunk(**END))
-    with pytest.raises(ValueError, match="not open"):
-        chat.feed(0, StreamChunk((1,), "a"))
-
-
 def test_a_chunk_without_news_makes_no_event():
     chat = chat_stream(head())
     chat.start()
     assert chat.feed(0, StreamChunk((1,), "")) == b""
     assert chat.feed(0, events_chunk(CallEnd(0))) == b""
-
-
-@given(
-    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
-    st.text(st.characters(exclude_categories=["Cs"])),
-    st.booleans(),
-)
-@example("a", "\0", False)
-def test_the_quick_way_to_write_a_text_is_the_plain_way(text, model, include_usage):
-    head = StreamHead(id="i\0", created=7, model=model, choices=4, include_usage=include_usage)
-    chat = chat_stream(head)
-    chat.start()
-    for index in (2, 0, 2, 3):
-        choice = ChatStreamChoice(index, DeltaMessage(content=text))
-        plain = StreamResponse("i\0", "chat.completion.chunk", 7, model, [choice])
-        if include_usage:
-            plain.usage = None
-        assert chat.feed(index, StreamChunk((1,), text)) == frame(plain)
 
 
 def step(piece, logprob=-0.5, *top):
@@ -377,13 +316,6 @@ def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
         "content": "",
         "reasoning_content": "a",
     }
-
-
-@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
-def test_a_broken_whole_chat_is_an_error(reason):
-    with pytest.raises(ApiError) as caught:
-        whole(output(text="a", reason=reason))
-    assert caught.value.status == 500
 
 
 PIECES = st.lists(

@@ -12,7 +12,7 @@ from mini_vllm.engine import (
     StreamChunk,
     TokenLogprobs,
 )
-from mini_vllm.server.wire.api_errors import ApiError, encode_line
+from mini_vllm.server.wire.api_errors import encode_line
 from mini_vllm.server.wire.completion_stream import completion_response, completion_stream
 from mini_vllm.server.wire.logprobs import CompletionLogprobsStream
 from mini_vllm.server.wire.sse import StreamHead
@@ -80,12 +80,6 @@ def test_event_by_event():
     assert events[-1]["usage"] == {"prompt_tokens": 4, "completion_tokens": 3, "total_tokens": 7}
 
 
-def test_a_broken_completion_ends_with_an_error():
-    events = stream((0, StreamChunk((1,), "a", True, FinishReason.ERROR)))
-    assert events[0]["choices"][0]["text"] == "a"
-    assert set(events[1]) == {"error"}
-
-
 @pytest.mark.parametrize("cuts", [[4], [1, 3], [1, 1, 1, 1], [2, 2]])
 def test_logprobs_are_the_same_however_the_stream_is_cut(cuts):
     news, start = [], 0
@@ -135,10 +129,3 @@ def test_ids_are_told_where_they_were_asked_for():
     events = stream((0, StreamChunk((1,), "a")), (0, StreamChunk(**END)), prompt_token_ids=(5,))
     assert events[0]["prompt_token_ids"] == [5]
     assert events[0]["choices"][0]["token_ids"] == [1]
-
-
-@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
-def test_a_broken_whole_completion_is_an_error(reason):
-    with pytest.raises(ApiError) as caught:
-        completion_response(head(), [output("a", finish_reason=reason)])
-    assert caught.value.status == 500
