@@ -128,7 +128,7 @@ class Running:
         self.server.config.http_protocol_class.header_seconds = seconds
 
     def idle(self):
-        """Wait until nothing runs; then nobody may have a block, and nothing may be held."""
+        """Wait until nothing runs; then no block may be in use, and nothing may be held."""
         until(lambda: not self.engine.has_work, "an idle engine")
         stats = self.engine.stats()
         assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
@@ -331,7 +331,7 @@ class Client:
 
 
 def request(path, body=None, *, method=None, headers=None):
-    """Return a request as bytes; a body that is no bytes goes as JSON."""
+    """Return a request as bytes; a body that is not bytes goes as JSON."""
     method = method or ("GET" if body is None else "POST")
     lines = [f"{method} {path} HTTP/1.1", "host: test"]
     if body is not None and not isinstance(body, bytes):

@@ -53,7 +53,7 @@ def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
     gate, model = Gate(), Says(talk=Endless())
     with running(model, hooks={"before_decode": gate}) as server:
         try:
-            client = server.connect()
+            submitted, client = submitted_to(server), server.connect()
             client.ask("/v1/chat/completions", asking("talk", stream=stream, max_tokens=FOR_EVER))
             if stream:
                 client.head()
@@ -61,9 +61,8 @@ def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
             assert gate.arrived.acquire(timeout=DEADLINE)
             gate.steps(5)
             before = model.steps["talk"]
-            noticed = _noticing(server)
             client.socket.close()
-            until(noticed, "the notice that the client is gone")
+            until(lambda: submitted[0].is_cancelled, "the notice that the client is gone")
             assert model.steps["talk"] == before
             gate.let_go()
             server.idle()
@@ -72,14 +71,17 @@ def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
             gate.let_go()
 
 
-def _noticing(server):
-    """Return a function that says whether all that runs has been cancelled."""
+def submitted_to(server):
+    """Return a list that gets what the server submits from now on: channels, and handles."""
+    found, submit = [], server.engine.submit
 
-    def noticed():
-        streams = list(server.engine._scheduler.streams)
-        return streams and all(one.is_cancelled for one in streams)
+    def spy(requests, channels=None):
+        handles = submit(requests, channels)
+        found.extend(channels or handles)
+        return handles
 
-    return noticed
+    server.engine.submit = spy
+    return found
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -172,17 +174,9 @@ def test_a_reader_slower_than_the_model_gets_it_all_and_holds_up_nobody():
         running(model, max_model_len=2**20, send_buffer=4096) as server,
         server.connect(receive_buffer=4096) as slow,
     ):
-        channels = []
-        submit = server.engine.submit
-
-        def spy(requests, given=None):
-            channels.extend(given or ())
-            return submit(requests, given)
-
-        server.engine.submit = spy
+        channels = submitted_to(server)
         slow.ask("/v1/chat/completions", asking("long", stream=True, max_tokens=size + 1))
         slow.head()
-        until(lambda: channels)
         most = 0
 
         def model_is_done():

@@ -324,27 +324,27 @@ def test_silence_is_broken_by_comments_that_readers_skip():
 def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
     """32 streams whose model is done before they are read: nothing but good manners lets the others
     in between. The order of events is looked at, not a clock."""
-    streams, made, order, begin = 32, [], [], asyncio.Event()
-    call, send = EventStream.__call__, EventStream._send
+    streams, made, order, begin = 32, 0, [], asyncio.Event()
+    call = EventStream.__call__
 
-    async def begin_together(self, *connection):
-        made.append(self)
-        if len(made) == streams:
-            channels = [channel for one in made for channel in one._channels]
-            while not all(channel.is_finished for channel in channels):
+    async def begin_together(self, scope, receive, send):
+        nonlocal made
+        made += 1
+        if made == streams:
+            while server.engine.has_work:
                 await asyncio.sleep(0.001)
             begin.set()
         await begin.wait()
-        await call(self, *connection)
+
+        async def note(message):
+            if b'"content":"w"' in message.get("body", b"") and ("first", id(self)) not in order:
+                order.append(("first", id(self)))
+            await send(message)
+
+        await call(self, scope, receive, note)
         order.append(("last", id(self)))
 
-    async def note(self, to, data):
-        if b'"content":"w"' in data and ("first", id(self)) not in order:
-            order.append(("first", id(self)))
-        await send(self, to, data)
-
     monkeypatch.setattr(EventStream, "__call__", begin_together)
-    monkeypatch.setattr(EventStream, "_send", note)
     said = "word " * 20
     with running(Says(talk=said), max_num_seqs=streams) as server:
         answers = []
