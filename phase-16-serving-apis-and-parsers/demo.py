@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import find_labs
+from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError
 from labkit.running.loader import Implementation, load
 from labkit.running.source import last_line_in
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.tokenizer import ByteTokenizer
 
-ROOT = Path(__file__).resolve().parents[1]
 COMPOSED = "lab-05-serving-pipeline"
 TEXT = (
     "Grüße! 你好，世界 🚀 नमस्ते — a < b, is it?\n"

@@ -1,12 +1,22 @@
 """The verbs behind the Makefile, on the tiny repository."""
 
-import os
+import re
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
 from labkit.cli import main
-from labkit.course.lab import find_labs
+from labkit.course.lab import ROOT, find_labs
 from labkit.student.progress import Progress
+
+VERBS = [
+    *("lab", "progress", "hint", "watch", "solution", "reset", "demo", "serve", "bundle"),
+    *("bug", "grade", "student-edition", "gradescope", "classroom50"),
+    *("check", "soak", "matrix"),
+]
 
 
 @pytest.fixture
@@ -125,32 +135,56 @@ def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
     assert "missing" in capsys.readouterr().err
 
 
-def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab):
-    import subprocess
-    import sys
-    import time
-    from pathlib import Path
+def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab, monkeypatch, capsys):
+    runs = []
+    stopped = threading.Event()
 
-    here = Path(__file__).resolve().parents[1]
-    code = f"import labkit.cli, pathlib; labkit.cli.main(['watch'], pathlib.Path({str(tiny)!r}))"
-    log = tiny / "log"
-    env = {**os.environ, "PYTHONPATH": f"{here}:{tiny}", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", code]
-    with log.open("w") as out:
-        watcher = subprocess.Popen(command, cwd=tiny, env=env, stdout=out, stderr=out)
+    def run(command, **options):
+        runs.append(command)
+        if len(runs) == 2:
+            raise KeyboardInterrupt
 
-    def wait_for(text):
-        for _ in range(200):
-            if text in log.read_text():
-                return True
-            time.sleep(0.1)
-        return False
+    def save():
+        while not stopped.wait(0.1):
+            (tiny_lab.path / "notes.txt").write_text(str(time.monotonic()))
+            tiny_lab.starter.write_text(f"# {time.monotonic()}")
 
+    monkeypatch.setattr("subprocess.run", run)
+    editor = threading.Thread(target=save)
+    editor.start()
     try:
-        assert wait_for("Watching")
-        time.sleep(2)
-        tiny_lab.starter.write_text(tiny_lab.solution.read_text())
-        assert wait_for("Saved; running lab-90 again")
+        assert main(["watch", "--task", "2"], tiny) == 130
     finally:
-        watcher.terminate()
-        watcher.wait(timeout=20)
+        stopped.set()
+        editor.join()
+    assert runs[0] == runs[1]
+    assert runs[0][1:] == ["-m", "labkit", "lab", "--lab", "90", "--task", "2"]
+    out = capsys.readouterr().out
+    assert out.index("Watching") < out.index("Saved; running lab-90 again")
+
+
+def test_help_lists_every_verb_by_audience(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    out = capsys.readouterr().out
+    listed = re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", out[out.index("For students") :], re.M)
+    assert listed == VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([verb, "--help"])
+    assert "usage: " in capsys.readouterr().out
+
+
+def test_a_lab_does_not_wait_for_what_other_verbs_need():
+    """Only what every verb needs is imported with the command line."""
+    code = "import sys, labkit.cli; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "labkit.running.loader" in loaded
+    rooms = ("grading", "publish", "serving", "gates", "isolation")
+    assert not loaded & {"pytest", "rich", *(f"labkit.{room}" for room in rooms)}

@@ -2,19 +2,32 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+import pytest
+
+from labkit.cli import main
+from labkit.course.lab import ROOT
 
 
-def demo(*args):
-    command = [sys.executable, "phase-16-serving-apis-and-parsers/demo.py", *args]
-    env = {"PYTHONPATH": str(ROOT), "PATH": "", "PYTHONUTF8": "1"}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+@pytest.fixture
+def demo(capsys, monkeypatch):
+    """Run the show: `demo("--text", "a")` returns its exit code, output and errors."""
+    monkeypatch.setattr(sys, "argv", sys.argv)
+
+    def show(*args):
+        with pytest.raises(SystemExit) as stopped:
+            main(["demo", *args])
+        return stopped.value.code, *capsys.readouterr()
+
+    return show
 
 
 def test_default_show_has_garbage_beside_right_text():
-    out = demo().stdout
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "demo"], cwd=ROOT, env={"PATH": "", "PYTHONUTF8": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    out = done.stdout
     naive, ours = (line for line in out.splitlines() if line.startswith(("naive ", "ours ")))
     assert "\ufffd" in naive
     assert "\ufffd" not in ours
@@ -23,27 +36,27 @@ def test_default_show_has_garbage_beside_right_text():
     assert "\x1b" not in out
 
 
-def test_file_in_another_script(tmp_path):
+def test_file_in_another_script(demo, tmp_path):
     file = tmp_path / "text"
     file.write_text("नमस्ते दुनिया। 終わり", encoding="utf-8")
-    out = demo("--file", str(file), "--stop", "終").stdout
+    _, out, _ = demo("--file", str(file), "--stop", "終")
     assert "ours    'नमस्ते दुनिया। '" in out
     assert "finish  stop" in out
 
 
-def test_a_starter_that_is_not_written_says_so(tmp_path):
-    done = demo("--impl", "starter", "--text", "a")
-    assert done.returncode in (0, 1)
-    assert "Traceback" not in done.stderr
+def test_a_starter_that_is_not_written_says_so(demo):
+    code, _, errors = demo("--impl", "starter", "--text", "a")
+    assert code in (0, 1)
+    assert "Traceback" not in errors
 
 
-def test_mistakes_get_one_line(tmp_path):
+def test_mistakes_get_one_line(demo, tmp_path):
     for args, said in (
         (["--file", str(tmp_path / "missing")], "No such file"),
         (["--speed", "0"], "more than 0"),
         (["--stop", ""], "empty"),
     ):
-        done = demo(*args)
-        assert done.returncode == 2
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
+        code, _, errors = demo(*args)
+        assert code == 2
+        assert said in errors
+        assert "Traceback" not in errors

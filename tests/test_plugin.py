@@ -1,9 +1,18 @@
 """What a student sees when a lab runs: verdicts, usage errors, broken and hostile code."""
 
 import json
-import time
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
+
+from labkit.course.lab import ROOT
+from labkit.gates import runs
+
+ENV = {"PATH": os.environ["PATH"]}
+LOOPS = ("loop at import", "loop", "deaf loop")
 
 EDITS = {
     "syntax": ("def feed(self, text: str) -> str:", "def feed(self, text: str -> str:"),
@@ -23,6 +32,21 @@ EDITS = {
     "subclass": ("return text[:even]", "return type('S', (str,), {})(text[:even])"),
     "none": ("return text[:even]", "pass"),
 }
+
+
+@pytest.fixture
+def run_pytest(tiny):
+    """Run pytest in the tiny repository as `LAB_IMPL=starter pytest` does, but start faster."""
+
+    def run(implementation, *args, cwd=tiny, **env):
+        if implementation is not None:
+            env["LAB_IMPL"] = implementation
+        target = [] if any("lab-90" in arg for arg in args) else ["phase-90-tiny/labs/lab-90-pairs"]
+        arguments = ["-p", "no:cacheprovider", *target, *args]
+        code, printed = runs.run_pytest(arguments, cwd, {**ENV, **env})
+        return SimpleNamespace(returncode=code, stdout=printed)
+
+    return run
 
 
 @pytest.fixture
@@ -46,7 +70,7 @@ def test_pristine_starter_scores_zero_and_names_its_tasks(run_pytest):
     assert "score       0/100" in done.stdout
     assert "BLOCKED by task 1" in done.stdout
     assert "wait for this: lab-90 task 1: feed is not written yet" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout
 
 
 def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
@@ -63,13 +87,25 @@ def test_header_names_file_path_hash_and_seed(run_pytest, tiny_lab):
     assert "seed 7" in out
 
 
-def test_a_right_starter_scores_100_and_is_remembered(run_pytest, student, tiny):
+def test_a_right_starter_scores_100_and_is_remembered(student, tiny, tiny_lab):
+    """By the command that students type, in a process that knows nothing of this one."""
     student()
-    done = run_pytest("starter", "-q")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", tiny_lab.path, "-q"], cwd=tiny,
+        env={**ENV, "PYTHONPATH": str(ROOT), "LAB_IMPL": "starter"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
     assert done.returncode == 0
     assert "100/100" in done.stdout
     progress = json.loads((tiny / ".labkit" / "progress.json").read_text())
     assert progress["lab-90-pairs"]["score"] == 100
+
+
+def test_a_lab_runs_where_nothing_remembers_scores(run_pytest, student, tiny):
+    student()
+    (tiny / "conftest.py").write_text('pytest_plugins = ["labkit.running.plugin"]\n')
+    assert "100/100" in run_pytest("starter", "-q").stdout
+    assert not (tiny / ".labkit").exists()
 
 
 def test_failure_shows_rule_call_expected_actual_and_trace(run_pytest):
@@ -98,7 +134,7 @@ def test_known_bug_is_recognised_by_its_set_of_failing_tests(run_pytest, student
 def test_a_wrong_lab_impl_is_a_usage_error(run_pytest, value, said):
     done = run_pytest(value, "-q")
     assert done.returncode == 4
-    assert said in done.stdout + done.stderr
+    assert said in done.stdout
 
 
 def test_a_path_is_relative_to_the_current_folder(run_pytest, tiny, tiny_lab):
@@ -118,7 +154,7 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
     for value in ("bug:triples", str(tiny_lab.solution)):
         done = run_pytest(value, "-q", str(tiny_lab.path), str(second))
         assert done.returncode == 4
-        assert "2 labs are collected" in done.stdout + done.stderr
+        assert "2 labs are collected" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -138,20 +174,20 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("none", "[None, None]"),
     ],
 )
-def test_broken_code_gets_a_message_within_seconds(run_pytest, student, edit, said):
+def test_broken_code_gets_a_message(run_pytest, student, edit, said):
     student(edit)
-    start = time.monotonic()
-    done = run_pytest("starter", "-q")
-    assert time.monotonic() - start < 30
-    output = " ".join((done.stdout + done.stderr).split())
+    done = run_pytest("starter", "-q", *(["--lab-limit", "1"] if edit in LOOPS else []))
+    output = " ".join(done.stdout.split())
     assert said in output
     assert "site-packages" not in output
     assert "labkit/" not in output.replace(".labkit/", "")
 
 
 def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
-    # The lab's last test has 3 seconds, the watchdog 3 more; the other test takes longer than that.
-    (tiny / "test_other.py").write_text("import time\n\ndef test_slow():\n    time.sleep(7)\n")
+    # The watchdog waits for 3 seconds more than a test may take; the other test takes longer.
+    tests = tiny_lab.test_file.read_text()
+    tiny_lab.test_file.write_text(tests.replace("timeout(3)", "timeout(0.5)"))
+    (tiny / "test_other.py").write_text("import time\n\ndef test_slow():\n    time.sleep(4)\n")
     done = run_pytest("starter", "-q", str(tiny_lab.path), "test_other.py")
     assert done.returncode == 1
     assert "7 failed, 2 passed" in done.stdout
@@ -201,4 +237,4 @@ def test_results_file_has_no_times(run_pytest, tmp_path):
 def test_unknown_lab_parts_is_a_usage_error(run_pytest):
     done = run_pytest("starter", "-q", LAB_PARTS="mine")
     assert done.returncode == 4
-    assert "LAB_PARTS='mine'" in done.stdout + done.stderr
+    assert "LAB_PARTS='mine'" in done.stdout

@@ -1,48 +1,14 @@
-"""Gates that run labs: the solution passes, the starter fails by task, every bug dies as told.
+"""Gates that run labs: the solution passes, the starter fails by task, every bug dies as told."""
 
-Each run is a pytest process of its own, as many at a time as there are processors.
-"""
-
-import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from labkit.course.lab import Bug, Lab, find_labs
 from labkit.gates.finding import Finding
+from labkit.gates.runs import Outcome, run_all
 
-Outcome = dict[str, Any]
-_HERE = Path(__file__).resolve().parents[2]
 FEWEST_BUGS, MOST_BUGS = 6, 12
-
-
-def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:
-    """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        results = Path(scratch) / "results.json"
-        command = [sys.executable, "-m", "pytest", str(lab.path), "-q", "-p", "no:cacheprovider",
-                   "--rootdir", str(root), "--lab-results", str(results)]  # fmt: skip
-        env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference",
-               "PYTHONPATH": str(_HERE), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
-        done = subprocess.run(
-            command, cwd=root, env=env, capture_output=True, text=True, check=False
-        )
-        if not results.exists():
-            return {"error": (done.stdout + done.stderr).strip()[-2000:]}
-        outcome: Outcome = json.loads(results.read_text(encoding="utf-8"))[0]
-        return outcome
-
-
-def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
-    """Run (lab, implementation) pairs at the same time; return their outcomes in order."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda job: run_lab(root, *job), jobs))
 
 
 def _failed(outcome: Outcome) -> dict[str, Any]:

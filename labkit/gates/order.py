@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
 from labkit.gates.finding import Finding
-from labkit.gates.kills import run_all
+from labkit.gates.runs import run_all
 
 
 def tasks_pass_in_order(root: Path) -> list[Finding]:

@@ -32,6 +32,8 @@ from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
+# Seconds after a test's limit, when the watchdog takes it that nothing can interrupt the test.
+_GRACE = 3.0
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
@@ -64,6 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
     group.addoption("--lab-task", type=int, metavar="N", help="run only the tests of task N")
+    group.addoption("--lab-limit", type=float, default=TEST_LIMIT, metavar="SECONDS",
+                    help="for each test that has no limit of its own (default: 5)")  # fmt: skip
     group.addoption("--lab-results", type=Path, metavar="FILE",
                     help="write the results of all labs to FILE as JSON")  # fmt: skip
 
@@ -90,6 +94,7 @@ class LabPlugin:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._seed: str = config.getoption("--lab-seed")
+        self._limit: float = config.getoption("--lab-limit")
         self._runs: dict[Path, LabRun] = {}
         self._code: dict[Path, CodeUnderTest] = {}
         self._timeouts: dict[Path, int] = {}
@@ -109,7 +114,7 @@ class LabPlugin:
             if item.path.name == "test_lab.py" and (folder / "lab.toml").exists():
                 labs.setdefault(folder, read_lab(folder))
                 if item.get_closest_marker("timeout") is None:
-                    item.add_marker(pytest.mark.timeout(TEST_LIMIT))
+                    item.add_marker(pytest.mark.timeout(self._limit))
         self._select_task(items)
         try:
             chosen = choose(os.environ.get("LAB_IMPL"), list(labs.values()), Path.cwd())
@@ -172,7 +177,7 @@ class LabPlugin:
         if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
             raise NotRunError(ENOUGH_TIMEOUTS)
         if self._watchdog is not None:
-            self._watchdog.begin(item.name, _limit(item) + 3)
+            self._watchdog.begin(item.name, _limit_of(item) + _GRACE)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Tell the watchdog that the test is over; those of other folders have their own limits."""
@@ -195,7 +200,7 @@ class LabPlugin:
         if call.excinfo is not None:
             result = self._classify(run, call.excinfo.value)
             run.results[name] = result
-            if result.kind == "timeout" and _limit(item) == TEST_LIMIT:
+            if result.kind == "timeout" and _limit_of(item) == self._limit:
                 self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
         elif call.when == "call":
             run.results.setdefault(name, Result("passed"))
@@ -256,9 +261,10 @@ def _in_one_line(excinfo: pytest.ExceptionInfo[BaseException], style: object = N
     return str(excinfo.value)
 
 
-def _limit(item: pytest.Item) -> float:
+def _limit_of(item: pytest.Item) -> float:
     mark = item.get_closest_marker("timeout")
-    return float(mark.args[0]) if mark else TEST_LIMIT
+    assert mark is not None, "each test of a lab was given one"
+    return float(mark.args[0])
 
 
 def _is_under(report: Any, config: pytest.Config, folders: list[Path]) -> bool:

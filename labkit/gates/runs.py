@@ -1,0 +1,93 @@
+"""Runs of labs: each is a pytest process of its own, as many at a time as there are processors.
+
+The processes are forked from a server that has imported pytest, which takes a new Python half a
+second.
+"""
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.course.lab import Lab
+
+Outcome = dict[str, Any]
+_FORKS = multiprocessing.get_context("forkserver")
+# What a run imports, but for the plugins themselves, which pytest insists on importing.
+_FORKS.set_forkserver_preload(
+    ["pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.drive",
+     "labkit.running.report", "labkit.running.under_test", "labkit.running.watchdog",
+     "labkit.student.progress", "labkit.testing"]
+)  # fmt: skip
+
+
+def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
+    """Run (lab, implementation) pairs at the same time; return their outcomes in order."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda job: run_lab(root, *job), jobs))
+
+
+def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:
+    """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        results = Path(scratch) / "results.json"
+        command = [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
+                   "--lab-results", str(results)]  # fmt: skip
+        env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference"}
+        _, printed = run_pytest(command, root, env)
+        if not results.exists():
+            return {"error": printed.strip()[-2000:]}
+        outcome: Outcome = json.loads(results.read_text(encoding="utf-8"))[0]
+        return outcome
+
+
+def run_pytest(
+    arguments: Sequence[str], folder: Path, env: Mapping[str, str]
+) -> tuple[int | None, str]:
+    """Run pytest in a process of its own.
+
+    Args:
+        arguments: of its command line.
+        folder: where it runs.
+        env: its environment.
+
+    Returns:
+        Its exit code, None if the process died before it had one, and all that it printed.
+    """
+    output, to_output = _FORKS.Pipe(duplex=False)
+    code, to_code = _FORKS.Pipe(duplex=False)
+    process = _FORKS.Process(
+        target=_run_here, args=(list(arguments), folder, dict(env), to_output, to_code)
+    )
+    process.start()
+    to_output.close()
+    to_code.close()
+    with open(output.fileno(), "rb", closefd=False) as stream:
+        # Until the last one has closed it: the watchdog speaks when its process has gone.
+        printed = stream.read().decode(errors="replace")
+    process.join()
+    try:
+        return code.recv(), printed
+    except EOFError:
+        return None, printed
+
+
+def _run_here(
+    arguments: list[str], folder: Path, env: dict[str, str], output: Connection, code: Connection
+) -> None:
+    for stream in (1, 2):
+        os.dup2(output.fileno(), stream)
+    output.close()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.dont_write_bytecode = True
+    code.send(int(pytest.main(arguments)))
