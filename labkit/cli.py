@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
-from labkit.running.loader import NO_REFERENCE
+from labkit.running.lab_impl import NO_REFERENCE
 from labkit.student.progress import Progress, next_unfinished
 
 Run = Callable[[argparse.Namespace, Path], int]

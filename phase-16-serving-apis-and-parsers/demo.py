@@ -15,7 +15,7 @@ from typing import Any
 
 from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError
-from labkit.running.loader import Implementation, load
+from labkit.running.lab_impl import Implementation, load
 from labkit.running.source import last_line_in
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.tokenizer import ByteTokenizer

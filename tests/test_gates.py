@@ -7,7 +7,7 @@ import pytest
 from labkit.course.matrix import write
 from labkit.errors import LoadFailure
 from labkit.gates import GATES, runs
-from labkit.running.loader import choose
+from labkit.running.lab_impl import choose
 
 OUTCOMES = {}
 

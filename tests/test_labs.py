@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.course.lab import find_labs
-from labkit.running.loader import Implementation, load
+from labkit.running.lab_impl import Implementation, load
 from labkit.testing import chunkings, decided, decoded, undecided
 from mini_vllm.text.events import TextDelta, ToolCall
 

@@ -13,7 +13,7 @@ from labkit.course.lab import ROOT, Lab
 from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 
 # Where grading begins: reading what was handed in, grading it, and the process that holds it.
 _GRADER = (

@@ -19,8 +19,8 @@ from labkit.isolation.host import Host, Sources
 from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.explain import VISIBLE, GradedTest, graded_test
+from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.lab_run import LabRun
-from labkit.running.loader import Implementation, short_hash
 
 # The verdict on a submission on which the grader itself came to grief so often.
 MOST_DEATHS = 2

@@ -17,7 +17,7 @@ from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 from labkit.publish.fixed_zip import write_zip
-from labkit.running.loader import short_hash
+from labkit.running.lab_impl import short_hash
 from labkit.student.progress import Progress
 
 SCHEMA = "labkit/submission/v1"

@@ -9,7 +9,7 @@ from typing import Any
 from labkit.course.lab import Bug, Lab
 from labkit.course.manifest import Test
 from labkit.errors import LoadFailure
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
 
 TEST_LIMIT = 5.0

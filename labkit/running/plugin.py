@@ -16,6 +16,7 @@ import pytest
 from labkit.course.lab import Lab, read_lab
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.drive import Driver, perform
+from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
 from labkit.running.lab_run import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -26,7 +27,6 @@ from labkit.running.lab_run import (
     Result,
     classify,
 )
-from labkit.running.loader import Implementation, choose, short_hash
 from labkit.running.source import last_line_in
 from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
@@ -117,7 +117,7 @@ class LabPlugin:
                     item.add_marker(pytest.mark.timeout(self._limit))
         self._select_task(items)
         try:
-            chosen = choose(os.environ.get("LAB_IMPL"), list(labs.values()), Path.cwd())
+            chosen = choose(wanted(), list(labs.values()), Path.cwd())
             for path, implementation in chosen.items():
                 self._runs[path] = self._start_run(labs[path], implementation)
         except (UsageError, LoadFailure) as error:

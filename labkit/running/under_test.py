@@ -8,7 +8,7 @@ from typing import Any
 
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LoadFailure, UsageError
-from labkit.running.loader import NO_REFERENCE, Implementation, load
+from labkit.running.lab_impl import NO_REFERENCE, Implementation, load
 
 
 class CodeUnderTest:

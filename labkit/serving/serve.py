@@ -1,11 +1,10 @@
 """`make serve`: the server on the engine's text path, or with `LAB_IMPL` on that of the labs."""
 
-import os
 from pathlib import Path
 
 from labkit.course.lab import find_labs
 from labkit.errors import LoadFailure, UsageError
-from labkit.running.loader import choose
+from labkit.running.lab_impl import choose, wanted
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory
 from labkit.student.progress import Progress
@@ -26,10 +25,9 @@ def run(arguments: list[str], root: Path) -> int:
     Raises:
         LabkitError: `LAB_IMPL` names work that cannot serve.
     """
-    wanted = os.environ.get("LAB_IMPL")
-    if not wanted:
+    if not wanted():
         return serve(arguments, program=_PROGRAM)
-    make_path, note = _lab_path(wanted, root)
+    make_path, note = _lab_path(root)
 
     def text_path(tokenizer: Tokenizer) -> LabPathFactory:
         make_path.eos_token_ids = tokenizer.eos_token_ids
@@ -38,11 +36,11 @@ def run(arguments: list[str], root: Path) -> int:
     return serve(arguments, text_path=text_path, program=_PROGRAM, note=note)
 
 
-def _lab_path(wanted: str, root: Path) -> tuple[LabPathFactory, str]:
+def _lab_path(root: Path) -> tuple[LabPathFactory, str]:
     lab = next((lab for lab in find_labs(root) if lab.serves is not None), None)
     if lab is None:
         raise UsageError("no lab.toml has [serves], so no lab can serve")
-    implementation = choose(wanted, [lab], Path.cwd())[lab.path]
+    implementation = choose(wanted(), [lab], Path.cwd())[lab.path]
     code = CodeUnderTest(lab, implementation, root, Progress(root).passes)
     make_path = LabPathFactory(lab, code)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from labkit.course.hints import HINT_LEVELS
 from labkit.course.lab import Lab
-from labkit.running.loader import short_hash
+from labkit.running.lab_impl import short_hash
 
 
 @dataclass

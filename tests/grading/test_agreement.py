@@ -12,7 +12,7 @@ from part_right import mutate
 from walled import Grader
 
 from labkit.course.lab import find_labs
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 
 ROOT = Path(__file__).parents[2]
 LABS = find_labs(ROOT)

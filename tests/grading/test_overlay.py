@@ -12,8 +12,8 @@ from labkit.grading.overlay import VISIBILITIES, read_overlay
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver, perform
+from labkit.running.lab_impl import Implementation
 from labkit.running.lab_run import classify
-from labkit.running.loader import Implementation
 from labkit.running.source import load_source
 from labkit.running.trace import Failure
 

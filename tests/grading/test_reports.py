@@ -28,7 +28,7 @@ from labkit.grading.reading.submission import (
 from labkit.grading.reports.csv_json_junit import COLUMNS, report_csv, report_json, report_junit
 from labkit.grading.reports.terminal import report_text
 from labkit.isolation.sandbox import Sandbox
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"

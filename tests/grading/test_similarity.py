@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labkit.course.lab import find_labs
 from labkit.grading.reports.similarity import MOST_TOKENS, THRESHOLD, _alike, similar_pairs, tokens
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 
 HERE = Path(__file__).resolve().parent
 LABS = {lab.label: lab for lab in find_labs(HERE.parents[1])}

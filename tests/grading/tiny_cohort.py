@@ -14,7 +14,7 @@ import pytest
 from labkit.course.lab import find_labs
 from labkit.grading.assignment import Assignment
 from labkit.grading.reading.submission import Submission
-from labkit.running.loader import Implementation
+from labkit.running.lab_impl import Implementation
 
 MODE = "sandbox" if shutil.which("bwrap") else "trust"
 OBEY = '''

@@ -12,7 +12,7 @@ from wire_client import read_chat, read_events
 
 from labkit.cli import main
 from labkit.course.lab import find_labs
-from labkit.running.loader import choose
+from labkit.running.lab_impl import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
 from labkit.student.progress import Progress

@@ -1,6 +1,7 @@
-"""Which file is under test (`LAB_IMPL`), and importing it."""
+"""`LAB_IMPL`: which code is under test. It is read here, and the code is imported here."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -71,14 +72,18 @@ def short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
 
 
-def choose(value: str | None, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]:
-    """Return what `LAB_IMPL=value` means for each lab, by lab folder. Unset or empty: the solution.
+def wanted() -> str:
+    """Return the value of `LAB_IMPL`, empty where it is unset."""
+    return os.environ.get("LAB_IMPL", "").strip()
+
+
+def choose(value: str, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]:
+    """Return what `LAB_IMPL=value` means for each lab, by lab folder. Empty means the solution.
 
     Raises:
         UsageError: the value is not allowed, names one file while several labs are collected, or
             asks for a reference that is not there.
     """
-    value = (value or "").strip()
     if value in ("", "solution") or value.startswith("bug:"):
         missing = next((lab for lab in labs if not lab.solution.exists()), None)
         if missing is not None:
