@@ -7,7 +7,7 @@ B ?=
 OUT ?=
 ARGS ?=
 
-setup = @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON): install Python 3.11 or newer."; exit 1; }; \
+setup = @command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer."; exit 1; }; \
 	$(PYTHON) -I labkit/student/bootstrap.py
 labkit = .venv/bin/python -m labkit
 

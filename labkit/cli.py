@@ -231,7 +231,7 @@ def _check(args: argparse.Namespace, root: Path) -> int:
 
     unknown = [name for name in args.gates if name not in GATES]
     if unknown:
-        raise UsageError(f"there is no gate {unknown[0]!r}; there is {', '.join(GATES)}")
+        raise UsageError(f"there is no gate {unknown[0]!r}; the gates are {', '.join(GATES)}")
     failed = 0
     for name in args.gates or GATES:
         print(f"{name:<12}", end="", flush=True)

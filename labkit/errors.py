@@ -6,11 +6,11 @@ class LabkitError(Exception):
 
 
 class LabFolderError(LabkitError):
-    """A lab's folder is not what DESIGN says a lab is; the message names the file and the fix."""
+    """A file of a lab is missing or malformed; the message names the file and the fix."""
 
 
 class InfrastructureError(LabkitError):
-    """Grading cannot go on: a sandbox, a disk or a machine fails. What is done stays done."""
+    """Grading cannot go on: a sandbox, a disk or a machine failed. Recorded grades are kept."""
 
 
 class UsageError(LabkitError):

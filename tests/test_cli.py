@@ -101,7 +101,7 @@ def test_reset_without_an_answer_changes_nothing(passed, tiny_lab, monkeypatch):
 
 def test_an_unknown_lab_lists_the_known_ones(tiny, capsys):
     assert main(["lab", "--lab", "77"], tiny) == 2
-    assert "there is no lab '77'; there is N=90" in capsys.readouterr().err
+    assert "there is no lab '77'; the labs are N=90" in capsys.readouterr().err
 
 
 def test_labs_are_found_by_any_spelling_of_their_number(tiny):

@@ -85,9 +85,10 @@ FAULTS = [
     ("order", "test_lab.py", """trace = lab.script(lab.new("Pairs"), [("feed", "")])
     expect(trace.outputs, [""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
     expect(trace.outputs, ["", ""], trace)""", "test_empty fails with tasks 1 to 1 done"),
-    ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]', "failing, untold"),
+    ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]',
+     "failing but not listed"),
     ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
-     'killed_by = ["test_flush_once", "test_held"]', "told but passing"),
+     'killed_by = ["test_flush_once", "test_held"]', "listed but passing"),
     ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "occurs 0 times"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "len(text) // 2 * (1 + 1)", "survives every test"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "lne(text) // 2 * 2", "not by assertion"),
@@ -133,9 +134,8 @@ def test_a_phase_without_markers_is_a_finding(tiny):
     assert any("has no lines" in message for message in findings("readmes", tiny))
 
 
-def test_a_cheat_that_earns_points_is_found(tiny):
-    if shutil.which("bwrap") is None:
-        pytest.skip("needs bubblewrap")
+def test_a_cheat_that_earns_points_is_found(tiny, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     suite = tiny / "tests" / "grading" / "test_cheats.py"
     suite.parent.mkdir(parents=True)
     suite.write_text("def test_harmless():\n    pass\n")
@@ -143,3 +143,7 @@ def test_a_cheat_that_earns_points_is_found(tiny):
     suite.write_text("def test_forger():\n    assert 100 == 0\n")
     (found,) = findings("cheats", tiny)
     assert "test_forger" in found
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (note,) = GATES["cheats"](tiny)
+    assert note.is_note
+    assert "apt install bubblewrap" in note.message

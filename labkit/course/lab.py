@@ -54,7 +54,7 @@ class Serves:
 
     Attributes:
         pipeline: its class.
-        layers: classes of what it is made of, in the order of its arguments.
+        layers: the classes of its layers, in the order of its arguments.
         stops_go_to: the layer that takes the stop strings.
         tools_go_to: the layer that is left out where a request has no tools.
     """
@@ -125,7 +125,7 @@ class Lab:
 
     @property
     def readme(self) -> Path:
-        """The text of the lab."""
+        """What the student reads."""
         return self.path / "README.md"
 
     @cached_property
@@ -135,7 +135,7 @@ class Lab:
 
     @cached_property
     def bugs(self) -> tuple[Bug, ...]:
-        """The known bugs; none where the file is missing."""
+        """The known bugs; empty if `bugs.toml` is missing."""
         path = self.path / "bugs.toml"
         if not path.exists():
             return ()
@@ -152,7 +152,7 @@ def read_lab(path: Path) -> Lab:
     """Read the lab in folder `path`.
 
     Raises:
-        LabFolderError: `lab.toml` is missing, is no TOML, or lacks a field.
+        LabFolderError: `lab.toml` is missing, is not valid TOML, or lacks a field.
     """
     file = path / "lab.toml"
     facts = _read_toml(file)
@@ -184,7 +184,7 @@ def pick_lab(labs: list[Lab], number: str) -> Lab:
         if wanted in (lab.number, lab.name.removeprefix("lab-")):
             return lab
     have = ", ".join(f"N={lab.number}" for lab in labs)
-    raise UsageError(f"there is no lab {number!r}; there is {have}")
+    raise UsageError(f"there is no lab {number!r}; the labs are {have}")
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

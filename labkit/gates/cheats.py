@@ -16,7 +16,7 @@ def cheats_earn_nothing(root: Path) -> list[Finding]:
     if not (root / SUITE).exists():
         return []
     if shutil.which("bwrap") is None:
-        message = "not tried in the sandbox: there is no bwrap (Debian: apt install bubblewrap)"
+        message = "not tried: bubblewrap is not installed (Debian: apt install bubblewrap)"
         return [Finding(SUITE, message, is_note=True)]
     command = [sys.executable, "-m", "pytest", SUITE, "-q", "-p", "no:cacheprovider", "--tb=line"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

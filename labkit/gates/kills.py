@@ -1,4 +1,4 @@
-"""Gates that run labs: the solution passes, the starter fails by task, every bug dies as told."""
+"""Gates that run labs: solutions pass, starters wait for their tasks, bugs fail the tests named."""
 
 import re
 from pathlib import Path
@@ -93,7 +93,8 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
         missing = sorted(bug.killed_by - failed.keys())
         extra = sorted(failed.keys() - bug.killed_by)
         found.append(
-            f"killed_by is not exact; told but passing: {missing}; failing, untold: {extra}"
+            f"killed_by is not exact; listed but passing: {missing}; "
+            f"failing but not listed: {extra}"
         )
     for name, result in failed.items():
         if not _is_fair_kill(lab, name, result):

@@ -1,7 +1,7 @@
 """Gate: the tasks of a lab can be passed one after the other.
 
-For each task, the solution is cut back to what a student has who is just done with it: functions
-that the starter gives to a later task raise as in the starter. All tests up to that task must pass.
+For each task, the solution is cut back to what a student has after finishing it: functions that the
+starter gives to a later task raise as in the starter. All tests up to that task must pass.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Gate: what READMEs say is so. Headings, facts, tables of tests, hints, links and commands."""
+"""Gate: what READMEs say is true: headings, facts, tables of tests, hints, links and commands."""
 
 import re
 import subprocess
@@ -26,9 +26,7 @@ def readmes_are_true(root: Path) -> list[Finding]:
         if lab.readme.exists():
             found += [Finding(f"{lab.name}/README.md", message) for message in _lab(lab)]
         else:
-            found.append(
-                Finding(f"{lab.name}/README.md", "is missing: a lab is told by its README")
-            )
+            found.append(Finding(f"{lab.name}/README.md", "is missing: every lab has one"))
     found += _generated(root)
     for path in _documents(root):
         name = str(path.relative_to(root))
@@ -41,7 +39,7 @@ def _lab(lab: Lab) -> list[str]:
     text = lab.readme.read_text(encoding="utf-8")
     found: list[str] = []
     if _headings(text) != HEADINGS:
-        found.append(f"the headings are {_headings(text)}, they must be {HEADINGS}")
+        found.append(f"the headings are {_headings(text)}; they must be {HEADINGS}")
     found += [
         f"{what} of lab.toml, {value!r}, is not in the text"
         for what, value in vars(lab).items()
@@ -56,7 +54,7 @@ def _lab(lab: Lab) -> list[str]:
         if len(hints.get(task.number, [])) != HINT_LEVELS:
             levels = len(hints.get(task.number, []))
             found.append(
-                f"task {task.number} has {levels} folded hints, it must have {HINT_LEVELS}"
+                f"task {task.number} has {levels} folded hints; it must have {HINT_LEVELS}"
             )
     names = [test.name for test in lab.tests]
     told = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)

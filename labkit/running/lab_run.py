@@ -92,9 +92,7 @@ class LabRun:
         return [(test, result) for test, result in pairs if result and not result.passed]
 
     def looks_like(self) -> Bug | None:
-        """Return the known bug whose set of failing tests is exactly this run's, if there is
-        one.
-        """
+        """Return the known bug that fails exactly the tests that this run fails, or None."""
         names = {test.name for test, _ in self.failed()}
         if not names or not self.complete:
             return None

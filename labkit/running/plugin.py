@@ -32,7 +32,7 @@ from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
-# Seconds after a test's limit, when the watchdog takes it that nothing can interrupt the test.
+# How long after its limit a test that still runs counts as one that cannot be interrupted.
 _GRACE = 3.0
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
@@ -44,7 +44,7 @@ _MARKS = (
 
 
 class LabHooks:
-    """What other plugins may know of labs. `labkit.student.plugin` implements both."""
+    """Hooks of lab runs. `labkit.student.plugin` implements them, to remember scores."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_lab_passes(self, config: pytest.Config, lab: Lab) -> bool | None:
@@ -52,7 +52,7 @@ class LabHooks:
 
     @pytest.hookspec
     def pytest_lab_finished(self, config: pytest.Config, run: LabRun) -> None:
-        """Hear of a lab's run when the session is over."""
+        """Called for each lab when the session is over."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -1,9 +1,9 @@
 """Importing the code under test from its bytes, so that its author understands what fails.
 
-It needs nothing but the standard library, because it also runs where nothing else is: in the
-process that holds a submission.
+It needs only the standard library, because it also runs in the process that holds a submission,
+which can reach nothing else.
 
-But: it does not isolate. The module runs in this process.
+But: it isolates nothing. The module runs in this process.
 """
 
 import ast
@@ -42,7 +42,7 @@ def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # The time limit of pytest-timeout arrives here too: it is no Exception.
+        # What pytest-timeout raises arrives here too: it is not derived from Exception.
         raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
     return module
 

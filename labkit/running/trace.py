@@ -89,7 +89,7 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """What the method calls returned, joined; fails if one of them returned no `str`."""
+        """What the method calls returned, joined; fails if one of them is not a `str`."""
         for step in self.calls:
             if not isinstance(step.result, str):
                 returned = f"{step.result!r} ({type(step.result).__name__})"

@@ -1,4 +1,4 @@
-"""A small process that outlives the test process, for when that one can no longer speak.
+"""A small process that outlives the test process, and speaks when that one no longer can.
 
 pytest-timeout interrupts a test in Python code. It cannot interrupt a regular expression gone wild,
 code that catches its exception, or a process that has died. The watchdog is told when a test

@@ -1,9 +1,9 @@
 """A lab's pipeline as the text path of the engine: what a student built, serving real clients.
 
-One place where the two shapes meet: a lab's pipeline takes one id and returns complete calls; the
-engine's takes many and tells a call by its start, arguments and end.
+The two shapes meet here: a lab's pipeline takes one id and returns complete calls; the engine's
+takes many ids and reports the start, the arguments and the end of a call.
 
-But: it adds no rule of its own. What the labs do not build, such as showing the stop, is refused.
+It adds no rules of its own. What the labs do not build, such as showing the stop, is refused.
 """
 
 import logging

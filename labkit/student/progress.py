@@ -1,7 +1,7 @@
 """What this student has done so far: the last result of each lab, and how many hints were read.
 
-It lives in `.labkit/progress.json` under the repository and is only a memory: deleting it costs a
-re-run, and a file that cannot be read is put aside and started afresh.
+It is kept in `.labkit/progress.json` in the repository. Deleting the file costs only a re-run; one
+that cannot be read is put aside, and a fresh one begun.
 """
 
 import json
@@ -40,7 +40,7 @@ class Progress:
         self._records = self._read()
 
     def record(self, lab: Lab) -> Record:
-        """Return what is known of `lab`; a fresh record if nothing is."""
+        """Return what is known of `lab`: a fresh record if it never ran."""
         return self._records.setdefault(lab.name, Record())
 
     def passes(self, lab: Lab) -> bool:
