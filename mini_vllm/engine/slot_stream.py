@@ -77,10 +77,11 @@ class SlotStreamState:
             needs_text = needs_text or choice.may_end_with(burst)
             if self._most_logprobs is not None:
                 self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
-        if needs_text:
-            # Noted first: what a path has taken it is not given again, even if it raises.
-            new, self._fed = output[self._fed :], len(output)
-            self._events += path.feed(new)
+        if not needs_text:
+            return
+        # Noted first: what a path has taken it is not given again, even if it raises.
+        new, self._fed = output[self._fed :], len(output)
+        self._events += path.feed(new)
         if path.ending is None:
             if choice.finished:
                 self._events += path.finish(choice.finish_reason)

@@ -59,9 +59,6 @@ def request(max_tokens=50):
     return Request((1,), SamplingParams(max_tokens=max_tokens), "A")
 
 
-# -- a new channel
-
-
 def test_19_create_gives_distinct_objects():
     one, other = StreamChannel.create(), StreamChannel.create()
     assert one is not other
@@ -127,9 +124,6 @@ def test_a_channel_is_attached_once():
     channel, _ = attached()
     with pytest.raises(ChannelStateError, match="make one for each choice"):
         attach(channel)
-
-
-# -- every reader
 
 
 @every_reader
@@ -237,9 +231,6 @@ def test_what_is_there_already_may_be_read_on_the_engines_own_thread():
     assert "".join(chunk.text for chunk in channel) == "ab"
 
 
-# -- one reader alone
-
-
 def test_22_wait_pop_times_out():
     channel, before = StreamChannel.create(), monotonic()
     for timeout in (0.03, 0, -1):
@@ -334,9 +325,6 @@ def test_the_handler_runs_with_the_lock_released_and_is_the_only_reader():
 
     assert channel.consume(handler) is FinishReason.END_ID
     assert len(refused) == 1
-
-
-# -- the end, and cancelling
 
 
 def test_27_cancelling_thrice_is_cancelling_once():
@@ -440,8 +428,6 @@ def test_a_signal_handler_may_cancel_while_this_thread_has_the_lock():
         signal.signal(signal.SIGUSR1, before)
     assert channel.is_cancelled
 
-
-# -- a slow reader: chunks that are joined
 
 STOPPED = StreamChunk((9,), "!", finished=True, reason=FinishReason.STOP_WORDS, stop_reason="#")
 TEXTS = st.sampled_from(["a", "é", "🚀", "\r", "\n", "\r\n", "\u2028", "\ufffd", "\0", "ab"])
@@ -604,9 +590,6 @@ def test_x8_joining_is_linear(some):
         assert len(gc.get_objects()) - before < 100
     producer.push(END)
     assert_same_content(list(channel), [*some * (50 + count // 2), END])
-
-
-# -- a slow reader: the other policies
 
 
 @pytest.mark.parametrize(

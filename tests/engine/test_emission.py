@@ -45,10 +45,6 @@ def streamed(steps, interval=1, **changes):
     return [(chunk.token_ids, chunk.text) for chunk in scene.chunks("A")]
 
 
-def sizes(steps, interval=1, **changes):
-    return [len(token_ids) for token_ids, _ in streamed(steps, interval, **changes)]
-
-
 def test_burst_atomic():
     scene = Scene({"A": [(97,), ids("bcd"), ids("ef")]}, params=params(max_tokens=6)).run()
     assert [(when, len(chunk.token_ids)) for when, chunk in scene.log["A"]] == [
@@ -63,45 +59,76 @@ def test_a_step_without_ids_makes_no_chunk():
     assert scene.when("A") == [2, 5]
 
 
-def test_interval_4_of_single_ids():
-    assert sizes(one_by_one("abcdefghij"), 4, max_tokens=10) == [4, 4, 2]
-
-
-def test_interval_4_of_bursts_of_three_cuts_the_surplus():
-    bursts = [ids("abc"), ids("def"), ids("ghi"), ids("jkl")]
-    assert sizes(bursts, 4, max_tokens=10) == [6, 4]
-
-
-def test_interval_4_with_eos_behind_a_full_chunk():
-    assert streamed(one_by_one("abcd", end=True), 4) == [(ids("abcd"), "abcd"), ((EOS,), "")]
-
-
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_interval_is_the_least_number_of_ids_in_all_chunks_but_the_last(interval):
     chunks = streamed(one_by_one("ab你c🚀defg", end=True), interval)
     assert all(len(token_ids) >= interval and text for token_ids, text in chunks[:-1])
 
 
-def test_K9_the_tail_of_an_interval_is_sent_at_a_natural_end():
-    chunks = streamed(one_by_one("abcdef", end=True), 4)
-    assert chunks == [(ids("abcd"), "abcd"), ((*ids("ef"), EOS), "ef")]
+CHUNKS = {
+    "interval 4 of single ids": (
+        one_by_one("abcdefghij"), 4, {"max_tokens": 10},
+        [(ids("abcd"), "abcd"), (ids("efgh"), "efgh"), (ids("ij"), "ij")],
+    ),
+    "interval 4 of bursts of three cuts the surplus": (
+        [ids("abc"), ids("def"), ids("ghi"), ids("jkl")], 4, {"max_tokens": 10},
+        [(ids("abcdef"), "abcdef"), (ids("ghij"), "ghij")],
+    ),
+    "interval 4 with EOS after a full chunk": (
+        one_by_one("abcd", end=True), 4, {}, [(ids("abcd"), "abcd"), ((EOS,), "")],
+    ),
+    "K9: the tail of an interval is sent at a natural end": (
+        one_by_one("abcdef", end=True), 4, {}, [(ids("abcd"), "abcd"), ((*ids("ef"), EOS), "ef")],
+    ),
+    "X5: a natural end shows a cut-off character": (
+        [*one_by_one("ok"), (0xF0,), (0x9F,), (EOS,)], 1, {},
+        [(ids("o"), "o"), (ids("k"), "k"), ((0xF0, 0x9F, EOS), "\ufffd")],
+    ),
+    "X5: an iteration without text makes no chunk though the interval is met": (
+        [*((one,) for one in ROCKET), (EOS,)], 2, {}, [(ROCKET, "🚀"), ((EOS,), "")],
+    ),
+    "S-b: a stop across chunks": (
+        [ids("abc"), ids("de###")], 1, {"stop": ("###",)},
+        [(ids("abc"), "abc"), (ids("de###"), "de")],
+    ),
+    "S-d: held, then given back": (
+        [ids("a#"), ids("#"), ids("b"), (EOS,)], 1, {"stop": ("###",)},
+        [(ids("a#"), "a"), (ids("#b"), "##b"), ((EOS,), "")],
+    ),
+    "P1: several chunks and a terminal one": (
+        one_by_one("hey", end=True), 1, {},
+        [(ids("h"), "h"), (ids("e"), "e"), (ids("y"), "y"), ((EOS,), "")],
+    ),
+}  # fmt: skip
 
 
-def test_K8_X5_a_natural_end_gives_the_held_stop_string_back():
-    assert text_of_all(streamed(one_by_one("hello##", end=True), stop=("###",))) == "hello##"
-    assert text_of_all(streamed(one_by_one("hello", end=True), stop=("###",))) == "hello"
+@pytest.mark.parametrize(("steps", "interval", "changes", "chunks"), CHUNKS.values(), ids=CHUNKS)
+def test_the_chunks_of_a_script(steps, interval, changes, chunks):
+    assert streamed(steps, interval, **changes) == chunks
 
 
-def test_X5_a_natural_end_shows_a_cut_off_character():
-    chunks = streamed([*one_by_one("ok"), (0xF0,), (0x9F,), (EOS,)])
-    assert chunks[-1] == ((0xF0, 0x9F, EOS), "\ufffd")
+TEXTS = {
+    "K7: an ill-formed character costs itself only": ([(0xF0,), (0x41,), (EOS,)], (), "\ufffdA"),
+    "K8 X5: a natural end gives the held stop string back": (
+        one_by_one("hello##", end=True), ("###",), "hello##",
+    ),
+    "K8 X5: a natural end with nothing held": (one_by_one("hello", end=True), ("###",), "hello"),
+    "K11: the stop that ends first wins, in one burst": ([ids("abcd")], ("abcd", "bc"), "a"),
+    "K11: the stop that ends first wins, id by id": (one_by_one("abcd"), ("abcd", "bc"), "a"),
+    "K11: the stop that ends first wins, in two": ([ids("ab"), ids("cd")], ("abcd", "bc"), "a"),
+    "S-a: no match is given back at the end": (one_by_one("ab#", end=True), ("###",), "ab#"),
+    "S-c: the earliest position": ([ids("xENDyHALT")], ("HALT", "END"), "x"),
+    "S-e: a stop in CJK": (one_by_one("说你好吗"), ("你好",), "说"),
+    "P3: a stop is never in the text": (
+        one_by_one("one two STO STOP three"), ("STOP",), "one two STO ",
+    ),
+}  # fmt: skip
 
 
-def test_X5_an_iteration_without_text_pushes_nothing_though_the_interval_is_met():
-    assert streamed([(0xF0,), (0x9F,), (0x9A,), (0x80,), (EOS,)], 2) == [
-        (ROCKET, "🚀"),
-        ((EOS,), ""),
-    ]
+@pytest.mark.parametrize("interval", INTERVALS)
+@pytest.mark.parametrize(("steps", "stop", "text"), TEXTS.values(), ids=TEXTS)
+def test_the_text_of_a_script_whatever_the_interval(steps, stop, text, interval):
+    assert text_of_all(streamed(steps, interval, stop=stop)) == text
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
@@ -114,37 +141,6 @@ def test_X6_K10_every_chunk_is_well_formed_with_a_stop_over_cjk(interval):
             assert "\ufffd" not in piece
         if stop == ("###",):
             assert text_of_all(chunks) == "a你b##世界#🚀##c"
-
-
-def test_K7_an_ill_formed_character_costs_itself_only():
-    assert text_of_all(streamed([(0xF0,), (0x41,), (EOS,)])) == "\ufffdA"
-
-
-def test_K11_the_stop_that_ends_first_wins_however_it_is_cut():
-    for steps in ([ids("abcd")], one_by_one("abcd"), [ids("ab"), ids("cd")]):
-        assert text_of_all(streamed(steps, stop=("abcd", "bc"))) == "a"
-
-
-def test_S_a_no_match_is_given_back_at_the_end():
-    assert text_of_all(streamed(one_by_one("ab#", end=True), stop=("###",))) == "ab#"
-
-
-def test_S_b_a_stop_across_chunks():
-    chunks = streamed([ids("abc"), ids("de###")], stop=("###",))
-    assert chunks == [(ids("abc"), "abc"), (ids("de###"), "de")]
-
-
-def test_S_c_the_earliest_position():
-    assert text_of_all(streamed([ids("xENDyHALT")], stop=("HALT", "END"))) == "x"
-
-
-def test_S_d_held_then_given_back():
-    chunks = streamed([ids("a#"), ids("#"), ids("b"), (EOS,)], stop=("###",))
-    assert chunks == [(ids("a#"), "a"), (ids("#b"), "##b"), ((EOS,), "")]
-
-
-def test_S_e_a_stop_in_cjk():
-    assert text_of_all(streamed(one_by_one("说你好吗"), stop=("你好",))) == "说"
 
 
 def test_R1_four_slots_of_different_lengths_stream_what_the_response_says():
@@ -186,12 +182,6 @@ def test_compaction_hands_no_slot_the_state_of_another():
     assert scene.outcome("D")[1] == "d🚀d"
     # The newcomer takes the first place that is free.
     assert scene.when("E") == [3, 4, 5, 6, 7, 8]
-
-
-def test_P1_several_chunks_a_terminal_one_and_text():
-    chunks = streamed(one_by_one("hello", end=True))
-    assert len(chunks) > 2
-    assert text_of_all(chunks) == "hello"
 
 
 def logprob_scene(steps, **changes):
@@ -238,13 +228,6 @@ def test_logprobs_of_an_idle_text_path_are_complete_too():
     logprobs = scene.output("A").logprobs
     assert [one.chosen.token_id for one in logprobs] == [97, 98, EOS]
     assert all(math.isfinite(one.chosen.logprob) for one in logprobs)
-
-
-@pytest.mark.parametrize("interval", INTERVALS)
-def test_P3_a_stop_is_never_in_the_text(interval):
-    text = "one two STO STOP three"
-    chunks = streamed(one_by_one(text), interval, stop=("STOP",))
-    assert text_of_all(chunks) == "one two STO "
 
 
 def test_P4_a_stop_without_a_reader():

@@ -39,16 +39,56 @@ def ended(*steps, **changes):
     return outcomes[0]
 
 
-def test_R2_an_eos_in_a_burst_ends_it():
-    assert ended((97, EOS, 98)) == ((97, EOS), "a", END_ID)
+ENDS = {
+    "R2: an EOS in a burst": ([(97, EOS, 98)], {}, ((97, EOS), "a", END_ID)),
+    "R2: max_tokens in a burst": ([ids("abc")], {"max_tokens": 2}, (ids("ab"), "ab", LENGTH)),
+    "R2: a stop in a burst": ([ids("ab##cd")], {"stop": ("##",)}, (ids("ab##"), "ab", STOP_WORDS)),
+    "a stop wins over max_tokens on the same id": (
+        [(97,), (98,)], {"stop": ("b",), "max_tokens": 2}, (ids("ab"), "a", STOP_WORDS),
+    ),
+    "EOS as the last allowed id is an EOS": (
+        [(97,), (EOS,)], {"max_tokens": 2}, ((97, EOS), "a", END_ID),
+    ),
+    "EOS as the first id": ([(EOS,)], {}, ((EOS,), "", END_ID)),
+    "the stop that comes first wins over an EOS after it": (
+        [(*ids("a#"), EOS)], {"stop": ("#",)}, (ids("a#"), "a", STOP_WORDS),
+    ),
+    "an EOS wins over a stop after it": (
+        [(97, EOS, 35)], {"stop": ("#",)}, ((97, EOS), "a", END_ID),
+    ),
+    "ignore_eos goes on": (
+        [(97, EOS, 98), (99,)], {"ignore_eos": True, "max_tokens": 4},
+        ((97, EOS, 98, 99), "abc", LENGTH),
+    ),
+    "a stop id": ([ids("abc")], {"stop_token_ids": frozenset([98])}, (ids("ab"), "a", END_ID)),
+    "min_tokens ignores what comes early": (
+        [(EOS, 35), (97, EOS, 98)], {"stop": ("#",), "min_tokens": 2},
+        ((EOS, 35, 97, EOS), "#a", END_ID),
+    ),
+    "a visible stop is shown": (
+        [ids("a##b")], {"stop": ("##",), "include_stop_str_in_output": True},
+        (ids("a##"), "a##", STOP_WORDS),
+    ),
+    "a stop that only the cut-off character completes": (
+        [(97, 0xF0)], {"stop": ("\ufffd",), "max_tokens": 2}, ((97, 0xF0), "a", STOP_WORDS),
+    ),
+}  # fmt: skip
 
 
-def test_R2_max_tokens_in_a_burst_ends_it():
-    assert ended(ids("abc"), max_tokens=2) == (ids("ab"), "ab", LENGTH)
+@pytest.mark.parametrize(("steps", "changes", "expected"), ENDS.values(), ids=ENDS)
+def test_R2_the_first_end_that_is_found_id_by_id(steps, changes, expected):
+    assert ended(*steps, **changes) == expected
 
 
-def test_R2_a_stop_in_a_burst_ends_it():
-    assert ended(ids("ab##cd"), stop=("##",)) == (ids("ab##"), "ab", STOP_WORDS)
+def test_the_end_comes_with_its_own_chunk_and_says_what_stopped():
+    for steps, changes, stop_reason in (
+        ([(EOS,)], {}, None),
+        ([ids("abc")], {"stop_token_ids": frozenset([98])}, 98),
+        ([ids("a##")], {"stop": ("##",)}, "##"),
+    ):
+        scene = Scene({"A": steps}, params=params(**changes)).run()
+        (chunk,) = scene.chunks("A")
+        assert chunk.stop_reason == scene.output("A").stop_reason == stop_reason
 
 
 def test_R2_bursts_of_a_speculating_model_are_chunks_as_they_are():
@@ -69,104 +109,50 @@ def test_R2_bursts_of_a_speculating_model_are_chunks_as_they_are():
     assert len(sizes) < len(sentence) / 2
 
 
-def test_a_stop_wins_over_max_tokens_on_the_same_id():
-    assert ended((97,), (98,), stop=("b",), max_tokens=2) == (ids("ab"), "a", STOP_WORDS)
-
-
-def test_eos_as_the_last_allowed_id_is_an_eos():
-    assert ended((97,), (EOS,), max_tokens=2) == ((97, EOS), "a", END_ID)
-
-
-def test_eos_as_the_first_id_is_one_final_chunk_without_text():
-    scene = Scene({"A": [(EOS,)]}).run()
-    assert scene.outcome("A") == ((EOS,), "", END_ID)
-    assert len(scene.chunks("A")) == 1
-
-
-def test_the_stop_that_comes_first_wins_over_an_eos_behind_it():
-    assert ended((*ids("a#"), EOS), stop=("#",)) == (ids("a#"), "a", STOP_WORDS)
-
-
-def test_an_eos_wins_over_a_stop_behind_it():
-    assert ended((97, EOS, 35), stop=("#",)) == ((97, EOS), "a", END_ID)
-
-
-def test_ignore_eos_goes_on():
-    ignoring = ended((97, EOS, 98), (99,), ignore_eos=True, max_tokens=4)
-    assert ignoring == ((97, EOS, 98, 99), "abc", LENGTH)
-
-
-def test_stop_ids_end_like_eos_and_say_which():
-    scene = Scene({"A": [ids("abc")]}, params=params(stop_token_ids=frozenset([98]))).run()
-    assert scene.outcome("A") == (ids("ab"), "a", END_ID)
-    assert scene.output("A").stop_reason == 98
-    assert scene.chunks("A")[-1].stop_reason == 98
-    assert Scene({"A": [(EOS,)]}).run().output("A").stop_reason is None
-
-
-def test_min_tokens_ignores_what_comes_early():
-    early = ended((EOS, 35), (97, EOS, 98), stop=("#",), min_tokens=2)
-    assert early == ((EOS, 35, 97, EOS), "#a", END_ID)
-
-
-def test_a_visible_stop_is_shown():
-    shown = ended(ids("a##b"), stop=("##",), include_stop_str_in_output=True)
-    assert shown == (ids("a##"), "a##", STOP_WORDS)
-
-
-def test_a_stop_that_only_the_cut_off_character_completes_counts():
-    assert ended((97, 0xF0), stop=("\ufffd",), max_tokens=2) == ((97, 0xF0), "a", STOP_WORDS)
-
-
-@pytest.mark.parametrize("changes", [{"max_tokens": 0}, {"max_tokens": -1}, {"n": 0}])
-def test_no_tokens_at_all_is_refused(changes):
-    with pytest.raises(ValueError, match="at least 1"):
-        SamplingParams(**changes)
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "value", "problem"),
     [
-        {"max_tokens": 2.5},
-        {"max_tokens": float("inf")},
-        {"min_tokens": 0.5},
-        {"n": 1.5},
-        {"logprobs": 1.5},
-        {"max_tokens": "5"},
+        ("max_tokens", 0, "at least 1"),
+        ("max_tokens", -1, "at least 1"),
+        ("n", 0, "at least 1"),
+        ("max_tokens", 2.5, "an int"),
+        ("max_tokens", float("inf"), "an int"),
+        ("max_tokens", "5", "an int"),
+        ("min_tokens", 0.5, "an int"),
+        ("n", 1.5, "an int"),
+        ("logprobs", 1.5, "an int"),
+        ("stop_token_ids", [EOS], "a frozenset"),
+        ("stop", ("a", 5), "strings"),
     ],
 )
-def test_a_number_that_is_no_int_is_refused_before_it_can_harm_the_loop(changes):
-    (name,) = changes
-    with pytest.raises(ValueError, match=f"^{name} is .* int"):
-        SamplingParams(**changes)
+def test_a_wrong_parameter_is_refused_by_name_before_it_can_harm_the_loop(name, value, problem):
+    with pytest.raises(ValueError, match=f"^{name} .*{problem}"):
+        SamplingParams(**{name: value})
 
 
-@pytest.mark.parametrize("changes", [{"stop_token_ids": [EOS]}, {"stop": ("a", 5)}])
-def test_a_stop_of_the_wrong_kind_is_refused_by_name(changes):
-    (name,) = changes
-    with pytest.raises(ValueError, match=f"^{name} "):
-        SamplingParams(**changes)
+# A prefill gives the ids of iteration 1; a cancel that comes before its end is found wins over it.
+CANCELS = {
+    "at one boundary with an EOS": (
+        [(97,), (98,), (EOS,)], ("after_evict", 2), (ids("ab"), "ab", CANCELLED),
+    ),
+    "between prefill and decode, which keeps the first ids": (
+        [(97, EOS), (98,)], ("after_admit", 1), ((97, EOS), "a", CANCELLED),
+    ),
+    "while the last ids are made": (
+        [(97,), (EOS,)], ("before_decode", 2), ((97, EOS), "a", END_ID),
+    ),
+    **{
+        f"after the end was latched: {hook}": (
+            [(97,), (EOS,)], (hook, 2), ((97, EOS), "a", END_ID),
+        )
+        for hook in ("before_emit", "after_emit", "after_evict")
+    },
+}  # fmt: skip
 
 
-def test_cancel_and_eos_at_one_boundary_is_a_cancel():
-    scene = Scene({"A": [(97,), (98,), (EOS,)]}, at={("after_evict", 2): cancel_a}).run()
-    assert scene.outcome("A") == (ids("ab"), "ab", CANCELLED)
-
-
-def test_cancel_between_prefill_and_decode_keeps_the_first_ids():
-    scene = Scene({"A": [(97, EOS), (98,)]}, at={("after_admit", 1): cancel_a}).run()
-    assert scene.outcome("A") == ((97, EOS), "a", CANCELLED)
-
-
-@pytest.mark.parametrize("hook", ["before_emit", "after_emit", "after_evict"])
-def test_cancel_after_the_end_was_latched_changes_nothing(hook):
-    scene = Scene({"A": [(97,), (EOS,)]}, at={(hook, 2): cancel_a}).run()
-    assert scene.outcome("A") == ((97, EOS), "a", END_ID)
-
-
-def test_cancel_while_the_last_ids_are_made_loses_to_them():
-    scene = Scene({"A": [(97,), (EOS,)]}, at={("before_decode", 2): cancel_a}).run()
-    assert scene.outcome("A") == ((97, EOS), "a", END_ID)
+@pytest.mark.parametrize(("steps", "when", "expected"), CANCELS.values(), ids=CANCELS)
+def test_a_cancel_at_any_moment(steps, when, expected):
+    assert Scene({"A": steps}, at={when: cancel_a}).run().outcome("A") == expected
 
 
 def test_each_choice_latches_once(monkeypatch):

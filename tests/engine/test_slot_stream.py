@@ -1,14 +1,20 @@
-"""The text stage of one slot, by hand: what is text already, what is held, what is owed."""
+"""The text stage of one slot, by hand: what is text already, what is held, what is owed.
+
+However serving ends, `close_channels` ends the channel of a slot too, with all that was owed.
+"""
 
 import random
+from asyncio import CancelledError
 
 import pytest
-from scenes import BOS, EOS, PROMPT, params, popped
+from reading import attach
+from scenes import BOS, EOS, PROMPT, assert_ended, params, popped
 from vocabularies import KINDS, byte_fallback
 
 from mini_vllm.engine import (
     Burst,
     Ending,
+    EngineStateError,
     FinishReason,
     Handle,
     Request,
@@ -16,22 +22,22 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
     TextPathFactory,
+    slot_stream,
 )
-from mini_vllm.engine.channel import attach
+from mini_vllm.engine.channel import Producer
 from mini_vllm.engine.choice import ChoiceState
+from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.intake import Intake
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
-
-class Owner:
-    thread_id = None
+ERROR = FinishReason.ERROR
 
 
 class Slot:
     """A slot whose ids the test gives."""
 
-    def __init__(self, prompt=PROMPT, tokenizer=None, interval=1, held=False, **changes):
+    def __init__(self, prompt=PROMPT, tokenizer=None, interval=1, held=False, read=True, **changes):
         tokenizer = tokenizer or ByteTokenizer()
         self.params = params(**changes)
         intake = Intake(tokenizer, TextPathFactory(tokenizer), lambda _: None, may_block=False)
@@ -39,26 +45,35 @@ class Slot:
         self.channel.set_stream_interval(interval)
         self.channel.set_return_held(held)
         (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
-        ((self.sequence, self.stream),) = submitted.rows
-        self.stream.producer = attach(self.channel, 0, Owner())
+        ((self.choice, self.stream),) = submitted.rows
+        if read:
+            self.stream.producer = attach(self.channel)
+
+    def make(self, *token_ids):
+        """Have the model make ids, which are not looked at yet."""
+        logprobs = () if self.params.logprobs is None else [{one: -1.0} for one in token_ids]
+        self.choice.burst = Burst(token_ids, tuple(logprobs))
+
+    def update(self, *token_ids):
+        """Run what an iteration runs before it writes chunks; return the slot."""
+        if token_ids:
+            self.make(*token_ids)
+        self.stream.update(self.choice)
+        return self
 
     def give(self, *token_ids):
         """Run what an iteration runs; return its chunk, or None."""
-        if token_ids:
-            logprobs = () if self.params.logprobs is None else [{one: -1.0} for one in token_ids]
-            self.sequence.burst = Burst(token_ids, tuple(logprobs))
-        self.stream.update(self.sequence)
-        self.stream.emit(self.sequence)
+        self.update(*token_ids).stream.emit(self.choice)
         chunks = popped(self.channel)
         assert len(chunks) <= 1
         return chunks[0] if chunks else None
 
     def end(self, reason):
-        self.sequence.latch(Ending(reason))
+        self.choice.latch(Ending(reason))
         return self.give()
 
     def text(self):
-        return self.stream.output(self.sequence).text
+        return self.stream.output(self.choice).text
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "gemma", "metaspace-never", "wordpiece"])
@@ -71,7 +86,7 @@ def test_44_the_pieces_of_the_ids_are_the_bytes_of_the_text(kind):
         slot = Slot((5,), tokenizer, logprobs=0, skip_special_tokens=False, ignore_eos=True)
         slot.give(*token_ids)
         slot.end(FinishReason.LENGTH)
-        output = slot.stream.output(slot.sequence)
+        output = slot.stream.output(slot.choice)
         pieces = b"".join(one.chosen.piece for one in output.logprobs)
         assert pieces.decode("utf-8", "replace") == output.text
 
@@ -94,10 +109,10 @@ def test_45_a_channel_may_ask_for_special_tokens():
     intake = Intake(ByteTokenizer(), TextPathFactory(ByteTokenizer()), lambda _: None,
                     may_block=False)  # fmt: skip
     (submitted,) = intake.prepare([Request(PROMPT, params())], [channel])
-    ((sequence, stream),) = submitted.rows
-    sequence.burst = Burst((BOS, EOS))
-    stream.update(sequence)
-    assert stream.output(sequence).text == "<bos>"
+    ((choice, stream),) = submitted.rows
+    choice.burst = Burst((BOS, EOS))
+    stream.update(choice)
+    assert stream.output(choice).text == "<bos>"
 
 
 def test_46_a_byte_fallback_id_is_one_byte():
@@ -218,16 +233,174 @@ def test_a_text_path_that_raises_is_not_given_the_same_ids_twice():
             return events
 
     path = Once(TextPathFactory(ByteTokenizer())(Request(PROMPT), PROMPT))
-    sequence = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
+    choice = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
     stream = SlotStreamState(path, Handle("A", 1), params(), lambda _: b"", 0.0)
     channel = StreamChannel.create()
-    stream.producer = attach(channel, 0, Owner())
-    sequence.burst = Burst((97,))
-    stream.update(sequence)
-    sequence.burst = Burst((0xF0,))
+    stream.producer = attach(channel)
+    choice.burst = Burst((97,))
+    stream.update(choice)
+    choice.burst = Burst((0xF0,))
     with pytest.raises(ValueError, match="text") as caught:
-        stream.update(sequence)
-    stream.fail(sequence, caught.value)
-    stream.emit(sequence)
+        stream.update(choice)
+    stream.fail(choice, caught.value)
+    stream.emit(choice)
     assert path.fed == [97, 0xF0]
     assert popped(channel) == [StreamChunk((97, 0xF0), "a\ufffd", True, FinishReason.ERROR)]
+
+
+def closed(*slots, error=None):
+    close_channels([(one.choice, one.stream) for one in slots], error or OSError("over"))
+
+
+def test_29_32_33_a_channel_without_news_ends_with_an_empty_error_chunk():
+    slot, error = Slot(), OSError("over")
+    seen = []
+    closed(slot, error=error)
+    assert slot.channel.consume(seen.append) is ERROR
+    assert seen == [StreamChunk(finished=True, reason=ERROR)]
+    assert slot.channel.error is error
+    assert slot.channel.try_pop() is None
+    assert slot.channel.wait_pop(1e6) is None
+
+
+def test_30_closing_twice_adds_nothing():
+    slot, first = Slot(), OSError("1")
+    closed(slot, error=first)
+    closed(slot, error=OSError("2"))
+    assert len(assert_ended(slot.channel, ERROR)) == 1
+    assert slot.channel.error is first
+    assert slot.choice.ending.error is first
+
+
+def test_31_all_chunks_come_before_the_end():
+    slot = Slot().update(97)
+    slot.stream.emit(slot.choice)
+    slot.make(98, 0xF0)
+    closed(slot)
+    assert popped(slot.channel) == [
+        StreamChunk((97,), "a"),
+        StreamChunk((98, 0xF0), "b\ufffd", True, ERROR),
+    ]
+
+
+def test_X14_the_jail_and_the_half_character_come_in_stream_order():
+    slot = Slot(stop=("##",)).update(0x23, 0xF0, 0x9F)
+    closed(slot)
+    assert popped(slot.channel) == [StreamChunk((0x23, 0xF0, 0x9F), "#\ufffd", True, ERROR)]
+
+
+def test_X14_text_that_waits_for_its_interval_comes_too():
+    slot = Slot(stop=("##",)).update(97).update(98).update(35)
+    closed(slot)
+    assert popped(slot.channel) == [StreamChunk((97, 98, 35), "ab#", True, ERROR)]
+
+
+def test_what_had_ended_keeps_its_reason():
+    slot = Slot().update(97, EOS)
+    closed(slot)
+    (chunk,) = assert_ended(slot.channel, FinishReason.END_ID)
+    assert chunk == StreamChunk((97, EOS), "a", True, FinishReason.END_ID)
+    assert slot.channel.error is None
+
+
+def test_closing_with_nothing_open_has_no_effect():
+    slot = Slot().update(97, EOS)
+    slot.stream.emit(slot.choice)
+    closed(slot)
+    (chunk,) = assert_ended(slot.channel, FinishReason.END_ID)
+    assert chunk.text == "a"
+
+
+def test_a_choice_without_a_channel_is_latched_too():
+    slot = Slot(read=False).update(97)
+    closed(slot)
+    assert slot.choice.finish_reason is ERROR
+
+
+ERRORS = [OSError("x"), EngineStateError("x"), KeyboardInterrupt(), CancelledError(), MemoryError()]
+
+
+def no_fault(slot, monkeypatch):
+    pass
+
+
+def text_path_raises(slot, monkeypatch):
+    def fail(*_):
+        raise ValueError("text")
+
+    monkeypatch.setattr(slot.stream._text_path, "feed", fail, raising=False)
+    monkeypatch.setattr(slot.stream._text_path, "finish", fail, raising=False)
+
+
+def text_path_interrupts(slot, monkeypatch):
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slot.stream._text_path, "finish", fail, raising=False)
+
+
+def push_raises_once(slot, monkeypatch):
+    push, calls = Producer.push, []
+
+    def fail_first(*args):
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("push")
+        return push(*args)
+
+    monkeypatch.setattr(Producer, "push", fail_first)
+
+
+def no_memory_for_the_chunk(slot, monkeypatch):
+    def fail(**_):
+        raise MemoryError
+
+    monkeypatch.setattr(slot_stream, "StreamChunk", fail)
+
+
+FAULTS = [
+    no_fault,
+    text_path_raises,
+    text_path_interrupts,
+    push_raises_once,
+    no_memory_for_the_chunk,
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_X14_five_errors_and_each_fault_end_with_one_terminal_chunk(error, fault, monkeypatch):
+    slot = Slot(stop=("##",)).update(97, 35)
+    fault(slot, monkeypatch)
+    closed(slot, error=error)
+    (chunk,) = assert_ended(slot.channel, ERROR)
+    assert slot.channel.error is error
+    if fault is no_fault:
+        assert chunk == StreamChunk((97, 35), "a#", True, ERROR)
+    elif fault is text_path_raises:
+        assert chunk.token_ids == (97, 35)
+        assert chunk.text == "a"
+
+
+def test_a_channel_that_cannot_be_ended_does_not_keep_the_others_open(monkeypatch):
+    first, second, third = Slot().update(97), Slot().update(98), Slot().update(99)
+    push = Producer.push
+
+    def fail(self, *args):
+        if self is second.stream.producer:
+            raise OSError("push")
+        return push(self, *args)
+
+    monkeypatch.setattr(Producer, "push", fail)
+    closed(first, second, third)
+    assert_ended(first.channel, ERROR)
+    assert_ended(third.channel, ERROR)
+
+
+def test_what_could_not_be_pushed_is_still_owed(monkeypatch):
+    slot = Slot().update(97, 98)
+    push_raises_once(slot, monkeypatch)
+    with pytest.raises(OSError, match="push"):
+        slot.stream.emit(slot.choice)
+    closed(slot)
+    assert popped(slot.channel) == [StreamChunk((97, 98), "ab", True, ERROR)]

@@ -1,12 +1,13 @@
-"""StreamChunk and FinishReason: seed 004's tests 42 and 43, and what no chunk may be."""
+"""Values: StreamChunk (tests 42 and 43, and what no chunk may be), FinishReason, Ending."""
 
 import dataclasses
 
 import pytest
 
-from mini_vllm.engine import FinishReason, LogprobEntry, StreamChunk, TokenLogprobs
+from mini_vllm.engine import Ending, FinishReason, LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.text.events import CallStart, TextDelta
 
+STOP_WORDS = FinishReason.STOP_WORDS
 LOGPROBS = (TokenLogprobs(LogprobEntry(7, -0.5, b"\xf0"), (LogprobEntry(8, -0.1, b"a"),)),)
 FULL = {
     "token_ids": (7,), "text": "é", "finished": True, "reason": FinishReason.STOP_WORDS,
@@ -58,15 +59,35 @@ def test_any_other_text_is_legal(text):
     assert StreamChunk(text=text).text == text
 
 
-def test_finish_reasons_have_the_seeds_values_and_names():
-    assert [(one.value, one.label, one.openai()) for one in FinishReason] == [
-        (0, "not-finished", None),
-        (1, "end-of-sequence", "stop"),
-        (2, "max-length", "length"),
-        (3, "cancelled", "cancelled"),
-        (4, "error", "error"),
-        (5, "stop-words", "stop"),
+def test_finish_reasons_have_their_values_names_and_words():
+    """In the API's words: as it is, and if the reader was given a call."""
+    found = [
+        (one.value, one.name, one.label, one.openai(), one.openai(called=True), one.is_complete)
+        for one in FinishReason
     ]
-    assert [one.name for one in FinishReason] == [
-        "NOT_FINISHED", "END_ID", "LENGTH", "CANCELLED", "ERROR", "STOP_WORDS",
-    ]  # fmt: skip
+    assert found == [
+        (0, "NOT_FINISHED", "not-finished", None, None, False),
+        (1, "END_ID", "end-of-sequence", "stop", "tool_calls", True),
+        (2, "LENGTH", "max-length", "length", "length", True),
+        (3, "CANCELLED", "cancelled", "cancelled", "cancelled", False),
+        (4, "ERROR", "error", "error", "error", False),
+        (5, "STOP_WORDS", "stop-words", "stop", "tool_calls", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "found", "ending"),
+    [
+        (FinishReason.END_ID, {}, Ending(FinishReason.END_ID)),
+        (FinishReason.END_ID, {"stop_id": 7}, Ending(FinishReason.END_ID, 7)),
+        (FinishReason.LENGTH, {}, Ending(FinishReason.LENGTH)),
+        # A stop string wins over an id and over the length, not over what came from outside.
+        (FinishReason.END_ID, {"stop_id": 7, "stop_string": "#"}, Ending(STOP_WORDS, "#")),
+        (FinishReason.STOP_WORDS, {"stop_string": "#"}, Ending(STOP_WORDS, "#")),
+        (FinishReason.LENGTH, {"stop_string": "#"}, Ending(STOP_WORDS, "#")),
+        (FinishReason.CANCELLED, {"stop_string": "#"}, Ending(FinishReason.CANCELLED)),
+        (FinishReason.ERROR, {"stop_string": "#"}, Ending(FinishReason.ERROR)),
+    ],
+)
+def test_which_of_two_causes_ended_a_text(cause, found, ending):
+    assert Ending.decide(cause, **found) == ending
