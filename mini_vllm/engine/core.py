@@ -79,7 +79,7 @@ class EngineCore:
     ) -> None:
         for name in hooks:
             if name not in HOOKS:
-                raise ValueError(f"there is no hook {name!r}; there are {', '.join(HOOKS)}")
+                raise ValueError(f"the hook {name!r} is unknown; the hooks are {', '.join(HOOKS)}")
         self._model = model
         self._scheduler = scheduler
         self._vocab_size = vocab_size

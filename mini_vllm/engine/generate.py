@@ -62,9 +62,9 @@ async def merge(
 async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
     """Yield lists of (index, chunk), never empty, each channel's chunks in order, until all end.
 
-    Each list has all that waits: whoever writes to a socket is served best with all the news at
-    once, and without a task for each chunk. Other tasks run between two lists, however fast the
-    chunks come. Leaving early cancels all channels.
+    Each list has all that waits, so that a server can write it to a socket at once, without a task
+    for each chunk. Other tasks run between two lists, however fast the chunks come. Leaving early
+    cancels all channels.
 
     Raises:
         ChannelStateError: somebody else reads one of the channels.

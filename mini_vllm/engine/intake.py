@@ -31,9 +31,8 @@ from mini_vllm.tokenizer_errors import TokenizerError
 
 Channels = Sequence[StreamChannel | None]
 
-# A channel could be given to two engines, so this lock is for all of them: whoever attaches or ends
-# several channels does so undisturbed. Otherwise two submissions could each take what the other
-# needs.
+# One lock for all engines, because a channel could be given to two: several channels are attached or
+# ended under it, or two submissions could each take what the other needs.
 _LOCK = threading.Lock()
 
 

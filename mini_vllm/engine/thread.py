@@ -1,4 +1,4 @@
-"""A thread that steps an engine for as long as there is work, and sleeps when there is none."""
+"""A thread that steps an engine while there is work, and sleeps otherwise."""
 
 import logging
 import threading

@@ -137,7 +137,7 @@ def read_frame(data: str, *, with_logprobs: bool) -> Frame:
         return Frame(_burst(choices[0], with_logprobs), choices[0].get("finish_reason"))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StreamingError(
-            f"sent an event that is no completion chunk, {_shortened(data)} ({error!r})"
+            f"sent an event that is not a completion chunk, {_shortened(data)} ({error!r})"
         ) from error
 
 

@@ -6,8 +6,7 @@ import random
 from scenes import BOS, EOS, ROCKET, Scene, ids, params, reference
 
 from mini_vllm.engine import FinishReason
-from mini_vllm.models.ragged import RaggedModel
-from mini_vllm.models.scripted import ScriptedModel
+from mini_vllm.models.scripted import RaggedModel, ScriptedModel
 
 CASES = 20_000 if os.environ.get("SOAK") else 300
 ALPHABET = [*ids("ab#"), *ids("ab#"), *ROCKET, *ids("你é"), 0xFF, EOS, BOS, 300, -1]

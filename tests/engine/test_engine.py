@@ -341,7 +341,7 @@ def test_an_interrupt_between_steps_ends_what_handle_request_began(monkeypatch):
 
 
 @pytest.mark.parametrize("wrong", [2.5, 2.0, -1, 259, "a", None])
-def test_a_prompt_id_that_is_none_is_named(wrong):
+def test_a_prompt_id_that_is_not_one_is_named(wrong):
     with pytest.raises(StreamingSubmissionError, match=f"prompt id {wrong!r} .* 0 to 258"):
         engine_of().submit([Request((1, wrong))])
 

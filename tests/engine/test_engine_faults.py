@@ -38,7 +38,7 @@ ERROR = FinishReason.ERROR
 
 
 class PanicException(BaseException):
-    """What a library raises that is no Exception."""
+    """What a library raises outside of Exception."""
 
 
 class Path:
@@ -447,7 +447,7 @@ def test_a_finalizer_whose_text_paths_raise_still_ends_all():
 
 
 @pytest.mark.parametrize("method", ["release", "finished"])
-def test_a_fault_behind_the_last_chunk_leaves_no_handle_waiting(method):
+def test_a_fault_after_the_last_chunk_leaves_no_handle_waiting(method):
     class Model(ScriptedModel):
         def release(self, slot):
             if method == "release":

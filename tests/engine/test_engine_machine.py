@@ -53,7 +53,7 @@ class Model:
         news = []
         for slot in slots:
             script = self.scripts[slot.key]
-            # Behind its script a choice goes on with one letter, up to its max_tokens.
+            # After its script a choice goes on with one letter, up to its max_tokens.
             step = script[slot.step] if slot.step < len(script) else (120,)
             news.append(Burst(step) if isinstance(step, tuple) else step)
         return news
@@ -322,6 +322,6 @@ TestX21 = EngineMachine.TestCase
 TestX21.settings = settings(
     max_examples=2_000 if os.environ.get("SOAK") else 100,
     stateful_step_count=30,
-    # A busy machine is no fault.
+    # A busy machine is not a fault.
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -1,4 +1,4 @@
-"""Who runs: in order, within slots, blocks and prompt tokens; and compaction, seed tests 34-39.
+"""Who runs: in order, within slots, blocks and prompt tokens; and compaction (34-39).
 
 Every block has one owner at most and comes back; a table moves all its columns or none.
 """
@@ -238,7 +238,7 @@ def compacted(finished, rows):
     [
         pytest.param([], [], [], id="34 nothing compacts to nothing"),
         pytest.param([False] * 4, [0, 1, 2, 3], [0, 1, 2, 3], id="35 all stay"),
-        pytest.param([False, True, False], [0, -1, 1], [0, 2], id="36 those behind move up"),
+        pytest.param([False, True, False], [0, -1, 1], [0, 2], id="36 those after it move up"),
         pytest.param([True, True], [-1, -1], [], id="37 all go"),
     ],
 )

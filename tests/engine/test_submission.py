@@ -1,4 +1,4 @@
-"""Attaching all channels of a submission or none: seed 004's tests 40, 41, X1, X2, X3, X16."""
+"""Attaching all channels of a submission or none: 40, 41, X1, X2, X3, X16."""
 
 import threading
 from itertools import permutations

@@ -373,7 +373,7 @@ def test_what_stopped(options, bursts, reason, what, tokens):
     assert outcome(make(**options), bursts)[1:] == (reason, what, tokens)
 
 
-def test_ids_behind_the_stop_are_not_taken():
+def test_ids_after_the_stop_are_not_taken():
     """Not even from a generator, and in no later burst."""
     for options, taken in [({"stop": ["b"]}, 2), ({"stop_token_ids": [98]}, 2)]:
         pipeline, rest = make(**options), iter(b"abcd")
@@ -384,7 +384,7 @@ def test_ids_behind_the_stop_are_not_taken():
         assert (pipeline.finish(LENGTH), pipeline.tokens) == ([], taken)
 
 
-def test_text_behind_a_stop_is_lost_half_a_character_too():
+def test_text_after_a_stop_is_lost_half_a_character_too():
     tokenizer = TOKENIZERS["byte-level"]
     pipeline = make("byte-level", stop=["a"])
     ids = [*ids_of("xa", "byte-level"), tokenizer.token_to_id("ä")]
@@ -543,7 +543,7 @@ def test_an_emoji_in_arguments_survives_every_cut(tokenizer):
 
 
 def test_reasoning_and_calls():
-    """A call inside the reasoning is prose; behind it, it is a call."""
+    """A call inside the reasoning is prose; after it, it is a call."""
     pipeline = make(reasoning="deepseek_r1", tools="hermes", eos_token_ids=[EOS])
     assert run(pipeline, [[*ids_of(f"{OTHER}</think>ok{OTHER}"), EOS]]) == [
         ReasoningDelta(OTHER), TextDelta("ok"),

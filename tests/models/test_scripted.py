@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from mini_vllm.engine.engine_errors import ModelContractError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.request import SamplingParams
-from mini_vllm.models.ragged import RaggedModel
-from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.models.scripted import Hook, RaggedModel, Raise, ScriptedModel
 from mini_vllm.models.speculative import SpeculativeScriptedModel
 
 
