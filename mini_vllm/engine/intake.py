@@ -31,8 +31,8 @@ from mini_vllm.tokenizer_errors import TokenizerError
 
 Channels = Sequence[StreamChannel | None]
 
-# One lock for all engines, because a channel could be given to two: several channels are attached or
-# ended under it, or two submissions could each take what the other needs.
+# One lock for all engines, because a channel could be given to two. Without it each of two
+# submissions could take a channel that the other needs.
 _LOCK = threading.Lock()
 
 

@@ -14,7 +14,6 @@ from scenes import (
     Scene,
     assert_ended,
     ids,
-    ids_of,
     one_by_one,
     params,
     popped,
@@ -108,16 +107,6 @@ def test_a_waiting_choice_is_cancelled_without_a_prefill():
     assert scene.outcome("C")[1] == "C"
 
 
-def test_X16_cancelled_before_the_submission():
-    model = ScriptedModel({})
-    engine = Engine(model, ByteTokenizer())
-    channel = StreamChannel.create()
-    channel.cancel()
-    response = engine.handle_request([Request(PROMPT, params(), "A")], [channel])
-    assert response.finish_reasons == [CANCELLED]
-    assert assert_ended(channel, CANCELLED) == [StreamChunk(finished=True, reason=CANCELLED)]
-
-
 def test_cancel_after_the_end_changes_nothing():
     scene = Scene({"A": one_by_one("a", end=True)}).run()
     scene.channels["A"].cancel()
@@ -169,20 +158,6 @@ def test_R3_one_of_three_is_cancelled_from_another_thread():
     assert_ended(channels[1], CANCELLED)
 
 
-def test_from_inside_the_handler_the_terminal_chunk_still_comes():
-    engine, (channel,), (handle,) = endless("A")
-    seen = []
-
-    def handler(chunk):
-        seen.append(chunk)
-        channel.cancel()
-
-    with EngineThread(engine):
-        assert channel.consume(handler) is CANCELLED
-    assert ids_of(seen) == handle.result(timeout=0).outputs[0].token_ids
-    assert [chunk.finished for chunk in seen] == [False] * (len(seen) - 1) + [True]
-
-
 def test_from_a_task_of_asyncio():
     async def read():
         engine, (channel,), (handle,) = endless("A")
@@ -224,11 +199,3 @@ def test_a_hundred_threads_at_once_are_one_cancel():
         thread.join(LONG)
     for channel in channels:
         assert_ended(channel, CANCELLED)
-
-
-def test_a_reader_that_is_gone_cancels():
-    engine, channels, handles = endless("A")
-    engine.step()
-    del channels[0]
-    engine.step()
-    assert handles[0].result(timeout=0).finish_reasons == [CANCELLED]

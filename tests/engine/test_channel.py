@@ -23,6 +23,7 @@ from reading import (
     on_thread,
     until_somebody_waits,
 )
+from scenes import FOR_MANY, MANY, Endless, ids_of
 
 from mini_vllm.engine import (
     ChannelStateError,
@@ -279,11 +280,14 @@ def test_x9_cancel_from_inside_the_handler():
         seen.append(chunk)
         channel.cancel()
 
-    with EngineThread(engine_of(*[(97,)] * 10_000)) as thread:
-        thread.engine.submit([request(4000)], [channel])
+    with EngineThread(
+        Engine(ScriptedModel({"A": Endless((97,))}), ByteTokenizer(), **FOR_MANY)
+    ) as thread:
+        (handle,) = thread.engine.submit([request(MANY)], [channel])
         assert channel.consume(handler) is CANCELLED
-    assert [chunk.finished for chunk in seen[-2:]] == [False, True]
-    assert sum(len(chunk.token_ids) for chunk in seen) < 4000
+        output = handle.result(LONG).outputs[0]
+    assert [chunk.finished for chunk in seen] == [False] * (len(seen) - 1) + [True]
+    assert ids_of(seen) == output.token_ids
 
 
 @pytest.mark.parametrize("error", [ValueError("handler"), KeyboardInterrupt()])

@@ -324,31 +324,23 @@ def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
 
 
 @pytest.mark.parametrize("choices", [1, 3])
-def test_generate_that_is_closed_has_cancelled_at_that_moment(choices):
+@pytest.mark.parametrize("steps", [0, 1])
+def test_generate_that_is_left_has_cancelled_at_that_moment(choices, steps):
     async def read():
         engine = endless()
         stream = generate(engine, request(max_tokens=MANY, n=choices))
         first = asyncio.create_task(anext(stream))
         await until(lambda: engine.has_work)
-        engine.step()
-        await first
-        await stream.aclose()
-        assert not engine.step()
-
-    asyncio.run(read())
-
-
-@pytest.mark.parametrize("choices", [1, 3])
-def test_a_task_that_is_cancelled_before_the_first_chunk_cancels(choices):
-    async def read():
-        engine = endless()
-        task = asyncio.create_task(collect(generate(engine, request(max_tokens=MANY, n=choices))))
-        await until(lambda: engine.has_work)
         await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        # Nothing has stepped yet: it never needs a slot.
+        if steps:
+            engine.step()
+            await first
+            await stream.aclose()
+        else:
+            # Before the first chunk: it never needs a slot.
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
         assert not engine.step()
         assert engine.stats().used_blocks == 0
 

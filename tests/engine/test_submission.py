@@ -5,6 +5,7 @@ from itertools import permutations
 from types import SimpleNamespace
 
 import pytest
+from reading import LONG, on_thread, until_somebody_waits
 
 from mini_vllm.engine import (
     ChannelStateError,
@@ -101,9 +102,9 @@ def broken_text_path(request, prompt):
     raise MemoryError
 
 
-LONG = Request((1,) * 100, SamplingParams(max_tokens=3))
+TOO_LONG = Request((1,) * 100, SamplingParams(max_tokens=3))
 REFUSED = {
-    "prompt too long": (lambda: engine_of(num_blocks=2), LONG, StreamingSubmissionError),
+    "prompt too long": (lambda: engine_of(num_blocks=2), TOO_LONG, StreamingSubmissionError),
     "no prompt": (engine_of, Request(()), StreamingSubmissionError),
     "unknown id": (engine_of, Request((1 << 20,)), StreamingSubmissionError),
     "overloaded": (full_engine, request(), EngineOverloadedError),
@@ -114,33 +115,17 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_x2_a_refused_submission_lets_waiting_readers_go(case):
+def test_x2_a_refused_submission_lets_waiting_readers_go_and_leaves_nothing(case):
     make, bad, error = REFUSED[case]
-    engine, channels, seen = make(), fresh(2), []
-    threads = [
-        threading.Thread(target=lambda c=c: seen.append(c.consume(print)), daemon=True)
-        for c in channels
-    ]
-    for thread, channel in zip(threads, channels, strict=True):
-        thread.start()
-        while not channel._core.condition._waiters:
-            assert thread.is_alive()
-    good = request()
-    with pytest.raises(error) as caught:
-        engine.submit([good, bad], channels)
-    for thread in threads:
-        thread.join(30)
-    assert seen == [FinishReason.ERROR] * 2
-    assert [channel.error for channel in channels] == [caught.value] * 2
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_refused_submission_leaves_nothing_behind(case):
-    make, bad, error = REFUSED[case]
-    engine = make()
+    engine, channels = make(), fresh(2)
+    readers = [on_thread(channel.consume, print) for channel in channels]
+    for channel in channels:
+        until_somebody_waits(channel)
     before = engine.stats()
-    with pytest.raises(error):
-        engine.submit([request(), bad], fresh(2))
+    with pytest.raises(error) as caught:
+        engine.submit([request(), bad], channels)
+    assert [reader.result(LONG) for reader in readers] == [FinishReason.ERROR] * 2
+    assert [channel.error for channel in channels] == [caught.value] * 2
     assert engine.stats() == before
 
 
@@ -171,20 +156,11 @@ def test_an_ended_channel_is_refused_and_stays_as_it_is():
 
 
 def test_one_channel_instead_of_a_list_is_refused_and_finished():
-    channel, caught = StreamChannel.create(), []
-
-    def submit():
-        try:
-            engine_of().submit([request()], channel)
-        except StreamingSubmissionError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=submit, daemon=True)
-    thread.start()
-    thread.join(30)
-    assert not thread.is_alive()
-    assert "list" in str(caught[0])
-    assert (channel.reason, channel.error) == (FinishReason.ERROR, caught[0])
+    channel = StreamChannel.create()
+    error = on_thread(engine_of().submit, [request()], channel).exception(LONG)
+    assert isinstance(error, StreamingSubmissionError)
+    assert "list" in str(error)
+    assert (channel.reason, channel.error) == (FinishReason.ERROR, error)
 
 
 def test_what_is_no_channel_is_refused_and_the_channels_are_finished():
@@ -252,13 +228,13 @@ def test_x3_a_refusal_between_check_and_attach_takes_no_channel_from_the_winner(
         producer = attach(channel, index, owner)
         if threading.current_thread() is not second and index == 0:
             second.start()
-            assert at_the_lock.wait(30)
+            assert at_the_lock.wait(LONG)
         return producer
 
     monkeypatch.setattr("mini_vllm.engine.intake._LOCK", Watched())
     monkeypatch.setattr("mini_vllm.engine.intake.attach", slow)
     engine.submit([request(), request()], channels)
-    second.join(30)
+    second.join(LONG)
     assert not second.is_alive()
     assert len(caught) == 1
     engine.run_until_idle()
@@ -269,7 +245,11 @@ def test_x3_a_refusal_between_check_and_attach_takes_no_channel_from_the_winner(
 def test_x3_of_two_overlapping_submissions_exactly_one_wins(engines, rounds):
     both = [engine_of(max_num_seqs=3000, num_blocks=3000) for _ in range(engines)]
     orders = list(permutations(range(3), 2))
-    wins, ready, done = [[], []], threading.Barrier(2, timeout=30), threading.Barrier(3, timeout=30)
+    wins, ready, done = (
+        [[], []],
+        threading.Barrier(2, timeout=LONG),
+        threading.Barrier(3, timeout=LONG),
+    )
     channels = [fresh(3) for _ in range(rounds)]
 
     def submitter(which):
@@ -318,6 +298,7 @@ def test_x16_a_channel_cancelled_before_submission_costs_no_prefill():
     assert not gone.is_finished
     engine.run_until_idle()
     assert [slot.request_id for slot in asked] == ["B"]
+    assert handles[0].result(0).finish_reasons == [FinishReason.CANCELLED]
     (end,) = list(gone)
     assert (end.token_ids, end.text, end.reason) == ((), "", FinishReason.CANCELLED)
     assert [handle.result(0).texts for handle in handles] == [[""], ["b"]]

@@ -176,9 +176,6 @@ def test_it_is_the_layers_one_after_the_other(scope):
         assert run(pipeline, sized(ids, 3)) == expected, ids
 
 
-# --- golden traces
-
-
 def trace(pipeline, bursts):
     """Return what each burst shows and what the layers hold then, and what the end shows."""
     rows = []
@@ -234,9 +231,6 @@ def test_golden_a_stop_cuts_a_call():
         Malformed(0, "", "the text ended inside the call"),
     ]  # fmt: skip
     assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "STOP")
-
-
-# --- flush
 
 
 def test_flush_cascades():
@@ -305,9 +299,6 @@ def test_finish_of_an_untouched_pipeline():
         pipeline = make(**options)
         assert (pipeline.finish(LENGTH), pipeline.finish_reason) == ([], "length")
         assert (pipeline.stop_reason, pipeline.tokens) == (None, 0)
-
-
-# --- why a text ended
 
 
 @pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
@@ -425,9 +416,6 @@ def test_a_shown_stop_string_goes_to_the_parsers():
     assert hidden.finish_reason == "stop"
 
 
-# --- least tokens
-
-
 @pytest.mark.parametrize("cut", [1, 2, 3, 9])
 @pytest.mark.parametrize(
     ("least", "text", "tokens"),
@@ -498,9 +486,6 @@ def test_min_tokens_of_content_that_the_reasoning_held(cut):
         assert pipeline.finish_reason == "length"
 
 
-# --- where stop strings are looked for
-
-
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 def test_stop_scope(tokenizer):
     text = "think.</think>answer.more"
@@ -524,9 +509,6 @@ def test_stop_scope_content_looks_into_calls():
         ReasoningDelta('"to"'), CallStart(0, None, "go"), ArgsDelta(0, "{"),
         Malformed(0, "", "the text ended inside the call"),
     ]  # fmt: skip
-
-
-# --- calls
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
@@ -573,9 +555,6 @@ def test_harmony_has_reasoning_and_calls_in_one():
             ReasoningDelta("hm"), CallStart(0, None, "f"), ArgsDelta(0, '{"a": 1}'), CallEnd(0),
         ]  # fmt: skip
         assert pipeline.finish_reason == "tool_calls"
-
-
-# --- many streams, bad ids, any tokenizer
 
 
 def test_streams_that_run_together_equal_each_alone():
@@ -638,9 +617,6 @@ def test_special_markers_are_text_where_they_are_not_skipped():
     assert text_of(run(pipeline, [ids])) == "a"
 
 
-# --- what it keeps
-
-
 def test_what_is_kept_does_not_grow():
     pipeline = make(tools="hermes", stop=["never</s>"], reasoning="deepseek_r1")
     for _ in range(2000):
@@ -650,9 +626,6 @@ def test_what_is_kept_does_not_grow():
     for _ in range(2000):
         pipeline.feed(ids_of("naïve never</ 🚀 </tool_call>"))
         assert sum(map(len, pipeline.held.values())) == 0
-
-
-# --- arguments
 
 
 @pytest.mark.parametrize("stop", ["END", ["END", ""]])
