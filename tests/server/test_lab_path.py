@@ -16,7 +16,7 @@ from labkit.running.lab_impl import choose
 from labkit.running.under_test import CodeUnderTest
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
 from labkit.student.progress import Progress
-from mini_vllm.engine import FinishReason, Request, SamplingParams
+from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
@@ -343,3 +343,25 @@ def test_a_broken_pipeline_is_not_asked_again(written):
     assert path.feed(b"more") == []
     assert path.finish(FinishReason.ERROR) == []
     assert path.held == {}
+
+
+@pytest.mark.parametrize("end", [97, 257])
+def test_a_pipeline_that_misses_the_end_among_the_ids_ends_there_all_the_same(written, end):
+    """EOS is one that it should know, a stop id one that it cannot."""
+    make = written(("if token_id == self._eos_token_id:", "if False:"))
+    make.eos_token_ids = frozenset([257])
+    path = make(Request((1,), SamplingParams(stop_token_ids=frozenset([97]))), (1,))
+    path.feed([98, end, 99])
+    assert (path.ending, path.tokens) == (Ending(FinishReason.END_ID), 2)
+
+
+def test_a_stop_string_of_a_lab_wins_over_the_length():
+    for reason, ending in (
+        (FinishReason.LENGTH, Ending(FinishReason.STOP_WORDS, "\ufffd")),
+        (FinishReason.CANCELLED, Ending(FinishReason.CANCELLED)),
+    ):
+        path = factory("solution")(Request((1,), SamplingParams(stop=("\ufffd",))), (1,))
+        path.feed([97, 0xF0])
+        assert path.ending is None
+        path.finish(reason)
+        assert path.ending == ending
