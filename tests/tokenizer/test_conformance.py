@@ -1,35 +1,26 @@
-"""What every tokenizer keeps, whatever its backend."""
+"""What every tokenizer keeps, whatever its backend (among it I02, I08, I10, U31)."""
 
+import random
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from model_files import file_backends
+from model_files import CORPUS, file_backends
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
     ByteTokenizer,
     Decoder,
+    EncodeError,
     Encoder,
     HuggingFaceTokenizer,
     MockTokenizer,
     Tokenizer,
+    UnknownTokenId,
+    create_decode_stream,
 )
 
-CORPUS = [
-    "",
-    "abc",
-    "é ß",
-    "你好",
-    "مرحبا",
-    "नमस्ते",
-    "🚀🇫🇷👩‍👩‍👧",
-    "e\u0301",
-    "\x00\r\n\u2028",
-    "\ufffd",
-    "\U0010ffff",
-]
 WORDS = ["", "Hello", "Hello world test", "token . Hello"]
 
 BACKENDS = {
@@ -102,6 +93,50 @@ def test_nothing_gives_nothing(backend):
     tokenizer, _ = backend
     assert tokenizer.encode("").ids == ()
     assert tokenizer.decode([]) == ""
+
+
+def test_unknown_ids(backend):
+    tokenizer, _ = backend
+    for token_id in (-1, tokenizer.vocab_size, 2**31, 2**40):
+        assert tokenizer.id_to_token(token_id) is None
+        if isinstance(tokenizer, ByteTokenizer | MockTokenizer):
+            assert tokenizer.decode([token_id]) == ""
+        else:
+            with pytest.raises(UnknownTokenId, match=str(token_id)):
+                tokenizer.decode([*tokenizer.eos_token_ids, token_id])
+
+
+def test_lone_surrogates_are_named_with_their_place_in_the_batch(backend):
+    tokenizer, _ = backend
+    if isinstance(tokenizer, MockTokenizer):
+        assert tokenizer.encode("Hello \ud800").ids == (1,)
+        return
+    # The library of Hugging Face finds them itself, and says less.
+    ours = getattr(tokenizer, "inner", tokenizer)
+    theirs = isinstance(ours, HuggingFaceTokenizer)
+    says = "cannot be encoded" if theirs else r"lone surrogate U\+D800 at position 1"
+    with pytest.raises(EncodeError, match=says):
+        tokenizer.encode("a\ud800")
+    with pytest.raises(EncodeError, match=f"text 1 of the batch: .*{says}") as caught:
+        tokenizer.encode_batch(["a", "b\ud800"])
+    assert caught.value.index == 1
+
+
+def test_streams_equal_decode(backend):
+    tokenizer, _ = backend
+    if tokenizer.pieces is None:
+        return
+    generator = random.Random(0)
+    ids = [i for i in range(tokenizer.vocab_size) if tokenizer.pieces.rest[i] is not None]
+    # On ill-formed bytes the library of Hugging Face has its own count of U+FFFD.
+    valid = isinstance(getattr(tokenizer, "inner", tokenizer), HuggingFaceTokenizer)
+    for _ in range(300):
+        drawn = generator.choices(ids, k=generator.randint(0, 6))
+        for skip in (False, True):
+            stream = create_decode_stream(tokenizer, skip_special_tokens=skip)
+            text = "".join(map(stream.step, drawn)) + stream.flush()
+            if not (valid and "\ufffd" in text):
+                assert text == tokenizer.decode(drawn, skip_special_tokens=skip)
 
 
 def test_offsets_are_character_spans_of_the_original(backend):

@@ -6,7 +6,6 @@ strings and live with the text layers.
 
 import hashlib
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,15 +68,6 @@ def test_decode_stream_flush():  # U28
     assert (stream.step(2), stream.flush(), stream.flush()) == (" world", "", "")
 
 
-def test_thread_safety():  # U31
-    mock = MockTokenizer()
-    with ThreadPoolExecutor(10) as pool:
-        results = list(
-            pool.map(lambda _: mock.decode(mock.encode("Hello world test").ids), "x" * 10)
-        )
-    assert results == ["Hello world test"] * 10
-
-
 def test_huggingface_tokenizer_hashes(tokenizer):  # I01
     for prompt in PROMPTS:
         encoding = tokenizer.encode(prompt)
@@ -85,11 +75,6 @@ def test_huggingface_tokenizer_hashes(tokenizer):  # I01
         digest = hashlib.blake2b(words, digest_size=8).digest()
         assert encoding.get_hash() == int.from_bytes(digest, "little")
     assert len({tokenizer.encode(prompt).get_hash() for prompt in PROMPTS}) == len(PROMPTS)
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_encode_decode_lifecycle(tokenizer, prompt):  # I02
-    assert tokenizer.decode(tokenizer.encode(prompt).ids) == prompt
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
@@ -113,19 +98,8 @@ def test_factory_creation(path, tokenizer):  # I07
         assert made.decode(made.encode(PROMPTS[3]).ids) == PROMPTS[3]
 
 
-def test_batch_encoding(tokenizer):  # I08
-    assert [tokenizer.decode(e.ids) for e in tokenizer.encode_batch(PROMPTS)] == PROMPTS
-
-
 def test_special_tokens(tokenizer):  # I09
     assert (tokenizer.special_tokens.bos, tokenizer.special_tokens.eos) == ("<s>", "</s>")
-
-
-def test_thread_safety_with_real_tokenizer(tokenizer):  # I10
-    with ThreadPoolExecutor(len(PROMPTS)) as pool:
-        assert (
-            list(pool.map(lambda p: tokenizer.decode(tokenizer.encode(p).ids), PROMPTS)) == PROMPTS
-        )
 
 
 def test_special_tokens_from_configuration(tmp_path):

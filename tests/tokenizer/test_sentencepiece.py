@@ -9,10 +9,8 @@ import sentencepiece
 from model_files import CORPUS, PIECES, sentencepiece_model
 
 from mini_vllm.tokenizer import (
-    EncodeError,
     EncodingKind,
     TokenizerFileNotFound,
-    UnknownTokenId,
     UnsupportedFormat,
     create_decode_stream,
 )
@@ -184,24 +182,11 @@ def test_offsets_are_spans_of_the_original(kind):
     assert encoding.offsets[-1][1] == 4
 
 
-def test_every_id_and_token():
+def test_every_byte_is_a_piece():
     tokenizer = load(sentencepiece_model())
-    for token_id in range(tokenizer.vocab_size):
-        assert tokenizer.token_to_id(tokenizer.id_to_token(token_id)) == token_id
     assert [tokenizer.pieces.rest[tokenizer.token_to_id(f"<0x{b:02X}>")] for b in range(256)] == [
         bytes([byte]) for byte in range(256)
     ]
-
-
-@pytest.mark.parametrize("token_id", [-1, 100_000, 2**31, 2**40])
-def test_unknown_ids(token_id):
-    with pytest.raises(UnknownTokenId):
-        load(sentencepiece_model()).decode([5, token_id])
-
-
-def test_lone_surrogates():
-    with pytest.raises(EncodeError, match=r"lone surrogate U\+D800 at position 1"):
-        load(sentencepiece_model()).encode("a\ud800")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
