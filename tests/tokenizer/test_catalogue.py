@@ -138,10 +138,12 @@ def test_detok_b11_text_that_gets_shorter():
 
     class Shrinks(MockTokenizer):
         def decode(self, ids, *, skip_special_tokens=False):
-            return {(1,): "abcde", (1, 2): "abcd😀"}.get(tuple(ids), "")
+            texts = {(1,): "abcde", (1, 2): "abcd😀", (1, 3): "abc", (1, 3, 2): "ab🎉"}
+            return texts.get(tuple(ids), "")
 
     stream = create_decode_stream(Shrinks())
     assert [stream.step(1), stream.step(2)] == ["abcde", "😀"]
+    assert create_decode_stream(Shrinks(), [1, 3]).step(2) == "🎉"
 
 
 def test_detok_b16_tokens_without_text():

@@ -115,12 +115,12 @@ def test_the_prompt_is_context_and_never_text(kind):
         assert "".join(pieces) + rest == whole[complete:].decode("utf-8", "replace")
 
 
-@pytest.mark.parametrize("character", ["é", "你", "🚀"])
-def test_a_character_across_the_prompt_comes_out_whole(character):
-    data = list(f"abc{character}!".encode())
-    for cut in range(4, len(data) - 1):
-        pieces, rest = stream(ByteTokenizer(), data[cut:], data[:cut])
-        assert "".join(pieces) + rest == f"{character}!"
+def test_a_character_across_the_prompt_comes_out_whole():
+    for character in "é你🚀":
+        data = list(f"abc{character}!".encode())
+        for cut in range(4, len(data) - 1):
+            pieces, rest = stream(ByteTokenizer(), data[cut:], data[:cut])
+            assert "".join(pieces) + rest == f"{character}!"
 
 
 def test_skipped_special_tokens_are_transparent_and_shown_ones_break():
@@ -128,10 +128,6 @@ def test_skipped_special_tokens_are_transparent_and_shown_ones_break():
     assert stream(ByteTokenizer(), ids) == (["", "", "", "", "🚀"], "")
     pieces, _ = stream(ByteTokenizer(), ids, skip_special_tokens=False)
     assert pieces == ["", "", "\ufffd<bos>", "\ufffd", "\ufffd"]
-
-
-def test_a_real_replacement_character_passes_at_once():
-    assert stream(ByteTokenizer(), "\ufffd\ufffd".encode())[0] == ["", "", "\ufffd"] * 2
 
 
 def test_flush_once_and_fresh():
@@ -146,10 +142,3 @@ def test_isolated():
         (one.step(a), other.step(b)) for a, b in zip("🚀".encode(), b"ab\xe4\xbd", strict=True)
     ]
     assert pairs == [("", "a"), ("", "b"), ("", ""), ("🚀", "")]
-
-
-def test_added_tokens_are_text_and_not_mapped():
-    inner = KINDS["byte-level"]()
-    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
-    token_id = tokenizer.token_to_id("a b")
-    assert stream(tokenizer, [token_id])[0] == ["a b"]

@@ -1,6 +1,5 @@
 """StopSequenceDecoder: seed 003's tests by name with exact texts, and the contract."""
 
-import itertools
 import os
 import random
 
@@ -56,28 +55,41 @@ def pieces_decoder(words, *stops, **options):
     return StopSequenceDecoder(tokenizer, config), [*map(tokenizer.token_to_id, words)]
 
 
-# --- the seed's tests: U14 to U22 and I06
+# --- acceptance rows U14 to U22, and I06
 
-
-def test_stop_token_detection():
-    decoder = mock(stop_tokens=frozenset([EOS]))
-    assert decoder.process_token(HELLO) == Text("Hello")
-    assert decoder.process_token(EOS) == Stopped()
-    assert [decoder.process_token(i) for i in (WORLD, EOS, HELLO)] == [Stopped()] * 3
-    assert decoder.matched_stop == StopMatch("token", EOS)
-    assert (decoder.is_stopped, decoder.tokens_consumed) == (True, 2)
-
-
-def test_visible_stop_token():
-    decoder = mock(visible_stop_tokens=frozenset([EOS]))
-    assert decoder.process_token(HELLO) == Text("Hello")
+# (configuration, ids, outputs, what stopped, ids taken)
+SEEN = {
+    "U14 stop token": ({"stop_tokens": frozenset([EOS])}, [HELLO, EOS, WORLD, EOS],
+        [Text("Hello"), Stopped()], StopMatch("token", EOS), 2),
     # A special token is shown as it is written; a word in its context, so with its space.
-    assert decoder.process_token(EOS) == StoppedWithText("<eos>")
-    decoder = mock(visible_stop_tokens=frozenset([WORLD]))
-    assert [decoder.process_token(i) for i in (HELLO, WORLD)] == [
-        Text("Hello"), StoppedWithText(" world"),
-    ]  # fmt: skip
-    assert decoder.matched_stop == StopMatch("visible_token", WORLD)
+    "U15 visible special token": ({"visible_stop_tokens": frozenset([EOS])}, [HELLO, EOS],
+        [Text("Hello"), StoppedWithText("<eos>")], StopMatch("visible_token", EOS), 2),
+    "U15 visible word": ({"visible_stop_tokens": frozenset([WORLD])}, [HELLO, WORLD],
+        [Text("Hello"), StoppedWithText(" world")], StopMatch("visible_token", WORLD), 2),
+    "no repetition": ({}, [HELLO, WORLD, TEST],
+        [Text("Hello"), Text(" world"), Text(" test")], None, 3),
+    "stop sequence": ({"stop_sequences": ("test",)}, [HELLO, WORLD, TEST, TOKEN],
+        [Text("Hello"), Text(" world"), StoppedWithText(" ")], StopMatch("string", "test"), 3),
+    "visible stop sequence": ({"visible_stop_sequences": ("world",)}, [HELLO, WORLD, TEST],
+        [Text("Hello"), StoppedWithText(" world")], StopMatch("visible_string", "world"), 2),
+    "a stop that does not come": ({"stop_sequences": ("!",)}, [HELLO, WORLD, TEST],
+        [Text("Hello"), Text(" world"), Text(" test")], None, 3),
+    "both": ({"stop_tokens": frozenset([WORLD]), "visible_stop_tokens": frozenset([WORLD])},
+        [HELLO, WORLD], [Text("Hello"), Stopped()], StopMatch("token", WORLD), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SEEN)
+def test_outputs_and_what_stopped(case):
+    config, token_ids, outputs, match, taken = SEEN[case]
+    decoder = mock(**config)
+    assert decoder.process_tokens(token_ids) == outputs
+    assert (decoder.matched_stop, decoder.is_stopped) == (match, match is not None)
+    assert decoder.tokens_consumed == taken
+    if match:
+        # Nothing comes after the end, also one id at a time.
+        assert [decoder.process_token(i) for i in (WORLD, EOS, HELLO)] == [Stopped()] * 3
+        assert decoder.tokens_consumed == taken
 
 
 def test_builder_pattern():
@@ -104,22 +116,6 @@ def test_builder_pattern():
         assert decoder.matched_stop.kind == kind
 
 
-def test_incremental_decoding_no_repetition():
-    outputs = mock().process_tokens([HELLO, WORLD, TEST])
-    assert outputs == [Text("Hello"), Text(" world"), Text(" test")]
-    for one, other in itertools.permutations(outputs, 2):
-        assert one.text not in other.text
-
-
-def test_stop_sequence_detection():
-    decoder = mock(stop_sequences=("test",))
-    assert decoder.process_tokens([HELLO, WORLD, TEST, TOKEN]) == [
-        Text("Hello"), Text(" world"), StoppedWithText(" "),
-    ]  # fmt: skip
-    assert decoder.matched_stop == StopMatch("string", "test")
-    assert decoder.tokens_consumed == 3
-
-
 def test_flush_after_partial():
     decoder = mock(stop_sequences=("lo_NEVER",))
     assert decoder.process_token(HELLO) == Text("Hel")
@@ -138,21 +134,6 @@ def test_reset_functionality():
     assert decoder.process_tokens([WORLD, TEST]) == [Text("world"), StoppedWithText(" ")]
     decoder.reset()
     assert (decoder.process_token(HELLO), decoder.jail) == (Text("Hello"), "")
-
-
-def test_visible_stop_sequence():
-    decoder = mock(visible_stop_sequences=("world",))
-    assert decoder.process_tokens([HELLO, WORLD, TEST]) == [
-        Text("Hello"), StoppedWithText(" world"),
-    ]  # fmt: skip
-    assert decoder.matched_stop == StopMatch("visible_string", "world")
-
-
-def test_multiple_tokens_processing():
-    decoder = mock(stop_sequences=("!",))
-    outputs = decoder.process_tokens([HELLO, WORLD, TEST])
-    assert outputs == [Text("Hello"), Text(" world"), Text(" test")]
-    assert not decoder.is_stopped
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "bytes"])
@@ -250,12 +231,6 @@ def test_a_token_stops_before_a_string_can():
     decoder = of_bytes("ab", config={"stop_tokens": frozenset(b"b")})
     assert decoder.process_tokens(b"xab") == [Text("x"), Held(), StoppedWithText("a")]
     assert decoder.matched_stop == StopMatch("token", ord("b"))
-
-
-def test_a_token_that_is_both_is_hidden():
-    both = frozenset([WORLD])
-    decoder = mock(stop_tokens=both, visible_stop_tokens=both)
-    assert decoder.process_tokens([HELLO, WORLD]) == [Text("Hello"), Stopped()]
 
 
 def test_a_visible_token_that_is_half_a_character():

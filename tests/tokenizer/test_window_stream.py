@@ -89,14 +89,6 @@ def is_text(piece):
         return False
 
 
-def test_a_decoder_that_rewrites_goes_on_from_the_shared_part():
-    class Rewrites(MockTokenizer):
-        def decode(self, ids, *, skip_special_tokens=False):
-            return {(1, 2): "abc", (1, 2, 3): "ab🎉"}.get(tuple(ids), "")
-
-    assert run(Rewrites(), [3], [1, 2]) == (["🎉"], "")
-
-
 def test_a_space_that_only_the_next_token_brings_is_not_lost():
     tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(KINDS["bpe-suffix"]()))
     a, b = tokenizer.token_to_id("a"), tokenizer.token_to_id("b</w>")
