@@ -84,7 +84,7 @@ def eager(pieces):
     """Return the text that each of the byte pieces makes certain, and the rest.
 
     By definition: all is decoded but the end that may still become a character. CPython's own
-    incremental decoder is no reference here: it waits for the byte after `ED A0`, which begins no
+    incremental decoder cannot be the reference: it waits after `ED A0`, which no byte makes a
     character.
     """
     found, data = [], b""

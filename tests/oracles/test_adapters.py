@@ -43,7 +43,7 @@ def kimi(name, arguments):
     )
 
 
-# Prose, two calls, an emoji, and tags inside strings; a call that is none; a text that ends in
+# Prose, two calls, an emoji, and tags inside strings; a broken call; a text that ends in
 # what could be a marker, and as much of it as waits.
 WHOLE = {
     "hermes": 'So <b>🚀 <tool_call>\n{"name": "f", "arguments": {"t": "</tool_call> 🚀<", "n": 1}}'

@@ -60,7 +60,7 @@ def scan(pieces, scanner=None):
 
 
 def expected(text):
-    """What `json` says: where the value ends, None if it is none or has no end."""
+    """Where the value ends according to `json`; None if it is invalid or unfinished."""
     bare = text.lstrip(" \t\r\n")
     before = len(text) - len(bare)
     try:

@@ -143,7 +143,7 @@ def test_a_hopeless_marker_is_kept_on_demand():
 
 
 def test_an_ignored_marker_is_not_held():
-    """A complete marker is no proper prefix: what is held then is what its end begins."""
+    """A complete marker is not a proper prefix: only what its end may begin is held."""
     scanner = MarkerScanner(["aba"])
     certain, state, marker, _ = scanner.scan_from(0, "aba", ignored=3)
     assert (certain, scanner.held(state), marker) == ("ab", "a", None)

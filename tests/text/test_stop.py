@@ -272,7 +272,7 @@ def test_min_end_is_not_known_at_first(cut):
 
 
 def test_an_ignored_stop_is_not_held():
-    """A complete stop is no beginning: only what its end begins is held."""
+    """A complete stop is not a beginning of one: only what its end may begin is held."""
     matcher = StopMatcher(["abca"], min_end=10)
     assert (matcher.feed("xabca"), matcher.held, matcher.matched) == ("xabc", "a", None)
     matcher = StopMatcher(["ab"], min_end=10)

@@ -43,7 +43,8 @@ TYPES = dict.fromkeys(NAMES, PARAMETERS)
 EXAMPLES = 250 if os.environ.get("SOAK") else 10
 some = settings(max_examples=EXAMPLES)
 few = settings(max_examples=EXAMPLES // 3)
-# What `ast` says of escapes that Python has not.
+pairs = settings(max_examples=EXAMPLES // 5)
+# What `ast` says of escapes that Python does not know.
 pytestmark = pytest.mark.filterwarnings("ignore:.*escape sequence")
 every_style = pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 
@@ -160,9 +161,8 @@ def written(draw, style):
 
 
 @st.composite
-def damaged(draw, style):
-    """A text that was valid once."""
-    text = draw(written(style))[0]
+def damaged(draw, style, text):
+    """The text with one to three damages."""
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))
         end = min(len(text), start + draw(st.integers(0, 12)))
@@ -179,20 +179,17 @@ def damaged(draw, style):
     return text
 
 
-def texts_of(style):
-    """Valid texts and damaged ones."""
-    return written(style).map(lambda pair: pair[0]) | damaged(style)
-
-
-# Damaged texts: whatever a model writes. To draw one takes longer than to check it, so each is
-# checked for all properties that need no other text.
+# Drawn texts, valid and damaged. To draw one takes longer than to check it, so each is checked for
+# all properties that need no other text.
 
 
 @every_style
 @some
 @given(data=st.data())
-def test_damaged_texts_have_every_property(style, data):
-    text = data.draw(damaged(style))
+def test_drawn_texts_have_every_property(style, data):
+    text, expected = data.draw(written(style))
+    check_p1_p5_valid(style, text, expected)
+    text = data.draw(damaged(style, text))
     events = check_p1_cuts(style, text)
     check_calls(events)
     assert all(event.reason for event in events if isinstance(event, Malformed))
@@ -202,12 +199,19 @@ def test_damaged_texts_have_every_property(style, data):
 
 
 @every_style
-@few
+@pairs
 @given(data=st.data())
-def test_each_prefix_of_a_text_has_every_property(style, data):
-    text = data.draw(texts_of(style))
-    check_p2_prefixes(style, text)
-    check_nothing_lost(style, text)
+def test_each_prefix_of_a_drawn_text_has_every_property(style, data):
+    text, _ = data.draw(written(style))
+    for one in (text, data.draw(damaged(style, text))):
+        check_p2_prefixes(style, one)
+        check_nothing_lost(style, one)
+
+
+def check_p1_p5_valid(style, text, expected):
+    """However it is cut, a valid text gives the events of its renderer and of the reference."""
+    assert reference(style.format, text, TYPES) == expected
+    assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
 
 
 def check_p1_cuts(style, text):
@@ -256,15 +260,6 @@ def check_p13_interleaved(style, texts):
 
 
 # P1 and P5: how a text is cut changes nothing, and arguments are what the model wrote.
-
-
-@every_style
-@some
-@given(data=st.data())
-def test_p1_p5_valid_texts_give_the_events_of_renderer_and_reference(style, data):
-    text, expected = data.draw(written(style))
-    assert reference(style.format, text, TYPES) == expected
-    assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -432,7 +427,7 @@ PUNCTUATION = {"mistral": r"|[,\[\]]", "llama_json": "|;", "pythonic": r"|[\[\](
 
 
 def steps(parser, text):
-    """Yield (what is no longer held, the events) for each character, and for the end."""
+    """Yield (what was let go of, the events) for each character, and for the end."""
     held = ""
     for char in text:
         events = parser.feed(char)
@@ -715,7 +710,7 @@ def test_p13_formats_are_isolated_too():
         assert norm([*events[name], *parser.flush()]) == parse(STYLES[name], SAMPLES[name])
 
 
-# What a format has that others have not.
+# What a format has that others lack.
 
 
 def test_every_format_has_a_style_and_a_sample():

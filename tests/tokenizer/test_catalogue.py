@@ -200,7 +200,7 @@ def test_detok_b45_the_prompt_is_not_decoded():
 
 
 def test_detok_b51_the_bytes_of_a_token_are_known():
-    """Logprobs can carry bytes where a token is no text."""
+    """Logprobs can carry bytes where a token is not text."""
     tokenizer = make("bytes", b("F0 9F|98 80"))
     assert [tokenizer.pieces.rest[i] for i in ids_of(tokenizer, b("F0 9F|98 80"))] == b(
         "F0 9F|98 80"

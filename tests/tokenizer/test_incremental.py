@@ -1,4 +1,4 @@
-"""Seed 001's five acceptance criteria, and the witness that its window-diff loses."""
+"""IncrementalDetokenizer: its acceptance criteria, and what decoding a window twice would lose."""
 
 import pytest
 from vocabularies import byte_level

@@ -1,7 +1,7 @@
-"""Seed 003's tests of the parts together, by their names there (U.. unit, I.. integration).
+"""The parts together, by the ids of the acceptance list (U.. unit, I.. integration).
 
-The others have the same names in the files of their modules. U14-U22 and I06 are about stop
-strings and live with the text layers.
+Its other rows are in the files of their modules: U14-U22 and I06 in `test_stop_sequence`, I02, I08,
+I10 and U31 in `test_conformance`.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Seed 003's tests of the mock tokenizer, by their numbers there."""
+"""The mock tokenizer, by the ids of the acceptance list."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SentencePieceTokenizer: ids, text and offsets of the library, streams, damaged models."""
+"""SentencePieceTokenizer: ids, text and offsets of the library, streams, flags of a model."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Sequence: seed 003's tests by their names there, and the character that its original lost."""
+"""Sequence: the acceptance list by its ids, and the characters that other engines lose."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""StopSequenceDecoder: seed 003's tests by name with exact texts, and the contract."""
+"""StopSequenceDecoder: the acceptance list with exact texts, and the contract."""
 
 import os
 import random
@@ -178,7 +178,7 @@ def test_examples(stops, words, outputs):
 
 
 def test_k6_list_order_does_not_matter():
-    """K6: the seed's code looks for the first stop of the list, and shows `foo###bar`."""
+    """K6: looking for the first stop of the list would show `foo###bar`."""
     for stops in (["END", "###"], ["###", "END"]):
         decoder = of_bytes(*stops)
         assert joined(decoder.process_tokens(ids("foo###barEND"))) == "foo"
@@ -187,7 +187,7 @@ def test_k6_list_order_does_not_matter():
 
 @pytest.mark.parametrize("stop", [" ×", "Δ", "🚀", "中", "é", "ñ!", "🇫🇷", "\u0301", "\ufffd"])
 def test_k6_stops_of_several_bytes(stop):
-    """K6: byte offsets of the seed's code fall inside characters, and it panics."""
+    """K6: byte offsets would fall inside characters."""
     decoder = of_bytes(stop)
     before = f"a{stop[0]} b" if len(stop) > 1 else "ab"
     assert joined(decoder.process_tokens(ids(f"{before}{stop}c"))) == before
@@ -195,7 +195,7 @@ def test_k6_stops_of_several_bytes(stop):
 
 
 def test_k6_only_what_may_become_a_stop_is_held():
-    """K6: the real one always keeps as many bytes as the longest stop has."""
+    """K6: others always keep as many bytes as the longest stop has."""
     decoder = mock(stop_sequences=("Hello world",))
     assert decoder.process_token(TEST) == Text("test")
     assert (decoder.process_token(HELLO), decoder.jail) == (Text(" "), "Hello")
@@ -203,7 +203,7 @@ def test_k6_only_what_may_become_a_stop_is_held():
 
 
 def test_k5_a_half_character_at_a_stop_is_said():
-    """K5: it is lost in the original. A hidden stop token ends the text, and the character."""
+    """K5: others lose it. A hidden stop token ends the text, and the character."""
     config = {"config": {"stop_tokens": frozenset([EOS_BYTE])}}
     decoder = of_bytes(**config)
     assert decoder.process_tokens([*b"ok\xf0\x9f", EOS_BYTE]) == [
@@ -362,7 +362,7 @@ def test_configuration():
     assert config.with_visible_stop_token(2).with_visible_stop_sequence("b") == StopSequenceConfig(
         frozenset([1]), ("a",), frozenset([2]), ("b",)
     )
-    # It does not change; empty strings are ignored, and one string is no list.
+    # It does not change; empty strings are ignored, and a single string is refused.
     assert config == StopSequenceConfig(frozenset([1]), ("a",))
     assert of_bytes("", "#", "").process_tokens(b"a#") == [Text("a"), Stopped()]
     for name in ("stop_sequences", "visible_stop_sequences"):
@@ -389,6 +389,6 @@ def test_metrics_are_counted():
 
     for kind in ("token", "visible_token", "string", "visible_string"):
         assert value("stop_sequences_detected_total", type=kind) == 1, kind
-    # `#` of the first text, `#` and `##` of the fourth; what is shown is no possible stop.
+    # `#` of the first text, `#` and `##` of the fourth; what is shown cannot become a stop.
     assert value("partial_matches_total") == 3
     assert value("stop_detection_duration_seconds_count") == 20

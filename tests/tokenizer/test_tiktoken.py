@@ -1,4 +1,4 @@
-"""TiktokenTokenizer: seed 003's unit tests, every id both ways, damaged files."""
+"""TiktokenTokenizer: the built-in encodings, every id both ways, files and their absence."""
 
 import hashlib
 import importlib
