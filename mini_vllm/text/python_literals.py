@@ -9,7 +9,7 @@ import re
 import sys
 import unicodedata
 
-from mini_vllm.text.schemas import canonical
+from mini_vllm.text.schemas import PYTHON_WORDS, canonical
 
 _HEX = "[0-9a-fA-F]"
 _NAME = r"[^}\\\n'\"]{0,99}"
@@ -52,7 +52,6 @@ _TOKEN = re.compile(
     r"|(?P<string>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"))\s*",
     re.DOTALL,
 )
-_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 def split_string(text: str, quote: str) -> tuple[str, str, bool]:
@@ -120,7 +119,7 @@ def to_json(text: str) -> str:
             if match["open"]:
                 opened.append(len(parts))
             token = match["open"] or match["mark"] or match["word"]
-            parts.append(_WORDS.get(token, token))
+            parts.append(PYTHON_WORDS.get(token, token))
     try:
         return canonical(json.loads(" ".join(parts)))
     except RecursionError:

@@ -18,7 +18,8 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "null": type(None),
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_WORDS = {"True": "true", "False": "false", "None": "null"}
+# What models write for true, false and null when they think in Python.
+PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 def parameter_types(
@@ -86,7 +87,7 @@ def typed(text: str, allowed: frozenset[str] | None) -> str:
     """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string."""
     bare = text.strip()
     try:
-        value = json.loads(_WORDS.get(bare, bare), parse_constant=_refuse)
+        value = json.loads(PYTHON_WORDS.get(bare, bare), parse_constant=_refuse)
         canonical(value)
     except (ValueError, RecursionError):
         value = text

@@ -14,6 +14,7 @@ import functools
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
+from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
@@ -179,7 +180,7 @@ def test_catalogue(row):
         options["tools"] = create_tool_parser(options["tools"])
     pipeline = TextPipeline(tokenizer, **options)
     steps = [[*map(written, pipeline.feed([*map(id_of, burst)]))] for burst in bursts]
-    end = [*map(written, pipeline.finish("length"))]
+    end = [*map(written, pipeline.finish(FinishReason.LENGTH))]
     assert (steps, end) == (shown, rest)
     assert pipeline.finish_reason == why
     assert pipeline.stop_reason == (id_of(what) if what in SPECIAL else what)
