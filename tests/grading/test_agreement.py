@@ -1,4 +1,9 @@
-"""The verdicts of the grader are those of plain pytest, test by test, of any submission."""
+"""The verdicts of the grader are those of plain pytest, test by test, of any submission.
+
+A round is a copy of a course with one submission as each lab's `starter.py`, so that one run of
+pytest judges them all. Time limits are far away, since a busy machine must not decide what is
+compared; `make soak` has those of the course, and endless loops.
+"""
 
 import json
 import os
@@ -9,79 +14,149 @@ from pathlib import Path
 
 import pytest
 from part_right import mutate
-from walled import Grader
 
 from labkit.course.lab import find_labs
-from labkit.running.lab_impl import Implementation
+from labkit.errors import UsageError
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
+from labkit.grading.reading.submission import Submission
+from labkit.isolation import isolated_run
+from labkit.isolation.sandbox import Sandbox, choose_mode
+from labkit.running.loader import Implementation
+from labkit.running.verdict import TEST_LIMIT
 
 ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests/tiny_repo"
+SOAK = bool(os.environ.get("SOAK"))
+LIMIT = TEST_LIMIT if SOAK else 600.0
 LABS = find_labs(ROOT)
-COUNT = 200 if os.environ.get("SOAK") else 5
-# Of the reference, the starter and the bugs, a sample; in turns, so that each lab has one.
-PLAIN = [
-    (lab, Implementation(kind, path, bug))
-    for lab in LABS
-    for kind, path, bug in [
-        ("solution", lab.solution, None),
-        ("starter", lab.pristine_starter, None),
-        *(("bug", lab.solution, bug) for bug in lab.bugs),
-    ]
-]
-if not os.environ.get("SOAK"):
-    PLAIN = PLAIN[::23]
+(TINY_LAB,) = find_labs(TINY)
+CONFTEST = f"""
+pytest_plugins = ["labkit.running.plugin"]
 
-pytestmark = [
-    pytest.mark.skipif(
-        shutil.which("bwrap") is None and not os.environ.get("CI"), reason="needs bubblewrap"
-    ),
-    pytest.mark.timeout(600),
-]
+from labkit.running import plugin
+
+plugin.TEST_LIMIT = {LIMIT}
 
 
-@pytest.fixture(scope="module")
-def grader(worker_root):
-    return Grader("sandbox", worker_root, ROOT)
+def pytest_collection_modifyitems(items):
+    for item in items if not {SOAK} else []:
+        item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "timeout"]
+"""
+# Of each lab something quick to grade; `make soak` has all of each lab.
+SAMPLE = ["lab-02 latin-1", "lab-03 decode-alone", "lab-04 starter", "lab-01 starter",
+          "lab-05 starter"]  # fmt: skip
+
+pytestmark = pytest.mark.timeout(3_600 if SOAK else 300)
 
 
-def in_process(lab, source, folder):
-    """Return the kinds of the results of plain pytest, by test."""
-    path, results = folder / "submission.py", folder / "results.json"
-    path.write_bytes(source)
+def sources(lab):
+    """The reference, the starter and the known bugs of a lab, the slow ones in `make soak` only."""
+    found = {"solution": lab.solution.read_bytes(), "starter": lab.pristine_starter.read_bytes()}
+    for bug in lab.bugs:
+        if SOAK or bug.name not in ("slow", "slice-rest", "redecode-all"):
+            found[bug.name] = Implementation("bug", lab.solution, bug).source()
+    return {f"{lab.label} {name}": source for name, source in found.items()}
+
+
+def rounds_of_labs():
+    """Yield rounds, each with a submission per lab."""
+    plain = {lab.name: sources(lab) for lab in LABS}
+    if not SOAK:
+        yield {lab.name: next(filter(None, map(plain[lab.name].get, SAMPLE))) for lab in LABS}
+        return
+    for number in range(max(map(len, plain.values()))):
+        yield {name: [*of.values()][number % len(of)] for name, of in plain.items()}
+    for seed in range(40):
+        yield {lab.name: mutate(lab.solution.read_text(), seed) for lab in LABS}
+
+
+def course_of_labs(root, submissions):
+    """Make the copy of the real course for a round."""
+    for lab in LABS:
+        place = root / lab.path.relative_to(ROOT)
+        shutil.copytree(lab.path, place, ignore=shutil.ignore_patterns("__pycache__"))
+        (place / "starter.py").write_bytes(submissions[lab.name])
+    (root / "conftest.py").write_text(CONFTEST)
+
+
+def course_of_tiny_labs(root, submissions):
+    """Make a course with a copy of the tiny lab for each of any number of submissions."""
+    for name, source in submissions.items():
+        place = root / TINY_LAB.path.relative_to(TINY).with_name(name)
+        shutil.copytree(TINY_LAB.path, place, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(place / "starter.py", place / "starter.py.orig")
+        (place / "starter.py").write_bytes(source)
+    (root / "conftest.py").write_text(CONFTEST)
+
+
+def plain_pytest(root):
+    """Return by lab the kinds of the results of plain pytest, by test."""
+    results = root / "results.json"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(lab.path),
-         f"--lab-results={results}"],
-        cwd=ROOT,
-        env={**os.environ, "LAB_IMPL": str(path), "LAB_PARTS": "reference", "LAB_SEED": "0",
-             "PYTHONHASHSEED": "0"},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c",
+         str(ROOT / "pyproject.toml"), f"--rootdir={root}", f"--lab-results={results}",
+         "--timeout", str(LIMIT), str(root)],
+        cwd=root,
+        env={**os.environ, "LAB_IMPL": "starter", "LAB_PARTS": "reference", "LAB_SEED": "0",
+             "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )  # fmt: skip
     assert results.exists(), done.stdout + done.stderr
-    (run,) = json.loads(results.read_text())
-    return {name: result["kind"] for name, result in run["tests"].items()}
+    return {
+        run["lab"]: {name: result["kind"] for name, result in run["tests"].items()}
+        for run in json.loads(results.read_text())
+    }
 
 
-def isolated(grader, lab, source):
-    return {test["name"]: test["kind"] for test in grader.grade(source, lab)["tests"]}
+@pytest.fixture
+def graded(worker_root, monkeypatch):
+    """Return by lab the kinds of the results of the grader, by test."""
+    monkeypatch.setattr(isolated_run, "TEST_LIMIT", LIMIT)
+    try:
+        mode = choose_mode(trust=False, container=False)
+    except UsageError:
+        mode = "trust"
+
+    def of(root):
+        labs = find_labs(root)
+        found = {}
+        for lab in labs:
+            submission = Submission("", lab.name, {lab.name: lab.starter.read_bytes()})
+            # Slots of other test runs on this machine have other numbers.
+            told = grade(submission, Assignment.of(lab, labs), Sandbox(mode, worker_root), slot)
+            found[lab.name] = {test.name: test.kind for test in told.tests}
+        return found
+
+    slot = 1_000 + os.getpid()
+    return of
 
 
-@pytest.mark.parametrize(
-    ("lab", "implementation"),
-    PLAIN,
-    ids=[f"{lab.label} {implementation.title}" for lab, implementation in PLAIN],
-)
-def test_on_reference_starter_and_bugs(grader, lab, implementation, tmp_path):
-    source = implementation.source()
-    assert isolated(grader, lab, source) == in_process(lab, source, tmp_path)
+@pytest.mark.parametrize("submissions", [*rounds_of_labs()])
+def test_on_reference_starter_and_bugs_of_each_lab(graded, tmp_path, submissions):
+    course_of_labs(tmp_path, submissions)
+    found = graded(tmp_path)
+    assert found == plain_pytest(tmp_path)
+    assert {*found} == {lab.name for lab in LABS}
 
 
-@pytest.mark.parametrize("seed", range(COUNT))
-def test_on_part_right_submissions(grader, seed, tmp_path):
-    lab = LABS[seed % len(LABS)]
-    source = mutate(lab.solution.read_text(), seed)
-    assert isolated(grader, lab, source) == in_process(lab, source, tmp_path)
+def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path):
+    right = TINY_LAB.solution.read_text()
+    made = {
+        **sources(TINY_LAB),
+        "raises": right.replace("return rest", "return rest[9]").encode(),
+        "another type": right.replace("return rest", "return {rest}").encode(),
+        "cannot be imported": b"def f(:",
+        **{f"seed {n}": mutate(right, n) for n in range(200 if SOAK else 8)},
+    }
+    names = [f"lab-{number}-made" for number in range(100, 100 + len(made))]
+    course_of_tiny_labs(tmp_path, dict(zip(names, made.values(), strict=True)))
+    found = graded(tmp_path)
+    assert found == plain_pytest(tmp_path)
+    kinds = {kind for kinds in found.values() for kind in kinds.values()}
+    assert kinds >= {"passed", "assertion", "raised", "unwritten", "load"}
 
 
 def test_part_right_submissions_differ_and_are_the_same_each_time():
