@@ -1,4 +1,4 @@
-"""Grading on the workers of a Dask cluster, which only moves the work.
+"""Grading on the workers of a Dask cluster. Dask moves the work; the ledger here keeps the grades.
 
 Each machine has the course, and hidden tests if there are any, in the same folders as this one; a
 worker whose files differ is refused. Start a scheduler and, on each machine, workers of one thread:
@@ -9,8 +9,6 @@ worker whose files differ is refused. Start a scheduler and, on each machine, wo
 Dask pickles what it moves: our own functions, and plain data that the trusted side made. Nothing
 that a submission made is ever unpickled. Who can reach the scheduler can run code on the workers,
 so it belongs in a private network.
-
-But: it keeps nothing. What was done before a scheduler died is in the ledger.
 """
 
 import importlib
@@ -32,12 +30,12 @@ from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
-# A machine may take so long to come, or to come back.
+# How long a machine may take to appear, or to come back.
 WAIT_SECONDS = 60
 _LOOK_SECONDS = 1.0
-# So that a worker need not wait for its next submission.
+# Submissions queued per thread, so that no worker waits for its next one.
 _AHEAD = 2
-# Of a worker: the slots of each thread, and what the files of a lab were when they were imported.
+# On a worker: the slots of each thread, and the digest of a lab's files when they were imported.
 _own = threading.local()
 _imported: dict[object, str] = {}
 
@@ -48,10 +46,10 @@ def grade_on(
     assignments: Mapping[str, Assignment],
     mode: str,
 ) -> Iterator[tuple[int, Grade]]:
-    """Yield the place and the grade of each submission, in the order in which they are done.
+    """Yield the place and the grade of each submission as it is finished.
 
-    A submission during which a worker was lost, or the grader failed, is tried once more when all
-    others are done and with no other beside it, so that it answers only for itself.
+    A submission on which a worker was lost, or the grader failed, is tried once more after all the
+    others and alone, so that it is judged by what it does itself.
 
     Args:
         address: of the scheduler, `tcp://HOST:8786`.
@@ -60,7 +58,7 @@ def grade_on(
         mode: see `labkit.isolation.sandbox`; each worker must be able to do it.
 
     Raises:
-        UsageError: Dask is not installed, or the address is none.
+        UsageError: Dask is not installed, or the address is malformed.
         InfrastructureError: the scheduler does not answer or dies, no worker comes, or a worker's
             files differ.
     """
@@ -109,7 +107,7 @@ class _Run:
 
     def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
         self._threads()
-        # Else Dask itself would try those again that killed a worker, beside others.
+        # Otherwise Dask would retry a submission that killed a worker, with others beside it.
         self._client.run_on_scheduler(_no_second_try)
         again: list[int] = []
         for place, outcome in self._outcomes(submissions, range(len(submissions)), alone=False):
@@ -126,7 +124,7 @@ class _Run:
     def _outcomes(
         self, submissions: Sequence[Submission], places: Sequence[int], *, alone: bool
     ) -> Iterator[tuple[int, Grade | str]]:
-        """Yield grades, or why there is none."""
+        """Yield for each place its grade, or why grading it failed."""
         waiting = deque(places)
         while waiting or self._under_way:
             most = 1 if alone else _AHEAD * self._threads()
@@ -162,7 +160,7 @@ class _Run:
         return grade
 
     def _threads(self) -> int:
-        """Return how many submissions the workers take at once; wait if there is no worker."""
+        """Return how many submissions the workers take at once; wait until there is a worker."""
         threads = sum(self._client.nthreads().values())
         if not threads:
             try:
@@ -180,9 +178,9 @@ def _no_second_try(dask_scheduler: Any) -> None:
 
 
 def _grade_there(submission: Submission, assignment: Assignment, digest: str, mode: str) -> Grade:
-    """Grade on a worker, each of whose threads has a slot of its own."""
+    """Grade on a worker; each of its threads has a slot of its own."""
     try:
-        # Copies, so that nothing is remembered of what the files were elsewhere.
+        # Copies, so that the digests are those of the files here and now.
         own, files = replace(assignment).digest, replace(assignment, seed="").digest
         overlay = assignment.overlay
         place = assignment.lab.path, overlay and overlay.path
@@ -193,7 +191,7 @@ def _grade_there(submission: Submission, assignment: Assignment, digest: str, mo
     if own != digest:
         raise InfrastructureError(
             f"a worker on {platform.node()} has another course than this machine ({own:.60} there, "
-            f"{digest:.60} here): put equal files at {assignment.lab.path} and start it anew"
+            f"{digest:.60} here): put the same files at {assignment.lab.path} and start it anew"
         )
     slots: dict[str, Slot] = vars(_own)
     if mode not in slots:

@@ -1,7 +1,6 @@
-"""Grading many submissions: each different one once, here or on a cluster, and none twice.
+"""Grading many submissions, each different one once: by a pool of processes here, or on a cluster.
 
-But: how one submission is graded is `labkit.grading.grader`'s matter, who does it `pool`'s and
-`cluster`'s, and what was done before, `ledger`'s.
+What a ledger already has is not graded again.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -52,9 +51,9 @@ def grade_all(
     if jobs < 1:
         raise UsageError(f"--jobs {jobs}: at least 1 is needed")
     if strange := {submission.lab for submission in submissions} - {*assignments}:
-        raise UsageError(f"there is no lab {min(strange)!r} to grade; there is {[*assignments]}")
+        raise UsageError(f"there is no lab {min(strange)!r} to grade; there are {[*assignments]}")
     digests = {name: assignment.digest for name, assignment in assignments.items()}
-    # Who handed it in is no part of the work: equal files are graded once.
+    # The key leaves out who handed it in: equal files are graded once.
     places: dict[Key, list[int]] = {}
     for place, item in enumerate(submissions):
         key = item.digest, item.lab, digests[item.lab], mode

@@ -1,7 +1,7 @@
 """`python -m labkit grade PATH...`: read what was handed in, grade it, write the reports.
 
 Exit codes: 0 graded, whatever the scores; 2 a mistake on the command line; 3 grading could not go
-on, though nobody's submission is to blame.
+on, through no fault of any submission.
 
 What grading needs is imported when the verb runs, so that every other verb starts without it.
 """
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     except (OSError, MemoryError) as error:
         print(f"labkit: grading cannot go on: {str(error) or 'no memory is left'}", file=sys.stderr)
     except Exception:
-        # A mistake in the grader must not look like a grade, nor like a mistake of its user.
+        # A bug in the grader must look neither like a grade nor like a mistake of its user.
         traceback.print_exc()
         print("labkit: grading cannot go on: the grader itself is at fault", file=sys.stderr)
     return INFRASTRUCTURE
@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _show_progress(done: int, of: int, grade: "Grade") -> None:
-    """Tell how far it is: on one line in a terminal, else at every twentieth part."""
+    """Show how far grading is: on one line in a terminal, elsewhere at every five per cent."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
         print(f"\r{done} of {of} graded", end=end, file=sys.stderr, flush=True)
@@ -148,7 +148,7 @@ def _write_all(
 
 
 def _check_output(path: Path | None) -> None:
-    """Check before hours of work that a report can be written to its place."""
+    """Find out before hours of work whether a report can be written where it should go."""
     if path is None:
         return
     if path.is_dir():
@@ -158,7 +158,7 @@ def _check_output(path: Path | None) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file so that nobody ever finds half of it; a device is written to as it is."""
+    """Replace a file as a whole, so that nobody reads half of it; write to a device as it is."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return

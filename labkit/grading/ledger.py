@@ -1,11 +1,9 @@
-"""The grades so far, in a file that only grows: one line of JSON each, on the disk when it counts.
+"""The grades so far, in a file that only grows: a line of JSON each, on the disk before it counts.
 
 A line is `{"sum":"...","grade":{...}}`; the sum is the SHA-256 of the grade's bytes. Grades are
-found by what they depend on, and by nothing else: submission, lab, assignment and mode. So equal
-files are graded once, whoever handed them in, and no line says who. When tests change, the lines
-before stay, and nothing finds them.
-
-But: it orders nothing, and forgets nothing. For a fresh start, take another file.
+found by what they depend on: submission, lab, assignment and mode. So equal files are graded once,
+whoever handed them in, and no line says who. When tests change, earlier lines stay in the file, but
+nothing looks for them any more. For a fresh start, name another file.
 """
 
 import fcntl
@@ -26,10 +24,10 @@ _log = logging.getLogger(__name__)
 
 
 class Ledger:
-    """A ledger in a file, which is made if it is not there. Use it with `with`.
+    """A ledger in a file, which is created if necessary. Use it with `with`.
 
-    A last line that was cut off, because the grader was killed while it wrote, is removed. A line
-    that is damaged is logged, and counts as not there.
+    A last line that was cut off, because the grader was killed while writing it, is removed. A
+    damaged line is logged and ignored.
 
     Args:
         path: of the file.
@@ -68,7 +66,7 @@ class Ledger:
         return _grade_in(os.pread(self._file, size, start))
 
     def add(self, grade: Grade) -> None:
-        """Append a grade; on return it is on the disk.
+        """Append a grade; when this returns, it is on the disk.
 
         Raises:
             InfrastructureError: it cannot be written.
@@ -84,13 +82,13 @@ class Ledger:
             is_new = not self._path.exists()
             file = os.open(self._path, flags | os.O_CREAT, 0o600)
             if is_new:
-                # A file is safe when its folder is.
+                # A new file survives a crash only if its folder is on the disk too.
                 folder = os.open(self._path.parent, os.O_RDONLY)
                 os.fsync(folder)
                 os.close(folder)
             if not S_ISREG(os.fstat(file).st_mode):
                 os.close(file)
-                raise UsageError(f"--ledger {self._path}: this is no file; name a file")
+                raise UsageError(f"--ledger {self._path}: this is not a plain file; name a file")
         except (IsADirectoryError, FileNotFoundError, NotADirectoryError) as error:
             raise UsageError(f"--ledger {self._path}: {error.strerror}; name a file") from None
         except OSError as error:
@@ -111,8 +109,8 @@ class Ledger:
             for number, line in enumerate(lines, start=1):
                 if number == 1 and not _FIRST_LINE.startswith(line):
                     raise UsageError(
-                        f"--ledger {self._path}: this is no ledger; name a new file, or one that "
-                        "`grade --ledger` has made"
+                        f"--ledger {self._path}: this is not a ledger; name a new file, or one "
+                        "that `grade --ledger` has made"
                     )
                 if not line.endswith(b"\n"):
                     os.ftruncate(self._file, self._size)

@@ -14,7 +14,7 @@ A hidden test varies a test that students have: other corpora, another seed. It 
 and task, and its points are taken from that test's, so that a lab stays at its 100 points. The file
 may import the helpers of the lab's tests: `from test_lab import feed`.
 
-But: it can add no rule. A submission that keeps the rules passes, whatever the data.
+An overlay cannot add a rule: a submission that keeps the lab's rules passes, whatever the data.
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ from labkit.errors import LabFolderError, UsageError
 from labkit.running.explain import VISIBLE
 
 FILE = "test_hidden.py"
-# Gradescope's words, in the order in which tests run: what a test makes a submission remember must
-# not reach the students by way of a later test that they may see.
+# Gradescope's words, in the order in which tests run: a submission must not be able to remember
+# hidden data and reveal it in a later test that its student may see.
 VISIBILITIES = (VISIBLE, "after_due_date", "after_published", "hidden")
 _MARKS = {"task", "points", "timeout", "varies", "visibility"}
 _HELPERS = "test_lab"
@@ -90,11 +90,11 @@ class Overlay:
 
 
 def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
-    """Return the hidden tests that `folder` has for a lab; None if it has none for it.
+    """Return the hidden tests that `folder` has for a lab, or None.
 
     Raises:
-        UsageError: there is no such folder, or a test breaks a rule of overlays; the message names
-            the file, the test and the fix.
+        UsageError: the folder does not exist, or a test breaks a rule of overlays; the message
+            names the file, the test and the fix.
     """
     if not folder.is_dir():
         raise UsageError(f"there is no overlay folder {folder}")
@@ -121,7 +121,7 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
 def _hidden(test: Test, marks: Mapping[str, Any], lab: Lab, path: Path) -> HiddenTest:
     here = f"{path}: {test.name}"
     for mark in sorted(marks.keys() - _MARKS):
-        raise UsageError(f"{here}: mark {mark!r} has no place here; there are {sorted(_MARKS)}")
+        raise UsageError(f"{here}: mark {mark!r} does not belong here; use {sorted(_MARKS)}")
     public = {known.name: known for known in lab.tests if not known.given}
     if test.name in {known.name for known in lab.tests}:
         raise UsageError(f"{here}: the lab has a test of that name; rename this one")
@@ -142,7 +142,9 @@ def _hidden(test: Test, marks: Mapping[str, Any], lab: Lab, path: Path) -> Hidde
         raise UsageError(f"{here}: give it points, at least 1; they are taken from {varied.name}")
     visibility = marks.get("visibility", "hidden")
     if visibility not in VISIBILITIES:
-        raise UsageError(f"{here}: visibility {visibility!r} is none of {', '.join(VISIBILITIES)}")
+        raise UsageError(
+            f"{here}: visibility {visibility!r} is unknown; use {', '.join(VISIBILITIES)}"
+        )
     facts = {**vars(test), "rule": varied.rule}
     return HiddenTest(**facts, varies=varied.name, visibility=visibility)
 

@@ -1,8 +1,7 @@
 """Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
 
-A process that dies costs a retry. The second death on a submission is that submission's verdict.
-
-But: what happens inside a process is `labkit.grading.slot`'s. This file knows no tests.
+A process that dies costs a retry; if a second one dies on the same submission, that submission
+gets a grade that says so. What happens inside a process is up to `labkit.grading.slot`.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ _Work = tuple[int, Submission]
 
 
 class Pool:
-    """Processes that grade. Use it with `with`; leaving it ends them, whatever they are at.
+    """Processes that grade. Use it with `with`; leaving it ends them, whatever they are doing.
 
     Args:
         assignments: by folder name of a lab.
@@ -56,10 +55,10 @@ class Pool:
             hand.end()
 
     def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
-        """Yield the place and the grade of each submission, in the order in which they are done.
+        """Yield the place and the grade of each submission as it is finished.
 
         Raises:
-            InfrastructureError: no worker can be started, or the processes die before they start.
+            InfrastructureError: no worker can be started, or processes die before they are ready.
         """
         waiting = deque(enumerate(submissions))
         self._hands = [_Hand(self._told) for _ in range(min(self._jobs, len(waiting)))]
@@ -99,7 +98,7 @@ class Pool:
 
 
 class _Hand:
-    """A process, seen from the one that hands out work."""
+    """One grading process, seen from the parent."""
 
     def __init__(self, told: tuple[dict[str, Assignment], str]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -109,7 +108,7 @@ class _Hand:
         self._process: SpawnProcess = context.Process(
             target=_serve, args=(theirs, *told), daemon=True, name="labkit-slot"
         )
-        # Ctrl-C goes to all processes of a terminal; these are ended by whoever started them.
+        # Ctrl-C reaches every process of a terminal, but only the parent may end these.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self._process.start()
@@ -118,7 +117,7 @@ class _Hand:
         theirs.close()
 
     def hear(self) -> tuple[str, Any]:
-        """Return what it says: a kind and a content."""
+        """Return its next message: a kind and a content."""
         try:
             kind, content = self.connection.recv()
         except (EOFError, OSError):
@@ -128,13 +127,13 @@ class _Hand:
         return kind, content
 
     def give(self, waiting: deque[_Work]) -> None:
-        """Have it grade the next submission; a process that is gone leaves it where it is."""
+        """Hand it the next submission, which stays in the queue if the process is gone."""
         with contextlib.suppress(OSError):
             self.connection.send(waiting[0][1])
             self.work = waiting.popleft()
 
     def end(self) -> None:
-        """End the process: it may tidy up, but not for long."""
+        """End the process, after a moment to tidy up."""
         self.connection.close()
         self._process.terminate()
         self._process.join(_END_SECONDS)
@@ -144,11 +143,11 @@ class _Hand:
 
 
 def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str) -> None:
-    """Grade what comes, until there is no more or nobody to grade for."""
+    """Grade what arrives, until the parent process closes the pipe or dies."""
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, _leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    # The tests that are imported now are those whose digest the grades have.
+    # Copies compute their digest here, of the same files that are imported here.
     assignments = {name: replace(assignment) for name, assignment in assignments.items()}
     work: SimpleQueue[Submission] = SimpleQueue()
 
@@ -174,7 +173,7 @@ def _graded(
     try:
         return "graded", slot.grade(submission, assignments[submission.lab])
     except Exception as error:
-        # Either something that every submission meets, or a mistake of ours that this one found.
+        # Either something that would stop every submission, or a bug of ours that this one found.
         slot.check()
         traceback.print_exc()
         return "failed", type(error).__name__

@@ -1,6 +1,7 @@
-"""A place to grade in: a number that is its own on this machine, a processor, a sandbox.
+"""A place to grade in: a number unique on this machine, a processor, a sandbox.
 
-But: it holds one submission at a time. Many at once are many slots, each in a process or a thread.
+It grades one submission at a time; to grade many at once takes many slots, each in a process or
+thread of its own.
 """
 
 import os
@@ -23,8 +24,8 @@ _NOTHING = Sources("starter", {"starter": ("starter.py", "starter.py", b"")})
 class Slot:
     """A place to grade in. Use it with `with`; it belongs to the thread that made it.
 
-    That thread and its workers stay on one processor: a question and its answer take half the time
-    if they need not wake another one.
+    That thread and its workers stay on one processor: a round trip takes half the time if it need
+    not wake another one.
 
     Args:
         mode: see `labkit.isolation.sandbox`.
@@ -58,10 +59,10 @@ class Slot:
         return grade(submission, assignment, self._sandbox, self._number)
 
     def check(self) -> None:
-        """See whether a worker that holds an empty submission answers.
+        """Check that a worker that holds an empty submission answers.
 
         Raises:
-            InfrastructureError: it does not, so no submission is to blame.
+            InfrastructureError: it does not, and no submission can be to blame.
         """
         host = Host(self._sandbox, _NOTHING, self._number)
         try:
@@ -75,24 +76,24 @@ class Slot:
             raise InfrastructureError(f"a worker cannot be started: {failure}")
 
     def close(self) -> None:
-        """Give the number back, and remove what workers import."""
+        """Give the number back and remove the folder that workers import from."""
         self._root.__exit__()
         if self._mark is not None:
             self._mark.close()
 
 
 def _take_number() -> tuple[socket.socket | None, int]:
-    """Return the lowest number that no other slot of this machine has, and what keeps it."""
+    """Return what reserves the lowest free number of this machine, and the number."""
     if not sys.platform.startswith("linux"):
-        # Without Linux there is no mode in which slots are users.
+        # Only on Linux does a mode exist in which slots are users.
         return None, 0
     mark = socket.socket(socket.AF_UNIX)
     for number in range(MOST_SLOTS):
         try:
-            # A name without a file: it is free again when its process is gone, however that ended.
+            # A socket name without a file is free again once its process is gone, however it ended.
             mark.bind(f"\0labkit-slot-{number}")
         except OSError:
             continue
         return mark, number
     mark.close()
-    raise InfrastructureError(f"{MOST_SLOTS} slots are at work on this machine; use fewer --jobs")
+    raise InfrastructureError(f"{MOST_SLOTS} slots are in use on this machine; use fewer --jobs")

@@ -1,4 +1,4 @@
-"""Ways to hide that a source is a copy, and sources that are none, for tests of similarity."""
+"""Ways to hide that a source is a copy, and original sources, for tests of similarity."""
 
 import ast
 import random

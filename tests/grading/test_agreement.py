@@ -22,8 +22,8 @@ from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation import isolated_run
 from labkit.isolation.sandbox import Sandbox, choose_mode
-from labkit.running.loader import Implementation
-from labkit.running.verdict import TEST_LIMIT
+from labkit.running.lab_impl import Implementation
+from labkit.running.lab_run import TEST_LIMIT
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/tiny_repo"

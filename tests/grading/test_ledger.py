@@ -121,15 +121,15 @@ def test_a_damaged_line_is_named(path, caplog, damage):
 
 
 @pytest.mark.parametrize("content", [b"name,score\n", b"{}", b"\n", b"\0" * 99])
-def test_a_file_that_is_no_ledger_is_refused_and_left_alone(path, content):
+def test_another_file_is_refused_and_left_alone(path, content):
     path.write_bytes(content)
-    with pytest.raises(UsageError, match="no ledger"):
+    with pytest.raises(UsageError, match="not a ledger"):
         Ledger(path)
     assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("name", [".", "/dev/full", "none/grades.jsonl"])
-def test_what_is_no_file_is_refused(tmp_path, name):
+def test_what_is_not_a_plain_file_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="name a file"):
         Ledger(tmp_path / name)
 

@@ -1,10 +1,8 @@
 """From the paths that an instructor names to submissions, whatever is found there.
 
 A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle, a checkout, or just
-the file), or a folder or zip with one such thing per student. A student is called as the entry is
-named; what a bundle says about that is a claim, and not used.
-
-But: it grades nothing, and unpacks nothing to disk.
+the file), or a folder or zip with one such thing per student. A student is called what the entry
+is named; what a bundle says about that is a claim, and not used. Nothing is unpacked to disk.
 """
 
 import os
@@ -36,8 +34,8 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
     """Return all submissions that paths lead to, sorted by lab and student.
 
     Raises:
-        UsageError: there is no such path; it has nothing to grade; nobody can tell for which lab
-            something is; two submissions have one name.
+        UsageError: a path does not exist or holds nothing to grade, it is unclear which lab
+            something is for, or two submissions have the same name.
     """
     found: list[Submission] = []
     size = 0
@@ -47,7 +45,7 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
             found.append(submission)
             size += sum(map(len, submission.sources.values()))
             if size > MOST_COHORT_BYTES:
-                raise UsageError(f"{path}: this is too much at once; grade it in parts")
+                raise UsageError(f"{path}: this is too much to grade at once; grade it in parts")
         if len(found) == before:
             raise UsageError(f"there is nothing to grade in {path}")
     labs = {submission.lab for submission in found} - {""}
@@ -63,7 +61,7 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
 
 
 def _with_lab(submission: Submission, others: set[str]) -> Submission:
-    """Return a submission that has a lab: if nothing could be read, that of all the others."""
+    """Return a submission with a lab: where nothing could be read, the one that all others have."""
     if submission.lab:
         return submission
     if submission.fault is not None and len(others) == 1:
@@ -76,7 +74,7 @@ def _with_lab(submission: Submission, others: set[str]) -> Submission:
 
 
 def _at(given: Path, course: Course) -> Iterator[Submission]:
-    """Yield what a path on the command line leads to; if that is a link, it is followed."""
+    """Yield the submissions at a path of the command line; a link there is followed."""
     path = Path(os.path.abspath(given))
     if not path.exists():
         raise UsageError(f"there is no {given}")
@@ -98,7 +96,7 @@ def _at(given: Path, course: Course) -> Iterator[Submission]:
 
 
 def _is_one_folder(folder: Path, course: Course) -> bool:
-    """Return whether a folder is one student's, as `is_one`, without listing all that is there."""
+    """Return what `is_one` would say of a folder, without listing everything in it."""
     own = [folder / STARTER, folder / MANIFEST]
     for lab in course.labs:
         for place in ("", "labs/", "phase-*/labs/"):
@@ -147,7 +145,7 @@ def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Itera
 
 
 def _unwrapped(tree: Tree, course: Course) -> Tree:
-    """Return what is in the one folder of a zip, if it holds submissions and is none itself."""
+    """Return what is in the one folder of a zip, unless that folder is itself a submission."""
     tops = tree.tops()
     if is_one(tree, course) or len(tops) != 1 or tops[0] not in tree.folders:
         return tree

@@ -1,8 +1,7 @@
 """What one student handed in, as a submission: a file, or a tree with a bundle or a `starter.py`.
 
 It never fails: what cannot be read becomes a submission with a fault, because it needs a grade too.
-
-But: it does not look into sources. Whether they are any good is found out behind the pipe.
+Sources are not looked into here; whether they are any good turns out behind the pipe.
 """
 
 import io
@@ -52,7 +51,7 @@ class Course:
 
 
 def is_one(tree: Tree, course: Course) -> bool:
-    """Return whether a tree is what one student handed in, not many students."""
+    """Return whether a tree is what one student handed in, and not what many did."""
     if STARTER in tree.tops() or MANIFEST in tree.tops():
         return True
     names = "|".join(re.escape(lab.name) for lab in course.labs)
@@ -68,7 +67,7 @@ def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | Non
         name: its path.
         tree: where it is.
         course: what it is read against.
-        hint: the lab that names speak of, or None.
+        hint: the lab that names point to, or None.
     """
     try:
         if name.lower().endswith(".zip"):
@@ -95,7 +94,7 @@ def faulty(student: str, lab: Lab | None, why: str) -> Submission:
 
 
 def _of_source(student: str, lab: Lab | None, source: bytes) -> Submission:
-    # Without a lab it waits for somebody to say which.
+    # Without a lab, the caller has to find out which one it is for.
     name = "" if lab is None else lab.name
     return Submission(one_line(student), name, {name: source})
 

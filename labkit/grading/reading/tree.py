@@ -1,9 +1,7 @@
-"""What was handed in, as a tree of files: of a folder or of a zip, read only where it is asked for.
+"""What was handed in, as a tree of files: of a folder or of a zip, read only on demand.
 
 Whatever is not a plain file of a fair size is refused with words for its author: a link, a pipe, a
 path that leads out, a file that is too long, is encrypted or damaged.
-
-But: it does not know what a submission is.
 """
 
 import errno
@@ -28,7 +26,7 @@ class Tree:
     """Files by path, with `/`.
 
     Attributes:
-        files: path -> reads it, but at most so many bytes, or raises `Refused`.
+        files: path -> a function that reads at most so many bytes, or raises `Refused`.
         folders: paths of what are folders.
         refused: path -> why it is not read.
     """
@@ -44,12 +42,12 @@ class Tree:
         """Return the bytes of a file.
 
         Raises:
-            Refused: it is not there, has more than `most` bytes, or is not to be read.
+            Refused: it is not there, has more than `most` bytes, or must not be read.
         """
         if path in self.refused:
             raise Refused(self.refused[path])
         if path in self.folders:
-            raise Refused(f"{path} is a folder; a file was due")
+            raise Refused(f"{path} is a folder, and should be a file")
         if path not in self.files:
             raise Refused(f"there is no {path} in it")
         return self.files[path](most)
@@ -107,7 +105,7 @@ def file_tree(path: Path, name: str) -> Tree:
 
 
 def read_file(path: Path, shown: str, most: int) -> bytes:
-    """Return the bytes of a plain file; never waits, as for a pipe that nobody writes to.
+    """Return the bytes of a plain file. It never blocks, not even on a pipe without a writer.
 
     Args:
         path: of the file.
@@ -129,7 +127,7 @@ def read_file(path: Path, shown: str, most: int) -> bytes:
     with open(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise Refused(f"{shown} is no plain file")
+            raise Refused(f"{shown} is not a plain file")
         check_size(shown, facts.st_size, most)
         data = file.read(most + 1)
     # Some files are longer than they say.
@@ -138,10 +136,10 @@ def read_file(path: Path, shown: str, most: int) -> bytes:
 
 
 def check_size(shown: str, size: int, most: int) -> None:
-    """Check that a file is not too long.
+    """Check that a file is short enough.
 
     Raises:
-        Refused: it is.
+        Refused: it is too long.
     """
     if size > most:
         raise Refused(f"{shown} has {size} bytes or more; at most {most} are read")

@@ -1,10 +1,8 @@
-"""A zip as a tree of files. Nothing is unpacked to disk, and nothing is read that is not asked for.
+"""A zip as a tree of files. Nothing is unpacked to disk, and nothing is read before it is needed.
 
-So a bomb does no harm: what says that it is long is refused unread, and of what lies about its
-length only that length is unpacked.
-
-But: zip64 archives, which hold more than 65,535 files or 4 GiB, and methods other than deflate are
-refused.
+So a bomb does no harm: an entry that admits its length is refused unread, and of one that lies only
+as much as it claims is unpacked. Refused too are zip64 archives, which hold more than 65,535 files
+or 4 GiB, and methods other than deflate.
 """
 
 import errno
@@ -31,7 +29,7 @@ def read_zip(file: IO[bytes]) -> Tree:
         file: the zip; it must stay open as long as the tree is read.
 
     Raises:
-        Refused: it is no zip, is damaged, or holds too much to be listed.
+        Refused: it is not a zip, is damaged, or holds too much to be listed.
         OSError: the disk is at fault, not the zip.
     """
     _check_directory(file)
@@ -55,7 +53,7 @@ def read_zip(file: IO[bytes]) -> Tree:
         elif name.endswith("/"):
             folders.add(path)
         elif path in files or path in refused:
-            refused[path] = f"{path} is in it twice; nobody can tell which was meant"
+            refused[path] = f"{path} is in it twice; keep one of them"
         else:
             files[path] = _reader(archive, entry, path)
     for path in refused:
@@ -64,13 +62,13 @@ def read_zip(file: IO[bytes]) -> Tree:
 
 
 def _check_directory(file: IO[bytes]) -> None:
-    """Look at the end of a zip, before zipfile builds an object for whatever is listed there."""
+    """Check the end of a zip, before zipfile builds an object for every entry listed there."""
     size = file.seek(0, 2)
     file.seek(max(0, size - _END.size - _LONGEST_COMMENT - _LOCATOR_SIZE))
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or at + _END.size > len(tail):
-        raise Refused("it is no zip, or its end is missing")
+        raise Refused("it is not a zip, or its end is missing")
     if b"PK\6\7" in tail[max(0, at - _LOCATOR_SIZE) : at]:
         raise Refused("it is a zip64 archive; make a plain zip of fewer files")
     listed = _END.unpack_from(tail, at)[5]
@@ -85,7 +83,7 @@ def _why_not(entry: zipfile.ZipInfo, name: str) -> str | None:
     if kind == stat.S_IFLNK:
         return f"{name} is a link; hand in the file itself"
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return f"{name} is no plain file"
+        return f"{name} is not a plain file"
     if entry.flag_bits & _ENCRYPTED:
         return f"{name} is encrypted; make the zip without a password"
     if entry.compress_type not in _METHODS:
@@ -98,7 +96,7 @@ def _reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str) -> Call
         check_size(path, entry.file_size, most)
         try:
             with archive.open(entry) as file:
-                # Asked for one byte more, zipfile comes to the end and compares the checksum.
+                # Asked for one byte more than it has, zipfile compares the checksum.
                 data = file.read(most + 1)
         except Exception as error:
             raise _damaged(error) from None
@@ -110,7 +108,7 @@ def _reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str) -> Call
 
 
 def _damaged(error: Exception) -> Refused:
-    """Say so; on damaged archives zipfile raises errors of many kinds."""
+    """Return the fault for any of the errors that zipfile raises on damaged archives."""
     if isinstance(error, OSError) and error.errno == errno.EIO:
         raise error
     return Refused(f"the zip is damaged: {error or type(error).__name__}")

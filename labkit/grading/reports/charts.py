@@ -1,6 +1,6 @@
 """Charts of a cohort as SVG, drawn with shapes and classes only; the page's style colours them.
 
-But: they say nothing that a table beside them does not say too.
+Everything they show stands in a table beside them too.
 """
 
 from collections import defaultdict
@@ -81,7 +81,7 @@ def histogram(numbers: Statistics) -> Markup:
 
 
 def scatter(numbers: Statistics) -> Markup:
-    """Return the tests as points: to the right the easy, to the top the telling."""
+    """Return the tests as points: easy ones to the right, discriminating ones at the top."""
     width, height = _WIDTH, _HEIGHT
     parts: list[str] = []
     placed: list[tuple[float, float]] = []

@@ -1,11 +1,10 @@
 """One page about a cohort, for its instructors: scores, tests, bugs, likenesses, every failure.
 
-The page is one file that asks nothing of any network. Its charts are SVG, its script and style are
-its own and the only ones that its Content-Security-Policy lets run, so nothing that a submission
-says can run or load anything. Equal grades make equal bytes.
+The page is one file that makes no request. Its charts are SVG, and its Content-Security-Policy
+allows its own script and style only, so nothing in a submission can run or load anything. Equal
+grades make equal bytes. Unfolding, sorting and searching need JavaScript.
 
-But: it is not for students. It names hidden tests and shows one student's work beside another's.
-What unfolds, sorts and searches needs JavaScript.
+It is not for students: it names hidden tests and shows one student's work beside another's.
 """
 
 from base64 import b64encode
@@ -27,7 +26,7 @@ from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_p
 from labkit.grading.reports.statistics import Statistics, lab_statistics
 
 _HERE = Path(__file__).resolve().parent
-# What the page holds at most, so that a browser opens it at once.
+# The most that the page holds, so that a browser opens it at once.
 MOST_PAIRS = 60
 MOST_MESSAGE_BYTES = 3 << 20
 _MOST_DETAIL, _MOST_SHORT = 1_500, 160

@@ -16,11 +16,11 @@ is missed (prefix filtering: Bayardo, Ma and Srikant, Scaling Up All Pairs Simil
 Sources are hostile: nothing here parses or compiles them. The tokens come from one regular
 expression without backtracking, in time that grows with the length.
 
-But:
+What it cannot do:
 - It points at pairs to look at. It does not say who copied, nor that anybody did.
-- It misses what was thought out anew: other control flow, other data structures, a copy among one
-  and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints of their own
-  are not compared, and of long ones only the beginning is.
+- It misses what was rewritten from the idea: other control flow, other data structures, or a copy
+  within one and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints
+  of their own are not compared, and of long files only the beginning is.
 - It finds likeness where a lab leaves little choice. Read the pairs.
 """
 
@@ -125,7 +125,7 @@ def similar_pairs(
     for name, own in prints.items():
         groups[own].append(name)
     found = [(1.0, same[0], other) for same in groups.values() for other in same[1:]]
-    found += _alike({same[0]: own for own, same in groups.items()}, threshold)
+    found += alike_sets({same[0]: own for own, same in groups.items()}, threshold)
     found.sort(key=lambda pair: (-pair[0], pair[1:]))
     return [
         Pair(
@@ -139,7 +139,7 @@ def similar_pairs(
 
 
 def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
-    """Return the tokens of a source, also of one that is no Python; see the module for the rules.
+    """Return the tokens of a source, also of one that is not Python; see the module for the rules.
 
     Args:
         source: of it, at most `MOST_CHARACTERS` are read and `MOST_TOKENS` kept.
@@ -199,7 +199,7 @@ def _prints(row: Sequence[Token]) -> Iterator[tuple[int, int]]:
             yield start, int.from_bytes(blake2b(gram, digest_size=8).digest(), "big")
 
 
-def _alike(
+def alike_sets(
     prints: Mapping[str, frozenset[int]], threshold: float
 ) -> Iterator[tuple[float, str, str]]:
     """Yield all pairs whose likeness is at least `threshold`.

@@ -3,10 +3,10 @@
 - *Difficulty* of a test is the share that passed it (0 hard, 1 easy), as in Lord and Novick,
   Statistical Theories of Mental Test Scores, 1968, chapter 15.
 - *Discrimination* is the point-biserial correlation of passing it with the score on all other
-  tests; without them, for a test would else correlate with itself (Henrysson, Psychometrika 28,
-  1963). Near 0 it says nothing about the rest of the work, below 0 it deserves a look.
+  tests (Henrysson, Psychometrika 28, 1963; the test itself is left out, or it would correlate with
+  itself). Near 0, passing it says nothing about the rest of the work; below 0, it deserves a look.
 
-But: it judges tests, not students. With few submissions all of it is noise.
+These numbers judge tests, not students, and with few submissions they are noise.
 """
 
 import statistics
@@ -53,7 +53,7 @@ class Statistics:
         max_score: what can be reached.
         mean, median: of all scores; None without submissions.
         histogram: how many scores are in each tenth of `max_score`; the last includes it.
-        items: the tests, in the order of the lab; none without attempts.
+        items: the tests, in the order of the lab; empty without attempts.
         tasks: by task, the mean share of its points.
         bugs: by known bug, how many submissions look like it; the most frequent first.
         nobody, everybody: names of tests that no attempt passed, and that all did.
@@ -118,7 +118,7 @@ def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | Non
     """
     if len(passed) < 3 or len(set(passed)) < 2 or len(set(scores)) < 2:
         return None
-    # Adding 0.0 makes one zero of -0.0 and 0.0.
+    # Adding 0.0 turns -0.0 into 0.0.
     return round(statistics.correlation([*map(float, passed)], scores), 3) + 0.0
 
 
