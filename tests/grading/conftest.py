@@ -5,10 +5,13 @@ import shutil
 import sys
 
 import pytest
-from walled import Grader, give_up
+from tiny_cohort import assignments, plain
+from walled import IN_CI, SLOT, Grader, give_up
 
 from labkit.errors import UsageError
-from labkit.isolation.sandbox import WorkerRoot, choose_mode
+from labkit.grading.cohort import grade_all
+from labkit.grading.grader import grade
+from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +53,9 @@ def need(why_not):
 
 
 @pytest.fixture(scope="session")
-def mode(why_not):
+def mode(why_not, need):
     """A mode for tests that are about something else: `sandbox` where it works, else `trust`."""
-    return "trust" if why_not["sandbox"] else "sandbox"
+    return "trust" if why_not["sandbox"] and not IN_CI else need("sandbox")
 
 
 @pytest.fixture(scope="session", params=["sandbox", "container"])
@@ -65,3 +68,30 @@ def walled(request, need):
 def trusting(worker_root):
     """A grader without walls, for tests of what does not depend on them."""
     return Grader("trust", worker_root)
+
+
+@pytest.fixture
+def tiny_assignments(tiny):
+    """The assignments of a tiny repository, whose tests count and obey: see `tiny_cohort`."""
+    return assignments(tiny)
+
+
+@pytest.fixture
+def run(mode):
+    """Grade a cohort: `run(work, assignments, jobs=2, ledger=path)`; grades are plain data."""
+
+    def run(work, assignments, jobs=1, **options):
+        return plain(grade_all(work, assignments, mode=mode, jobs=jobs, **options))
+
+    return run
+
+
+@pytest.fixture
+def alone(mode, worker_root):
+    """Grade one by one in this process, to compare with: `alone(work, assignments)`."""
+
+    def alone(work, assignments):
+        sandbox = Sandbox(mode, worker_root)
+        return plain(grade(one, assignments[one.lab], sandbox, SLOT) for one in work)
+
+    return alone

@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from tiny_cohort import give_up
+from walled import give_up
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def needs_dask():
-    """Skip a test where Dask is missing, or fail it where nothing may be missing: in CI."""
+    """Return Dask; skip a test where it is missing, or fail it where nothing may be: in CI."""
     try:
-        import distributed  # noqa: F401
+        import distributed
     except ImportError:
         give_up("Dask is not installed: pip install -r requirements/cohort.txt")
+    return distributed
 
 
 class Cluster:

@@ -1,3 +1,5 @@
+"""Grading on a Dask cluster of processes here: equal to this machine's, whatever is lost."""
+
 import os
 import shutil
 import sys
@@ -5,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from dask_cluster import cluster, needs_dask
-from tiny_cohort import MODE, assignments, cohort, gradings, saying, text
+from tiny_cohort import assignments, cohort, gradings, saying, text
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cluster as module
 from labkit.grading import pool
-from labkit.grading.cohort import grade_all
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 200 if os.environ.get("SOAK") else 10
@@ -18,138 +19,120 @@ SIZE = 200 if os.environ.get("SOAK") else 10
 
 @pytest.fixture(scope="module")
 def two_workers(tmp_path_factory):
+    """A cluster for all tests. The last one here breaks it."""
     with cluster(tmp_path_factory.mktemp("cluster")) as found:
         yield found
 
 
-@pytest.fixture
-def own_cluster(tmp_path):
-    """A cluster of two workers for one test, which may break it."""
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    with cluster(folder) as found:
-        yield found
-
-
-@pytest.fixture
-def tiny_assignments(tiny):
-    return assignments(tiny)
-
-
-def run(submissions, assignments, cluster=None, **options):
-    return grade_all(submissions, assignments, mode=MODE, jobs=2, cluster=cluster, **options)
-
-
-def test_grades_are_those_of_this_machine(two_workers, tiny_assignments):
+def test_grades_are_those_of_one_by_one(two_workers, tiny_assignments, run, alone):
     work = cohort(tiny_assignments, SIZE)
-    grades = run(work, tiny_assignments, two_workers.address)
+    grades = run(work, tiny_assignments, cluster=two_workers.address)
     assert gradings(tiny_assignments) == SIZE
-    assert text(grades) == text(run(work, tiny_assignments))
+    assert text(grades) == text(alone(work, tiny_assignments))
 
 
-def test_a_killed_worker_costs_nothing(two_workers, tiny_assignments):
-    work = [saying(tiny_assignments, "DIE ONCE"), *cohort(tiny_assignments, SIZE)]
-    grades = run(work, tiny_assignments, two_workers.address)
+def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
+    two_workers, tiny_assignments, run, alone
+):
+    poison = [saying(tiny_assignments, words, n) for n, words in enumerate(("DIE", "DIE", "FAIL"))]
+    good = [saying(tiny_assignments, "DIE ONCE"), *cohort(tiny_assignments, SIZE)]
+    work = [*good[:2], poison[0], *good[2:5], *poison[1:], *good[5:]]
+    grades = run(work, tiny_assignments, cluster=two_workers.address)
     (assignment,) = tiny_assignments.values()
     assert (assignment.lab.path / "died").exists()
-    assert text(grades) == text(run(work, tiny_assignments))
-    assert [grade.fault for grade in grades] == [None] * len(work)
+    by_digest = {grade["submission"]: grade for grade in grades}
+    assert [by_digest[item.digest]["fault"] for item in poison] == [
+        pool.DIED, pool.DIED, f"{pool.FAILED} (ValueError)"
+    ]  # fmt: skip
+    found = [by_digest[item.digest] for item in good]
+    named = [{**grade, "student": item.student} for grade, item in zip(found, good, strict=True)]
+    assert text(named) == text(alone(good, tiny_assignments))
 
 
-def test_a_submission_that_kills_its_worker_twice_gets_a_verdict_and_no_other_does(
-    two_workers, tiny_assignments
-):
-    poison = [saying(tiny_assignments, "DIE", number) for number in range(4)]
-    count = gradings(tiny_assignments)
-    grades = run(poison[:1], tiny_assignments, two_workers.address)
-    assert grades[0].fault == pool.DIED
-    assert gradings(tiny_assignments) - count == 2
-    good = cohort(tiny_assignments, SIZE)
-    work = [item for pair in zip(poison, good, strict=False) for item in pair]
-    grades = run([*work, *good[4:]], tiny_assignments, two_workers.address)
-    assert text(grades) == text(run([*work, *good[4:]], tiny_assignments))
+def test_a_submission_that_kills_its_worker_is_tried_twice(two_workers, tiny_assignments, run):
+    (grade,) = run([saying(tiny_assignments, "DIE")], tiny_assignments, cluster=two_workers.address)
+    assert grade["fault"] == pool.DIED
+    assert gradings(tiny_assignments) == 2
 
 
-def test_a_submission_on_which_the_grader_fails_twice_gets_a_verdict(two_workers, tiny_assignments):
-    work = [saying(tiny_assignments, "FAIL"), *cohort(tiny_assignments, 2)]
-    grades = run(work, tiny_assignments, two_workers.address)
-    assert grades[0].fault == f"{pool.FAILED} (ValueError)"
-    assert text(grades) == text(run(work, tiny_assignments))
-
-
-def test_a_lost_machine_costs_nothing(own_cluster, tiny_assignments, tmp_path):
-    work = cohort(tiny_assignments, SIZE)
-
-    def lose_one(done, *_):
-        if done == 3:
-            own_cluster.lose(own_cluster.workers[0])
-
-    ledger = tmp_path / "grades.jsonl"
-    grades = run(work, tiny_assignments, own_cluster.address, ledger=ledger, on_progress=lose_one)
-    assert own_cluster.workers[0].poll() is not None
-    assert len(ledger.read_bytes().splitlines()) - 1 == SIZE
-    assert text(grades) == text(run(work, tiny_assignments, ledger=ledger))
-
-
-def test_when_the_scheduler_dies_the_ledger_keeps_what_is_done(
-    own_cluster, tiny_assignments, tmp_path, monkeypatch
-):
-    work = cohort(tiny_assignments, SIZE)
-
-    def lose_scheduler(done, *_):
-        if done == 3:
-            own_cluster.lose(own_cluster.scheduler)
-
-    # It would wait for the scheduler to come back.
-    monkeypatch.setattr(module, "_CONNECT_SECONDS", 2)
-    ledger = tmp_path / "grades.jsonl"
-    with pytest.raises(InfrastructureError, match="is gone; what was done is in the ledger"):
-        run(work, tiny_assignments, own_cluster.address, ledger=ledger, on_progress=lose_scheduler)
-    done = len(ledger.read_bytes().splitlines()) - 1
-    assert 3 <= done < SIZE
-    assert text(run(work, tiny_assignments, ledger=ledger)) == text(run(work, tiny_assignments))
-
-
-def test_a_worker_with_another_course_is_refused(tmp_path, tiny_assignments):
-    other = tmp_path / "other"
-    for name in ("labkit", "mini_vllm"):
-        shutil.copytree(ROOT / name, other / name)
-    with open(other / "labkit/running/verdict.py", "a") as file:
-        file.write("# other\n")
-    with cluster(tmp_path, workers=0) as found:
-        found.add_worker(path=other)
-        with pytest.raises(InfrastructureError, match="has another course than this machine"):
-            run(cohort(tiny_assignments, 1), tiny_assignments, found.address)
-    assert gradings(tiny_assignments) == 0
-
-
-def test_a_worker_whose_files_changed_since_it_imported_them_is_refused(two_workers, tiny):
+def test_a_worker_whose_files_changed_since_it_imported_them_is_refused(two_workers, tiny, run):
     told = assignments(tiny)
-    run(cohort(told, 2), told, two_workers.address)
+    # So many that each worker has some.
+    run(cohort(told, 6), told, cluster=two_workers.address)
     (assignment,) = told.values()
     test_file = assignment.lab.test_file
     test_file.write_text(test_file.read_text() + "\n# new\n")
     with pytest.raises(InfrastructureError, match=r"changed files there.*start it anew"):
-        run(cohort(told, 2), assignments(tiny), two_workers.address)
+        run(cohort(told, 6), assignments(tiny), cluster=two_workers.address)
 
 
-def test_what_cannot_be_reached_is_named(tmp_path, tiny_assignments, monkeypatch):
+def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(
+    tmp_path, tiny_assignments, run, monkeypatch
+):
+    work = cohort(tiny_assignments, 1)
+    with cluster(tmp_path, workers=0) as found:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "WAIT_SECONDS", 1)
+            with pytest.raises(InfrastructureError, match="no worker has come"):
+                run(work, tiny_assignments, cluster=found.address)
+        other = tmp_path / "other"
+        for name in ("labkit", "mini_vllm"):
+            shutil.copytree(ROOT / name, other / name)
+        with open(other / "labkit/running/verdict.py", "a") as file:
+            file.write("# other\n")
+        found.add_worker(path=other)
+        with pytest.raises(InfrastructureError, match="has another course than this machine"):
+            run(work, tiny_assignments, cluster=found.address)
+    assert gradings(tiny_assignments) == 0
+
+
+def test_what_cannot_be_reached_is_named(tiny_assignments, monkeypatch, run):
     needs_dask()
     work = cohort(tiny_assignments, 1)
     monkeypatch.setattr(module, "_CONNECT_SECONDS", 1)
     with pytest.raises(InfrastructureError, match="no Dask scheduler answers at tcp://127"):
-        run(work, tiny_assignments, "tcp://127.0.0.1:9")
+        run(work, tiny_assignments, cluster="tcp://127.0.0.1:9")
     with pytest.raises(UsageError, match=r"--cluster nonsense:.*tcp://HOST:8786"):
-        run(work, tiny_assignments, "nonsense:")
-    monkeypatch.setattr(module, "WAIT_SECONDS", 1)
-    with (
-        cluster(tmp_path, workers=0) as found,
-        pytest.raises(InfrastructureError, match="no worker has come"),
-    ):
-        run(work, tiny_assignments, found.address)
+        run(work, tiny_assignments, cluster="nonsense:")
 
 
-def test_without_dask_it_says_how_to_get_it(tiny_assignments, monkeypatch):
+def test_without_dask_it_says_how_to_get_it(tiny_assignments, monkeypatch, run):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"requirements/cohort\.txt"):
-        run(cohort(tiny_assignments, 1), tiny_assignments, "tcp://127.0.0.1:9")
+        run(cohort(tiny_assignments, 1), tiny_assignments, cluster="tcp://127.0.0.1:9")
+
+
+def test_a_lost_machine_costs_nothing_and_a_lost_scheduler_leaves_the_ledger(
+    two_workers, tiny_assignments, tmp_path, monkeypatch, run, alone
+):
+    work = cohort(tiny_assignments, SIZE)
+    right = text(alone(work, tiny_assignments))
+
+    def lose_worker(done, *_):
+        if done == 3:
+            two_workers.lose(two_workers.workers[0])
+
+    def lose_scheduler(done, *_):
+        if done == 3:
+            two_workers.lose(two_workers.scheduler)
+
+    ledger = tmp_path / "grades.jsonl"
+    told = {"cluster": two_workers.address, "ledger": ledger}
+    assert text(run(work, tiny_assignments, on_progress=lose_worker, **told)) == right
+    assert two_workers.workers[0].poll() is not None
+    assert len(ledger.read_bytes().splitlines()) - 1 == SIZE
+    ledger.unlink()
+    dask = needs_dask()
+
+    class Client(dask.Client):
+        """One that does not wait for long until its scheduler comes back."""
+
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self._timeout = 0.5
+
+    monkeypatch.setattr(dask, "Client", Client)
+    with pytest.raises(InfrastructureError, match="is gone; what was done is in the ledger"):
+        run(work, tiny_assignments, on_progress=lose_scheduler, **told)
+    assert 3 <= len(ledger.read_bytes().splitlines()) - 1 < SIZE
+    assert text(run(work, tiny_assignments, ledger=ledger)) == right

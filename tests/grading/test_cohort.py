@@ -1,3 +1,5 @@
+"""Grading many at once: equal to one by one, whatever dies, and never twice."""
+
 import json
 import os
 import select
@@ -7,56 +9,40 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny_cohort
 from tiny_cohort import (
-    MODE,
-    alive,
     assignments,
     cohort,
-    give_up,
+    go,
     gradings,
+    in_stages,
+    plain,
     real_cohort,
     saying,
     text,
+    waiting,
 )
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import pool, slot
-from labkit.grading.cohort import grade_all
-from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
 
 ROOT = Path(__file__).resolve().parents[2]
-SOAK = bool(os.environ.get("SOAK"))
-SIZE = 1_000 if SOAK else 16
 JOBS = 2
 
 
-@pytest.fixture
-def tiny_assignments(tiny):
-    return assignments(tiny)
+def test_grades_are_those_of_one_by_one_however_many_jobs(tiny_assignments, run, alone):
+    work = cohort(tiny_assignments, 7)
+    grades = alone(work, tiny_assignments)
+    assert len({grade["score"] for grade in grades}) > 3
+    assert text(run(work, tiny_assignments, 1)) == text(grades)
+    assert text(run(work, tiny_assignments, 3)) == text(grades)
 
 
-def run(submissions, assignments, jobs=JOBS, **options):
-    return grade_all(submissions, assignments, mode=MODE, jobs=jobs, **options)
-
-
-def test_grades_are_those_of_one_by_one_however_many_jobs(tiny_assignments):
-    work = cohort(tiny_assignments, 9)
-    (assignment,) = tiny_assignments.values()
-    with WorkerRoot() as root:
-        alone = [grade(item, assignment, Sandbox(MODE, root), 100) for item in work]
-    assert len({g.score for g in alone}) > 3
-    assert text(run(work, tiny_assignments, 1)) == text(alone)
-    assert text(run(work, tiny_assignments, 3)) == text(alone)
-
-
-def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignments):
+def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignments, run):
     (first, second) = cohort(tiny_assignments, 2)
     work = [
         Submission(student, item.lab, item.sources)
@@ -64,42 +50,39 @@ def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignmen
     ]
     told = []
     grades = run(work, tiny_assignments, on_progress=lambda *news: told.append(news))
-    assert [g.student for g in grades] == ["ann", "bob", "cy", "dan\\n"]
-    assert replace(grades[0], student="") == replace(grades[2], student="")
-    assert grades[0].score == 100 > grades[1].score
+    assert [g["student"] for g in grades] == ["ann", "bob", "cy", "dan\\n"]
+    assert {**grades[0], "student": ""} == {**grades[2], "student": ""}
+    assert grades[0]["score"] == 100 > grades[1]["score"]
     assert gradings(tiny_assignments) == 2
     assert [news[:2] for news in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert sorted(text([news[2]]) for news in told) == sorted(text([one]) for one in grades)
+    assert sorted(map(text, plain(news[2] for news in told))) == sorted(map(text, grades))
 
 
-def test_a_fault_is_graded_without_running_anything(tiny_assignments):
+def test_a_fault_is_graded_without_running_anything(tiny_assignments, run):
     (name,) = tiny_assignments
     (found,) = run([Submission("ann", name, {}, "it is a link")], tiny_assignments)
-    assert (found.fault, found.score) == ("it is a link", 0)
+    assert (found["fault"], found["score"]) == ("it is a link", 0)
     assert gradings(tiny_assignments) == 0
-
-
-def test_no_submissions_are_no_grades(tiny_assignments):
     assert run([], tiny_assignments) == []
 
 
-def test_what_is_in_the_ledger_is_not_graded_again(tiny_assignments, tmp_path):
+def test_what_is_in_the_ledger_is_not_graded_again(tiny_assignments, tmp_path, run, alone):
     ledger = tmp_path / "grades.jsonl"
     work = cohort(tiny_assignments, 6)
     first = run(work[:3], tiny_assignments, ledger=ledger)
     lines = ledger.read_bytes()
-    count = gradings(tiny_assignments)
     assert text(run(work[:3], tiny_assignments, ledger=ledger)) == text(first)
-    assert gradings(tiny_assignments) == count
+    assert gradings(tiny_assignments) == 3
     assert ledger.read_bytes() == lines
     told = []
     both = run(work, tiny_assignments, ledger=ledger, on_progress=lambda *n: told.append(n[0]))
-    assert text(both) == text(run(work, tiny_assignments))
+    assert gradings(tiny_assignments) == 6
     assert told == [1, 2, 3, 4, 5, 6]
     assert ledger.read_bytes().startswith(lines)
+    assert text(both) == text(alone(work, tiny_assignments))
 
 
-def test_changed_tests_are_a_regrade_that_keeps_the_old_lines(tiny, tmp_path):
+def test_changed_tests_are_a_regrade_that_keeps_the_old_lines(tiny, tmp_path, run):
     ledger = tmp_path / "grades.jsonl"
     before = assignments(tiny)
     work = cohort(before, 2)
@@ -109,12 +92,12 @@ def test_changed_tests_are_a_regrade_that_keeps_the_old_lines(tiny, tmp_path):
     tests = assignment.lab.test_file
     tests.write_text(tests.read_text().replace('["ab", "cd"]', '["ab", "xx"]'))
     regraded = run(work, assignments(tiny), ledger=ledger)
-    assert regraded[0].score == 85
+    assert regraded[0]["score"] == 85
     assert ledger.read_bytes().startswith(lines)
     assert len(ledger.read_bytes().splitlines()) == 5
 
 
-def test_files_that_change_while_it_runs_stop_it(tiny_assignments):
+def test_files_that_change_while_it_runs_stop_it(tiny_assignments, run):
     (assignment,) = tiny_assignments.values()
     assert assignment.digest
     assignment.lab.test_file.write_text(assignment.lab.test_file.read_text() + "\n# new\n")
@@ -122,76 +105,76 @@ def test_files_that_change_while_it_runs_stop_it(tiny_assignments):
         run(cohort(tiny_assignments, 1), tiny_assignments)
 
 
-def test_a_process_that_dies_once_costs_nothing(tiny_assignments):
+def test_a_process_that_dies_once_costs_nothing(tiny_assignments, run, alone):
     work = [*cohort(tiny_assignments, 5), saying(tiny_assignments, "DIE ONCE")]
-    grades = run(work, tiny_assignments)
+    grades = run(work, tiny_assignments, JOBS)
     (assignment,) = tiny_assignments.values()
     assert (assignment.lab.path / "died").exists()
-    assert text(grades) == text(run(work, tiny_assignments))
-    assert grades[-1].fault is None
-    assert "not-run" not in {test.kind for test in grades[-1].tests}
+    assert text(grades) == text(alone(work, tiny_assignments))
+    assert grades[-1]["fault"] is None
+    assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 
 
-@pytest.mark.parametrize(
-    ("words", "fault"), [("DIE", pool.DIED), ("FAIL", f"{pool.FAILED} (ValueError)")]
-)
-def test_a_submission_on_which_the_grader_fails_twice_gets_a_verdict(
-    tiny_assignments, tmp_path, words, fault
+def test_submissions_on_which_the_grader_fails_twice_get_a_verdict(
+    tiny_assignments, tmp_path, run, alone
 ):
-    poison = saying(tiny_assignments, words)
-    work = [poison, *cohort(tiny_assignments, 4)]
+    poison = [saying(tiny_assignments, words) for words in ("DIE", "FAIL")]
+    work = [*poison, *cohort(tiny_assignments, 3)]
     ledger = tmp_path / "grades.jsonl"
-    grades = run(work, tiny_assignments, ledger=ledger)
-    assert (grades[0].fault, grades[0].score) == (fault, 0)
-    assert grades[0].submission == poison.digest
-    assert {test.message for test in grades[0].tests} == {fault}
-    assert text(grades[1:]) == text(run(work[1:], tiny_assignments))
-    count = gradings(tiny_assignments)
-    assert text(run(work, tiny_assignments, ledger=ledger)) == text(grades)
-    assert gradings(tiny_assignments) == count
+    grades = run(work, tiny_assignments, JOBS, ledger=ledger)
+    faults = (pool.DIED, f"{pool.FAILED} (ValueError)")
+    for item, grade, fault in zip(poison, grades, faults, strict=False):
+        assert (grade["fault"], grade["score"]) == (fault, 0)
+        assert grade["submission"] == item.digest
+        assert {test["message"] for test in grade["tests"]} == {fault}
+    assert gradings(tiny_assignments) == 2 + 2 + 3
+    assert text(run(work, tiny_assignments, JOBS, ledger=ledger)) == text(grades)
+    assert gradings(tiny_assignments) == 2 + 2 + 3
+    assert text(grades[2:]) == text(alone(work[2:], tiny_assignments))
 
 
 @pytest.fixture
-def breakable(tmp_path, monkeypatch):
+def breakable(tmp_path, monkeypatch, need):
     """A bwrap that no longer works once the file that this returns is there."""
+    need("sandbox")
     flag = tmp_path / "broken"
-    real = shutil.which("bwrap")
-    if real is None:
-        give_up("there is no bwrap: apt-get install bubblewrap")
     fake = tmp_path / "bwrap"
-    fake.write_text(f'#!/bin/sh\n[ -e "{flag}" ] && exit 1\nexec {real} "$@"\n')
+    fake.write_text(f'#!/bin/sh\n[ -e "{flag}" ] && exit 1\nexec {shutil.which("bwrap")} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return flag
 
 
 def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
-    breakable, tiny_assignments, tmp_path
+    breakable, tiny_assignments, tmp_path, run
 ):
     ledger = tmp_path / "grades.jsonl"
     breakable.touch()
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
-        run(cohort(tiny_assignments, 2), tiny_assignments, ledger=ledger)
+        run(cohort(tiny_assignments, 2), tiny_assignments, JOBS, ledger=ledger)
     assert len(ledger.read_bytes().splitlines()) == 1
 
 
-def test_a_sandbox_that_breaks_on_the_way_stops_it(breakable, tiny_assignments, tmp_path):
+def test_a_sandbox_that_breaks_on_the_way_stops_it(
+    breakable, tiny_assignments, tmp_path, run, alone
+):
     ledger = tmp_path / "grades.jsonl"
-    work = cohort(tiny_assignments, 12)
+    work = cohort(tiny_assignments, 8)
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
-        run(work, tiny_assignments, ledger=ledger, on_progress=lambda *_: breakable.touch())
+        run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *_: breakable.touch())
     breakable.unlink()
-    assert 1 < len(ledger.read_bytes().splitlines()) < 12
-    assert text(run(work, tiny_assignments, ledger=ledger)) == text(run(work, tiny_assignments))
+    assert 1 < len(ledger.read_bytes().splitlines()) < 8
+    grades = run(work, tiny_assignments, JOBS, ledger=ledger)
+    assert text(grades) == text(alone(work, tiny_assignments))
 
 
-def test_processes_that_die_before_they_start_stop_it(tiny_assignments, monkeypatch):
+def test_processes_that_die_before_they_start_stop_it(tiny_assignments, monkeypatch, run):
     monkeypatch.setattr(pool, "_serve", os._exit)
     with pytest.raises(InfrastructureError, match="do not start"):
         run(cohort(tiny_assignments, 2), tiny_assignments)
 
 
-def test_mistakes_are_named(tiny_assignments):
+def test_mistakes_are_named(tiny_assignments, run):
     work = cohort(tiny_assignments, 1)
     with pytest.raises(UsageError, match="--jobs 0"):
         run(work, tiny_assignments, 0)
@@ -211,35 +194,36 @@ def test_slots_of_one_machine_have_different_numbers():
         os.sched_setaffinity(0, before)
 
 
-DRIVER = """
+DRIVER = f"""
 import sys
 from pathlib import Path
-from tiny_cohort import MODE, assignments, cohort, real_cohort
+from tiny_cohort import assignments, cohort, in_stages, real_cohort
 from labkit.grading.cohort import grade_all
 
 if __name__ == "__main__":
-    root, ledger, size, jobs = sys.argv[1:]
-    if size == "real":
+    root, ledger, kind, mode = sys.argv[1:]
+    told = assignments(Path(root)) if kind != "real" else None
+    if kind == "real":
         told, work = real_cohort(Path(root))
+    elif kind == "stages":
+        work = in_stages(told)
     else:
-        told = assignments(Path(root))
-        work = cohort(told, int(size))
-    grade_all(work, told, mode=MODE, jobs=int(jobs), ledger=Path(ledger),
+        work = cohort(told, int(kind))
+    grade_all(work, told, mode=mode, jobs={JOBS}, ledger=Path(ledger),
               on_progress=lambda done, *_: print(done, flush=True))
 """
 
 
 class Driver:
-    """A grader in a process of its own: of so many tiny submissions, or of `real` ones."""
+    """A grader in a process of its own: `stages`, `real` submissions, or so many tiny ones."""
 
-    def __init__(self, root, ledger, size):
-        self.mark = f"LABKIT_TEST={ledger}"
+    def __init__(self, root, ledger, kind, mode):
         script = ledger.with_name("driver.py")
         script.write_text(DRIVER)
         paths = os.pathsep.join([str(ROOT), str(Path(tiny_cohort.__file__).parent)])
         self.process = subprocess.Popen(
-            [sys.executable, script, root, ledger, str(size), str(JOBS)],
-            env={**os.environ, "LABKIT_TEST": str(ledger), "PYTHONPATH": paths},
+            [sys.executable, script, root, ledger, str(kind), mode],
+            env={**os.environ, "PYTHONPATH": paths},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -253,82 +237,99 @@ class Driver:
         raise AssertionError(self.process.stderr.read())
 
     def slots(self):
-        """Return the processes that grade, and not the one that tidies up after them."""
-        found = []
-        for process in alive(self.mark):
-            command = Path(f"/proc/{process}/cmdline").read_bytes()
-            if b"spawn_main" in command:
-                found.append(process)
-        return found
+        """Return the processes that grade: its children, but for the one that tidies up."""
+        number = self.process.pid
+        children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+        told = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+        return [int(child) for child, command in told.items() if b"spawn_main" in command]
 
     def end(self, number):
         """Send a signal to all, as Ctrl-C does, or kill the one; return when all are gone."""
         slots = [os.pidfd_open(process) for process in self.slots()]
-        assert slots
+        assert len(slots) == JOBS
         if number == signal.SIGINT:
             os.killpg(self.process.pid, number)
         else:
             self.process.kill()
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=100)
         for process in slots:
-            assert select.select([process], [], [], 60)[0], "a process outlived the grader"
+            assert select.select([process], [], [], 100)[0], "a process outlived the grader"
             os.close(process)
         return errors
 
-
-def grade_with_kills(root, ledger, kind, size):
-    """Grade in another process: kill a slot, then that process, then let a new one finish."""
-    first = Driver(root, ledger, kind)
-    first.wait_for(size // 4)
-    os.kill(first.slots()[0], signal.SIGKILL)
-    first.wait_for(size // 2)
-    first.end(signal.SIGKILL)
-    assert size // 2 <= ledger.read_bytes().count(b"\n") - 1 < size
-    second = Driver(root, ledger, kind)
-    second.wait_for(size)
-    _, errors = second.process.communicate(timeout=60)
-    assert (second.process.returncode, errors) == (0, "")
-    lines = ledger.read_bytes().splitlines()
-    assert len(lines) - 1 == size == len({json.loads(line)["sum"] for line in lines[1:]})
+    def finish(self, size):
+        self.wait_for(size)
+        _, errors = self.process.communicate(timeout=100)
+        assert (self.process.returncode, errors) == (0, "")
 
 
-@pytest.mark.timeout(3_600 if SOAK else 120)
-def test_killed_at_any_moment_and_begun_again_nothing_is_lost_or_done_twice(
-    tiny, tiny_assignments, tmp_path
+def sums(ledger):
+    """Return what tells the lines of a ledger apart."""
+    return [json.loads(line)["sum"] for line in ledger.read_bytes().splitlines()[1:]]
+
+
+def test_killed_and_begun_again_nothing_is_lost_or_done_twice(
+    tiny, tiny_assignments, tmp_path, mode, run
 ):
     ledger = tmp_path / "grades.jsonl"
-    grade_with_kills(tiny, ledger, SIZE, SIZE)
+    work = in_stages(tiny_assignments)
+    first = Driver(tiny, ledger, "stages", mode)
+    first.wait_for(4)
+    slots = waiting(tiny_assignments, 1, JOBS)
+    os.kill(slots[0], signal.SIGKILL)
+    # Another one begins what that was at.
+    assert len({*waiting(tiny_assignments, 1, JOBS + 1)}) == JOBS + 1
+    go(tiny_assignments, 1)
+    first.wait_for(9)
+    waiting(tiny_assignments, 2, JOBS)
+    first.end(signal.SIGKILL)
+    assert len(sums(ledger)) == 9
+    go(tiny_assignments, 2)
+    Driver(tiny, ledger, "stages", mode).finish(len(work))
+    assert len({*sums(ledger)}) == len(sums(ledger)) == len(work)
     # What was under way when somebody was killed began twice, and nothing else did.
-    count = gradings(tiny_assignments)
-    assert SIZE <= count <= SIZE + 1 + JOBS
-    work = cohort(tiny_assignments, SIZE)
+    assert gradings(tiny_assignments) == len(work) + 1 + JOBS
     grades = run(work, tiny_assignments, ledger=ledger)
-    assert gradings(tiny_assignments) == count
+    assert gradings(tiny_assignments) == len(work) + 1 + JOBS
     assert text(grades) == text(run(work, tiny_assignments))
 
 
-if SOAK:
-
-    @pytest.mark.timeout(3_600)
-    def test_a_real_cohort_survives_kills_too(tmp_path):
-        ledger = tmp_path / "grades.jsonl"
-        told, work = real_cohort(ROOT)
-        grade_with_kills(ROOT, ledger, "real", len(work))
-        grades = run(work, told, ledger=ledger)
-        assert text(grades) == text(run(work, told))
-        assert {grade.score for grade in grades} > {0, 100}
-
-
-def test_ctrl_c_stops_all_processes_and_the_ledger_is_good(tiny, tiny_assignments, tmp_path):
+def test_ctrl_c_stops_all_processes_and_the_ledger_is_good(
+    tiny, tiny_assignments, tmp_path, mode, run
+):
     ledger = tmp_path / "grades.jsonl"
-    driver = Driver(tiny, ledger, 40)
-    driver.wait_for(5)
+    work = in_stages(tiny_assignments)
+    driver = Driver(tiny, ledger, "stages", mode)
+    driver.wait_for(4)
+    waiting(tiny_assignments, 1, JOBS)
     errors = driver.end(signal.SIGINT)
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "Process labkit-slot" not in errors
-    lines = ledger.read_bytes().splitlines()
-    assert 5 <= len(lines) - 1 < 40
-    count = gradings(tiny_assignments)
-    grades = run(cohort(tiny_assignments, 5), tiny_assignments, ledger=ledger)
-    assert gradings(tiny_assignments) <= count + 1
-    assert len(grades) == 5
+    assert len(sums(ledger)) == 4
+    go(tiny_assignments, 1)
+    grades = run(work[:6], tiny_assignments, ledger=ledger)
+    assert gradings(tiny_assignments) == 6 + JOBS
+    assert len(grades) == 6
+
+
+if os.environ.get("SOAK"):
+
+    @pytest.mark.timeout(3_600)
+    @pytest.mark.parametrize("kind", ["1000", "real"])
+    def test_killed_at_any_moment_too(kind, tiny, tiny_assignments, tmp_path, mode, run):
+        ledger = tmp_path / "grades.jsonl"
+        root, told, work = tiny, tiny_assignments, cohort(tiny_assignments, 1000)
+        if kind == "real":
+            root, (told, work) = ROOT, real_cohort(ROOT)
+        first = Driver(root, ledger, kind, mode)
+        first.wait_for(len(work) // 4)
+        os.kill(first.slots()[0], signal.SIGKILL)
+        first.wait_for(len(work) // 2)
+        first.end(signal.SIGKILL)
+        Driver(root, ledger, kind, mode).finish(len(work))
+        assert len({*sums(ledger)}) == len(sums(ledger)) == len(work)
+        grades = run(work, told, JOBS, ledger=ledger)
+        assert text(grades) == text(run(work, told, JOBS))
+        if kind != "real":
+            # Two cohorts, and what was under way at the kills.
+            assert gradings(told) <= 2 * len(work) + 1 + JOBS

@@ -1,26 +1,26 @@
 """A cohort for the tiny lab: submissions that differ, and tests that count how often they run.
 
 Some submissions make the trusted side fail, which no real one should be able to: the lab's tests
-here do as they say. `DIE` kills the process that runs the tests, `DIE ONCE` only the first one.
+here do as they say. `DIE` kills the process that runs the tests, `DIE ONCE` only the first one, and
+`WAIT 1` has it wait for a file `GO 1`, so that a test can act at a moment of its choice.
 """
 
 import json
-import os
-import shutil
+import time
 from itertools import cycle, islice
-
-import pytest
 
 from labkit.course.lab import find_labs
 from labkit.grading.assignment import Assignment
 from labkit.grading.reading.submission import Submission
 from labkit.running.lab_impl import Implementation
 
-MODE = "sandbox" if shutil.which("bwrap") else "trust"
 OBEY = '''
 
 import os
+import time
 from pathlib import Path
+
+from labkit.isolation import meter
 
 HERE = Path(__file__).parent
 
@@ -44,6 +44,12 @@ def test_obey(lab):
         os.kill(os.getpid(), 9)
     if said == "FAIL":
         raise Unspeakable
+    if said.startswith("WAIT"):
+        # For however long it is: this process ends with its test.
+        meter._SLEEP_SECONDS = meter._TOTAL_SLEEP_SECONDS = 1e9
+        (HERE / f"{said} {os.getpid()}").touch()
+        while not (HERE / said.replace("WAIT", "GO")).exists():
+            time.sleep(0.01)
 '''
 
 
@@ -97,26 +103,36 @@ def saying(assignments, words, number=0):
     return Submission("sayer", name, {name: source.encode()})
 
 
+def in_stages(assignments):
+    """Return submissions of which 4 are graded, then 2 wait for `GO 1`, 3 more, 2 for `GO 2`."""
+    good = cohort(assignments, 9)
+    first, second = ([saying(assignments, f"WAIT {n}", i) for i in range(2)] for n in (1, 2))
+    return [*good[:4], *first, *good[4:7], *second, *good[7:]]
+
+
+def waiting(assignments, stage, number):
+    """Return the processes that wait or have waited for a stage, as soon as there are so many."""
+    (assignment,) = assignments.values()
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        found = [path.name.split()[-1] for path in assignment.lab.path.glob(f"WAIT {stage} *")]
+        if len(found) >= number:
+            return [*map(int, found)]
+        time.sleep(0.01)
+    raise AssertionError(f"{found} wait for stage {stage}; there should be {number}")
+
+
+def go(assignments, stage):
+    """Let those go on that wait for a stage."""
+    (assignment,) = assignments.values()
+    (assignment.lab.path / f"GO {stage}").touch()
+
+
+def plain(grades):
+    """Return grades as plain data."""
+    return [grade.to_json() for grade in grades]
+
+
 def text(grades):
-    """Return grades as bytes that can be compared."""
-    return json.dumps([grade.to_json() for grade in grades], indent=1)
-
-
-def give_up(reason):
-    """Skip a test, or fail it where nothing may be missing: in CI."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def alive(mark):
-    """Return the processes that have `mark` in their environment."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as environment:
-                if mark.encode() in environment.read():
-                    found.append(int(name))
-        except OSError:
-            continue
-    return found
+    """Return grades as text, equal if they are equal to the byte."""
+    return json.dumps(grades, indent=1)

@@ -20,12 +20,12 @@ SLOT = 1_000 + os.getpid()
 TINY = Path(__file__).parents[1] / "tiny_repo"
 CHEATS = sorted(Path(__file__).with_name("cheats").glob("*.py"))
 # Read at once, because tests of what a learner sees take it away.
-_IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
+IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
 
 
 def give_up(reason):
     """Skip a test, or fail it where nothing may be missing: in CI."""
-    if _IN_CI:
+    if IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
 
