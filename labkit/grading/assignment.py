@@ -16,7 +16,7 @@ from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.lab_impl import Implementation
 
 # Where grading begins: reading what was handed in, grading it, and the process that holds it.
-_GRADER = (
+GRADER = (
     "labkit/grading/reading/inputs.py",
     "labkit/grading/grader.py",
     "labkit/isolation/worker.py",
@@ -70,7 +70,7 @@ class Assignment:
     def _files(self) -> Iterator[tuple[str | bytes, ...]]:
         lab = self.lab
         tests = [lab.test_file] if self.overlay is None else [lab.test_file, self.overlay.path]
-        roots = [*(ROOT / name for name in _GRADER), *tests]
+        roots = [*(ROOT / name for name in GRADER), *tests]
         for name, data in imported_files(roots, ROOT).items():
             yield "course", name, data
         for path in (lab.path / "lab.toml", *tests):

@@ -7,6 +7,7 @@ thread of its own.
 import os
 import socket
 import sys
+from contextlib import ExitStack
 
 from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
@@ -29,19 +30,22 @@ class Slot:
 
     Args:
         mode: see `labkit.isolation.sandbox`.
+        root: what workers import; one of its own if it is given none.
 
     Raises:
         InfrastructureError: no worker can be started in this mode, or no slot is free.
     """
 
-    def __init__(self, mode: str) -> None:
-        self._mark, number = _take_number()
-        self._number = number
-        self._root = WorkerRoot()
-        self._sandbox = Sandbox(mode, self._root)
+    def __init__(self, mode: str, root: WorkerRoot | None = None) -> None:
+        self._held = ExitStack()
+        mark, self._number = _take_number()
+        if mark is not None:
+            self._held.callback(mark.close)
+        self._sandbox = Sandbox(mode, root or self._held.enter_context(WorkerRoot()))
         if hasattr(os, "sched_setaffinity"):
             processors = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {processors[number % len(processors)]})
+            os.sched_setaffinity(0, {processors[self._number % len(processors)]})
+            self._held.callback(os.sched_setaffinity, 0, processors)
         try:
             self.check()
         except BaseException:
@@ -76,10 +80,8 @@ class Slot:
             raise InfrastructureError(f"a worker cannot be started: {failure}")
 
     def close(self) -> None:
-        """Give the number back and remove the folder that workers import from."""
-        self._root.__exit__()
-        if self._mark is not None:
-            self._mark.close()
+        """Give the number and the other processors back, and remove what workers import."""
+        self._held.close()
 
 
 def _take_number() -> tuple[socket.socket | None, int]:

@@ -14,8 +14,7 @@ from pathlib import Path
 from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.errors import LabkitError
 from labkit.grading.assignment import Assignment
-from labkit.grading.grader import grade
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.grading.slot import Slot
 from labkit.publish.platforms import (
     best_mode,
     markdown,
@@ -38,11 +37,10 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         begun = [lab for lab in find_labs(root) if _is_begun(lab)]
         mode = best_mode()
         pages = []
-        with WorkerRoot() as worker_root:
+        with Slot(mode) as slot:
             for lab in begun:
                 submission = with_own_parts(read_checkout(root, lab), lab)
-                sandbox = Sandbox(mode, worker_root)
-                told = grade(submission, Assignment(lab, {}), sandbox, 0)
+                told = slot.grade(submission, Assignment(lab, {}))
                 write_json(args.out / f"{lab.label}.json", told.to_json())
                 pages.append(markdown(told, lab))
                 print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")

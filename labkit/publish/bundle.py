@@ -16,7 +16,7 @@ from typing import Any
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES
-from labkit.publish.fixed_zip import write_zip
+from labkit.publish.packing import write_zip
 from labkit.running.lab_impl import short_hash
 from labkit.student.progress import Progress
 

@@ -1,18 +1,25 @@
-"""`make gradescope N=03`: the zip that a Gradescope assignment takes as its autograder.
+"""The autograder for Gradescope: `make gradescope N=03` writes the zip, `main` runs in it.
 
-`setup.sh` and `run_autograder` stand at its root, what grading needs under `course/`. The same
-repository gives the same zip. What runs there is `labkit.publish.gradescope_run`.
+`setup.sh` and `run_autograder` stand at the root of the zip, what grading needs under `course/`.
+`run_autograder` grades each submission and leaves `results.json`. The container is the outer wall,
+`container` mode the inner one. Students read `output`; what is printed is for instructors.
 """
 
 import argparse
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
-from labkit.course.lab import Lab, find_labs, pick_lab
-from labkit.errors import UsageError
+from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
+from labkit.errors import LabkitError, UsageError
+from labkit.grading.assignment import Assignment
+from labkit.grading.grade import SCHEMA, Grade
 from labkit.grading.overlay import read_overlay
-from labkit.publish.course_files import grader_files, reference_files
-from labkit.publish.fixed_zip import write_zip
+from labkit.grading.slot import Slot
+from labkit.isolation.sandbox import choose_mode
+from labkit.publish.packing import grader_files, reference_files, write_zip
+from labkit.publish.platforms import account, read_upload, summary, write_json
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -35,12 +42,14 @@ def make_autograder(
     """
     if not seed.isalnum() or not seed.isascii():
         raise UsageError(f"the seed is {seed!r}; use letters and digits only")
-    course = {**grader_files(lab, labs, root), **reference_files(lab, labs, root)}
-    if overlay is not None:
-        hidden = read_overlay(overlay, lab)
-        if hidden is None:
-            raise UsageError(f"{overlay} has no hidden tests of {lab.name}")
-        course[f"overlay/{lab.name}/{hidden.path.name}"] = hidden.path.read_bytes()
+    hidden = None if overlay is None else read_overlay(overlay, lab)
+    if overlay is not None and hidden is None:
+        raise UsageError(f"{overlay} has no hidden tests of {lab.name}")
+    tests = [] if hidden is None else [hidden.path]
+    course = grader_files("labkit/publish/gradescope.py", lab, labs, root, tests)
+    course |= reference_files(lab, labs, root)
+    for path in tests:
+        course[f"overlay/{lab.name}/{path.name}"] = path.read_bytes()
     files = {f"course/{name}": data for name, data in course.items()}
     files["setup.sh"] = (_TEMPLATES / "gradescope_setup.sh").read_bytes()
     run = (_TEMPLATES / "gradescope_run.sh").read_text(encoding="utf-8")
@@ -69,3 +78,69 @@ def run(args: argparse.Namespace, root: Path) -> int:
     print(f"At Gradescope: a programming assignment, {lab.label}, 100 points; upload the zip under")
     print("Configure Autograder. Students upload starter.py, or the zip of make bundle.")
     return 0
+
+
+def results(grade: Grade, lab: Lab) -> dict[str, Any]:
+    """Return a grade as Gradescope wants it; `gradescope.schema.json` describes it."""
+    tests = [
+        {
+            "name": row.name,
+            "number": f"{row.task or 0}.{place}",
+            "score": row.score,
+            "max_score": row.max_score,
+            "status": "passed" if row.passed else "failed",
+            "output": account(row),
+            "visibility": row.visibility,
+        }
+        for place, row in enumerate(grade.tests, start=1)
+    ]
+    return {
+        "score": grade.score,
+        "output": summary(grade, lab),
+        "output_format": "text",
+        "test_output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": tests,
+        "extra_data": {
+            "schema": SCHEMA,
+            "mode": grade.mode,
+            "seed": grade.seed,
+            "submission": grade.submission,
+            "assignment": grade.assignment,
+        },
+    }
+
+
+def main(argv: list[str], root: Path = ROOT) -> int:
+    """Grade what was uploaded; return 0, or 3 if the grader could not do its work."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--lab", required=True)
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--overlay", type=Path)
+    parser.add_argument("--submission", type=Path, required=True)
+    parser.add_argument("--results", type=Path, required=True)
+    args = parser.parse_args(argv)
+    try:
+        labs = find_labs(root)
+        lab = pick_lab(labs, args.lab)
+        overlay = None if args.overlay is None else read_overlay(args.overlay, lab)
+        assignment = Assignment.of(lab, labs, args.seed, overlay)
+        submission = read_upload(args.submission, lab, labs)
+        mode = choose_mode(trust=False, container=True)
+        with Slot(mode) as slot:
+            told = slot.grade(submission, assignment)
+    except LabkitError as error:
+        print(f"The grader cannot work here: {error}", file=sys.stderr)
+        return 3
+    write_json(args.results, results(told, lab))
+    print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
+    print(f"submission {told.submission}\nassignment {told.assignment}")
+    print(f"fault: {told.fault}")
+    for row in told.tests:
+        print(f"{row.score:>3}/{row.max_score:<3} {row.kind:<10} {row.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -19,7 +19,7 @@ from pathlib import Path
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
-from labkit.publish.course_files import bugs_without_edits
+from labkit.publish.packing import bugs_without_edits
 
 # Whatever is not named here stays at home.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")

@@ -14,11 +14,11 @@ from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course
-from labkit.publish.fixed_zip import write_zip
+from labkit.publish.packing import write_zip
 from labkit.student.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMAS = ROOT / "labkit/grading/schemas"
+SCHEMAS = ROOT / "labkit/publish/schemas"
 
 
 @pytest.fixture

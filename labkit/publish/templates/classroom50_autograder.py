@@ -41,7 +41,7 @@ def main() -> int:
                 return 3
         facts = [f"{name}={os.environ[name]}" for name in KEPT if name in os.environ]
         command = [*(as_root or []), "env", "-i", f"PATH={os.environ['PATH']}", "LANG=C.UTF-8",
-                   *facts, python, "-B", "-m", "labkit.publish.classroom50_run", "--lab", "@LAB@",
+                   *facts, python, "-B", "-m", "labkit.publish.classroom50", "--lab", "@LAB@",
                    "--checkout", os.getcwd()]  # fmt: skip
         return subprocess.call(command, cwd=COURSE)
 

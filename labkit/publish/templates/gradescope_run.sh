@@ -13,5 +13,5 @@ chmod 700 "$home/source" "$home/submission"
 chmod 755 "$home/results"
 chmod -f 600 "$home/submission_metadata.json"
 cd "$home/source/course" || exit 1
-exec "$home/python/bin/python" -B -m labkit.publish.gradescope_run @OPTIONS@ \
+exec "$home/python/bin/python" -B -m labkit.publish.gradescope @OPTIONS@ \
     --submission "$home/submission" --results "$home/results/results.json"

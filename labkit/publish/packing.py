@@ -1,36 +1,69 @@
-"""The files of the course that grading one lab needs, for an autograder that runs elsewhere.
+"""What goes into zips: the files of the course that grading needs elsewhere; equal to the byte.
 
-But: the lab's own solution and the edits of its known bugs stay at home: no grading needs them.
+The lab's own solution and the edits of its known bugs stay at home: no grading needs them.
 """
 
 import json
+import os
 import re
+import zipfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
+from labkit.grading.assignment import GRADER
+from labkit.grading.digest import imported_files
 
 # What the grader imports besides the standard library, and what those need.
 _PACKAGES = (
     "iniconfig", "markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich",
 )  # fmt: skip
+# Nothing is compressed, because what zlib writes depends on its version.
+_DATE = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
 
 
-def grader_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
+def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
+    """Write a zip, equal to the byte wherever it is made; a reader never finds half of one.
+
+    Args:
+        path: of the zip.
+        files: by path in the zip, with `/`.
+        programs: those of them that may be executed.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_STORED) as archive:
+            for name, data in sorted(files.items()):
+                entry = zipfile.ZipInfo(name, _DATE)
+                entry.create_system = _UNIX
+                entry.external_attr = (0o100755 if name in programs else 0o100644) << 16
+                archive.writestr(entry, data)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def grader_files(
+    runner: str, lab: Lab, labs: list[Lab], root: Path, hidden: Collection[Path] = ()
+) -> dict[str, bytes]:
     """Return the grader and the lab's tests by path in the repository, and `requirements.txt`.
+
+    Args:
+        runner: the file of labkit that runs there; it comes with all that it imports.
+        lab: the lab to grade.
+        labs: all labs of the repository.
+        root: the repository.
+        hidden: files of hidden tests, for what they import; they do not come along.
 
     Raises:
         UsageError: a file is missing.
     """
-    found = [
-        *(root / "labkit").rglob("*.py"),
-        root / "mini_vllm/__init__.py",
-        root / "mini_vllm/text/__init__.py",
-        root / "mini_vllm/text/events.py",
-        *(other.path / "lab.toml" for other in labs),
-        lab.test_file,
-    ]
-    files = {path.relative_to(root).as_posix(): _read(path, root) for path in found}
+    code = [root / name for name in (runner, *GRADER)]
+    files = imported_files([*code, lab.test_file, *hidden], root)
+    for path in (*(other.path / "lab.toml" for other in labs), lab.test_file):
+        files[path.relative_to(root).as_posix()] = _read(path, root)
     if lab.bugs:
         files[(lab.path / "bugs.toml").relative_to(root).as_posix()] = bugs_without_edits(lab)
     lock = _read(root / "requirements/core.txt", root).decode()
