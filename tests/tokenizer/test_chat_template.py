@@ -325,7 +325,8 @@ HOSTILE = {
     ),
     "huge format": ("{{ '%1000000000d' | format(1) }}", "memory"),
     "list": ("{{ messages | batch(10**9, 0) | list }}", "memory"),
-    "one huge piece": ("{{ 'a' * 2_000_000 }}", "output limit of 10000 characters"),
+    "a character too many": ("{{ 'a' * (10_000 + messages | length) }}", "limit of 10000 char"),
+    "one huge piece": ("{{ 'a' * (2_000_000 + messages | length) }}", "output"),
     "many pieces": ("{% for i in range(99999) %}{{ i }} {% endfor %}", "output"),
     "many spans": (
         "{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
@@ -346,11 +347,11 @@ HOSTILE_TO_COMPILE = {
 
 def test_a_hostile_render_is_stopped_and_the_next_one_works(make, chatml):
     cases = "".join(f"{{% elif case == '{case}' %}}{body}" for case, (body, _) in HOSTILE.items())
-    template = make("{% if not case %}fine" + cases + "{% endif %}", limits=TIGHT)
+    template = make("{% if not case %}{{ 'a' * 10_000 }}" + cases + "{% endif %}", limits=TIGHT)
     for case, (_, message) in HOSTILE.items():
         with pytest.raises(ChatTemplateError, match=message):
             template.apply_chat_template(HI, case=case)
-        assert template.apply_chat_template(HI) == "fine"
+        assert template.apply_chat_template(HI) == "a" * 10_000
     assert chatml.apply_chat_template(HI) == "<|im_start|>user\nHi<|im_end|>\n"
 
 
@@ -377,7 +378,7 @@ def test_a_huge_template_is_refused_at_once():
 def test_messages_that_do_not_fit_into_the_memory(make):
     template = make(CHATML, limits=TemplateLimits(seconds=60, memory=40 << 20))
     # The first fits as bytes but not as text too; of the second not even all is read.
-    for size in (10_000_000, 45_000_000):
+    for size in (10_000_000, 20_000_000):
         with pytest.raises(ChatTemplateError, match="memory limit"):
             template.apply_chat_template([ChatMessage.user("a" * size)])
     assert template.apply_chat_template([]) == ""

@@ -39,7 +39,7 @@ from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer, write_model
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
-FILES = 5_000 if os.environ.get("SOAK") else 60
+FILES = 5_000 if os.environ.get("SOAK") else 40
 TEMPLATE = ("tokenizer.chat_template", "string", "{{ messages }}")
 MOST_SECONDS = 5
 MOST_MEMORY = 512 << 20
