@@ -89,6 +89,7 @@ DAMAGED = {
         "empty": (b"", None, r"a\.model"),
         "html": (b"<html><s>", 0, r"a\.model"),
         "a length beyond the end": (b"\x0a\xff\xff\xff\xff\x0f", 6, r"a\.model"),
+        "a length beyond its message": (b"\x1a\x02\x0a\x7f\x32\x7f" + b"x" * 127, 4, "127 bytes"),
         "an endless number": (b"\x08" + b"\xff" * 20, 1, r"a\.model"),
         "a cut number": (b"\x08\xff", 1, r"a\.model"),
         "an unknown wire type": (b"\x08\x01\x0f", 2, r"a\.model"),
