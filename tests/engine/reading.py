@@ -6,10 +6,21 @@ from concurrent.futures import Future
 from time import monotonic
 from types import SimpleNamespace
 
+import pytest
 from scenes import popped
 
-from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, merge
+from mini_vllm.engine import (
+    Engine,
+    FinishReason,
+    Request,
+    SamplingParams,
+    StreamChannel,
+    StreamChunk,
+    merge,
+)
 from mini_vllm.engine import channel as channel_module
+from mini_vllm.models.scripted import ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
 
 # Nothing here waits so long unless it hangs.
 LONG = 60.0
@@ -84,3 +95,14 @@ READERS = {
     "merge": by_merge,
 }
 WAITING = {name: read for name, read in READERS.items() if name != "try_pop"}
+every_reader = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+every_waiting_reader = pytest.mark.parametrize("read", WAITING.values(), ids=WAITING)
+
+
+def engine_of(*steps, **options):
+    """Return an engine with one script, for `request`."""
+    return Engine(ScriptedModel({"A": steps}), ByteTokenizer(), **options)
+
+
+def request(max_tokens=50):
+    return Request((1,), SamplingParams(max_tokens=max_tokens), "A")

@@ -1,16 +1,10 @@
-"""StreamChannel: every way to read one and to stop reading, and what a slow reader gets."""
+"""StreamChannel: every way to read one, and to stop reading."""
 
 import gc
 import signal
-import threading
-from io import StringIO
-from itertools import groupby
 from time import monotonic
-from types import NoneType
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reading import (
     END,
     LONG,
@@ -20,7 +14,11 @@ from reading import (
     B,
     attach,
     attached,
+    engine_of,
+    every_reader,
+    every_waiting_reader,
     on_thread,
+    request,
     until_somebody_waits,
 )
 from scenes import FOR_MANY, MANY, Endless, ids_of
@@ -30,34 +28,16 @@ from mini_vllm.engine import (
     Engine,
     EngineThread,
     FinishReason,
-    LogprobEntry,
     OverflowPolicy,
-    Request,
-    SamplingParams,
-    SlowConsumerError,
     StreamChannel,
     StreamChunk,
-    StreamingSubmissionError,
-    TokenLogprobs,
 )
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
-from mini_vllm.text.events import ArgsDelta, CallStart, ReasoningDelta, TextDelta
 from mini_vllm.tokenizer import ByteTokenizer
 
 NOT_FINISHED, CANCELLED = FinishReason.NOT_FINISHED, FinishReason.CANCELLED
 CANCELLED_END = StreamChunk(finished=True, reason=CANCELLED)
 ERROR_END = StreamChunk(finished=True, reason=FinishReason.ERROR)
-BLOCK = OverflowPolicy.BLOCK
-every_reader = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-every_waiting_reader = pytest.mark.parametrize("read", WAITING.values(), ids=WAITING)
-
-
-def engine_of(*steps, **options):
-    return Engine(ScriptedModel({"A": steps}), ByteTokenizer(), **options)
-
-
-def request(max_tokens=50):
-    return Request((1,), SamplingParams(max_tokens=max_tokens), "A")
 
 
 def test_19_create_gives_distinct_objects():
@@ -431,304 +411,3 @@ def test_a_signal_handler_may_cancel_while_this_thread_has_the_lock():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert channel.is_cancelled
-
-
-STOPPED = StreamChunk((9,), "!", finished=True, reason=FinishReason.STOP_WORDS, stop_reason="#")
-TEXTS = st.sampled_from(["a", "é", "🚀", "\r", "\n", "\r\n", "\u2028", "\ufffd", "\0", "ab"])
-EVENTS = st.one_of(
-    st.builds(TextDelta, TEXTS),
-    st.builds(ReasoningDelta, TEXTS),
-    st.builds(ArgsDelta, st.integers(0, 1), TEXTS),
-    st.just(CallStart(0, None, "f")),
-)
-
-
-def letters(count):
-    return [StreamChunk((97 + number % 26,), chr(97 + number % 26)) for number in range(count)]
-
-
-@st.composite
-def chunks(draw):
-    ids = tuple(draw(st.lists(st.integers(0, 300), max_size=3)))
-    logprobs = tuple(TokenLogprobs(LogprobEntry(one, -1.0, b"x")) for one in ids)
-    kind = draw(st.sampled_from([EVENTS, st.builds(TextDelta, TEXTS)]))
-    events = tuple(draw(st.lists(kind, max_size=3)))
-    text = "".join(event.text for event in events if isinstance(event, TextDelta))
-    if all(isinstance(event, TextDelta) for event in events):
-        events = ()
-    return StreamChunk(ids, text, logprobs=logprobs, events=events, held={"stop": str(len(ids))})
-
-
-def joined_events(some):
-    """All events in their order, neighbouring text as one."""
-    events = [
-        event
-        for chunk in some
-        for event in chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
-    ]
-    out = []
-    for is_text, group in groupby(events, lambda event: isinstance(event, TextDelta)):
-        same = list(group)
-        out += [TextDelta("".join(event.text for event in same))] if is_text else same
-    return out
-
-
-def assert_same_content(got, sent):
-    for name in ("token_ids", "text", "logprobs"):
-        all_got, all_sent = (
-            [x for one in some for x in getattr(one, name)] for some in (got, sent)
-        )
-        assert all_got == all_sent
-    assert joined_events(got) == joined_events(sent)
-
-
-@given(
-    st.lists(st.tuples(chunks(), st.sampled_from([0, 0, 0, 1, 3])), max_size=25),
-    st.one_of(st.integers(1, 5), st.none()),
-)
-def test_x8_joining_loses_nothing_and_keeps_the_order(script, most):
-    (channel, producer), pushed, got = attached(max_pending=most), [], []
-    for chunk, pops in [*script, (STOPPED, 0)]:
-        producer.push(chunk)
-        pushed.append(chunk)
-        assert most is None or channel.pending_count <= most
-        got += [channel.try_pop() for _ in range(min(pops, channel.pending_count))]
-    got += [channel.try_pop() for _ in range(channel.pending_count)]
-    assert_same_content(got, pushed)
-    assert [chunk.finished for chunk in got] == [False] * (len(got) - 1) + [True]
-    assert (got[-1].reason, got[-1].stop_reason) == (STOPPED.reason, STOPPED.stop_reason)
-    for chunk in got:
-        assert chunk.text == "".join(
-            event.text for event in joined_events([chunk]) if isinstance(event, TextDelta)
-        )
-    if most is None:
-        assert got == pushed
-    assert channel.pending_count == 0
-    assert channel.try_pop() is None
-
-
-CALL = CallStart(0, None, "f")
-
-
-@pytest.mark.parametrize(
-    ("some", "one"),
-    [
-        # Text alone needs no events, and text before the first event stays before it.
-        (letters(3), StreamChunk((97, 98, 99), "abc")),
-        (
-            [*letters(2), StreamChunk(events=(CALL,)), StreamChunk(text="c")],
-            StreamChunk((97, 98), "abc", events=(TextDelta("ab"), CALL, TextDelta("c"))),
-        ),
-        # What is held is what the newest chunk says.
-        (
-            [StreamChunk(held={"stop": "old"}), StreamChunk(held={"stop": "new"})],
-            StreamChunk(held={"stop": "new"}),
-        ),
-    ],
-    ids=["text", "events", "held"],
-)
-def test_x8_what_several_chunks_become(some, one):
-    channel, producer = attached(max_pending=1)
-    for chunk in some:
-        producer.push(chunk)
-    assert (channel.try_pop(), channel.try_pop()) == (one, None)
-
-
-@pytest.mark.parametrize("most", [1, 2, 256])
-@every_reader
-def test_x8_chunks_are_joined_only_when_too_many_wait(most, read):
-    channel, producer = attached(max_pending=most)
-    sent = [*letters(2 * most - 1), STOPPED]
-    for number, chunk in enumerate(sent, 1):
-        producer.push(chunk)
-        assert channel.pending_count == min(number, most)
-    *first, last = read(channel)
-    assert first == sent[: most - 1]
-    rest = sent[most - 1 :]
-    assert last.token_ids == tuple(chunk.token_ids[0] for chunk in rest)
-    assert last.text == "".join(chunk.text for chunk in rest)
-    assert (last.finished, last.reason, last.stop_reason) == (True, FinishReason.STOP_WORDS, "#")
-
-
-def test_x8_a_reader_that_stands_still_does_not_hold_up_the_engine():
-    text = "".join(map(chr, range(97, 123))) * 40
-    script = [(ord(one),) for one in text]
-    engine = Engine(ScriptedModel({"A": script, "B": script}), ByteTokenizer(), num_blocks=1000)
-    slow, live = StreamChannel.create(max_pending=1), StreamChannel.create()
-    params = SamplingParams(max_tokens=len(text))
-    engine.submit([Request((1,), params, name) for name in "AB"], [slow, live])
-    for one in text:
-        engine.step()
-        assert slow.pending_count == 1
-        assert live.try_pop().text == one
-    assert [(chunk.text, chunk.reason) for chunk in slow] == [(text, FinishReason.LENGTH)]
-
-
-PLAIN = [StreamChunk((97,), "0123456789"), StreamChunk((98,), "é\r\n\u2028")]
-RICH = [
-    StreamChunk((97,), "a", logprobs=(TokenLogprobs(LogprobEntry(97, -1.0, b"a")),)),
-    StreamChunk((98,), "", events=(ReasoningDelta("b"), CALL)),
-]
-
-
-@pytest.mark.parametrize("some", [PLAIN, RICH], ids=["plain", "rich"])
-def test_x8_joining_is_linear(some):
-    # What waits already is added to, never copied: that would be some 10**10 steps here.
-    count = 20_000
-    channel, producer = attached(max_pending=4)
-    for chunk in some * 50:
-        producer.push(chunk)
-    last = channel._core.pending[-1]
-    parts = {name: part for name, part in vars(last).items() if name != "_last"}
-    assert {type(part) for part in parts.values()} <= {list, StringIO, NoneType}
-    gc.collect()
-    before = len(gc.get_objects())
-    for chunk in some * (count // 2):
-        written = last._text.tell()
-        producer.push(chunk)
-        assert last._text.tell() - written == len(chunk.text)
-        assert all(getattr(last, name) is part for name, part in parts.items())
-    assert channel.pending_count == 4
-    if some is PLAIN:
-        gc.collect()
-        assert len(gc.get_objects()) - before < 100
-    producer.push(END)
-    assert_same_content(list(channel), [*some * (50 + count // 2), END])
-
-
-@pytest.mark.parametrize(
-    "options", [{"max_pending": None}, {"overflow": OverflowPolicy.UNBOUNDED, "max_pending": 1}]
-)
-@every_reader
-def test_unbounded_keeps_every_chunk(options, read):
-    channel, producer = attached(**options)
-    sent = [*letters(2000), END]
-    for chunk in sent:
-        producer.push(chunk)
-    assert channel.pending_count == len(sent)
-    assert read(channel) == sent
-
-
-def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
-    engine = engine_of(*[(97,)] * 50)
-    channel = StreamChannel.create(max_pending=3, overflow=OverflowPolicy.CANCEL)
-    handle = engine.submit([request(50)], [channel])[0]
-    engine.run_until_idle()
-    assert (channel.reason, channel.is_cancelled) == (CANCELLED, True)
-    assert isinstance(channel.error, SlowConsumerError)
-    assert "3 chunks" in str(channel.error)
-    got = list(channel)
-    # The one too many is joined: nothing that was generated is lost.
-    assert [len(chunk.token_ids) for chunk in got] == [1, 1, 2]
-    assert "".join(chunk.text for chunk in got) == handle.result(0).texts[0] == "aaaa"
-
-
-def test_cancel_policy_leaves_a_reader_alone_who_keeps_up():
-    channel, producer = attached(max_pending=2, overflow=OverflowPolicy.CANCEL)
-    for chunk in letters(100):
-        producer.push(chunk)
-        producer.push(chunk)
-        assert (channel.try_pop(), channel.try_pop()) == (chunk, chunk)
-    assert not channel.is_cancelled
-    assert channel.error is None
-
-
-def test_cancel_policy_does_not_cancel_a_stream_that_has_ended():
-    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
-    producer.push(A)
-    producer.push(STOPPED)
-    assert (channel.reason, channel.is_cancelled) == (FinishReason.STOP_WORDS, False)
-    assert channel.error is None
-    assert [chunk.text for chunk in channel] == ["a!"]
-
-
-def test_cancel_policy_keeps_the_error_of_the_end():
-    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
-    boom = RuntimeError("boom")
-    for chunk in letters(2):
-        producer.push(chunk)
-    producer.finish(FinishReason.ERROR, boom)
-    assert channel.error is boom
-
-
-def blocked_push(producer, chunk):
-    """Push on a thread; return it once the push waits, which it does at the channel's condition."""
-    thread = threading.Thread(target=producer.push, args=(chunk,), daemon=True)
-    thread.start()
-    while not producer.condition._waiters:
-        assert thread.is_alive(), "the push did not wait"
-    return thread
-
-
-def test_block_policy_waits_for_the_reader_and_joins_nothing():
-    channel, producer = attached(max_pending=2, overflow=BLOCK)
-    sent = [*letters(200), END]
-    for chunk in sent[:2]:
-        producer.push(chunk)
-    thread = blocked_push(producer, sent[2])
-    assert channel.pending_count == 2
-    got = [channel.try_pop()]
-    thread.join(LONG)
-    assert not thread.is_alive()
-    rest = on_thread(lambda: [producer.push(chunk) for chunk in sent[3:]])
-    got += channel
-    rest.result(LONG)
-    assert got == sent
-
-
-@every_waiting_reader
-def test_block_policy_with_an_engine_thread_is_burst_atomic(read):
-    text = "abcdefghijklmnopqrstuvwxyz" * 8
-    engine = engine_of(*[(ord(one),) for one in text], max_num_seqs=1)
-    channel = StreamChannel.create(max_pending=1, overflow=BLOCK)
-    with EngineThread(engine):
-        engine.submit([request(len(text))], [channel])
-        assert [chunk.text for chunk in read(channel)] == list(text)
-
-
-def drop(channels):
-    channels.clear()
-
-
-def cancel(channels):
-    channels[0].cancel()
-
-
-def cancel_in_a_signal_handler(channels):
-    channels[0].cancel(wake=False)
-
-
-def leave_the_loop(channels):
-    for _ in channels[0]:
-        break
-
-
-@pytest.mark.parametrize("leave", [drop, cancel, cancel_in_a_signal_handler, leave_the_loop])
-def test_block_policy_lets_go_when_the_reader_does(leave):
-    channel, producer = attached(max_pending=1, overflow=BLOCK)
-    producer.push(A)
-    thread = blocked_push(producer, B)
-    channels = [channel]
-    del channel
-    leave(channels)
-    thread.join(LONG)
-    assert not thread.is_alive()
-    on_thread(producer.finish, CANCELLED).result(LONG)
-    assert producer.finished
-
-
-def test_block_policy_does_not_wait_after_the_end():
-    # `handle_request` finishes on the thread that reads afterwards.
-    engine, channel = (
-        engine_of((97,), max_num_seqs=1),
-        StreamChannel.create(max_pending=1, overflow=BLOCK),
-    )
-    on_thread(engine.handle_request, [request(1)], [channel]).result(LONG)
-    assert [chunk.text for chunk in channel] == ["a"]
-
-
-def test_block_policy_needs_an_engine_of_one_slot():
-    channel = StreamChannel.create(overflow=BLOCK)
-    with pytest.raises(StreamingSubmissionError, match="max_num_seqs=1"):
-        engine_of((97,), max_num_seqs=2).submit([request(1)], [channel])
-    assert channel.reason is FinishReason.ERROR
