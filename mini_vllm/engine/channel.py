@@ -65,7 +65,7 @@ class Producer:
         self.condition = threading.Condition(self.lock)
         # How many threads wait at the condition: notifying nobody costs as much as notifying one.
         self._waiting = 0
-        # Of a reader in asyncio: its loop while it reads, and what to set while it waits.
+        # For a reader in asyncio: its loop while it reads, and the event to set while it waits.
         self.waker: LoopWaker | None = None
         self.event: asyncio.Event | None = None
 

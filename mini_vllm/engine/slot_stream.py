@@ -34,7 +34,7 @@ class SlotStreamState:
         text_path: makes events of ids.
         handle: of the request; gets the whole choice at the end.
         params: of the request.
-        piece_of: the bytes of a token id, for logprobs.
+        piece_of: returns the bytes of a token id, for logprobs.
         now: seconds of the monotonic clock.
 
     Attributes:

@@ -30,7 +30,7 @@ def cancel_a(scene):
 
 
 def ended(*steps, **changes):
-    """Return the outcome of one script, which must be the same for whoever reads along or not."""
+    """Return the outcome of one script, the same whether somebody reads along or not."""
     outcomes = [
         Scene({"A": steps}, params=params(**changes), silent=silent).run().outcome("A")
         for silent in ((), ("A",))
