@@ -14,6 +14,7 @@ from mini_vllm.engine import (
     Request,
     SamplingParams,
     StreamingSubmissionError,
+    TextPathFactory,
 )
 from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.model import SlotView
@@ -153,6 +154,33 @@ CANCELS = {
 @pytest.mark.parametrize(("steps", "when", "expected"), CANCELS.values(), ids=CANCELS)
 def test_a_cancel_at_any_moment(steps, when, expected):
     assert Scene({"A": steps}, at={when: cancel_a}).run().outcome("A") == expected
+
+
+def test_a_text_path_is_told_why_it_ends_from_outside():
+    told = {}
+
+    class Path:
+        def __init__(self, inner, name):
+            self.inner = inner
+            self.name = name
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def finish(self, reason):
+            told[self.name] = reason
+            return self.inner.finish(reason)
+
+    make = TextPathFactory(ByteTokenizer())
+    gone = OSError("gone")
+    scene = Scene(
+        {"A": one_by_one("aaaa"), "B": [(98,), gone], "C": one_by_one("ccc"), "D": [(EOS,)]},
+        params=params(max_tokens=3),
+        make_text_path=lambda request, prompt: Path(make(request, prompt), request.request_id),
+        at={("after_evict", 1): cancel_a},
+    ).run()
+    assert told == {"A": CANCELLED, "B": FinishReason.ERROR, "C": LENGTH}
+    assert [scene.outcome(name)[2] for name in "ABCD"] == [*told.values(), END_ID]
 
 
 def test_each_choice_latches_once(monkeypatch):

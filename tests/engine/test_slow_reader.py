@@ -273,6 +273,8 @@ def blocked_push(producer, chunk):
 def test_block_policy_waits_for_the_reader_and_joins_nothing():
     channel, producer = attached(max_pending=2, overflow=BLOCK)
     sent = [*letters(200), END]
+    # The reader must wake the writer: it does not look by itself, so long as this test runs.
+    producer.wait = lambda seconds: type(producer).wait(producer, 2 * LONG)
     for chunk in sent[:2]:
         producer.push(chunk)
     thread = blocked_push(producer, sent[2])
