@@ -206,6 +206,9 @@ def test_prompt_and_answer_have_exactly_the_room_of_the_model(server):
         assert "512" in error["message"]
     prompt = post(server, CHAT, GOOD[CHAT]).json()["usage"]["prompt_tokens"]
     assert post(server, CHAT, {**GOOD[CHAT], "max_tokens": 512 - prompt}).status == 200
+    # Of several prompts the longest says how much the answers may have, if nothing else does.
+    answer = post(server, COMPLETION, {"prompt": ["<say>", "<say>".rjust(509)]}).json()
+    assert [choice["text"] for choice in answer["choices"]] == ["Hi", "Hi"]
     error = post(server, CHAT, {**GOOD[CHAT], "max_tokens": 513 - prompt}).error
     assert error["message"] == (
         f"max_tokens: is {513 - prompt}; the prompt has {prompt} tokens, and together at most "
@@ -356,6 +359,7 @@ def test_every_field_of_sampling_arrives():
 def test_one_stop_may_be_a_string_and_the_new_name_of_max_tokens_wins():
     assert params(chat(stop="END")).stop == ("END",)
     assert params(chat(max_tokens=5, max_completion_tokens=9)).max_tokens == 9
+    assert params(chat(max_tokens=5, min_tokens=5)).min_tokens == 5
 
 
 def test_logprobs_of_a_chat_without_a_number_are_those_of_the_chosen_tokens():
