@@ -9,7 +9,7 @@ import struct
 import threading
 
 import pytest
-from running import EOS, Says, asking, chat, request, running, spelled, until
+from running import EOS, FOR_EVER, Endless, Says, asking, chat, request, running, spelled, until
 from wire_client import read_chat, read_events
 
 from mini_vllm.engine import Burst, StreamChannel, TextPathFactory
@@ -232,8 +232,12 @@ def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
         return feed(self, index, chunk)
 
     monkeypatch.setattr(SseStream, "feed", breaks)
-    with running(Says(bad="abX and more", good=SAID)) as server:
-        bodies = [asking(name, stream=True, max_tokens=500) for name in ("good", "bad")]
+    # Nothing but its cancellation ends the bad one.
+    with running(Says(bad=Endless("abX"), good=SAID)) as server:
+        bodies = [
+            asking("good", stream=True, max_tokens=500),
+            asking("bad", stream=True, max_tokens=FOR_EVER),
+        ]
         good, bad = at_once(server, bodies)
         assert text_before_the_error(bad.body) == "ab"
         assert b"secret" not in bad.body

@@ -183,8 +183,11 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(server, data):
     assert fetch(server, "/health").status == 200
 
 
-def test_headers_without_end_are_refused(server):
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_headers_without_end_are_refused(server, earlier):
     with server.connect() as client:
+        for _ in range(earlier):
+            assert client.fetch("/health").status == 200
         client.send(b"GET /health HTTP/1.1\r\n")
         filler = b"x-filler: " + b"x" * 1000 + b"\r\n"
         with pytest.raises(OSError, match=r"reset|[Bb]roken|abort"):

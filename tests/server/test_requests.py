@@ -200,6 +200,7 @@ def test_prompt_and_answer_have_exactly_the_room_of_the_model(server):
         (CHAT, long, "messages"),
         (COMPLETION, {"prompt": "x" * 600}, "prompt"),
         (COMPLETION, {"prompt": ["x", "x" * 600]}, "prompt"),
+        (COMPLETION, {"prompt": [97] * 512}, "prompt"),
     ):
         error = post(server, path, body).error
         assert (error["code"], error["param"]) == ("context_length_exceeded", param)
