@@ -348,7 +348,7 @@ def test_a_folder_of_too_many_files_is_not_listed_to_its_end(tmp_path, monkeypat
     }
 
 
-def test_several_sources_are_no_guess(tmp_path):
+def test_among_several_sources_nothing_is_guessed(tmp_path):
     put(tmp_path / "ada", {"one.py": b"", "two.py": b""})
     put(tmp_path / "bob", {f"a/{LAB03.name}/starter.py": b"", f"b/{LAB03.name}/starter.py": b""})
     put(tmp_path / "cy", {"notes.txt": b""})

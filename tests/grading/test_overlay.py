@@ -218,6 +218,6 @@ def test_a_missing_folder_or_file_is_named(tmp_path):
 def test_an_overlay_elsewhere_works_the_same(tmp_path, graded):
     copy = tmp_path / "copy"
     shutil.copytree(EXAMPLE, copy)
-    source = source_of("lab-02", "skip-breaks")
+    source = source_of("lab-02", "latin-1")
     here, there = assignment_of("lab-02"), assignment_of("lab-02", copy)
     assert graded(source, there) == graded(source, here)

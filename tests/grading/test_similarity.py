@@ -58,7 +58,7 @@ def test_a_disguised_copy_is_found(label, how):
 
 
 @pytest.mark.parametrize("label", CORE)
-def test_known_bugs_of_one_solution_arealike_sets(label):
+def test_known_bugs_of_one_solution_are_alike(label):
     """One small edit each: what a copier does who mends or breaks a line."""
     lab = LABS[label]
     for bug in lab.bugs:
@@ -79,7 +79,7 @@ def test_independent_work_is_told_apart(label):
     assert all(pair.likeness < THRESHOLD / 5 for pair in closest)
 
 
-def test_what_the_starter_gives_makes_nobodyalike_sets():
+def test_what_the_starter_gives_makes_nobody_alike():
     lab = LABS["lab-01"]
     starter = lab.pristine_starter.read_bytes()
     few = starter.replace(b"raise NotImplementedError", b"return 0  # ")
@@ -192,8 +192,8 @@ HOSTILE = {
 def test_no_source_crashes_or_hangs_it(name):
     hostile = HOSTILE[name]
     assert len(tokens(hostile)) <= MOST_TOKENS
-    sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(5)} | {"ada": invented(0)}
-    assert len(similar_pairs(sources, b"")) <= 15
+    sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(3)} | {"ada": invented(0)}
+    assert len(similar_pairs(sources, b"")) <= 6
 
 
 @given(st.binary(max_size=300) | st.text("'\"\\\n#({[]}),.e1rbf x", max_size=60).map(str.encode))

@@ -82,7 +82,8 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
         raise ValueError("these grades are of several labs or versions; take one at a time")
     attempts = [grade for grade in grades if is_attempt(grade)]
     count = len(attempts[0].tests) if attempts else 0
-    items = tuple(_item(attempts, number) for number in range(count))
+    totals = [grade.score for grade in attempts]
+    items = tuple(_item(attempts, totals, number) for number in range(count))
     scores = [grade.score for grade in grades]
     most = max((grade.max_score for grade in grades), default=0)
     bugs = Counter(grade.looks_like for grade in grades if grade.looks_like is not None)
@@ -122,10 +123,10 @@ def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | Non
     return round(statistics.correlation([*map(float, passed)], scores), 3) + 0.0
 
 
-def _item(attempts: Sequence[Grade], number: int) -> Item:
+def _item(attempts: Sequence[Grade], totals: Sequence[int], number: int) -> Item:
     results = [grade.tests[number] for grade in attempts]
     passed = [result.passed for result in results]
-    rest = [grade.score - result.score for grade, result in zip(attempts, results, strict=True)]
+    rest = [total - result.score for total, result in zip(totals, results, strict=True)]
     first = results[0]
     return Item(
         name=first.name,
