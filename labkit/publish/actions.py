@@ -2,9 +2,8 @@
 
 It writes a page and a JSON report per lab. The workflow is `templates/grade.yml`.
 
-But: it is feedback, not a record. Whoever owns a repository can change its tests and its workflow;
-scores that count come from `python -m labkit grade` at the instructor's. So it knows no hidden
-tests.
+This is feedback, not a record: whoever owns a repository can change its tests and its workflow. So
+it has no hidden tests, and scores that count come from the instructor's `python -m labkit grade`.
 """
 
 import argparse
@@ -29,7 +28,7 @@ WORKFLOW = Path(__file__).parent / "templates/grade.yml"
 
 def main(argv: list[str], root: Path = ROOT) -> int:
     """Grade the repository; return 0, or 3 if the grader could not do its work."""
-    parser = argparse.ArgumentParser(description="Grade every lab that was begun.")
+    parser = argparse.ArgumentParser(description="Grade every lab that you have begun.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the reports")
     args = parser.parse_args(argv)
     try:

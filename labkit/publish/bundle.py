@@ -1,9 +1,8 @@
-"""`make bundle N=03`: what a student hands in, as one zip that is always the same.
+"""`make bundle N=03`: what a student hands in, as one zip; equal work gives equal bytes.
 
 It holds `starter.py` of the lab, `starter.py` of each lab that the lab builds on and that passes,
-and `submission.json`, which says what is in it. Nothing else is taken along.
-
-But: it does not grade. The score that it shows is what this machine saw last.
+and `submission.json`, which lists both. Nothing else is taken along. Nothing is graded either: the
+score that is shown is the one of the last run on this machine.
 """
 
 import argparse
@@ -74,9 +73,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit bundle`."""
     add = command.add_argument
     add("--lab", default="", metavar="N", help="number of the lab, 03")
-    add("--student", default="", metavar="NAME", help="who you are, if it matters")
+    add("--student", default="", metavar="NAME", help="your name, if your instructor asks for it")
     add("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
-    add("--force", action="store_true", help="also if nothing was written yet")
+    add("--force", action="store_true", help="even if starter.py is untouched")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:

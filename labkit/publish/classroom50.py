@@ -71,12 +71,12 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
 
 def result(grade: Grade, facts: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """Return a grade as Classroom 50 wants it; `classroom50.schema.json` describes it.
+    """Return a grade in the form of Classroom 50; `classroom50.schema.json` describes it.
 
     Args:
         grade: what was earned.
-        facts: the environment that the runner gives.
-        now: when the submission was made, if its tag does not tell.
+        facts: the environment that the runner sets.
+        now: the time of the submission if its tag does not tell.
     """
     commit = facts.get("COMMIT_URL", "")
     return {

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """Return a grade as Gradescope wants it; `gradescope.schema.json` describes it."""
+    """Return a grade in the form of Gradescope; `gradescope.schema.json` describes it."""
     tests = [
         {
             "name": row.name,

@@ -1,6 +1,6 @@
-"""What goes into zips: the files of the course that grading needs elsewhere; equal to the byte.
+"""Packing zips that are equal to the byte, and the files of the course that graders elsewhere need.
 
-The lab's own solution and the edits of its known bugs stay at home: no grading needs them.
+A lab's own solution and the edits of its known bugs are never packed: no grading needs them.
 """
 
 import json
@@ -30,7 +30,7 @@ def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] 
     Args:
         path: of the zip.
         files: by path in the zip, with `/`.
-        programs: those of them that may be executed.
+        programs: the names of those that are executable.
     """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -82,11 +82,11 @@ def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
 
 
 def bugs_without_edits(lab: Lab) -> bytes:
-    """Return the lab's `bugs.toml` with what tells a bug from its failing tests, and no edits."""
+    """Return the lab's `bugs.toml` without the edits: it still tells a bug by its failing tests."""
     lines = ["# The known bugs of this lab, by the tests that fail under each."]
     for bug in lab.bugs:
         facts = {**vars(bug), "find": "", "replace": "", "killed_by": sorted(bug.killed_by)}
-        # A text or a list of texts is written in TOML as in JSON.
+        # Strings and lists of strings are the same in TOML and JSON.
         lines += ["", "[[bug]]"]
         lines += (f"{key} = {json.dumps(fact, ensure_ascii=False)}" for key, fact in facts.items())
     return ("\n".join(lines) + "\n").encode()

@@ -1,6 +1,6 @@
-"""Grading where a platform has put one student's files, and writing down what it wants.
+"""What platforms share: reading one student's files where they were put, and writing results.
 
-But: of a checkout it reads only what has its place in this course.
+Of a checkout, only files that have their place in this course are read.
 """
 
 import json
@@ -29,8 +29,10 @@ def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
 
 
 def read_checkout(folder: Path, lab: Lab) -> Submission:
-    """Return a student's repository as a submission: the lab's `starter.py` and those of its parts,
-    which are in it where this course has them, or the lab's alone at the top.
+    """Return a student's repository as a submission.
+
+    It has the lab's `starter.py` and those of its parts, each where this course has it, or only the
+    lab's, at the top.
     """
     phase = lab.path.parent.parent.name
     sources: dict[str, bytes] = {}
@@ -48,7 +50,7 @@ def read_checkout(folder: Path, lab: Lab) -> Submission:
 
 
 def with_own_parts(submission: Submission, lab: Lab) -> Submission:
-    """Return a submission for a grader without references: at fault if it lacks a part."""
+    """Return a submission for a grader without references: one that lacks a part is at fault."""
     missing = [name for name in lab.parts.values() if name not in submission.sources]
     if submission.fault is not None or not missing:
         return submission
@@ -63,7 +65,7 @@ def best_mode() -> str:
     """Return `sandbox` where it works, else `container`.
 
     Raises:
-        UsageError: neither is to be had; the message says why.
+        UsageError: neither works here; the message says why.
     """
     try:
         return choose_mode(trust=False, container=False)
@@ -75,7 +77,7 @@ def best_mode() -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file at once, for its folder's owner to keep and all to read.
+    """Write a file in one step; it belongs to the owner of its folder, and everyone may read it.
 
     A link of that name is replaced, never followed.
     """
@@ -84,7 +86,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
     os.chmod(scratch, 0o644)
     if os.geteuid() == 0:
-        # Whoever called us by sudo wants to go on with it.
+        # Whoever started this with sudo wants to work with the file.
         owner = path.parent.stat()
         os.chown(scratch, owner.st_uid, owner.st_gid)
     os.replace(scratch, path)
@@ -101,7 +103,7 @@ def account(row: GradedTest) -> str:
 
 
 def summary(grade: Grade, lab: Lab) -> str:
-    """Return what is said above the tests: the mode, what stopped the grading, a likely cause."""
+    """Return what stands above the tests: the mode, what stopped the grading, a likely cause."""
     lines = [f"{lab.name}, graded in {grade.mode} mode with seed {grade.seed}."]
     if grade.fault is not None:
         lines.append(f"No test could run: {grade.fault}.")
@@ -123,7 +125,7 @@ def markdown(grade: Grade, lab: Lab) -> str:
     said = set()
     for row in grade.tests:
         text = account(row)
-        # What stopped a whole task is told once.
+        # Whatever stopped a whole task is shown once.
         if row.passed or (row.kind, row.message) in said:
             continue
         said.add((row.kind, row.message))
@@ -132,7 +134,7 @@ def markdown(grade: Grade, lab: Lab) -> str:
 
 
 def _fenced(text: str) -> list[str]:
-    """Return a text as a block of code that it cannot end."""
+    """Return a text as a code block, with a fence that the text does not contain."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}text", text, fence]

@@ -1,8 +1,8 @@
 """`make student-edition OUT=../edition`: the course as a folder to hand out.
 
 It leaves out the reference solutions, the edits of the known bugs, the course's own tests and
-benchmarks, and the history. Each `starter.py` is as fresh as `starter.py.orig`. What needs a
-reference says so; the failing tests of each known bug stay, so that reports still say what a
+benchmarks, and the history. Each `starter.py` is a fresh copy of `starter.py.orig`. Commands that
+need a reference say so; the failing tests of each known bug stay, so that reports still say what a
 mistake looks like.
 
 But: the engine, `mini_vllm`, comes along. It has the same ideas in another shape, and students may
@@ -21,7 +21,7 @@ from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
 from labkit.publish.packing import bugs_without_edits
 
-# Whatever is not named here stays at home.
+# Whatever is not named here is left out.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")
 _FILES = (
     ".gitignore", "LICENSE", "conftest.py", "pyproject.toml", "requirements/core.txt",
@@ -44,7 +44,7 @@ def make_edition(root: Path) -> dict[str, bytes]:
     """Return the files of the student edition, by path.
 
     Raises:
-        UsageError: a document or the Makefile no longer has what is to be changed in it.
+        UsageError: a document or the Makefile lacks the text that has to be changed.
     """
     paths = [root / name for name in _FILES]
     for folder in _FOLDERS:
@@ -90,7 +90,7 @@ def _noted(text: str) -> str:
 
 
 def _makefile(text: str) -> str:
-    """Keep the targets that students use; the others say why they are not here."""
+    """Keep the targets that students use; the others say why they are missing."""
     head, *blocks = re.split(r"\n(?=[a-z][a-z0-9-]*:)", text)
     by_name = {block.partition(":")[0]: block.rstrip() for block in blocks}
     help_text, found, _ = by_name.pop("help", "").partition('\t@echo "For instructors"\n')
@@ -113,7 +113,7 @@ def _makefile(text: str) -> str:
 
 
 def _readme(text: str, labs: list[Lab], root: Path) -> str:
-    """Keep the beginning and what is said about systems; the rest is the edition's own."""
+    """Keep the introduction and the section on systems; the rest is the edition's own."""
     intro, found, _ = text.partition("## For students\n")
     systems = re.search(r"^## Where it runs\n.*?(?=^Tried by us|^## )", text, re.M | re.S)
     if not found or systems is None:

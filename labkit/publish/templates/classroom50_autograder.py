@@ -1,8 +1,8 @@
-"""The autograder of one lab for Classroom 50. It is started in the student's checkout, takes no
-arguments, and leaves `result.json` there.
+"""The autograder of one lab for Classroom 50. Started in a student's checkout without arguments, it
+leaves `result.json` there.
 
-It only sets the grader up: with an environment of its own, and as root where sudo asks for no
-password, because then the submission can run as another user.
+It only sets the grader up: in an environment of its own, and as root where sudo asks for no
+password, so that the submission can run as another user.
 
 Exit codes: 0 graded, 3 the grader could not work here.
 """
@@ -22,7 +22,7 @@ KEPT = ("CLASSROOM", "ASSIGNMENT", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL"
 
 def main() -> int:
     """Set up and grade."""
-    if sys.version_info < (3, 11):  # noqa: UP036 -- it runs before anything checks that
+    if sys.version_info < (3, 11):  # noqa: UP036 -- nothing has checked that before
         print(f"The grader needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
         return 3
     as_root = _as_root()

@@ -5,10 +5,9 @@ set -u
 home=${AUTOGRADER:-/autograder}
 mkdir -p "$home/results"
 cat >"$home/results/results.json" <<'END'
-{"score": 0, "output": "The autograder did not finish. Please tell your instructor; this is no verdict on your work.", "stdout_visibility": "hidden", "tests": []}
+{"score": 0, "output": "The autograder did not finish. Please tell your instructor; this says nothing about your work.", "stdout_visibility": "hidden", "tests": []}
 END
-# The submission runs as a user of its own, who is to see neither tests nor names, and to change
-# nothing.
+# The submission runs as a user of its own, who must see neither tests nor names, and change nothing.
 chmod 700 "$home/source" "$home/submission"
 chmod 755 "$home/results"
 chmod -f 600 "$home/submission_metadata.json"
