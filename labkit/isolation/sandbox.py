@@ -51,6 +51,8 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 # Users that own nothing; each slot has its own, because limits count by user.
 FIRST_UID = 61_000
+# The slot of workers that get no submission.
+_PROBE = -1
 _START_SECONDS = 30.0
 READY = b"ready\n"
 # The worker mounts its scratch folder, becomes its user, and gives these up.
@@ -260,7 +262,7 @@ def _why_no_sandbox() -> str | None:
     with WorkerRoot() as root:
         sandbox = Sandbox("sandbox", root)
         try:
-            sandbox.stop(sandbox.start(0).process)
+            sandbox.stop(sandbox.start(_PROBE).process)
         except InfrastructureError as error:
             return str(error)
     return None
