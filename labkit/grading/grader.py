@@ -22,7 +22,7 @@ from labkit.running.explain import VISIBLE, GradedTest, graded_test
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.lab_run import LabRun
 
-# The verdict on a submission on which the grader itself came to grief so often.
+# How often a submission may bring the grader down, and what its grade says then.
 MOST_DEATHS = 2
 DIED = "the grader's process died twice on this submission"
 FAILED = "the grader failed twice on this submission"
