@@ -13,6 +13,7 @@ from mini_vllm.tokenizer import (
     HuggingFaceTokenizer,
     create_decode_stream,
 )
+from mini_vllm.tokenizer.pieces import StreamTable
 
 LINKED = {"ctc", "bpe-suffix"}
 SEQUENCES = 60_000 if os.environ.get("SOAK") else 1_000
@@ -142,3 +143,24 @@ def test_isolated():
         (one.step(a), other.step(b)) for a, b in zip("🚀".encode(), b"ab\xe4\xbd", strict=True)
     ]
     assert pairs == [("", "a"), ("", "b"), ("", ""), ("🚀", "")]
+
+
+def test_a_flush_before_any_text_leaves_the_stream_at_its_start():
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["llama"]())
+    the = tokenizer.token_to_id("▁the")
+    decoder = DecodeStream(tokenizer)
+    assert (decoder.flush(), decoder.step(the), decoder.flush()) == ("", "the", "")
+    assert decoder.step(the) == " the"
+
+
+def test_what_is_remembered_of_open_characters_is_capped(monkeypatch):
+    monkeypatch.setattr(StreamTable, "MOST_JOINS", 10)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
+    generator, table = random.Random(0), tokenizer.pieces.skipping
+    ids = [generator.randrange(tokenizer.vocab_size) for _ in range(5_000)]
+    pieces, rest = stream(tokenizer, ids)
+    open_joins = [joins for state, joins in table._joins.items() if state != table.idle]
+    # Each dictionary also holds its state.
+    assert sum(len(joins) - 1 for joins in open_joins) == 10
+    data = reference_bytes(tokenizer.pieces, ids, skip=True)
+    assert "".join(pieces) + rest == data.decode("utf-8", "replace")
