@@ -392,6 +392,13 @@ def test_merge_is_as_quick_as_its_quickest_channel():
         for chunk in (A, B):
             producer.push(chunk)
             assert await asyncio.wait_for(anext(stream), LONG) == (1, chunk)
+        for chunk in (A, B):
+            # Other tasks run while it waits, after chunks too.
+            waiting = asyncio.create_task(anext(stream))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            producer.push(chunk)
+            assert await asyncio.wait_for(waiting, LONG) == (1, chunk)
         await stream.aclose()
 
     asyncio.run(read())
