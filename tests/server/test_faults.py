@@ -15,7 +15,7 @@ from wire_client import read_chat, read_events
 from mini_vllm.engine import Burst, StreamChannel, TextPathFactory
 from mini_vllm.models.scripted import Raise
 from mini_vllm.server.wire.sse import SseStream
-from mini_vllm.tokenizer import ByteTokenizer, TokenizerError
+from mini_vllm.tokenizer import ByteTokenizer, TokenizerError, UnknownTokenId
 
 SAID = "All 你 of 🚀 it. " * 6
 CHAT = "/v1/chat/completions"
@@ -246,11 +246,23 @@ def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
         server.idle()
 
 
+class _Strict(ByteTokenizer):
+    """Refuses to decode ids that it does not know, as tokenizers of real models do."""
+
+    def decode(self, ids, **options):
+        for token_id in ids:
+            if not 0 <= token_id < self.vocab_size:
+                raise UnknownTokenId(token_id)
+        return super().decode(ids, **options)
+
+
 def test_ids_that_nobody_knows_are_skipped_and_counted():
     script = [(72,), (10**6,), (-1,), (105,), EOS]
-    with running(Says(odd=script)) as server:
-        choices, _ = read_chat(chat(server, asking("odd", stream=True)).body)
-        assert choices[0]["content"] == "Hi"
+    with running(Says(odd=script), tokenizer=_Strict()) as server:
+        answer = chat(server, asking("odd", stream=True, return_held=True))
+        assert read_chat(answer.body)[0][0]["content"] == "Hi"
+        naive = [event.get("mini_vllm", {}).get("naive", "") for event in read_events(answer.body)]
+        assert "".join(naive) == "Hi<eos>"
         assert "vllm:unknown_tokens_total 2.0" in server.service.metrics.render().decode()
         server.idle()
 
