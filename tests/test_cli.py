@@ -19,6 +19,12 @@ VERBS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _no_wishes_of_the_caller(monkeypatch):
+    for name in ("LAB_IMPL", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def passed(tiny, tiny_lab):
     """The student has passed the lab."""
