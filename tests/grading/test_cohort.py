@@ -195,12 +195,15 @@ def test_slots_of_one_machine_have_different_numbers():
 
 
 DRIVER = f"""
+import signal
 import sys
 from pathlib import Path
 from tiny_cohort import assignments, cohort, in_stages, real_cohort
 from labkit.grading.cohort import grade_all
 
 if __name__ == "__main__":
+    # Where the tests run in the background of a shell, it is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     root, ledger, kind, mode = sys.argv[1:]
     told = assignments(Path(root)) if kind != "real" else None
     if kind == "real":
