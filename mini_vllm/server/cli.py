@@ -20,7 +20,8 @@ from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, create_service
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import CacheConfig, ChatTemplate, TokenizerError, create_tokenizer
-from mini_vllm.tokenizer.metrics import MeteredTokenizer, TokenizerMetrics
+from mini_vllm.tokenizer.metered import MeteredTokenizer
+from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 
 _KEY = "MINI_VLLM_API_KEY"

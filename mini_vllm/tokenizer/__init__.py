@@ -20,7 +20,7 @@ from mini_vllm.tokenizer.loading.factory import (
     create_tokenizer_from_file,
     create_tokenizer_with_chat_template,
 )
-from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
+from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.streams.attributed import AttributedStream
 from mini_vllm.tokenizer.streams.decode_stream import (

@@ -20,7 +20,8 @@ from mini_vllm.tokenizer import (
     create_tokenizer,
     create_tokenizer_async,
 )
-from mini_vllm.tokenizer.metrics import MeteredStream, MeteredTokenizer, TokenizerMetrics
+from mini_vllm.tokenizer.metered import MeteredStream, MeteredTokenizer
+from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 EXPECTED = {
     ("encode_duration_seconds_count",): 2,

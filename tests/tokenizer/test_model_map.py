@@ -5,7 +5,7 @@ import json
 import pytest
 from tiktoken.model import MODEL_TO_ENCODING
 
-from mini_vllm.tokenizer.loading.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
+from mini_vllm.tokenizer.model_map import _BUILT_IN_NAMES, ModelRule, ModelTokenizerMap
 from mini_vllm.tokenizer_errors import TokenizerFileNotFound
 
 BUILT_IN = ModelTokenizerMap()

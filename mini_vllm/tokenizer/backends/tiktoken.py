@@ -27,7 +27,7 @@ except ImportError:
 from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
-from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
+from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.special_tokens import special_tokens_of
 from mini_vllm.tokenizer_errors import (

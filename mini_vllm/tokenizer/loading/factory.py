@@ -17,7 +17,7 @@ from mini_vllm.tokenizer.loading.detect import (
     get_tokenizer_info,
 )
 from mini_vllm.tokenizer.loading.hub import download_tokenizer_from_hf
-from mini_vllm.tokenizer.loading.model_map import ModelTokenizerMap
+from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import UnknownModel
 
@@ -53,10 +53,13 @@ def create_tokenizer(
         HubError: the hub does not have it, or cannot be reached.
     """
     if metrics is not None:
-        return metrics.load(
+        from mini_vllm.tokenizer.metered import metered_load
+
+        return metered_load(
             lambda: create_tokenizer(
                 name_or_path, model_map=model_map, chat_template_path=chat_template_path
-            )
+            ),
+            metrics,
         )
     name = str(name_or_path)
     if name in ("mock", "test"):
