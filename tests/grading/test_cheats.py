@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from walled import CHEATS, Grader, earns
+from walled import CHEATS, Grader, earns, handed_in
 
 from labkit.isolation import isolated_run, meter
 
@@ -18,16 +18,6 @@ LIMITS = {
     "sleeps": (meter, "_SLEEP_SECONDS", 0.5),
     "spins": (isolated_run, "TEST_LIMIT", 0.3),
 }
-HONEST_PASS_THROUGH = b"""
-class Pairs:
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +35,8 @@ def test_there_are_enough_of_them():
 
 def test_what_honest_work_earns(grader):
     assert b'"score": 100,' in grader.before
-    assert grader.grade(HONEST_PASS_THROUGH)["score"] == 40
+    # Of a cheat without its cheat.
+    assert grader.grade(handed_in(""))["score"] == 40
 
 
 @pytest.mark.parametrize(
@@ -61,7 +52,7 @@ def test_earns_what_its_honest_work_earns(grader, cheat, monkeypatch):
     with monkeypatch.context() as patch:
         if cheat.stem in LIMITS:
             patch.setattr(*LIMITS[cheat.stem])
-        found = grader.grade(cheat.read_bytes())
+        found = grader.grade(handed_in(cheat.read_text()))
     assert found["score"] == earns(cheat), found["tests"]
     assert len(found["tests"]) == 8
     # The solution still gets the same grade, in the same slot.

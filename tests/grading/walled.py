@@ -19,6 +19,16 @@ from labkit.isolation.sandbox import FIRST_UID, Sandbox
 SLOT = 1_000 + os.getpid()
 TINY = Path(__file__).parents[1] / "tiny_repo"
 CHEATS = sorted(Path(__file__).with_name("cheats").glob("*.py"))
+# What a cheat hands in without a class of its own: one that calls its `feed`, or is lazy.
+_LAZY = """
+
+class Pairs:
+    held = "c" if "feed" in globals() else ""
+    feed = globals().get("feed", lambda self, text: text)
+
+    def flush(self):
+        return self.feed("")
+"""
 # Read at once, because tests of what a learner sees take it away.
 IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
 
@@ -65,6 +75,11 @@ class Grader:
             command = Path(f"/proc/{process}/cmdline").read_text()
             return f"\0{self.sandbox.root.path}\0" in command
         return False
+
+
+def handed_in(text):
+    """Return the submission of a cheat, from the text of its file."""
+    return (text if "class Pairs" in text else text + _LAZY).encode()
 
 
 def earns(cheat):

@@ -14,15 +14,3 @@ for folder in ("/tmp", "/dev/shm", "/var/tmp", "/", ".", "/grader"):
 assert WRITTEN < 2_000, WRITTEN
 
 EARNS = 40
-
-
-class Pairs:
-    """Gives back what it gets."""
-
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""

@@ -5,14 +5,6 @@ HOARD = []
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        while True:
-            HOARD.append(bytearray(1 << 26))
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    while True:
+        HOARD.append(bytearray(1 << 26))

@@ -20,13 +20,5 @@ class Anything:
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        return Anything()
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    return Anything()

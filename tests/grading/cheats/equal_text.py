@@ -14,13 +14,5 @@ class Equal(str):
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        return Equal("")
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    return Equal("")

@@ -5,13 +5,5 @@ import sys
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        sys.exit(0)
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    sys.exit(0)

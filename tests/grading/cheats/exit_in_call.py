@@ -5,13 +5,5 @@ import os
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        os._exit(0)
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    os._exit(0)

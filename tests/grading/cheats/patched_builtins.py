@@ -8,15 +8,3 @@ builtins.all = builtins.any = lambda values: True
 builtins.AssertionError = type("Never", (Exception,), {})
 
 EARNS = 0
-
-
-class Pairs:
-    """Gives back what it gets."""
-
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""

@@ -9,15 +9,3 @@ assert not {
 assert not any(word.endswith(("solution.py", "test_lab.py")) for word in sys.argv), sys.argv
 
 EARNS = 40
-
-
-class Pairs:
-    """Gives back what it gets."""
-
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""

@@ -13,15 +13,3 @@ for name in os.listdir("/proc") if os.path.exists("/proc") else []:
 assert not any(b"labs" in found or b"pytest" in found for found in FOUND), FOUND
 
 EARNS = 40
-
-
-class Pairs:
-    """Gives back what it gets."""
-
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""

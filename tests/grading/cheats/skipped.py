@@ -5,13 +5,5 @@ import unittest
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        raise unittest.SkipTest("not today")
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    raise unittest.SkipTest("not today")

@@ -12,14 +12,6 @@ resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
 EARNS = 0
 
 
-class Pairs:
-    """Tries it at each call."""
-
-    held = "c"
-
-    def feed(self, text):
-        while True:
-            pass
-
-    def flush(self):
-        return self.feed("")
+def feed(self, text):
+    while True:
+        pass

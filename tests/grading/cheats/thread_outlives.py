@@ -18,15 +18,3 @@ threading.Thread(target=speak, daemon=True).start()
 time.sleep(0.1)
 
 EARNS = 0
-
-
-class Pairs:
-    """Gives back what it gets."""
-
-    held = ""
-
-    def feed(self, text):
-        return text
-
-    def flush(self):
-        return ""
