@@ -18,7 +18,7 @@ def cheats_earn_nothing(root: Path) -> list[Finding]:
     if shutil.which("bwrap") is None:
         message = "not tried: bubblewrap is not installed (Debian: apt install bubblewrap)"
         return [Finding(SUITE, message, is_note=True)]
-    quiet = ["-q", "-rs", "-p", "no:cacheprovider", "--tb=line"]
+    quiet = ["-q", "-rfEs", "-p", "no:cacheprovider", "--tb=line"]
     command = [sys.executable, "-m", "pytest", SUITE, *quiet]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode == 0:
