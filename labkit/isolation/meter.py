@@ -9,6 +9,8 @@ But: only Linux tells the CPU time of another process; elsewhere all time counts
 import time
 from pathlib import Path
 
+from labkit.running.time_limit import processor_seconds
+
 _SLEEP_SECONDS = 10.0
 _TOTAL_SLEEP_SECONDS = 30.0
 
@@ -29,7 +31,7 @@ class Meter:
         self.end()
         self._limit = limit
         self._process = process
-        self._cpu_begin = _cpu(process)
+        self._cpu_begin = processor_seconds(process)
         self._busy_begin = self._busy()
         self._wall_begin = time.monotonic()
 
@@ -40,7 +42,7 @@ class Meter:
 
     def overdue(self) -> str | None:
         """Return why the test has to stop, or None."""
-        if _cpu(self._process) - self._cpu_begin > self._limit:
+        if processor_seconds(self._process) - self._cpu_begin > self._limit:
             return f"the test used more than its {self._limit:g} s of CPU time"
         slept = self._slept()
         if slept > _SLEEP_SECONDS:
@@ -63,20 +65,11 @@ class Meter:
     def _busy(self) -> float:
         """Return the seconds that the worker and this thread used or waited for a processor."""
         return (
-            _cpu(self._process)
+            processor_seconds(self._process)
             + time.thread_time()
             + _waited(Path(f"/proc/{self._process}/schedstat"))
             + _waited(Path("/proc/thread-self/schedstat"))
         )
-
-
-def _cpu(process: int) -> float:
-    """Return the CPU time of all threads of a process, in seconds; 0 if it is not told."""
-    try:
-        # How Linux numbers the clock of a process: see clock_getcpuclockid.
-        return time.clock_gettime((~process << 3) | 2)
-    except OSError:
-        return 0.0
 
 
 def _waited(path: Path) -> float:

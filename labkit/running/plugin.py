@@ -28,12 +28,12 @@ from labkit.running.lab_run import (
     classify,
 )
 from labkit.running.source import last_line_in
+from labkit.running.time_limit import REAL_TO_PROCESSOR, OverdueError, time_limit
 from labkit.running.under_test import CodeUnderTest
 from labkit.running.watchdog import Watchdog
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
-# How long after its limit a test that still runs counts as one that cannot be interrupted.
-_GRACE = 3.0
+_LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
@@ -113,8 +113,7 @@ class LabPlugin:
             folder = item.path.parent
             if item.path.name == "test_lab.py" and (folder / "lab.toml").exists():
                 labs.setdefault(folder, read_lab(folder))
-                if item.get_closest_marker("timeout") is None:
-                    item.add_marker(pytest.mark.timeout(self._limit))
+                self._set_limit(item)
         self._select_task(items)
         try:
             chosen = choose(wanted(), list(labs.values()), Path.cwd())
@@ -122,6 +121,12 @@ class LabPlugin:
                 self._runs[path] = self._start_run(labs[path], implementation)
         except (UsageError, LoadFailure) as error:
             raise pytest.UsageError(str(error)) from None
+
+    def _set_limit(self, item: pytest.Item) -> None:
+        """Take the mark `timeout` as processor time; pytest-timeout minds the real time."""
+        mark = item.get_closest_marker("timeout")
+        item.stash[_LIMIT] = float(mark.args[0]) if mark else self._limit
+        item.add_marker(pytest.mark.timeout(item.stash[_LIMIT] * REAL_TO_PROCESSOR), append=False)
 
     def _select_task(self, items: list[pytest.Item]) -> None:
         task = self._config.getoption("--lab-task")
@@ -168,16 +173,26 @@ class LabPlugin:
         code.load()
         return Driver(partial(perform, code.resolve), f"{self._seed}/{item.name}")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
         """Tell the watchdog; do not wait for the time limit over and over."""
         folder = item.path.parent
         if folder not in self._runs:
-            return
+            return (yield)
         if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
             raise NotRunError(ENOUGH_TIMEOUTS)
         if self._watchdog is not None:
-            self._watchdog.begin(item.name, _limit_of(item) + _GRACE)
+            self._watchdog.begin(item.name, item.stash[_LIMIT])
+        with time_limit(item.stash[_LIMIT]):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Hold the test to its limit."""
+        if item.path.parent not in self._runs:
+            return (yield)
+        with time_limit(item.stash[_LIMIT]):
+            return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Tell the watchdog that the test is over; those of other folders have their own limits."""
@@ -200,14 +215,15 @@ class LabPlugin:
         if call.excinfo is not None:
             result = self._classify(run, call.excinfo.value)
             run.results[name] = result
-            if result.kind == "timeout" and _limit_of(item) == self._limit:
+            if result.kind == "timeout" and item.stash[_LIMIT] == self._limit:
                 self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
         elif call.when == "call":
             run.results.setdefault(name, Result("passed"))
         return outcome
 
     def _classify(self, run: LabRun, error: BaseException) -> Result:
-        if isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout"):
+        limits = isinstance(error, OverdueError | pytest.fail.Exception)
+        if limits and str(error).startswith("Timeout"):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
             return Result("timeout", f"the test did not end within its time limit{at}. {TOO_LONG}")
@@ -259,12 +275,6 @@ class LabPlugin:
 
 def _in_one_line(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
     return str(excinfo.value)
-
-
-def _limit_of(item: pytest.Item) -> float:
-    mark = item.get_closest_marker("timeout")
-    assert mark is not None, "each test of a lab was given one"
-    return float(mark.args[0])
 
 
 def _is_under(report: Any, config: pytest.Config, folders: list[Path]) -> bool:

@@ -42,7 +42,7 @@ def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # What pytest-timeout raises arrives here too: it is not derived from Exception.
+        # A time limit's exception arrives here too: it is not derived from Exception.
         raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
     return module
 

@@ -1,6 +1,6 @@
 """A small process that outlives the test process, and speaks when that one no longer can.
 
-pytest-timeout interrupts a test in Python code. It cannot interrupt a regular expression gone wild,
+A time limit interrupts a test in Python code. It cannot interrupt a regular expression gone wild,
 code that catches its exception, or a process that has died. The watchdog is told when a test
 begins; if no further word comes in time, or the pipe closes without a goodbye, it says what
 happened and, if need be, ends the process.
@@ -11,9 +11,15 @@ import os
 import select
 import signal
 import sys
+import time
+
+from labkit.running.time_limit import REAL_TO_PROCESSOR, processor_seconds
 
 _GOODBYE = b"\n"
 _NO_LIMIT = 0.0
+# How long after its limit a test that still runs counts as one that cannot be interrupted.
+_GRACE_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
 _EXIT = "Is there a call of os._exit, or a recursion without end, in"
 
@@ -38,7 +44,7 @@ class Watchdog:
         os.close(reader)
 
     def begin(self, test: str, limit: float) -> None:
-        """Say that `test` starts and should be over in `limit` seconds (0: no limit)."""
+        """Say that `test` starts and may use `limit` seconds of processor time (0: no limit)."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._writer, f"{limit} {test}\n".encode())
 
@@ -57,13 +63,17 @@ class Watchdog:
 def _watch(reader: int, out: int, hint: str, test_process: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit, test = 60.0, "the start"
+    used, began = processor_seconds(test_process), time.monotonic()
     while True:
-        ready, _, _ = select.select([reader], [], [], limit or None)
-        data = os.read(reader, 65536) if ready else None
-        if data is None:
+        ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
+        if not ready:
+            late = processor_seconds(test_process) - used > limit + _GRACE_SECONDS
+            if not late and time.monotonic() - began < limit * REAL_TO_PROCESSOR + _GRACE_SECONDS:
+                continue
             _say(out, f"{test} did not end and could not be interrupted. {_LOOP} {hint}?")
             os.kill(test_process, signal.SIGKILL)
             os._exit(0)
+        data = os.read(reader, 65536)
         if not data:
             _say(out, f"Python ended during {test}, before the report. {_EXIT} {hint}?")
             os._exit(0)
@@ -71,6 +81,7 @@ def _watch(reader: int, out: int, hint: str, test_process: int) -> None:
             os._exit(0)
         number, _, test = data.decode().splitlines()[-1].partition(" ")
         limit = float(number)
+        used, began = processor_seconds(test_process), time.monotonic()
 
 
 def _say(out: int, text: str) -> None:
