@@ -20,7 +20,7 @@ from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.explain import VISIBLE, GradedTest, graded_test
 from labkit.running.lab_impl import Implementation, short_hash
-from labkit.running.lab_run import LabRun
+from labkit.running.score import LabRun
 
 # How often a submission may bring the grader down, and what its grade says then.
 MOST_DEATHS = 2

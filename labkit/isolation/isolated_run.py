@@ -16,7 +16,7 @@ from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
-from labkit.running.lab_run import (
+from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
     TIMEOUTS_ALLOWED,

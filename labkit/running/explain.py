@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass
 
 from labkit.course.manifest import Test
-from labkit.running.lab_run import LabRun, Result
+from labkit.running.score import LabRun, Result
 from labkit.running.trace import Step, Trace
 
 WIDTH = 88

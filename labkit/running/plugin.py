@@ -17,7 +17,7 @@ from labkit.course.lab import Lab, read_lab
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
-from labkit.running.lab_run import (
+from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
     TIMEOUTS_ALLOWED,

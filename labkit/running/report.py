@@ -14,7 +14,7 @@ from rich.text import Text
 
 from labkit.course.lab import Lab, Task
 from labkit.running.explain import VISIBLE, WIDTH, GradedTest, graded_tests
-from labkit.running.lab_run import LabRun
+from labkit.running.score import LabRun
 
 PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "NOT RUN"
 # Many tests fail for one such reason, so it is told once.

@@ -6,7 +6,7 @@
 import pytest
 
 from labkit.course.lab import Lab
-from labkit.running.lab_run import LabRun
+from labkit.running.score import LabRun
 from labkit.student.progress import Progress
 
 

@@ -23,7 +23,7 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation import isolated_run
 from labkit.isolation.sandbox import Sandbox, choose_mode
 from labkit.running.lab_impl import Implementation
-from labkit.running.lab_run import TEST_LIMIT
+from labkit.running.score import TEST_LIMIT
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/tiny_repo"

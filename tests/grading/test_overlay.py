@@ -13,7 +13,7 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation
-from labkit.running.lab_run import classify
+from labkit.running.score import classify
 from labkit.running.source import load_source
 from labkit.running.trace import Failure
 

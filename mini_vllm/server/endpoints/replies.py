@@ -24,6 +24,7 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
     read_together,
 )
+from mini_vllm.server.endpoints.disconnect import until_disconnect
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse
 from mini_vllm.server.wire.sse import PING, SseStream
@@ -86,18 +87,16 @@ class EventStream:
 
     async def _watch(self, receive: Receive, send: Send) -> None:
         """Cancel when the client goes; break the silence until then."""
-        while True:
+        sent = self._sent
+
+        async def ping() -> None:
+            nonlocal sent
+            if self._sent == sent:
+                await self._send(send, PING)
             sent = self._sent
-            try:
-                async with asyncio.timeout(self._ping_seconds):
-                    message = await receive()
-            except TimeoutError:
-                if self._sent == sent:
-                    await self._send(send, PING)
-                continue
-            if message["type"] == "http.disconnect":
-                self._cancel()
-                return
+
+        await until_disconnect(receive, silence_seconds=self._ping_seconds, on_silence=ping)
+        self._cancel()
 
     def _cancel(self) -> None:
         for channel in self._channels:
@@ -140,7 +139,7 @@ async def reply_whole(
     with engine_errors():
         handles = service.engine.submit(requests)
     answers = asyncio.gather(*(asyncio.wrap_future(handle.future) for handle in handles))
-    gone = asyncio.ensure_future(_until_gone(receive))
+    gone = asyncio.ensure_future(until_disconnect(receive))
     try:
         await asyncio.wait((answers, gone), return_when=asyncio.FIRST_COMPLETED)
         if not answers.done():
@@ -172,8 +171,3 @@ def engine_errors() -> Iterator[None]:
         raise ApiError(503, "the engine has failed; the server must be restarted") from error
     except EngineStateError as error:
         raise ApiError(503, "the server is shutting down") from error
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
