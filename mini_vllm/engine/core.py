@@ -11,10 +11,9 @@ from contextlib import suppress
 from operator import attrgetter
 from time import monotonic
 
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
 from mini_vllm.engine.model import Model, News, SlotView, check_burst
-from mini_vllm.engine.scheduler import Scheduler
+from mini_vllm.engine.scheduler import ChoiceState, Scheduler
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.finish_reason import Ending, FinishReason
 

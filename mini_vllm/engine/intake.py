@@ -17,12 +17,12 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from mini_vllm.engine.channel import OverflowPolicy, Owner, Producer, StreamChannel, attach
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.core import Row
 from mini_vllm.engine.engine_errors import ChannelStateError, StreamingSubmissionError
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.outputs import Handle
 from mini_vllm.engine.request import Request
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.text_path import MakeTextPath
 from mini_vllm.finish_reason import FinishReason

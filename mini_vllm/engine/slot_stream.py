@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from mini_vllm.engine.channel import Producer
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.outputs import (
     CompletionOutput,
     Handle,
@@ -18,6 +17,7 @@ from mini_vllm.engine.outputs import (
     TokenLogprobs,
 )
 from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.text_path import TextPath
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import Event, TextDelta

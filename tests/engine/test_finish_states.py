@@ -16,8 +16,8 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
     TextPathFactory,
 )
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.model import SlotView
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.models.speculative import SpeculativeScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer

@@ -20,8 +20,8 @@ from mini_vllm.engine import (
     SlotView,
     StreamChannel,
 )
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.scheduler import (
+    ChoiceState,
     KVBlockPool,
     Scheduler,
     SlotTable,

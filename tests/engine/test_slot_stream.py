@@ -25,9 +25,9 @@ from mini_vllm.engine import (
     slot_stream,
 )
 from mini_vllm.engine.channel import Producer
-from mini_vllm.engine.choice import ChoiceState
 from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.intake import Intake
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
