@@ -184,6 +184,8 @@ def main() -> int:
         bad = [f"{name}: {edit}" for name, edit in edits.items() if isinstance(edit, str)]
         print(f"{len(bad)} of {len(mutants)} cannot be put in", *bad, sep="\n  ")
         return int(bool(bad))
+    # Whatever a shell starts in the background ignores SIGINT, and so would the tests of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         return report(run(mutants, options, Path(scratch).resolve()), options.against)
 
