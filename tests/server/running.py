@@ -3,11 +3,15 @@
 import json
 import re
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+
+from wire_client import read_chat
 
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import ScriptedModel
@@ -16,6 +20,7 @@ from mini_vllm.server.http_server import listen, make_server
 from mini_vllm.server.service import DEFAULT_LIMITS, Service, create_service
 from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
 
+CHAT = "/v1/chat/completions"
 EOS = (ByteTokenizer.eos_token_id,)
 # Far away: nothing that goes well takes so long, however busy the machine is.
 DEADLINE = 60.0
@@ -30,6 +35,12 @@ def until(condition, what="the condition", deadline=DEADLINE):
         assert time.monotonic() < end, f"{what} did not come about in {deadline} s"
         time.sleep(0.002)
     return found
+
+
+def at_once(ask, items):
+    """Return what `ask` returns, or raise what it raises, for items asked at the same time."""
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(ask, items))
 
 
 def spelled(text, size=1):
@@ -130,6 +141,8 @@ class Running:
     def idle(self):
         """Wait until nothing runs; then no block may be in use, and nothing may be held."""
         until(lambda: not self.engine.has_work, "an idle engine")
+        tasks = self.server.server_state.tasks
+        until(lambda: not tasks or not self.thread.is_alive(), "the end of all tasks")
         stats = self.engine.stats()
         assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
         assert not any(stats.held.values())
@@ -159,7 +172,10 @@ def running(
     port=0,
     **options,
 ):
-    """Serve a model at a free port until the block ends. Time limits are far away by default."""
+    """Serve a model at a free port until the block ends, when the server must be idle.
+
+    Time limits are far away by default.
+    """
     service = create_service(
         model,
         tokenizer or ByteTokenizer(),
@@ -190,6 +206,7 @@ def running(
     try:
         until(lambda: server.started, "the start")
         yield at_work
+        at_work.idle()
     finally:
         at_work.stop()
 
@@ -213,9 +230,13 @@ def asking(*names, **fields):
     return {"messages": [{"role": "user", "content": said}], **fields}
 
 
-def tool(name):
+def tool(name, **schema):
     """Return a function that a model may call."""
-    return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    function = {"name": name, "parameters": {"type": "object", **schema}}
+    return {"type": "function", "function": function}
+
+
+WEATHER = tool("get_weather", properties={"city": {"type": "string"}})
 
 
 @dataclass
@@ -256,6 +277,11 @@ class Client:
         return self
 
     def __exit__(self, *error):
+        self.socket.close()
+
+    def reset(self):
+        """Close the connection as one that broke."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def send(self, data):
@@ -343,7 +369,26 @@ def request(path, body=None, *, method=None, headers=None):
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 
 
-def chat(server, body, *, step=65536):
-    """Return the answer to a chat on a connection of its own."""
+def fetch(server, path, body=None, *, step=65536, **options):
+    """Return the answer to a request on a connection of its own."""
     with server.connect(step=step) as client:
-        return client.fetch("/v1/chat/completions", body)
+        return client.fetch(path, body, **options)
+
+
+def chat(server, body, **options):
+    """Return the answer to a chat."""
+    return fetch(server, CHAT, body, **options)
+
+
+def told(server, *names, step=65536, **fields):
+    """Return the choices of a chat that streams, by index, as OpenAI's client adds them up."""
+    body = asking(*names, **{"max_tokens": 5000, **fields}, stream=True)
+    return read_chat(chat(server, body, step=step).body)[0]
+
+
+def begun(server, name, **options):
+    """Return a client to whom the answer of a script streams, endlessly; it has read the head."""
+    client = server.connect(**options)
+    client.ask(CHAT, asking(name, stream=True, max_tokens=FOR_EVER))
+    assert client.head()[0] == 200
+    return client

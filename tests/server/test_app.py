@@ -1,23 +1,16 @@
 """The application: its paths and methods, and who may ask if there is a key."""
 
 import pytest
-from running import Says, asking, running
+from running import CHAT, Says, asking, chat, fetch, running
 
 from mini_vllm.server import app
 from mini_vllm.server.cli import main
 
 KEY = "sk-clé-🔑"
+OTHERS = "/v1/models /metrics /no/such/path /page //health /health/"
 PROTECTED = [
-    ("POST", "/v1/chat/completions"),
-    ("POST", "/v1/completions"),
-    ("GET", "/v1/models"),
-    ("POST", "/tokenize"),
-    ("POST", "/detokenize"),
-    ("GET", "/metrics"),
-    ("GET", "/no/such/path"),
-    ("GET", "/page"),
-    ("GET", "//health"),
-    ("GET", "/health/"),
+    *(("POST", path) for path in (CHAT, "/v1/completions", "/tokenize", "/detokenize")),
+    *(("GET", path) for path in OTHERS.split()),
     ("OPTIONS", "/v1/models"),
 ]
 
@@ -39,8 +32,7 @@ def locked():
     ["/nothing", "/v1", "/v1/chat/completions/", "/v1/models/", "/%ff", "/a%00b", "/health/"],
 )
 def test_an_unknown_path_is_404(server, path):
-    with server.connect() as client:
-        answer = client.fetch(path)
+    answer = fetch(server, path)
     assert answer.status == 404
     assert "location" not in answer.headers
     assert answer.error["type"] == "invalid_request_error"
@@ -49,9 +41,9 @@ def test_an_unknown_path_is_404(server, path):
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("GET", "/v1/chat/completions", {"post"}),
-        ("HEAD", "/v1/chat/completions", {"post"}),
-        ("OPTIONS", "/v1/chat/completions", {"post"}),
+        ("GET", CHAT, {"post"}),
+        ("HEAD", CHAT, {"post"}),
+        ("OPTIONS", CHAT, {"post"}),
         ("PUT", "/tokenize", {"post"}),
         ("DELETE", "/v1/models", {"get", "head"}),
         ("OPTIONS", "/health", {"get", "head"}),
@@ -59,8 +51,7 @@ def test_an_unknown_path_is_404(server, path):
     ],
 )
 def test_a_wrong_method_is_405_and_the_right_ones_are_named(server, method, path, allowed):
-    with server.connect() as client:
-        answer = client.fetch(path, method=method)
+    answer = fetch(server, path, method=method)
     assert answer.status == 405
     assert set(answer.headers["allow"].split(", ")) == allowed
     if method != "HEAD":
@@ -76,8 +67,7 @@ def test_head_is_get_without_the_body(server, path):
 
 
 def test_models_names_the_one(server):
-    with server.connect() as client:
-        (model,) = client.fetch("/v1/models").json()["data"]
+    (model,) = fetch(server, "/v1/models").json()["data"]
     assert (model["id"], model["object"], model["max_model_len"]) == ("scripted", "model", 2**17)
 
 
@@ -102,9 +92,8 @@ WRONG = [
 @pytest.mark.parametrize(("method", "path"), PROTECTED)
 def test_without_the_key_nobody_gets_in(locked, method, path):
     for headers in WRONG:
-        with locked.connect() as client:
-            body = {} if method == "POST" else None
-            answer = client.fetch(path, body, method=method, headers=headers)
+        body = {} if method == "POST" else None
+        answer = fetch(locked, path, body, method=method, headers=headers)
         assert answer.status == 401
         assert answer.headers["www-authenticate"].lower() == "bearer"
         assert answer.error["type"] == "authentication_error"
@@ -115,30 +104,24 @@ def test_without_the_key_nobody_gets_in(locked, method, path):
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
 def test_the_key_opens_whatever_the_case_of_its_scheme(locked, scheme):
     headers = {"authorization": f"{scheme} {KEY}".encode().decode("latin-1")}
-    with locked.connect() as client:
-        answer = client.fetch("/v1/chat/completions", asking("say"), headers=headers)
+    answer = chat(locked, asking("say"), headers=headers)
     assert answer.json()["choices"][0]["message"]["content"] == "Hi"
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/page/page.js"])
 def test_the_page_and_the_health_need_no_key(locked, path):
-    with locked.connect() as client:
-        assert client.fetch(path).status == 200
+    assert fetch(locked, path).status == 200
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "/page/../v1/models",
-        "/page/%2e%2e/v1/models",
-        "/page/..%2f..%2fapp.py",
-        "/page/%2e%2e/app.py",
-        "/page//etc/passwd",
+        "/page/../v1/models", "/page/%2e%2e/v1/models", "/page/..%2f..%2fapp.py",
+        "/page/%2e%2e/app.py", "/page//etc/passwd",
     ],
-)
+)  # fmt: skip
 def test_no_way_leads_round_the_key_through_the_open_folder(locked, path):
-    with locked.connect() as client:
-        answer = client.fetch(path)
+    answer = fetch(locked, path)
     assert answer.status in (401, 404)
     assert b"Starlette" not in answer.body
 
@@ -150,14 +133,15 @@ def test_a_body_behind_a_refusal_does_not_spoil_the_connection(locked):
 
 
 def test_keys_are_compared_in_constant_time(locked, monkeypatch):
-    compared = []
-    compare = app.hmac.compare_digest
-    monkeypatch.setattr(
-        app.hmac, "compare_digest", lambda *pair: compared.append(pair) or compare(*pair)
-    )
-    with locked.connect() as client:
-        assert client.fetch("/v1/models", headers=with_key("wrong")).status == 401
-        assert client.fetch("/v1/models", headers=with_key(KEY)).status == 200
+    compared, compare = [], app.hmac.compare_digest
+
+    def spy(*pair):
+        compared.append(pair)
+        return compare(*pair)
+
+    monkeypatch.setattr(app.hmac, "compare_digest", spy)
+    for key, status in (("wrong", 401), (KEY, 200)):
+        assert fetch(locked, "/v1/models", headers=with_key(key)).status == status
     assert len(compared) == 2
     assert all(isinstance(one, bytes) for pair in compared for one in pair)
 

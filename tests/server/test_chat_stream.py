@@ -29,11 +29,14 @@ from mini_vllm.text.events import (
     Malformed,
     ReasoningDelta,
     TextDelta,
-)
+)  # fmt: skip
 from mini_vllm.tokenizer import ByteTokenizer
 
 END = {"finished": True, "reason": FinishReason.END_ID}
 CALL = (CallStart(0, None, "f"), ArgsDelta(0, '{"a"'), ArgsDelta(0, ": 1}"), CallEnd(0))
+SECOND = (CallStart(1, None, "g"), ArgsDelta(1, "{}"), CallEnd(1))
+OWN_ID = (CallStart(0, "functions.f:0", "f"), ArgsDelta(0, "{}"), CallEnd(0))
+JUNK = Malformed(0, "x", "why")
 
 
 def head(**options):
@@ -67,9 +70,7 @@ def deltas_of(data):
 
 def test_chunk_by_chunk():
     data = stream(StreamChunk((5,), "Hi"), StreamChunk((6,), "", **END), include_usage=True)
-    same = {
-        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "mini",
-    }  # fmt: skip
+    same = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 7, "model": "mini"}
 
     def event(delta, **rest):
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, **rest}
@@ -87,45 +88,48 @@ def test_chunk_by_chunk():
 def test_a_call_opens_with_empty_arguments_and_goes_on_without_a_name():
     data = stream(events_chunk(*CALL, **END))
     assert deltas_of(data)[1:] == [
-        {
-            "tool_calls": [
-                {
-                    "index": 0,
-                    "id": "call_0",
-                    "type": "function",
-                    "function": {"name": "f", "arguments": ""},
-                }
-            ]
-        },
+        {"tool_calls": [{"index": 0, "id": "call_0", "type": "function",
+                         "function": {"name": "f", "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1}'}}]},
         {},
-    ]
+    ]  # fmt: skip
 
 
 def test_one_event_has_one_kind_of_news():
-    data = stream(
-        events_chunk(
-            ReasoningDelta("a"), ReasoningDelta("b"), TextDelta("c"), TextDelta("d"), *CALL,
-            CallStart(1, None, "g"), ArgsDelta(1, "{}"), CallEnd(1), TextDelta("e"), **END,
-        )
-    )  # fmt: skip
+    news = [
+        ReasoningDelta("a"),
+        ReasoningDelta("b"),
+        TextDelta("c"),
+        TextDelta("d"),
+        *CALL,
+        *SECOND,
+    ]
+    data = stream(events_chunk(*news, TextDelta("e"), **END))
     kinds = [next(iter(delta), None) for delta in deltas_of(data)]
-    assert kinds == [
-        "role", "reasoning_content", "content", *["tool_calls"] * 4, "content", None,
-    ]  # fmt: skip
+    calls = ["tool_calls"] * 4
+    assert kinds == ["role", "reasoning_content", "content", *calls, "content", None]
     choice = read_chat(data)[0][0]
     assert (choice["reasoning_content"], choice["content"]) == ("ab", "cde")
     assert [call["arguments"] for call in choice["calls"]] == ['{"a": 1}', "{}"]
 
 
-def test_the_model_s_own_id_is_kept_and_an_empty_one_is_none():
-    choice = read_one(
-        events_chunk(
-            CallStart(0, "functions.f:0", "f"), ArgsDelta(0, "{}"), CallEnd(0),
-            CallStart(1, "", "f"), ArgsDelta(1, "{}"), CallEnd(1), **END,
-        )
-    )  # fmt: skip
-    assert [call["id"] for call in choice["calls"]] == ["functions.f:0", "call_0"]
+@pytest.mark.parametrize(
+    ("events", "options", "calls", "content"),
+    [
+        ((*OWN_ID, CallStart(1, "", "f"), *SECOND[1:]), {},
+         [("functions.f:0", "f", "{}"), ("call_0", "f", "{}")], ""),
+        ((TextDelta("a"), *CALL[:2], Malformed(0, " oops</tool_call>", "why")), {},
+         [("call_0", "f", '{"a"')], "a oops</tool_call>"),
+        ((CALL[0], JUNK, *SECOND), {}, [("call_0", "f", ""), ("call_1", "g", "{}")], "x"),
+        ((*CALL, SECOND[0], ArgsDelta(1, "{"), Malformed(1, "x", "why"), TextDelta("after")),
+         {"parallel_tool_calls": False}, [("call_0", "f", '{"a": 1}')], "after"),
+    ],
+    ids=["own ids", "the rest of a malformed call", "malformed beside whole", "not parallel"],
+)  # fmt: skip
+def test_calls_and_content_are_told_whole(events, options, calls, content):
+    choice = read_one(events_chunk(*events, **END), options=options)
+    assert [(call["id"], call["name"], call["arguments"]) for call in choice["calls"]] == calls
+    assert choice["content"] == content
 
 
 def test_new_ids_are_call_and_24_digits_each_its_own():
@@ -148,7 +152,8 @@ def test_new_ids_are_call_and_24_digits_each_its_own():
         (FinishReason.LENGTH, CALL, {}, "length"),
         (FinishReason.LENGTH, CALL[:2], {}, "length"),
         (FinishReason.END_ID, CALL[:2], {}, "stop"),
-        (FinishReason.END_ID, (*CALL[:2], Malformed(0, "x", "why")), {}, "stop"),
+        (FinishReason.END_ID, (*CALL[:2], JUNK), {}, "stop"),
+        (FinishReason.END_ID, (CALL[0], JUNK, *SECOND), {}, "tool_calls"),
         (FinishReason.END_ID, (TextDelta("a"),), {}, "stop"),
         (FinishReason.LENGTH, (TextDelta("a"),), {"named_function": True}, "length"),
     ],
@@ -162,33 +167,6 @@ def test_tool_calls_is_why_only_after_a_whole_call_and_a_normal_end(
     parts = [events_chunk(event) for event in events]
     last = StreamChunk(**end)
     assert read_one(*parts, last, options=options)["finish_reason"] == expected
-
-
-def test_what_is_left_of_a_malformed_call_is_content_and_nothing_is_lost():
-    choice = read_one(
-        events_chunk(TextDelta("a"), *CALL[:2], Malformed(0, " oops</tool_call>", "why"), **END)
-    )
-    assert choice["calls"][0]["arguments"] == '{"a"'
-    assert choice["content"] == "a oops</tool_call>"
-
-
-def test_a_malformed_call_beside_a_whole_one_leaves_the_reason_to_that():
-    whole = (CallStart(1, None, "g"), ArgsDelta(1, "{}"), CallEnd(1))
-    choice = read_one(events_chunk(CALL[0], Malformed(0, "x", "why"), *whole, **END))
-    assert choice["finish_reason"] == "tool_calls"
-    assert [call["name"] for call in choice["calls"]] == ["f", "g"]
-
-
-def test_without_parallel_calls_all_but_the_first_are_dropped_whole():
-    choice = read_one(
-        events_chunk(
-            *CALL, CallStart(1, None, "g"), ArgsDelta(1, "{"), Malformed(1, "x", "why"),
-            TextDelta("after"), **END,
-        ),
-        options={"parallel_tool_calls": False},
-    )  # fmt: skip
-    assert [call["name"] for call in choice["calls"]] == ["f"]
-    assert choice["content"] == "after"
 
 
 def test_a_name_that_is_no_utf_8_does_not_break_the_stream():
@@ -258,23 +236,16 @@ def test_what_is_held_is_told_with_every_chunk_if_it_was_asked_for():
     reports = [event.get("mini_vllm") for event in read_events(data)]
     assert reports[:3] == [
         None,
-        {
-            "token_ids": [0xF0, 0x9F],
-            "held": {"detokenizer": "f0 9f", "stop": ""},
-            "naive": "\ufffd",
-        },
-        {
-            "token_ids": [0x9A, 0x80],
-            "held": {"detokenizer": "", "stop": "🚀"},
-            "naive": "\ufffd\ufffd",
-        },
-    ]
+        {"token_ids": [0xF0, 0x9F], "naive": "\ufffd",
+         "held": {"detokenizer": "f0 9f", "stop": ""}},
+        {"token_ids": [0x9A, 0x80], "naive": "\ufffd\ufffd",
+         "held": {"detokenizer": "", "stop": "🚀"}},
+    ]  # fmt: skip
     assert deltas_of(data)[1:3] == [{}, {}]
     told = [one for report in reports[1:] for one in report["token_ids"]]
     assert told == [0xF0, 0x9F, 0x9A, 0x80, 1]
-    assert b"mini_vllm" not in stream(
-        StreamChunk((1,), "a", held={"stop": "x"}), StreamChunk(**END)
-    )
+    silent = StreamChunk((1,), "a", held={"stop": "x"})
+    assert b"mini_vllm" not in stream(silent, StreamChunk(**END))
 
 
 def whole(*outputs, head_options=None, **options):
@@ -312,10 +283,8 @@ def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
     both = whole(output((TextDelta("a"), *CALL)))["choices"][0]["message"]
     assert both["content"] == "a"
     assert whole(output((ReasoningDelta("a"),)))["choices"][0]["message"] == {
-        "role": "assistant",
-        "content": "",
-        "reasoning_content": "a",
-    }
+        "role": "assistant", "content": "", "reasoning_content": "a",
+    }  # fmt: skip
 
 
 PIECES = st.lists(
@@ -334,24 +303,19 @@ PIECES = st.lists(
 )  # fmt: skip
 
 
-def pipeline(prompt_ids=()):
-    return TextPipeline(
-        ByteTokenizer(),
-        prompt_token_ids=prompt_ids,
-        reasoning=create_reasoning_splitter("qwen3"),
-        tools=create_tool_parser("hermes"),
-    )
+def pipeline():
+    reasoning, tools = create_reasoning_splitter("qwen3"), create_tool_parser("hermes")
+    return TextPipeline(ByteTokenizer(), reasoning=reasoning, tools=tools)
 
 
 def chunks_of(text, generator, reason):
     """The chunks of a real text path that gets a text in bursts of bytes."""
-    path, ids, chunks = pipeline(), list(text.encode()), []
+    path, ids, chunks = pipeline(), text.encode(), []
     while ids:
         size = generator.randint(1, 9)
-        burst, ids = ids[:size], ids[size:]
-        chunks.append(events_chunk(*path.feed(burst), token_ids=tuple(burst)))
-    rest = path.finish(reason)
-    return [*chunks, events_chunk(*rest, finished=True, reason=reason)]
+        burst, ids = tuple(ids[:size]), ids[size:]
+        chunks.append(events_chunk(*path.feed(burst), token_ids=burst))
+    return [*chunks, events_chunk(*path.finish(reason), finished=True, reason=reason)]
 
 
 def output_of(text, index, reason):
@@ -371,10 +335,8 @@ def output_of(text, index, reason):
 def test_a_stream_added_up_is_the_whole_chat(texts, seed, reason, parallel, named):
     generator = random.Random(seed)
     texts = ["".join(pieces) for pieces in texts]
-    options = {"named_function": named, "parallel_tool_calls": parallel}
-    chat = chat_stream(
-        head(choices=2, include_usage=True, prompt_tokens=3), new_id=lambda: "call_x", **options
-    )
+    options = {"named_function": named, "parallel_tool_calls": parallel, "new_id": lambda: "call_x"}
+    chat = chat_stream(head(choices=2, include_usage=True, prompt_tokens=3), **options)
     waiting = [chunks_of(text, generator, reason) for text in texts]
     data = chat.start()
     while any(waiting):
@@ -383,7 +345,7 @@ def test_a_stream_added_up_is_the_whole_chat(texts, seed, reason, parallel, name
     choices, usage = read_chat(data + chat.end(), include_usage=True)
 
     outputs = [output_of(text, index, reason) for index, text in enumerate(texts)]
-    answer = chat_response(head(prompt_tokens=3), outputs, new_id=lambda: "call_x", **options)
+    answer = chat_response(head(prompt_tokens=3), outputs, **options)
     body = json.loads(encode_line(answer))
     assert usage == body["usage"]
     for index, expected in enumerate(body["choices"]):

@@ -1,27 +1,31 @@
 """A client that goes, or does not read: its request ends, and nobody else notices."""
 
-import json
-import socket
-import struct
 import threading
 
 import pytest
 from running import (
+    CHAT,
     DEADLINE,
     FOR_EVER,
     Endless,
     Says,
     asking,
+    begun,
     chat,
     paced,
     request,
     running,
     spelled,
+    told,
     until,
 )
 from wire_client import read_chat
 
 SAID = "Nothing 你 of this 🚀 is lost. " * 40
+
+
+def content(body):
+    return read_chat(body)[0][0]["content"]
 
 
 class Gate:
@@ -37,38 +41,9 @@ class Gate:
             self.arrived.release()
             assert self.allowed.acquire(timeout=DEADLINE)
 
-    def steps(self, count):
-        for _ in range(count):
-            self.allowed.release()
-            assert self.arrived.acquire(timeout=DEADLINE)
-
     def let_go(self):
         self.open = True
         self.allowed.release()
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
-    """X19. The engine stands before a decode while the client goes; that one is the last."""
-    gate, model = Gate(), Says(talk=Endless())
-    with running(model, hooks={"before_decode": gate}) as server:
-        try:
-            submitted, client = submitted_to(server), server.connect()
-            client.ask("/v1/chat/completions", asking("talk", stream=stream, max_tokens=FOR_EVER))
-            if stream:
-                client.head()
-                client.piece()
-            assert gate.arrived.acquire(timeout=DEADLINE)
-            gate.steps(5)
-            before = model.steps["talk"]
-            client.socket.close()
-            until(lambda: submitted[0].is_cancelled, "the notice that the client is gone")
-            assert model.steps["talk"] == before
-            gate.let_go()
-            server.idle()
-            assert model.steps["talk"] <= before + 1
-        finally:
-            gate.let_go()
 
 
 def submitted_to(server):
@@ -85,38 +60,56 @@ def submitted_to(server):
 
 
 @pytest.mark.parametrize("stream", [True, False])
+def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
+    """X19. The engine stands before a decode while the client goes; that one is the last."""
+    gate, model = Gate(), Says(talk=Endless())
+    with running(model, hooks={"before_decode": gate}) as server:
+        try:
+            submitted, client = submitted_to(server), server.connect()
+            client.ask(CHAT, asking("talk", stream=stream, max_tokens=FOR_EVER))
+            if stream:
+                client.head()
+                client.piece()
+            assert gate.arrived.acquire(timeout=DEADLINE)
+            for _ in range(5):
+                gate.allowed.release()
+                assert gate.arrived.acquire(timeout=DEADLINE)
+            before = model.steps["talk"]
+            client.socket.close()
+            until(lambda: submitted[0].is_cancelled, "the notice that the client is gone")
+            assert model.steps["talk"] == before
+            gate.let_go()
+            server.idle()
+            assert model.steps["talk"] <= before + 1
+        finally:
+            gate.let_go()
+
+
+@pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_while_it_waits_for_a_slot_leaves_the_line(stream):
     model = Says(first=paced(), second="never said")
-    with running(model, max_num_seqs=1) as server, server.connect() as first:
-        first.ask("/v1/chat/completions", asking("first", stream=True, max_tokens=FOR_EVER))
-        first.head()
+    with running(model, max_num_seqs=1) as server, begun(server, "first"):
         second = server.connect()
-        second.ask("/v1/chat/completions", asking("second", stream=stream))
+        second.ask(CHAT, asking("second", stream=stream))
         until(lambda: server.engine.stats().waiting == 1)
         second.socket.close()
         until(lambda: server.engine.stats().waiting == 0)
         assert server.engine.stats().running == 1
         assert model.steps["second"] == 0
-        first.socket.close()
-        server.idle()
 
 
 def test_a_reset_counts_as_gone():
     with running(Says(talk=paced())) as server:
-        client = server.connect()
-        client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=FOR_EVER))
-        client.head()
+        client = begun(server, "talk")
         client.piece()
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.socket.close()
-        server.idle()
+        client.reset()
 
 
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v1/chat/completions", asking("talk", n=4, stream=True)),
-        ("/v1/chat/completions", asking("talk", n=4)),
+        (CHAT, asking("talk", n=4, stream=True)),
+        (CHAT, asking("talk", n=4)),
         ("/v1/completions", {"prompt": ["<talk>", "x<talk>"], "n": 2, "stream": True}),
         ("/v1/completions", {"prompt": ["<talk>", "x<talk>"], "n": 2}),
     ],
@@ -137,45 +130,32 @@ def test_clients_that_go_before_their_prompts_are_ready_leave_nothing_behind():
     with running(model) as server:
         for _ in range(20):
             with server.connect() as client:
-                client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=FOR_EVER))
-        until(lambda: not server.server.server_state.tasks, "the end of all tasks")
+                client.ask(CHAT, asking("talk", stream=True, max_tokens=FOR_EVER))
         server.idle()
         assert model.released <= 20
 
 
 def test_a_client_that_goes_does_not_touch_the_others():
     with running(Says(talk=paced(), say=SAID)) as server:
-        leaving = [server.connect() for _ in range(4)]
-        for client in leaving:
-            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=FOR_EVER))
-            client.head()
-        with server.connect() as staying:
-            staying.ask("/v1/chat/completions", asking("say", stream=True, max_tokens=3000))
-            status, _ = staying.head()
-            assert status == 200
+        leaving = [begun(server, "talk") for _ in range(4)]
+        with begun(server, "say") as staying:
             body = staying.piece()
             for client in leaving:
                 client.socket.close()
-            while piece := staying.piece():
-                body += piece
-        choices, _ = read_chat(body)
-        assert choices[0]["content"] == SAID
-        server.idle()
+            assert content(body + staying.pieces()) == SAID
 
 
 def test_a_reader_slower_than_the_model_gets_it_all_and_holds_up_nobody():
     """The socket is full and nobody reads. The model still comes to its end, others are served,
     and what waits is joined into few chunks; then all of it arrives."""
     long = "".join(f"{number} 你🚀 " for number in range(5000))
-    size = len(long.encode())
     script = spelled(long, 10)
-    model = Says(long=script, short="Hi 🚀")
     with (
-        running(model, max_model_len=2**20, send_buffer=4096) as server,
+        running(Says(long=script, short="Hi 🚀"), max_model_len=2**20, send_buffer=4096) as server,
         server.connect(receive_buffer=4096) as slow,
     ):
         channels = submitted_to(server)
-        slow.ask("/v1/chat/completions", asking("long", stream=True, max_tokens=size + 1))
+        slow.ask(CHAT, asking("long", stream=True, max_tokens=len(long.encode()) + 1))
         slow.head()
         most = 0
 
@@ -184,31 +164,23 @@ def test_a_reader_slower_than_the_model_gets_it_all_and_holds_up_nobody():
             most = max(most, channels[0].pending_count)
             return channels[0].is_finished
 
-        answer = chat(server, asking("short", stream=True))
-        assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
+        assert told(server, "short")[0]["content"] == "Hi 🚀"
         until(model_is_done, "the end of the model's text")
         assert 1 < channels[0].pending_count <= 256
         assert most <= 256
         assert len(script) > 20 * 256
         assert server.engine.stats().used_blocks == 0
-        answer = chat(server, asking("short", stream=True))
-        assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
-        body, pieces = b"", 0
-        while piece := slow.piece():
-            body += piece
-            pieces += 1
-        choices, _ = read_chat(body)
-        assert choices[0]["content"] == long
+        assert told(server, "short")[0]["content"] == "Hi 🚀"
+        body = slow.pieces()
+        assert content(body) == long
         assert body.count(b"data: ") < len(script)
-        server.idle()
 
 
 def test_a_reader_that_never_reads_and_goes_frees_everything():
-    model = Says(talk=Endless("0123456789" * 10))
-    with running(model, max_model_len=2**20) as server:
+    with running(Says(talk=Endless("0123456789" * 10)), max_model_len=2**20) as server:
         stuck = [server.connect(receive_buffer=4096) for _ in range(5)]
         for client in stuck:
-            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=10**6))
+            client.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
         until(lambda: server.engine.stats().running == 5)
         for client in stuck:
             client.socket.close()
@@ -221,18 +193,15 @@ def test_a_client_that_hangs_up_after_the_answer_is_nothing_special():
             answer = chat(server, asking("say"))
             assert answer.json()["choices"][0]["message"]["content"] == "Hi"
         server.idle()
-        metrics = server.service.metrics.render().decode()
-        assert "vllm:requests_aborted_total 0.0" in metrics
+        assert "vllm:requests_aborted_total 0.0" in server.service.metrics.render().decode()
 
 
 def test_a_client_that_goes_in_the_midst_of_its_body_starts_nothing():
-    model = Says(say="Hi")
-    whole = request("/v1/chat/completions", asking("say"))
-    with running(model) as server:
+    whole = request(CHAT, asking("say"))
+    with running(model := Says(say="Hi")) as server:
         for length in (len(whole) - 1, len(whole) - 10, len(whole) // 2, 30):
             with server.connect() as client:
                 client.send(whole[:length])
         assert chat(server, asking("say")).status == 200
         server.idle()
         assert model.released == 1
-        assert json.loads(whole.partition(b"\r\n\r\n")[2])

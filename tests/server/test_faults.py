@@ -4,12 +4,24 @@ hears of it; and afterwards no channel is open and no block is taken."""
 import logging
 import os
 import random
-import socket
-import struct
-import threading
 
 import pytest
-from running import EOS, FOR_EVER, Endless, Says, asking, chat, request, running, spelled, until
+from running import (
+    CHAT,
+    EOS,
+    FOR_EVER,
+    Endless,
+    Says,
+    asking,
+    at_once,
+    chat,
+    fetch,
+    request,
+    running,
+    spelled,
+    told,
+    until,
+)
 from wire_client import read_chat, read_events
 
 from mini_vllm.engine import Burst, StreamChannel, TextPathFactory
@@ -18,7 +30,6 @@ from mini_vllm.server.wire.sse import SseStream
 from mini_vllm.tokenizer import ByteTokenizer, TokenizerError, UnknownTokenId
 
 SAID = "All 你 of 🚀 it. " * 6
-CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture(autouse=True)
@@ -36,19 +47,16 @@ def channels(monkeypatch):
     assert all(one.is_finished or not one.is_attached for one in made)
 
 
-def at_once(server, bodies):
-    """Return the answers to chats that run at the same time."""
-    answers = [None] * len(bodies)
-
-    def ask(number):
-        answers[number] = chat(server, bodies[number])
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(bodies))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+def asked_at_once(server, *names, **fields):
+    """Return the answers to chats that stream at the same time; none tells a secret."""
+    fields = {"stream": True, "max_tokens": 2000, **fields}
+    answers = at_once(lambda name: chat(server, asking(name, **fields)), names)
+    assert all(b"secret" not in answer.body for answer in answers)
     return answers
+
+
+def text_of(answer):
+    return read_chat(answer.body)[0][0]["content"]
 
 
 def text_before_the_error(body):
@@ -73,78 +81,57 @@ def test_a_model_that_raises_ends_every_stream_with_what_it_had(step, channels):
 
     hooks = {"before_decode": all_are_here}
     with running(Says(**scripts), max_num_seqs=5, hooks=hooks) as server:
-        bodies = [asking(name, stream=True, max_tokens=2000) for name in [*texts, "bad"]]
-        answers = at_once(server, bodies)
-        for name, answer in zip([*texts, "bad"], answers, strict=True):
-            assert b"secret" not in answer.body
-            said = text_before_the_error(answer.body)
+        *whole, bad = asked_at_once(server, *texts, "bad")
+        for text, answer in zip(texts.values(), whole, strict=True):
             # A character that was cut in two is shown as one that is broken.
-            assert texts.get(name, "a" * step).startswith(said.rstrip("\ufffd"))
-            if name == "bad":
-                assert said == "a" * step
+            assert text.startswith(text_before_the_error(answer.body).rstrip("\ufffd"))
+        assert text_before_the_error(bad.body) == "a" * step
         server.idle()
         assert server.engine.state.value == "failed"
-        later = chat(server, asking("text0"))
-        assert later.status == 503
-        assert later.error["type"] == "server_error"
-        later = chat(server, asking("text0", stream=True))
-        assert later.status == 503
+        for stream in (True, False):
+            later = chat(server, asking("text0", stream=stream))
+            assert (later.status, later.error["type"]) == (503, "server_error")
 
 
 def test_a_whole_answer_hears_of_the_model_that_raised():
     with running(Says(bad=[(97,), Raise(RuntimeError("secret"))])) as server:
-        answer = chat(server, asking("bad"))
+        (answer,) = asked_at_once(server, "bad", stream=False)
         assert answer.status in (500, 503)
         assert answer.error["type"] == "server_error"
-        assert b"secret" not in answer.body
-        server.idle()
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        RuntimeError("secret"),
-        Burst(()),
-        Burst(("x",)),
-        object(),
-    ],
-)
+@pytest.mark.parametrize("fault", [RuntimeError("secret"), Burst(()), Burst(("x",)), object()])
 def test_a_step_that_is_no_step_leaves_nobody_waiting(fault):
-    with running(Says(bad=[(97,), fault], good=SAID)) as server:
-        answers = at_once(
-            server, [asking("bad", stream=True), asking("bad"), asking("good", stream=True)]
-        )
-        for answer in answers[:2]:
+    with running(Says(bad=[(97,), fault], whole=[(97,), fault], good=SAID)) as server:
+
+        def ask(name):
+            return chat(server, asking(name, stream=name != "whole"))
+
+        *failed, good = at_once(ask, ["bad", "whole", "good"])
+        for answer in failed:
             assert answer.status in (200, 500, 503)
             assert b"secret" not in answer.body
-        if answers[0].status == 200:
-            assert text_before_the_error(answers[0].body) == "a"
+        if failed[0].status == 200:
+            assert text_before_the_error(failed[0].body) == "a"
         if isinstance(fault, Exception):
             # An exception as a step is the fault of one slot.
-            assert read_chat(answers[2].body)[0][0]["content"] == SAID
+            assert text_of(good) == SAID
             assert chat(server, asking("good")).status == 200
-        server.idle()
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_one_slot_that_fails_leaves_the_others_alone(stream):
     bad = [*spelled("ok")[:-1], OSError("the tape tore")]
     with running(Says(bad=bad, good=SAID)) as server:
-        bodies = [asking("good", stream=stream, max_tokens=500) for _ in range(5)]
-        bodies[2] = asking("bad", stream=stream)
-        answers = at_once(server, bodies)
+        answers = asked_at_once(server, "good", "good", "bad", "good", "good", stream=stream)
         failed = answers.pop(2)
         if stream:
             assert text_before_the_error(failed.body) == "ok"
+            assert [text_of(answer) for answer in answers] == [SAID] * 4
         else:
-            assert failed.status == 500
-            assert failed.error["code"] == "failed"
-        for answer in answers:
-            if stream:
-                assert read_chat(answer.body)[0][0]["content"] == SAID
-            else:
-                assert answer.json()["choices"][0]["message"]["content"] == SAID
-        server.idle()
+            assert (failed.status, failed.error["code"]) == (500, "failed")
+            whole = [answer.json()["choices"][0]["message"]["content"] for answer in answers]
+            assert whole == [SAID] * 4
 
 
 class _BadPath:
@@ -173,11 +160,9 @@ def test_a_text_path_that_raises_ends_its_own_stream_only(after):
 
     scripts = {"bad": spelled("it was long"), "good": SAID}
     with running(Says(**scripts), make_text_path=make_text_path) as server:
-        bodies = [asking(name, stream=True, max_tokens=500) for name in ("good", "bad", "good")]
-        good, bad, good_too = at_once(server, bodies)
+        good, bad, good_too = asked_at_once(server, "good", "bad", "good")
         assert text_before_the_error(bad.body) == "it was long"[:after]
-        for answer in (good, good_too):
-            assert read_chat(answer.body)[0][0]["content"] == SAID
+        assert text_of(good) == text_of(good_too) == SAID
         assert chat(server, asking("bad")).status == 500
         server.idle()
         assert server.engine.state.value == "running"
@@ -196,17 +181,15 @@ class _Torn(ByteTokenizer):
 
 def test_a_tokenizer_that_cannot_encode_is_the_fault_of_the_prompt():
     with running(Says(say="Hi"), tokenizer=_Torn()) as server:
-        for stream in (True, False):
-            answer = chat(server, asking("say", "torn", stream=stream))
-            assert answer.status == 400
-            assert answer.error["param"] == "messages"
-        with server.connect() as client:
-            answer = client.fetch("/v1/completions", {"prompt": "torn"})
-            assert (answer.status, answer.error["param"]) == (400, "prompt")
-            answer = client.fetch("/tokenize", {"prompt": "torn"})
-            assert (answer.status, answer.error["param"]) == (400, "prompt")
+        for path, body, param in (
+            (CHAT, asking("say", "torn", stream=True), "messages"),
+            (CHAT, asking("say", "torn"), "messages"),
+            ("/v1/completions", {"prompt": "torn"}, "prompt"),
+            ("/tokenize", {"prompt": "torn"}, "prompt"),
+        ):
+            answer = fetch(server, path, body)
+            assert (answer.status, answer.error["param"]) == (400, param)
         assert chat(server, asking("say")).status == 200
-        server.idle()
 
 
 def test_a_fault_of_the_server_is_500_and_its_reason_is_for_the_log(monkeypatch, caplog):
@@ -219,7 +202,6 @@ def test_a_fault_of_the_server_is_500_and_its_reason_is_for_the_log(monkeypatch,
         assert answer.error["type"] == "server_error"
         assert "secret" in caplog.text
         assert chat(server, asking("say")).status == 200
-        server.idle()
 
 
 def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
@@ -234,16 +216,10 @@ def test_frames_that_cannot_be_made_end_their_stream_only(monkeypatch, caplog):
     monkeypatch.setattr(SseStream, "feed", breaks)
     # Nothing but its cancellation ends the bad one.
     with running(Says(bad=Endless("abX"), good=SAID)) as server:
-        bodies = [
-            asking("good", stream=True, max_tokens=500),
-            asking("bad", stream=True, max_tokens=FOR_EVER),
-        ]
-        good, bad = at_once(server, bodies)
+        good, bad = asked_at_once(server, "good", "bad", max_tokens=FOR_EVER)
         assert text_before_the_error(bad.body) == "ab"
-        assert b"secret" not in bad.body
         assert "secret" in caplog.text
-        assert read_chat(good.body)[0][0]["content"] == SAID
-        server.idle()
+        assert text_of(good) == SAID
 
 
 class _Strict(ByteTokenizer):
@@ -260,11 +236,10 @@ def test_ids_that_nobody_knows_are_skipped_and_counted():
     script = [(72,), (10**6,), (-1,), (105,), EOS]
     with running(Says(odd=script), tokenizer=_Strict()) as server:
         answer = chat(server, asking("odd", stream=True, return_held=True))
-        assert read_chat(answer.body)[0][0]["content"] == "Hi"
+        assert text_of(answer) == "Hi"
         naive = [event.get("mini_vllm", {}).get("naive", "") for event in read_events(answer.body)]
         assert "".join(naive) == "Hi<eos>"
         assert "vllm:unknown_tokens_total 2.0" in server.service.metrics.render().decode()
-        server.idle()
 
 
 def cut(server, data, position):
@@ -274,8 +249,7 @@ def cut(server, data, position):
         while len(client.buffer) < position:
             client.step = position - len(client.buffer)
             assert client.more(), f"the answer ended before byte {position}"
-        linger = struct.pack("ii", 1, 0)
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        client.reset()
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -294,10 +268,7 @@ def test_a_client_may_cut_at_any_byte_of_the_answer(stream):
         for number, position in enumerate(positions):
             cut(server, data, position)
             if number % 10 == 0:
-                answer = chat(server, asking("good", stream=True, max_tokens=500))
-                assert read_chat(answer.body)[0][0]["content"] == SAID
-        server.idle()
-        until(lambda: not server.server.server_state.tasks, "the end of all tasks")
+                assert told(server, "good")[0]["content"] == SAID
 
 
 def test_a_client_may_cut_at_any_byte_of_its_request():
@@ -308,36 +279,20 @@ def test_a_client_may_cut_at_any_byte_of_its_request():
             positions = sorted({len(data), *random.Random(1).sample(positions, 25)})
         for position in positions:
             cut(server, data[:position], 0)
-        answer = chat(server, asking("good", stream=True, max_tokens=500))
-        assert read_chat(answer.body)[0][0]["content"] == SAID
-        server.idle()
-        until(lambda: not server.server.server_state.tasks, "the end of all tasks")
+        assert told(server, "good")[0]["content"] == SAID
 
 
 def test_readers_that_vanish_and_readers_that_stay_at_once():
     """40 clients over 4 slots, every second of which leaves somewhere in its text."""
     chance = random.Random(2)
     points = [chance.randrange(3000) for _ in range(40)]
-    failures = []
+
+    def ask(number):
+        if number % 2:
+            data = request(CHAT, asking("good", stream=True, max_tokens=500))
+            cut(server, data, points[number])
+        else:
+            assert told(server, "good")[0]["content"] == SAID
 
     with running(Says(good=SAID), max_num_seqs=4) as server:
-
-        def ask(number):
-            try:
-                body = asking("good", stream=True, max_tokens=500)
-                if number % 2:
-                    cut(server, request(CHAT, body), points[number])
-                else:
-                    choices, _ = read_chat(chat(server, body).body)
-                    assert choices[0]["content"] == SAID
-            except BaseException as error:
-                failures.append((number, error))
-
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(40)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert not failures
-        server.idle()
-        until(lambda: not server.server.server_state.tasks, "the end of all tasks")
+        at_once(ask, range(40))

@@ -7,12 +7,24 @@ import time
 from contextlib import suppress
 
 import pytest
-from running import DEADLINE, EOS, Client, Says, asking, chat, request, running, until
+from running import (
+    CHAT,
+    DEADLINE,
+    EOS,
+    Client,
+    Says,
+    asking,
+    chat,
+    fetch,
+    request,
+    running,
+    told,
+    until,
+)
 from wire_client import read_chat
 
 from mini_vllm.models.scripted import Hook
 
-CHAT = "/v1/chat/completions"
 JSON = {"content-type": "application/json"}
 # Its answer takes longer than connections may take for their headers in these tests.
 SLOW = [(97,), Hook(lambda: time.sleep(0.5)), (98,), EOS]
@@ -22,7 +34,6 @@ SLOW = [(97,), Hook(lambda: time.sleep(0.5)), (98,), EOS]
 def module_server():
     with running(Says(say="Hi 🚀", slow=SLOW)) as running_server:
         yield running_server
-        running_server.idle()
 
 
 @pytest.fixture
@@ -31,29 +42,24 @@ def server(module_server):
     return module_server
 
 
-def fetch(server, *arguments, **options):
-    with server.connect() as client:
-        return client.fetch(*arguments, **options)
-
-
 def chunked(body, size):
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     return b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in pieces) + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_body_in_chunks_is_read(server, size):
-    body = json.dumps(asking("say", stream=True), ensure_ascii=False).encode()
-    with server.connect() as client:
-        client.ask(CHAT, method="POST", headers={**JSON, "transfer-encoding": "chunked"})
-        for byte in chunked(body, size):
-            client.send(bytes([byte]))
-        assert read_chat(client.answer().body)[0][0]["content"] == "Hi 🚀"
+JSON_CHUNKED = {**JSON, "transfer-encoding": "chunked"}
+BODY = json.dumps(asking("say", stream=True), ensure_ascii=False).encode()
+HEAD = request(CHAT, method="POST", headers=JSON_CHUNKED)
 
 
-def test_a_request_may_come_a_byte_at_a_time(server):
+@pytest.mark.parametrize(
+    "data",
+    [*(HEAD + chunked(BODY, size) for size in (1, 3, 1000)), request(CHAT, BODY, headers=JSON)],
+    ids=["chunks of 1", "chunks of 3", "chunks of 1000", "no chunks"],
+)
+def test_a_request_may_come_a_byte_at_a_time(server, data):
     with server.connect(step=1) as client:
-        for byte in request(CHAT, asking("say", stream=True)):
+        for byte in data:
             client.send(bytes([byte]))
         assert read_chat(client.answer().body)[0][0]["content"] == "Hi 🚀"
 
@@ -96,21 +102,17 @@ def test_http_1_0_gets_the_stream_and_its_end(server):
     assert b"data: [DONE]\n\n" in everything
 
 
-def test_a_client_that_waits_for_100_is_told_to_go_on(server):
-    body = json.dumps(asking("say")).encode()
+@pytest.mark.parametrize(
+    ("kind", "statuses"), [("application/json", [100, 200]), ("text/plain", [415])]
+)
+def test_a_client_that_waits_for_100_is_told_to_go_on_or_refused(server, kind, statuses):
     with server.connect() as client:
-        headers = {**JSON, "content-length": len(body), "expect": "100-continue"}
+        headers = {"content-type": kind, "content-length": len(BODY), "expect": "100-continue"}
         client.ask(CHAT, method="POST", headers=headers)
-        assert client.head()[0] == 100
-        client.send(body)
-        assert client.answer().status == 200
-
-
-def test_a_client_that_waits_for_100_is_refused_before_it_sends(server):
-    with server.connect() as client:
-        headers = {"content-type": "text/plain", "content-length": 5, "expect": "100-continue"}
-        client.ask(CHAT, method="POST", headers=headers)
-        assert client.answer().status == 415
+        for status in statuses[:-1]:
+            assert client.head()[0] == status
+            client.send(BODY)
+        assert client.answer().status == statuses[-1]
 
 
 @pytest.mark.parametrize("difference", [-5, 5])
@@ -141,17 +143,12 @@ def test_both_lengths_at_once_are_refused(server):
 @pytest.mark.parametrize(
     "headers",
     [
-        {"x-name": "\xc3\xa9\xff\xfe"},
-        {"user-agent": "🚀".encode().decode("latin-1")},
-        {"host": "[::1"},
-        {"host": "é"},
-        {"host": ""},
-        {"cookie": "a" * 8000},
-        {"upgrade": "websocket", "connection": "upgrade"},
-        {"accept": "text/html"},
+        {"x-name": "\xc3\xa9\xff\xfe"}, {"user-agent": "🚀".encode().decode("latin-1")},
+        {"host": "[::1"}, {"host": "é"}, {"host": ""}, {"cookie": "a" * 8000},
+        {"upgrade": "websocket", "connection": "upgrade"}, {"accept": "text/html"},
         {"accept-encoding": "gzip"},
     ],
-)
+)  # fmt: skip
 def test_strange_headers_change_nothing(server, headers):
     for path in ("/health", "/nothing", "/page"):
         lines = [f"GET {path} HTTP/1.1", *(["host: test"] if "host" not in headers else [])]
@@ -160,8 +157,7 @@ def test_strange_headers_change_nothing(server, headers):
             client.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
             answer = client.answer()
         assert answer.status == (200 if path == "/health" else 404)
-        if path != "/health":
-            assert answer.error
+        assert path == "/health" or answer.error
 
 
 @pytest.mark.parametrize(
@@ -200,11 +196,6 @@ def test_headers_without_end_are_refused(server, earlier):
 # Clients that are slow on purpose. Only the limit under test is near, and only while it is tested.
 
 
-def send_if_open(client, data):
-    with suppress(OSError):
-        client.send(data)
-
-
 def give_up(server, client, data):
     """Send a little again and again until the server has hung up; then others are served."""
 
@@ -236,17 +227,15 @@ def give_up(server, client, data):
 def test_headers_that_drip_are_given_up(server, first, start, drip):
     if first is None:
         server.headers_within(0.2)
-        with server.connect() as client:
-            send_if_open(client, start)
-            give_up(server, client, drip)
-    else:
-        with server.connect() as client:
+    with server.connect() as client:
+        if first is not None:
             # The clock starts anew behind the answer.
             assert client.fetch("/nothing").status == 404
             server.headers_within(0.2)
             assert client.fetch(first).status == 200
-            send_if_open(client, start)
-            give_up(server, client, drip)
+        with suppress(OSError):
+            client.send(start)
+        give_up(server, client, drip)
 
 
 def test_a_body_that_drips_is_408_and_then_given_up(server, monkeypatch):
@@ -305,9 +294,7 @@ def test_a_thousand_connections_that_say_nothing_hurt_nobody():
                     clients[-1].send(b"POST /v1/chat/completions HTTP/1.1\r\nho")
             connections = server.server.server_state.connections
             until(lambda: len(connections) == count, "a thousand connections")
-            answer = chat(server, asking("say", stream=True))
-            assert read_chat(answer.body)[0][0]["content"] == "Hi 🚀"
-            server.idle()
+            assert told(server, "say")[0]["content"] == "Hi 🚀"
         assert all(client.closed() == b"" for client in clients)
     finally:
         for client in clients:
@@ -318,7 +305,8 @@ def test_a_thousand_connections_that_say_nothing_hurt_nobody():
 def test_connections_that_say_nothing_are_closed(server):
     server.headers_within(0.2)
     clients = [server.connect() for _ in range(20)]
-    send_if_open(clients[0], b"POST /v1/chat/completions HTTP/1.1\r\nho")
+    with suppress(OSError):
+        clients[0].send(b"POST /v1/chat/completions HTTP/1.1\r\nho")
     assert all(client.closed() == b"" for client in clients)
     server.headers_within(DEADLINE)
     for client in clients:

@@ -4,10 +4,9 @@ import json
 import time
 from types import SimpleNamespace
 
-import pytest
 from processes import process
 from prometheus_client.parser import text_string_to_metric_families
-from running import Client, Says, asking, chat, running, tool, until
+from running import CHAT, Client, Says, asking, chat, fetch, running, tool, until
 from vocabularies import byte_level
 
 from mini_vllm.models.scripted import Hook, Raise
@@ -16,13 +15,8 @@ from mini_vllm.tokenizer.cache import CacheStats
 
 
 def scrape(server):
-    """Return the samples by name and labels."""
-    with server.connect() as client:
-        return read_metrics(client)
-
-
-def read_metrics(client):
-    answer = client.fetch("/metrics")
+    """Return the samples of a server, or of what a client talks to, by name and labels."""
+    answer = server.fetch("/metrics") if isinstance(server, Client) else fetch(server, "/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
     return {
@@ -32,53 +26,40 @@ def read_metrics(client):
     }
 
 
-@pytest.fixture
-def stands_still():
-    """A server whose model has written the first half of several things, and then waits."""
+def test_what_each_layer_holds_is_told_by_layer():
+    """The model has written the first half of several things, and then waits."""
     waiting = [Hook(lambda: time.sleep(0.002))] * 100_000
-    scripts = {
-        "rocket": [(byte,) for byte in b"ab\xf0\x9f\x9a"] + waiting,
-        "stop": [(byte,) for byte in b"not the EN"] + waiting,
-        "tag": [(byte,) for byte in b"see <tool_c"] + waiting,
-    }
-    with running(Says(**scripts), max_num_seqs=3) as server:
-        yield server
-
-
-def test_what_each_layer_holds_is_told_by_layer(stands_still):
-    server = stands_still
-    clients = [server.connect() for _ in range(4)]
+    begun = {"rocket": b"ab\xf0\x9f\x9a", "stop": b"not the EN", "tag": b"see <tool_c"}
+    scripts = {name: [*((byte,) for byte in said), *waiting] for name, said in begun.items()}
     bodies = [
-        asking("rocket"),
-        asking("stop", stop=["END"]),
-        asking("tag", tools=[tool("f")]),
-        asking("rocket"),
+        asking("rocket", stream=True),
+        asking("stop", stream=True, stop=["END"]),
+        asking("tag", stream=True, tools=[tool("f")]),
+        asking("rocket", stream=True),
     ]
-    for client, body in zip(clients, bodies, strict=True):
-        client.ask("/v1/chat/completions", {**body, "stream": True})
-        client.head()
+    gauges = ["num_requests_running", "num_requests_waiting"]
+    with running(Says(**scripts), max_num_seqs=3) as server:
+        clients = [server.connect() for _ in bodies]
+        for client, body in zip(clients, bodies, strict=True):
+            client.ask(CHAT, body)
+            client.head()
 
-    def held():
+        def held():
+            found = scrape(server)
+            layers = ("detokenizer", "stop", "tools")
+            return [found.get(("mini_vllm:held_characters", one)) for one in layers] == [3, 2, 7]
+
+        until(held, "three bytes of a rocket, EN, and <tool_c")
         found = scrape(server)
-        return {
-            layer: found.get(("mini_vllm:held_characters", layer))
-            for layer in ("detokenizer", "stop", "tools")
-        } == {"detokenizer": 3.0, "stop": 2.0, "tools": 7.0}
-
-    until(held, "three bytes of a rocket, EN, and <tool_c")
-    found = scrape(server)
-    assert found[("vllm:num_requests_running",)] == 3
-    assert found[("vllm:num_requests_waiting",)] == 1
-    assert found[("vllm:kv_blocks_used",)] > 0
-    for client in clients:
-        client.socket.close()
-    server.idle()
-    found = scrape(server)
-    assert found[("vllm:requests_aborted_total",)] == 4
-    assert found[("vllm:num_requests_running",)] == 0
-    assert found[("vllm:num_requests_waiting",)] == 0
-    assert found[("vllm:kv_blocks_used",)] == 0
-    assert not any(value for key, value in found.items() if key[0] == "mini_vllm:held_characters")
+        assert [found[f"vllm:{name}",] for name in gauges] == [3, 1]
+        assert found[("vllm:kv_blocks_used",)] > 0
+        for client in clients:
+            client.socket.close()
+        server.idle()
+        found = scrape(server)
+        assert found[("vllm:requests_aborted_total",)] == 4
+        assert [found[f"vllm:{name}",] for name in [*gauges, "kv_blocks_used"]] == [0, 0, 0]
+        assert not any(v for key, v in found.items() if key[0] == "mini_vllm:held_characters")
 
 
 def test_tokens_and_their_times_are_counted():
@@ -88,34 +69,26 @@ def test_tokens_and_their_times_are_counted():
         chat(server, asking("say", max_tokens=3, stream=True))
         server.idle()
         found = scrape(server)
-    assert found[("vllm:generation_tokens_total",)] == 2 * tokens + 3
-    assert found[("vllm:prompt_tokens_total",)] == 3 * prompt
-    assert found[("vllm:time_to_first_token_seconds_count",)] == 3
-    assert found[("vllm:inter_token_latency_seconds_count",)] == 2 * (tokens - 1) + 2
-    assert found[("vllm:time_to_first_token_seconds_bucket", "+Inf")] == 3
-    assert found[("vllm:request_success_total", "end-of-sequence")] == 2
-    assert found[("vllm:request_success_total", "max-length")] == 1
-    assert found[("vllm:requests_aborted_total",)] == 0
-    assert found[("sgl_tokenizer_stream_tokens_total",)] == 2 * tokens + 3
+    expected = {
+        ("vllm:generation_tokens_total",): 2 * tokens + 3,
+        ("vllm:prompt_tokens_total",): 3 * prompt,
+        ("vllm:time_to_first_token_seconds_count",): 3,
+        ("vllm:time_to_first_token_seconds_bucket", "+Inf"): 3,
+        ("vllm:inter_token_latency_seconds_count",): 2 * (tokens - 1) + 2,
+        ("vllm:request_success_total", "end-of-sequence"): 2,
+        ("vllm:request_success_total", "max-length"): 1,
+        ("vllm:requests_aborted_total",): 0,
+        ("sgl_tokenizer_stream_tokens_total",): 2 * tokens + 3,
+    }
+    assert {key: found[key] for key in expected} == expected
 
 
-TOKENIZER_METRICS = {
-    f"sgl_tokenizer_{name}"
-    for name in (
-        "encode_duration_seconds_count",
-        "encode_batch_duration_seconds_count",
-        "tokens_per_encode_count",
-        "chars_per_encode_count",
-        "decode_duration_seconds_count",
-        "tokens_per_decode_count",
-        "stream_tokens_total",
-        "stream_incomplete_utf8_total",
-        "stream_step_duration_seconds_count",
-        "factory_load_duration_seconds_count",
-        "partial_matches_total",
-        "stop_detection_duration_seconds_count",
-    )
-}
+COUNTED = """
+encode_duration_seconds_count encode_batch_duration_seconds_count tokens_per_encode_count
+chars_per_encode_count decode_duration_seconds_count tokens_per_decode_count stream_tokens_total
+stream_incomplete_utf8_total stream_step_duration_seconds_count partial_matches_total
+factory_load_duration_seconds_count stop_detection_duration_seconds_count
+"""
 
 
 def test_a_prompt_that_comes_again_is_a_hit_of_the_cache():
@@ -132,15 +105,14 @@ def test_a_prompt_that_comes_again_is_a_hit_of_the_cache():
         assert levels(server) == [0, 1, 0, 1]
         chat(server, asking("say", stream=True))
         assert levels(server) == [1, 1, 0.5, 1]
-        with server.connect() as client:
-            client.fetch("/v1/completions", {"prompt": "<say>"})
-            client.fetch("/tokenize", {"prompt": "<say>", "add_special_tokens": False})
-            client.fetch("/tokenize", {"messages": asking("say")["messages"]})
+        fetch(server, "/v1/completions", {"prompt": "<say>"})
+        fetch(server, "/tokenize", {"prompt": "<say>", "add_special_tokens": False})
+        fetch(server, "/tokenize", asking("say"))
         assert levels(server) == [2, 3, 0.4, 3]
         found = scrape(server)
     assert found["sgl_tokenizer_cache_memory_bytes", "l0"] > 0
     assert ("sgl_tokenizer_cache_hits_total", "l1") not in found, "bytes have no segments"
-    assert {name for name, *_ in found} >= TOKENIZER_METRICS
+    assert {name for name, *_ in found} >= {f"sgl_tokenizer_{name}" for name in COUNTED.split()}
 
 
 def test_a_remote_models_tokenizer_is_metered_cached_and_keeps_its_template(tmp_path):
@@ -159,7 +131,7 @@ def test_a_remote_models_tokenizer_is_metered_cached_and_keeps_its_template(tmp_
             tokens = client.fetch("/tokenize", body).json()["token_strs"]
             said = f"system: Be kind.<|im_end|>user: {text}<|im_end|>"
             assert "".join(tokens).replace("Ġ", " ") == said
-        found = read_metrics(client)
+        found = scrape(client)
     cache = {key: found["sgl_tokenizer_cache_" + key[0], key[1]] for key in CACHED}
     assert cache == CACHED
     assert found["sgl_tokenizer_factory_loads_total", "huggingface"] == 1
@@ -171,14 +143,10 @@ def test_a_remote_models_tokenizer_is_metered_cached_and_keeps_its_template(tmp_
 # Of four prompts the second came again at once, and the fourth when L0 had no room for it any more;
 # all its segments were still there.
 CACHED = {
-    ("hits_total", "l0"): 1,
-    ("misses_total", "l0"): 3,
-    ("entries", "l0"): 1,
-    ("hits_total", "l1"): 3,
-    ("misses_total", "l1"): 3,
-    ("entries", "l1"): 3,
+    ("hits_total", "l0"): 1, ("misses_total", "l0"): 3, ("entries", "l0"): 1,
+    ("hits_total", "l1"): 3, ("misses_total", "l1"): 3, ("entries", "l1"): 3,
     ("hit_rate", "l1"): 0.5,
-}
+}  # fmt: skip
 
 
 def test_the_cache_can_be_switched_off(monkeypatch):
@@ -206,12 +174,10 @@ def test_each_server_counts_for_itself():
 
 def test_health_is_ok_until_the_engine_fails():
     with running(Says(bad=[Raise(RuntimeError("the disk is gone"))])) as server:
-        with server.connect() as client:
-            assert client.fetch("/health").status == 200
+        assert fetch(server, "/health").status == 200
         chat(server, asking("bad"))
-        with server.connect() as client:
-            assert client.fetch("/health").status == 503
-            assert scrape(server)[("vllm:kv_blocks_used",)] == 0
+        assert fetch(server, "/health").status == 503
+        assert scrape(server)[("vllm:kv_blocks_used",)] == 0
 
 
 def test_health_is_told_while_the_model_hangs():
@@ -224,16 +190,14 @@ def test_health_is_told_while_the_model_hangs():
 
     with running(Says(hang=[(97,), Hook(hang), (98,), (257,)])) as server:
         client = server.connect()
-        client.ask("/v1/chat/completions", asking("hang", stream=True))
+        client.ask(CHAT, asking("hang", stream=True))
         until(lambda: stuck)
         scrapers = [server.connect() for _ in range(60)]
         for one in scrapers:
             one.ask("/metrics")
         for path in ("/health", "/v1/models"):
-            with server.connect() as asker:
-                assert asker.fetch(path).status == 200
+            assert fetch(server, path).status == 200
         stuck.clear()
         assert all(one.answer().status == 200 for one in scrapers)
         for one in [client, *scrapers]:
             one.socket.close()
-        server.idle()

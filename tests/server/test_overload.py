@@ -1,9 +1,7 @@
 """More than it can take: refused at once, with a time to come back; and all is well afterwards."""
 
-import threading
-
 import pytest
-from running import FOR_EVER, Says, asking, chat, paced, running, until
+from running import CHAT, Says, asking, at_once, begun, chat, fetch, paced, running, until
 from wire_client import read_chat
 
 
@@ -12,39 +10,29 @@ def full():
     """A server whose one slot and whose two places in the line are taken."""
     model = Says(talk=paced(), say="Hi")
     with running(model, max_num_seqs=1, max_waiting=2) as server:
-        clients = [server.connect() for _ in range(3)]
-        for client in clients:
-            client.ask("/v1/chat/completions", asking("talk", stream=True, max_tokens=FOR_EVER))
-            client.head()
+        clients = [begun(server, "talk") for _ in range(3)]
         yield server, clients
         for client in clients:
             client.socket.close()
-        server.idle()
 
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/v1/chat/completions", asking("say")),
-        ("/v1/completions", {"prompt": "<say>"}),
-    ],
+    ("path", "body"), [(CHAT, asking("say")), ("/v1/completions", {"prompt": "<say>"})]
 )
 def test_one_too_many_gets_429_and_is_told_when_to_come_back(full, path, body, stream):
     server, _ = full
-    with server.connect() as client:
-        answer = client.fetch(path, {**body, "stream": stream})
-        assert answer.status == 429
-        assert int(answer.headers["retry-after"]) >= 1
-        assert answer.error["type"] == "rate_limit_error"
-        assert server.engine.stats().waiting == 2
+    answer = fetch(server, path, {**body, "stream": stream})
+    assert answer.status == 429
+    assert int(answer.headers["retry-after"]) >= 1
+    assert answer.error["type"] == "rate_limit_error"
+    assert server.engine.stats().waiting == 2
 
 
 def test_a_full_server_still_says_how_it_is(full):
     server, _ = full
     for path in ("/health", "/v1/models", "/metrics"):
-        with server.connect() as client:
-            assert client.fetch(path).status == 200
+        assert fetch(server, path).status == 200
 
 
 def test_choices_count_not_requests():
@@ -59,7 +47,7 @@ def test_a_place_that_gets_free_is_given_away(full):
     clients[2].socket.close()
     until(lambda: server.engine.stats().waiting == 1)
     with server.connect() as client:
-        client.ask("/v1/chat/completions", asking("say"))
+        client.ask(CHAT, asking("say"))
         until(lambda: server.engine.stats().waiting == 2)
         clients[0].socket.close()
         clients[1].socket.close()
@@ -68,28 +56,19 @@ def test_a_place_that_gets_free_is_given_away(full):
 
 def test_a_storm_is_answered_whole_or_refused_and_nothing_else():
     said = "word 你🚀 " * 10
-    answers, lock = [], threading.Lock()
     with running(Says(say=said), max_num_seqs=4, max_waiting=8) as server:
 
         def ask(number):
-            answer = chat(server, asking("say", stream=number % 2 == 0, max_tokens=1000))
-            with lock:
-                answers.append((number, answer))
+            return chat(server, asking("say", stream=number % 2 == 0, max_tokens=1000))
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(80)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        answers = at_once(ask, range(80))
         server.idle()
         assert chat(server, asking("say")).status == 200
-    assert len(answers) == 80
-    for number, answer in answers:
+    for number, answer in enumerate(answers):
         if answer.status == 429:
             assert answer.error["type"] == "rate_limit_error"
         elif number % 2 == 0:
             assert read_chat(answer.body)[0][0]["content"] == said
         else:
             assert answer.json()["choices"][0]["message"]["content"] == said
-    assert {answer.status for _, answer in answers} <= {200, 429}
-    assert any(answer.status == 200 for _, answer in answers)
+    assert 200 in {answer.status for answer in answers} <= {200, 429}

@@ -7,7 +7,20 @@ import threading
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from running import Says, asking, chat, running, running_embedded, spelled, tool
+from running import (
+    CHAT,
+    WEATHER,
+    Says,
+    asking,
+    at_once,
+    chat,
+    fetch,
+    running,
+    running_embedded,
+    spelled,
+    told,
+    tool,
+)
 from wire_client import message_of, read_chat, read_events
 
 from mini_vllm.models.scripted import Hook
@@ -35,28 +48,27 @@ TEXTS = {
 TOOLS = [tool(name) for name in ("get_weather", "a", "b", "c")]
 
 
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
+
+
 @pytest.fixture(scope="module")
 def server():
     with running(Says(**TEXTS)) as running_server:
         yield running_server
-        running_server.idle()
 
 
 @pytest.fixture(scope="module")
 def embedded():
     with running_embedded() as running_server:
         yield running_server
-        running_server.idle()
 
 
 @pytest.mark.parametrize("name", ["plain", "lines", "many", "until", "tag", "empty"])
 @pytest.mark.parametrize("step", [1, 7, 65536])
 def test_a_stream_is_the_text_byte_for_byte_however_the_socket_is_read(server, name, step):
-    answer = chat(server, asking(name, stream=True), step=step)
-    assert answer.status == 200
-    choices, _ = read_chat(answer.body)
-    assert choices[0]["content"].encode() == TEXTS[name].encode()
-    assert choices[0]["finish_reason"] == "stop"
+    choice = told(server, name, step=step)[0]
+    assert choice["content"].encode() == TEXTS[name].encode()
+    assert choice["finish_reason"] == "stop"
 
 
 def test_headers_of_a_stream_forbid_caches_and_buffers(server):
@@ -68,20 +80,18 @@ def test_headers_of_a_stream_forbid_caches_and_buffers(server):
 
 @pytest.mark.parametrize("step", [1, 65536])
 def test_calls_are_told_whole_with_their_own_characters(server, step):
-    answer = chat(server, asking("calls", stream=True, tools=TOOLS), step=step)
-    choices, _ = read_chat(answer.body)
-    found = [(one["name"], one["arguments"]) for one in choices[0]["calls"]]
+    choice = told(server, "calls", tools=TOOLS, step=step)[0]
+    found = [(one["name"], one["arguments"]) for one in choice["calls"]]
     assert found == [("a", ARGUMENTS), ("b", "{}"), ("c", ARGUMENTS)]
-    assert len({one["id"] for one in choices[0]["calls"]}) == 3
-    assert choices[0]["finish_reason"] == "tool_calls"
-    assert choices[0]["content"].strip() == ""
+    assert len({one["id"] for one in choice["calls"]}) == 3
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["content"].strip() == ""
 
 
 def test_a_character_outside_ascii_inside_arguments_is_never_cut(server):
     """X18: each event is decoded on its own, strictly, and the arguments grow by whole ones."""
     answer = chat(server, asking("call", stream=True, tools=TOOLS), step=1)
-    events = [event for event in answer.body.split(b"\n\n") if event]
-    for event in events:
+    for event in answer.body.split(b"\n\n"):
         event.decode("utf-8", "strict")
     deltas = [
         one["function"]["arguments"]
@@ -95,46 +105,37 @@ def test_a_character_outside_ascii_inside_arguments_is_never_cut(server):
 
 
 def test_a_call_that_breaks_off_at_the_limit_ends_with_length(server):
-    tokens = len(TEXTS["half"].encode())
-    answer = chat(server, asking("half", stream=True, tools=TOOLS, max_tokens=tokens))
-    choices, _ = read_chat(answer.body)
-    assert choices[0]["finish_reason"] == "length"
-    assert choices[0]["calls"][0]["name"] == "get_weather"
-    said = choices[0]["content"] + choices[0]["calls"][0]["arguments"]
-    assert '{"city": "P' in said
+    choice = told(server, "half", tools=TOOLS, max_tokens=len(TEXTS["half"].encode()))[0]
+    assert choice["finish_reason"] == "length"
+    assert choice["calls"][0]["name"] == "get_weather"
+    assert '{"city": "P' in choice["content"] + choice["calls"][0]["arguments"]
 
 
-def test_without_tools_and_with_none_all_is_content(server):
-    for more in ({}, {"tools": TOOLS, "tool_choice": "none"}):
-        choices, _ = read_chat(chat(server, asking("call", stream=True, **more)).body)
-        assert choices[0]["content"] == TEXTS["call"]
-        assert choices[0]["calls"] == []
-        assert choices[0]["finish_reason"] == "stop"
+CALLED = [("get_weather", ARGUMENTS)]
 
 
-NAMED = {"type": "function", "function": {"name": "get_weather"}}
-
-
-@pytest.mark.parametrize(("choice", "reason"), [("required", "tool_calls"), (NAMED, "stop")])
-def test_only_a_function_chosen_by_name_ends_with_stop(server, choice, reason):
-    body = asking("call", tools=TOOLS, tool_choice=choice)
-    choices, _ = read_chat(chat(server, {**body, "stream": True}).body)
-    assert choices[0]["calls"][0]["arguments"] == ARGUMENTS
-    assert choices[0]["finish_reason"] == reason
-    assert chat(server, body).json()["choices"][0]["finish_reason"] == reason
-
-
-def test_parallel_tool_calls_false_tells_the_first_only(server):
-    body = asking("calls", stream=True, tools=TOOLS, parallel_tool_calls=False)
-    choices, _ = read_chat(chat(server, body).body)
-    assert [one["name"] for one in choices[0]["calls"]] == ["a"]
-
-
-def test_a_stop_string_ends_the_text_before_it_and_is_named(server):
-    body = asking("until", stream=True, stop=["END", "zzz"])
-    choices, _ = read_chat(chat(server, body).body)
-    assert choices[0]["content"] == "not the EN, but the "
-    assert (choices[0]["finish_reason"], choices[0]["stop_reason"]) == ("stop", "END")
+@pytest.mark.parametrize(
+    ("name", "fields", "calls", "expected"),
+    [
+        ("call", {}, [], {"content": TEXTS["call"], "finish_reason": "stop"}),
+        ("call", {"tools": TOOLS, "tool_choice": "none"}, [],
+         {"content": TEXTS["call"], "finish_reason": "stop"}),
+        ("call", {"tools": TOOLS, "tool_choice": "required"}, CALLED,
+         {"finish_reason": "tool_calls"}),
+        ("call", {"tools": TOOLS, "tool_choice": NAMED}, CALLED, {"finish_reason": "stop"}),
+        ("calls", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)],
+         {"finish_reason": "tool_calls"}),
+        ("until", {"stop": ["END", "zzz"]}, [],
+         {"content": "not the EN, but the ", "finish_reason": "stop", "stop_reason": "END"}),
+    ],
+    ids=["no tools", "none", "required", "by name", "not parallel", "a stop string"],
+)  # fmt: skip
+def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, expected):
+    choice = told(server, name, **fields)[0]
+    assert [(one["name"], one["arguments"]) for one in choice["calls"]] == calls
+    assert {key: choice[key] for key in expected} == expected
+    whole = chat(server, asking(name, **fields)).json()["choices"][0]
+    assert whole["finish_reason"] == choice["finish_reason"]
 
 
 def test_usage_counts_the_tokens_and_is_null_before(server):
@@ -148,8 +149,7 @@ def test_usage_counts_the_tokens_and_is_null_before(server):
 
 
 def test_choices_are_whole_each_for_itself(server):
-    body = asking("call", stream=True, n=3, tools=TOOLS)
-    choices, _ = read_chat(chat(server, body).body)
+    choices = told(server, "call", n=3, tools=TOOLS)
     assert sorted(choices) == [0, 1, 2]
     for choice in choices.values():
         assert choice["calls"][0]["arguments"] == ARGUMENTS
@@ -157,9 +157,7 @@ def test_choices_are_whole_each_for_itself(server):
 
 
 def test_logprobs_are_there_for_every_token(server):
-    body = asking("many", stream=True, logprobs=True, top_logprobs=2)
-    choices, _ = read_chat(chat(server, body).body)
-    steps = choices[0]["logprobs"]
+    steps = told(server, "many", logprobs=True, top_logprobs=2)[0]["logprobs"]
     assert len(steps) == len(TEXTS["many"].encode()) + 1
     assert all(len(step["top_logprobs"]) == 2 and step["logprob"] <= 0 for step in steps)
     said = b"".join(bytes(step["bytes"]) for step in steps[:-1])
@@ -168,7 +166,7 @@ def test_logprobs_are_there_for_every_token(server):
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_a_whole_answer_is_the_stream_in_one(server, name):
-    streamed, _ = read_chat(chat(server, asking(name, stream=True, tools=TOOLS)).body)
+    streamed = told(server, name, tools=TOOLS)
     whole = chat(server, asking(name, tools=TOOLS)).json()
     assert whole["object"] == "chat.completion"
     message, expected = whole["choices"][0]["message"], message_of(streamed[0])
@@ -181,16 +179,14 @@ def test_a_whole_answer_is_the_stream_in_one(server, name):
 
 def test_reasoning_has_a_field_of_its_own():
     with running(Says(**TEXTS), reasoning_format="deepseek_r1") as server:
-        choices, _ = read_chat(chat(server, asking("think", stream=True), step=1).body)
-        assert choices[0]["reasoning_content"] == "Hm, 你."
-        assert choices[0]["content"] == "Yes 🚀."
+        choice = told(server, "think", step=1)[0]
+    assert (choice["reasoning_content"], choice["content"]) == ("Hm, 你.", "Yes 🚀.")
 
 
 def test_completions_stream_and_whole_say_the_same(server):
     body = {"prompt": ["<plain>", "<many>"], "max_tokens": 100, "n": 2}
-    with server.connect() as client:
-        whole = client.fetch("/v1/completions", body).json()
-        events = read_events(client.fetch("/v1/completions", {**body, "stream": True}).body)
+    whole = fetch(server, "/v1/completions", body).json()
+    events = read_events(fetch(server, "/v1/completions", {**body, "stream": True}).body)
     texts = dict.fromkeys(range(4), "")
     reasons = {}
     for event in events:
@@ -207,47 +203,36 @@ def test_completions_stream_and_whole_say_the_same(server):
 
 def test_completions_of_ids(server):
     ids = list(b"<plain>")
-    with server.connect() as client:
-        whole = client.fetch("/v1/completions", {"prompt": ids, "max_tokens": 5}).json()
+    whole = fetch(server, "/v1/completions", {"prompt": ids, "max_tokens": 5}).json()
     assert whole["choices"][0]["text"] == "Hello"
     assert whole["choices"][0]["finish_reason"] == "length"
     assert whole["usage"]["prompt_tokens"] == len(ids)
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])).filter(bool))
-@settings(max_examples=20)
-def test_detokenize_undoes_tokenize(text):
-    with _SHARED.connect() as client:
+def test_detokenize_undoes_tokenize(server):
+    @given(st.text(st.characters(exclude_categories=["Cs"])).filter(bool))
+    @settings(max_examples=20)
+    def undoes(text):
         asked = {"prompt": text, "add_special_tokens": False}
         ids = client.fetch("/tokenize", asked).json()["tokens"]
         assert ids == list(text.encode())
         assert client.fetch("/detokenize", {"tokens": ids}).json()["prompt"] == text
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _shared(server):
-    # What hypothesis runs may not take a fixture of a function.
-    global _SHARED
-    _SHARED = server
+    with server.connect() as client:
+        undoes()
 
 
 def test_tokenize_of_messages_is_the_prompt_of_a_chat(server):
-    messages = asking("plain")["messages"]
-    with server.connect() as client:
-        found = client.fetch("/tokenize", {"messages": messages, "return_token_strs": True}).json()
-        whole = client.fetch("/v1/chat/completions", {"messages": messages}).json()
+    messages = asking("plain")
+    found = fetch(server, "/tokenize", {**messages, "return_token_strs": True}).json()
     assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
-    assert found["count"] == whole["usage"]["prompt_tokens"]
+    assert found["count"] == chat(server, messages).json()["usage"]["prompt_tokens"]
 
 
 def test_seeds_repeat_and_differ(embedded):
     def say(seed):
-        body = {
-            "messages": [{"role": "user", "content": "Hello!"}],
-            "seed": seed,
-            "temperature": 1.5,
-            "max_tokens": 60,
-        }
+        messages = [{"role": "user", "content": "Hello!"}]
+        body = {"messages": messages, "seed": seed, "temperature": 1.5, "max_tokens": 60}
         return chat(embedded, body).json()["choices"][0]["message"]["content"]
 
     assert say(1) == say(1)
@@ -255,19 +240,8 @@ def test_seeds_repeat_and_differ(embedded):
 
 
 def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
-    body = {
-        "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "get_weather",
-                    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-                },
-            }
-        ],
-        "temperature": 0,
-    }
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    body = {"messages": messages, "tools": [WEATHER], "temperature": 0}
     whole = chat(embedded, body).json()["choices"][0]
     choices, _ = read_chat(chat(embedded, {**body, "stream": True}, step=1).body)
     assert whole["finish_reason"] == choices[0]["finish_reason"] == "tool_calls"
@@ -278,22 +252,13 @@ def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
 
 
 def test_two_streams_at_once_do_not_mix(server):
-    answers = {}
-
-    def ask(name, step):
-        answers[name] = chat(server, asking(name, stream=True), step=step)
-
     names = ["plain", "many", "lines", "until", "tag", "call"]
-    threads = [threading.Thread(target=ask, args=(name, 1 + at)) for at, name in enumerate(names)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    for name in names:
-        choices, _ = read_chat(answers[name].body)
-        assert choices[0]["content"] == TEXTS[name]
-    heads = {read_events(answer.body)[0]["id"] for answer in answers.values()}
-    assert len(heads) == len(names)
+    answers = at_once(
+        lambda name: chat(server, asking(name, stream=True), step=1 + names.index(name)), names
+    )
+    for name, answer in zip(names, answers, strict=True):
+        assert read_chat(answer.body)[0][0]["content"] == TEXTS[name]
+    assert len({read_events(answer.body)[0]["id"] for answer in answers}) == len(names)
 
 
 def test_silence_is_broken_by_comments_that_readers_skip():
@@ -308,17 +273,14 @@ def test_silence_is_broken_by_comments_that_readers_skip():
             return super()._step(slot)
 
     with running(Waits(waits=script), ping_seconds=0.02) as server, server.connect() as client:
-        client.ask("/v1/chat/completions", asking("waits", stream=True))
+        client.ask(CHAT, asking("waits", stream=True))
         client.head()
         said = b""
         while said.count(b": ping\n\n") < 3:
             said += client.piece()
         speak.set()
-        while piece := client.piece():
-            said += piece
-        choices, _ = read_chat(said.replace(b": ping\n\n", b""))
-        assert choices[0]["content"] == "hi"
-        assert said.endswith(b"data: [DONE]\n\n")
+        said += client.pieces()
+    assert read_chat(said.replace(b": ping\n\n", b""))[0][0]["content"] == "hi"
 
 
 def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
@@ -347,17 +309,8 @@ def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
     monkeypatch.setattr(EventStream, "__call__", begin_together)
     said = "word " * 20
     with running(Says(talk=said), max_num_seqs=streams) as server:
-        answers = []
-
-        def ask():
-            answers.append(chat(server, asking("talk", stream=True, max_tokens=200)))
-
-        threads = [threading.Thread(target=ask) for _ in range(streams)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-    assert [read_chat(answer.body)[0][0]["content"] for answer in answers] == [said] * streams
+        texts = at_once(lambda _: told(server, "talk")[0]["content"], range(streams))
+    assert texts == [said] * streams
     assert [what for what, _ in order] == ["first"] * streams + ["last"] * streams
 
 
@@ -372,9 +325,9 @@ def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():
 
     with running(OneFails(any="x")) as server:
         answer = chat(server, asking("any", stream=True, n=2, max_tokens=3000))
-        events = read_events(answer.body)
-        assert events[-1]["error"]["type"] == "server_error"
-        assert "tape" not in events[-1]["error"]["message"]
+        error = read_events(answer.body)[-1]["error"]
+        assert error["type"] == "server_error"
+        assert "tape" not in error["message"]
         server.idle()
         metrics = server.service.metrics.render().decode()
         assert 'finished_reason="cancelled"} 1.0' in metrics

@@ -5,62 +5,59 @@ import threading
 
 import pytest
 from processes import process
-from running import DEADLINE, FOR_EVER, Client, Endless, Says, asking, chat, paced, running, until
+from running import (
+    CHAT,
+    DEADLINE,
+    FOR_EVER,
+    Client,
+    Endless,
+    Says,
+    asking,
+    at_once,
+    begun,
+    chat,
+    paced,
+    running,
+    until,
+)
 from wire_client import read_chat, read_events
 
 from mini_vllm.server.cli import main
 
-CHAT = "/v1/chat/completions"
-
 
 def _say(child, port, count, max_tokens):
     """Begin streams, send SIGTERM once all run; return what each of them got."""
-    bodies = [b""] * count
-    begun = threading.Barrier(count + 1)
+    begun = threading.Barrier(count, action=lambda: child.send_signal(signal.SIGTERM))
+    messages = [{"role": "user", "content": "Tell me about streams."}]
+    fields = {"messages": messages, "stream": True, "max_tokens": max_tokens, "ignore_eos": True}
 
-    def ask(number):
+    def ask(seed):
         with Client("127.0.0.1", port) as client:
-            body = {
-                "messages": [{"role": "user", "content": "Tell me about streams."}],
-                "stream": True,
-                "max_tokens": max_tokens,
-                "ignore_eos": True,
-                "seed": number,
-            }
-            client.ask(CHAT, body)
+            client.ask(CHAT, {**fields, "seed": seed})
             client.head()
-            bodies[number] = client.piece()
-            begun.wait()
-            while piece := client.piece():
-                bodies[number] += piece
+            first = client.piece()
+            begun.wait(DEADLINE)
+            return first + client.pieces()
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
-    for one in threads:
-        one.start()
-    begun.wait()
-    child.send_signal(signal.SIGTERM)
-    for one in threads:
-        one.join(DEADLINE)
-        assert not one.is_alive(), "a client hangs"
+    return at_once(ask, range(count))
+
+
+def ended(count, max_tokens, *options):
+    """Return what streams got from a server that was told to end and did, with 0."""
+    with process(*options) as (child, port):
+        bodies = _say(child, port, count, max_tokens)
+        assert child.wait(DEADLINE) == 0
+        assert "Traceback" not in child.stderr.read()
     return bodies
 
 
 def test_sigterm_under_load_lets_streams_end_and_exits_with_0():
-    with process("--step-delay", "0.005", "--drain-seconds", "60") as (child, port):
-        bodies = _say(child, port, 12, 150)
-        assert child.wait(DEADLINE) == 0
-        assert "Traceback" not in child.stderr.read()
-    for body in bodies:
-        choices, _ = read_chat(body)
-        assert choices[0]["finish_reason"] == "length"
+    for body in ended(12, 150, "--step-delay", "0.005", "--drain-seconds", "60"):
+        assert read_chat(body)[0][0]["finish_reason"] == "length"
 
 
 def test_what_does_not_end_is_cut_after_the_limit_with_an_error_and_done():
-    with process("--step-delay", "0.01", "--drain-seconds", "0.5") as (child, port):
-        bodies = _say(child, port, 6, 7000)
-        assert child.wait(DEADLINE) == 0
-        assert "Traceback" not in child.stderr.read()
-    for body in bodies:
+    for body in ended(6, 7000, "--step-delay", "0.01", "--drain-seconds", "0.5"):
         *said, last = read_events(body)
         assert last["error"]["code"] == "cancelled"
         assert any(choice["delta"].get("content") for event in said for choice in event["choices"])
@@ -135,8 +132,7 @@ def test_at_the_end_new_requests_are_refused_and_old_ones_finish():
         server.connect() as old,
         server.connect() as idle,
     ):
-        size = len(text.encode())
-        old.ask(CHAT, asking("say", stream=True, max_tokens=size))
+        old.ask(CHAT, asking("say", stream=True, max_tokens=len(text.encode())))
         old.head()
         body = old.piece()
         assert idle.fetch("/health").status == 200
@@ -144,45 +140,35 @@ def test_at_the_end_new_requests_are_refused_and_old_ones_finish():
         assert idle.closed() == b""
         until(lambda: server.engine.state.value == "draining")
         go_on.set()
-        while piece := old.piece():
-            body += piece
-        choices, _ = read_chat(body)
-        assert choices[0]["content"] == text
+        assert read_chat(body + old.pieces())[0][0]["content"] == text
         server.stop()
         assert server.engine.state.value == "closed"
-        server.idle()
 
 
 def test_what_is_cut_at_the_end_is_an_error_not_a_half_whether_it_runs_waits_or_is_whole():
     """Nothing here would end by itself: the limit for draining is the only one that is near."""
     with running(Says(talk=paced()), max_num_seqs=1, drain_seconds=0.2) as server:
-        clients = [server.connect() for _ in range(4)]
-        for client in clients[:2]:
-            client.ask(CHAT, asking("talk", stream=True, max_tokens=FOR_EVER))
-            client.head()
-        for client in clients[2:]:
+        streams = [begun(server, "talk") for _ in range(2)]
+        wholes = [server.connect() for _ in range(2)]
+        for client in wholes:
             client.ask(CHAT, asking("talk", max_tokens=FOR_EVER))
         until(lambda: server.engine.stats().waiting == 3)
         server.server.should_exit = True
-        for client in clients[:2]:
+        for client in streams:
             assert read_events(client.pieces())[-1]["error"]["code"] == "cancelled"
-        for client in clients[2:]:
+        for client in wholes:
             answer = client.answer()
             assert (answer.status, answer.error["code"]) == (500, "cancelled")
-        for client in clients:
+        for client in [*streams, *wholes]:
             client.socket.close()
-        server.stop()
-        server.idle()
 
 
 def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
     with (
         running(Says(talk=paced(), say="Hi"), drain_seconds=DEADLINE) as server,
-        server.connect() as busy,
+        begun(server, "talk") as busy,
         server.connect() as late,
     ):
-        busy.ask(CHAT, asking("talk", stream=True, max_tokens=FOR_EVER))
-        busy.head()
         late.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n")
         late.send(b"content-type: application/json\r\ncontent-length: 1000\r\n\r\n")
         until(lambda: len(server.server.server_state.tasks) == 2)
@@ -195,7 +181,6 @@ def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.error["type"] == "server_error"
         busy.socket.close()
-        server.stop()
 
 
 def test_a_reader_that_never_reads_does_not_hold_up_the_end():
@@ -208,7 +193,6 @@ def test_a_reader_that_never_reads_does_not_hold_up_the_end():
         stuck.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
         until(lambda: server.engine.stats().running == 1)
         server.stop()
-        server.idle()
 
 
 def test_a_chat_after_a_restart_is_as_before():
