@@ -1,4 +1,4 @@
-"""The real server with a model that reads its answers from a script, for tests of the page.
+"""The page as a person uses it, and a server whose model reads its answers from a script.
 
 `python tests/server/page_stub.py` serves it for a look; its prompts are the keys of `ANSWERS`.
 """
@@ -24,6 +24,7 @@ ANSWERS = {
 }
 # How many requests it takes before it answers 429.
 FULL = 2
+SECONDS = 60
 
 
 class PageModel(ScriptedModel):
@@ -53,6 +54,81 @@ def page_server(model=None, **options):
     return running(
         model or PageModel(), reasoning_format="qwen3", max_num_seqs=1, max_waiting=1, **options
     )
+
+
+class Page:
+    """What a person does with the page."""
+
+    def __init__(self, driver, url):
+        from selenium.webdriver.common.keys import Keys
+
+        self.keys = Keys
+        self.driver = driver
+        for kind in ("browser", "performance"):
+            driver.get_log(kind)
+        driver.get(url)
+        self.until(
+            "return document.querySelectorAll('#model option').length || $('alert').innerText"
+        )
+        self.pace(0)
+
+    def send(self, prompt, *, tools=False):
+        self.fill("prompt", prompt)
+        if self["use-tools"].is_selected() != tools:
+            self["use-tools"].click()
+        self["prompt"].send_keys(self.keys.CONTROL + self.keys.ENTER)
+
+    def js(self, code, *arguments):
+        code = "const $ = (id) => document.getElementById(id);" + code
+        return self.driver.execute_script(code, *arguments)
+
+    def until(self, condition):
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        return WebDriverWait(self.driver, SECONDS, 0.02).until(
+            lambda _: self.js(condition), condition
+        )
+
+    def pace(self, milliseconds):
+        code = "$('pace').value = arguments[0]; $('pace').dispatchEvent(new Event('input'))"
+        self.js(code, milliseconds)
+
+    def __getitem__(self, id):
+        return self.driver.find_element("id", id)
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0]).textContent", selector)
+
+    def texts(self, selector):
+        code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        return self.js(code, selector)
+
+    def press(self, *keys):
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def fill(self, id, text):
+        self[id].clear()
+        self[id].send_keys(text)
+
+    def ask(self, prompt, **options):
+        self.send(prompt, **options)
+        return self.end()
+
+    def end(self):
+        self.until("return $('answer').ariaBusy === 'false'")
+        return self["status"].text
+
+    def paused_at(self, prompt, tokens, **options):
+        """Send with the playback paused, and step to a token."""
+        self["pause"].click()
+        self.send(prompt, **options)
+        waiting = "$('progress').textContent.match(/(\\d+) waiting/)?.[1]"
+        self.until(f"return Number({waiting}) >= {tokens}")
+        self.press(self.keys.F9 * tokens)
+        self.until(f"return $('progress').textContent.startsWith('{tokens} token')")
+
+    def held(self, layer):
+        return self.text(f"#held [data-layer={layer}] td")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wire_client import read_chat
 
@@ -17,7 +17,7 @@ from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
-from mini_vllm.server.service import DEFAULT_LIMITS, Service, create_service
+from mini_vllm.server.service import Service, create_service
 from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate
 
 CHAT = "/v1/chat/completions"
@@ -160,14 +160,9 @@ def running(
     tokenizer=None,
     chat_template=None,
     name="scripted",
-    tool_format="hermes",
     api_key=None,
-    max_num_seqs=8,
-    max_model_len=2**17,
-    limits=None,
     drain_seconds=2.0,
     close_seconds=DEADLINE,
-    header_seconds=DEADLINE,
     send_buffer=None,
     port=0,
     **options,
@@ -176,23 +171,15 @@ def running(
 
     Time limits are far away by default.
     """
-    service = create_service(
-        model,
-        tokenizer or ByteTokenizer(),
-        chat_template or _KeptTemplate(),
-        name,
-        max_num_seqs=max_num_seqs,
-        max_model_len=max_model_len,
-        limits=replace(DEFAULT_LIMITS, **(limits or {})),
-        tool_format=tool_format,
-        **options,
-    )
+    options = {"max_num_seqs": 8, "max_model_len": 2**17, "tool_format": "hermes", **options}
+    tokenizer, chat_template = tokenizer or ByteTokenizer(), chat_template or _KeptTemplate()
+    service = create_service(model, tokenizer, chat_template, name, **options)
     server = make_server(
         create_app(service, api_key=api_key),
         service,
         drain_seconds=drain_seconds,
         close_seconds=close_seconds,
-        header_seconds=header_seconds,
+        header_seconds=DEADLINE,
         log_level="critical",
     )
     listener = listen("127.0.0.1", port)

@@ -1,154 +1,33 @@
 """The page for people, in Chromium: what it shows is what the server said, and nothing is lost."""
 
 import json
-import os
-import struct
 import urllib.request
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from browser import open_browser
-from page_stub import ANSWERS, ARGUMENTS, FULL, GREETING, PageModel, page_server
-
-PAGE = Path(__file__).parents[2] / "mini_vllm/server/page"
-SECONDS = 60
-CONTROLS = "button, input, select, textarea, .scroll"
-UNTIL_THE_ROCKET = ANSWERS[GREETING].encode().index("🚀".encode())
+from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, page_server
+from running import begun
 
 
-@pytest.fixture(scope="module")
-def driver():
-    with open_browser() as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
-def model():
-    return PageModel()
-
-
-@pytest.fixture(scope="module")
-def scripted(model):
-    with page_server(model) as server:
-        yield server
-
-
-@pytest.fixture
-def base_url(request):
-    """Where the page is. `PAGE_URL=http://127.0.0.1:8000` has other servers tested."""
-    return os.environ.get("PAGE_URL") or request.getfixturevalue("scripted").url
-
-
-class Page:
-    """What a person does with the page."""
-
-    def __init__(self, driver, url):
-        from selenium.webdriver.common.keys import Keys
-
-        self.keys = Keys
-        self.driver = driver
-        for kind in ("browser", "performance"):
-            driver.get_log(kind)
-        driver.get(url)
-        self.until(
-            "return document.querySelectorAll('#model option').length || $('alert').innerText"
-        )
-        self.pace(0)
-
-    def js(self, code, *arguments):
-        code = "const $ = (id) => document.getElementById(id);" + code
-        return self.driver.execute_script(code, *arguments)
-
-    def until(self, condition):
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        return WebDriverWait(self.driver, SECONDS, 0.02).until(
-            lambda _: self.js(condition), condition
-        )
-
-    def pace(self, milliseconds):
-        code = "$('pace').value = arguments[0]; $('pace').dispatchEvent(new Event('input'))"
-        self.js(code, milliseconds)
-
-    def __getitem__(self, id):
-        return self.driver.find_element("id", id)
-
-    def text(self, selector):
-        return self.js("return document.querySelector(arguments[0]).textContent", selector)
-
-    def texts(self, selector):
-        code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
-        return self.js(code, selector)
-
-    def press(self, *keys):
-        self.driver.switch_to.active_element.send_keys(*keys)
-
-    def fill(self, id, text):
-        self[id].clear()
-        self[id].send_keys(text)
-
-    def send(self, prompt, *, tools=False):
-        self.fill("prompt", prompt)
-        if self["use-tools"].is_selected() != tools:
-            self["use-tools"].click()
-        self["prompt"].send_keys(self.keys.CONTROL + self.keys.ENTER)
-
-    def ask(self, prompt, **options):
-        self.send(prompt, **options)
-        return self.end()
-
-    def end(self):
-        self.until("return $('answer').ariaBusy === 'false'")
-        return self["status"].text
-
-    def paused_at(self, prompt, tokens, **options):
-        """Send with the playback paused, and step to a token."""
-        self["pause"].click()
-        self.send(prompt, **options)
-        waiting = "$('progress').textContent.match(/(\\d+) waiting/)?.[1]"
-        self.until(f"return Number({waiting}) >= {tokens}")
-        self.press(self.keys.F9 * tokens)
-        self.until(f"return $('progress').textContent.startsWith('{tokens} token')")
-
-    def held(self, layer):
-        return self.text(f"#held [data-layer={layer}] td")
-
-
-@pytest.fixture
-def page(driver, base_url):
-    """The page of any server."""
-    return Page(driver, base_url)
-
-
-@pytest.fixture
-def stage(driver, scripted):
-    """The page of the server whose answers are known."""
-    return Page(driver, scripted.url)
-
-
-def complain(driver):
-    return [entry["message"] for entry in driver.get_log("browser")]
-
-
-# What it shows
-
-
-def test_shows_the_answer_exactly(stage):
+def test_a_rocket_is_shown_exactly_to_the_naive_as_diamonds_and_on_the_wire_as_it_came(stage):
     assert stage.ask("rocket") == "Finished"
     assert stage.text("#answer .content") == ANSWERS["rocket"]
+    assert stage.texts("#answer > *") == [ANSWERS["rocket"]]
     assert stage.text("#finish .finish-reason") == "stop"
     assert "in the answer" in stage.text("#finish .usage")
-    assert stage.texts("#answer > *") == [ANSWERS["rocket"]]
+    assert stage.text("#naive") == "To the ����!<eos>"
+    assert stage.text("#naive-count").startswith("4 ×")
+    assert "�" not in stage.text("#answer")
+    *frames, done = stage.texts("#raw p")
+    assert done == "data: [DONE]"
+    told = [json.loads(frame.removeprefix("data: ")).get("mini_vllm", {}) for frame in frames]
+    ids = [one for report in told for one in report.get("token_ids", [])]
+    assert ids == [*ANSWERS["rocket"].encode(), 257]
 
 
 def test_shows_what_the_api_answers(page):
-    body = {
-        "messages": [{"role": "user", "content": "Hello!"}],
-        "temperature": 0,
-        "seed": 1,
-        "max_tokens": 60,
-    }
+    settings = {"temperature": 0, "seed": 1, "max_tokens": 60}
+    body = {"messages": [{"role": "user", "content": "Hello!"}], **settings}
     url = urlsplit(page.driver.current_url)
     request = urllib.request.Request(
         f"{url.scheme}://{url.netloc}/v1/chat/completions",
@@ -157,8 +36,8 @@ def test_shows_what_the_api_answers(page):
     )
     with urllib.request.urlopen(request, timeout=SECONDS) as response:
         message = json.load(response)["choices"][0]["message"]
-    for name in ("temperature", "seed", "max_tokens"):
-        page.fill(name, str(body[name]))
+    for name, value in settings.items():
+        page.fill(name, str(value))
     assert page.ask("Hello!") == "Finished"
     assert page.text("#answer .content") == message["content"] != ""
 
@@ -170,7 +49,7 @@ def test_data_is_never_markup(stage):
     assert "gone" not in stage.driver.title
 
 
-def test_shows_reasoning_and_a_call_with_its_own_characters(stage):
+def test_shows_reasoning_and_a_call_with_its_own_characters_and_a_row_for_each_token(stage):
     assert stage.ask("weather", tools=True) == "Finished"
     assert stage.text("#answer .reasoning") == "They want the weather."
     assert stage.text("#answer .content") == "I shall look. "
@@ -178,6 +57,10 @@ def test_shows_reasoning_and_a_call_with_its_own_characters(stage):
     assert stage.text(".call .arguments") == ARGUMENTS
     assert stage.text(".call .id").startswith("call_")
     assert stage.text("#finish .finish-reason") == "tool_calls"
+    ids = [int(text) for text in stage.texts("#timeline .token")]
+    assert ids == [*ANSWERS["weather"].encode(), 257]
+    said = "They want the weather.I shall look. get_weather" + ARGUMENTS
+    assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
 
 
 def test_arguments_grow(stage):
@@ -194,18 +77,10 @@ def test_shows_the_bytes_of_an_open_character(stage):
     assert stage.text("#answer .content") == "To the "
     assert stage.text("#naive") == "To the ��"
     assert stage.texts("#timeline tr:last-child td") == ["159", "�", "", "f0 9f detokenizer "]
-    stage.press(stage.keys.F9)
-    stage.press(stage.keys.F9)
+    stage.press(stage.keys.F9 * 2)
     assert stage.held("detokenizer") == ""
     assert stage.text("#answer .content") == "To the 🚀"
     assert stage.texts("#emitted td") == ["🚀", "8 in all"]
-
-
-def test_a_rocket_is_four_diamonds_for_the_naive(stage):
-    stage.ask("rocket")
-    assert stage.text("#naive") == "To the ����!<eos>"
-    assert stage.text("#naive-count").startswith("4 ×")
-    assert "�" not in stage.text("#answer")
 
 
 def test_shows_what_the_stop_strings_hold(stage):
@@ -216,24 +91,6 @@ def test_shows_what_the_stop_strings_hold(stage):
     stage.press(stage.keys.F8)
     assert stage.end() == "Finished"
     assert stage.text("#answer .content") == "Not the EN, but the "
-
-
-def test_the_timeline_has_a_row_for_each_token(stage):
-    stage.ask("weather", tools=True)
-    ids = [int(text) for text in stage.texts("#timeline .token")]
-    assert ids == [*ANSWERS["weather"].encode(), 257]
-    said = "They want the weather.I shall look. get_weather" + ARGUMENTS
-    assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
-
-
-def test_the_wire_is_as_it_came(stage):
-    stage.ask("rocket")
-    frames = stage.texts("#raw p")
-    assert frames[-1] == "data: [DONE]"
-    ids = []
-    for frame in frames[:-1]:
-        ids += json.loads(frame.removeprefix("data: ")).get("mini_vllm", {}).get("token_ids", [])
-    assert ids == [*ANSWERS["rocket"].encode(), 257]
 
 
 def test_boxes_follow_their_end(stage):
@@ -280,7 +137,11 @@ def test_escape_aborts_and_the_engine_sees_it(stage, model):
     stage.send("waits")
     stage.until("return $('answer').textContent === 'A token'")
     assert not model.released.is_set()
+    # What is read out is read when it is done.
+    assert stage["answer"].get_attribute("aria-live") == "polite"
+    assert stage["answer"].get_attribute("aria-busy") == "true"
     stage.press(stage.keys.ESCAPE)
+    assert stage["answer"].get_attribute("aria-busy") == "false"
     assert model.released.wait(SECONDS)
     assert stage.end() == "Stopped"
     assert stage.text("#answer") == "A token"
@@ -320,17 +181,13 @@ def test_a_refusal_names_the_field(page):
 
 
 def test_a_full_server_says_so(stage, scripted, model):
-    body = json.dumps({"messages": [{"role": "user", "content": "waits"}], "stream": True})
-    request = urllib.request.Request(
-        scripted.url + "/v1/chat/completions", body.encode(), {"Content-Type": "application/json"}
-    )
-    others = [urllib.request.urlopen(request, timeout=SECONDS) for _ in range(FULL)]
+    others = [begun(scripted, "waits") for _ in range(FULL)]
     try:
         assert stage.ask("rocket") == "Failed"
         assert stage["alert"].text.startswith("429: ")
     finally:
         for other in others:
-            other.close()
+            other.socket.close()
     assert model.released.wait(SECONDS)
 
 
@@ -377,7 +234,7 @@ def test_an_api_key_is_asked_for(driver):
 # Whom it lets in, and whom out
 
 
-def test_asks_nobody_but_its_server(page):
+def test_asks_nobody_but_its_server_and_its_policy_allows_no_other(page):
     page.ask("Hello!")
     host = urlsplit(page.driver.current_url).netloc
     sent = [json.loads(entry["message"])["message"] for entry in page.driver.get_log("performance")]
@@ -388,49 +245,11 @@ def test_asks_nobody_but_its_server(page):
     ]
     assert len(urls) > 5
     assert {urlsplit(url).netloc for url in urls} == {host}
-
-
-def test_its_policy_holds_and_the_console_is_quiet(page):
-    page.ask("Hello!")
     with urllib.request.urlopen(page.driver.current_url, timeout=SECONDS) as response:
         policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert complain(page.driver) == []
-
-
-def test_the_keyboard_reaches_everything(page):
-    page["use-tools"].click()
-    wanted = page.js(
-        "const all = document.querySelectorAll(arguments[0]);"
-        "all.forEach((e, i) => e.dataset.walk = i); return all.length",
-        f"{CONTROLS}, summary",
-    )
-    page.js("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
-    page.driver.find_element("tag name", "h1").click()
-    seen = []
-    for _ in range(wanted):
-        page.press(page.keys.TAB)
-        at = "const e = document.activeElement, s = getComputedStyle(e);"
-        seen.append(page.js(at + "return Number(e.dataset.walk)"))
-        assert page.js(at + "return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2")
-    assert seen == list(range(wanted))
-
-
-def test_everything_has_a_name(page):
-    page["use-tools"].click()
-    assert page.js("return [...document.querySelectorAll('label')].every((e) => e.control)")
-    for element in page.driver.find_elements("css selector", CONTROLS):
-        assert element.accessible_name, element.get_attribute("outerHTML")
-
-
-def test_the_answer_is_read_out_when_it_is_done(stage):
-    stage.send("waits")
-    stage.until("return $('answer').textContent === 'A token'")
-    assert stage["answer"].get_attribute("aria-live") == "polite"
-    assert stage["answer"].get_attribute("aria-busy") == "true"
-    stage.press(stage.keys.ESCAPE)
-    assert stage["answer"].get_attribute("aria-busy") == "false"
+    assert page.driver.get_log("browser") == []
 
 
 def test_an_example_is_one_press_away(page):
@@ -439,81 +258,6 @@ def test_an_example_is_one_press_away(page):
     assert page.end() == "Finished"
     assert page["prompt"].get_attribute("value") == example.get_attribute("data-prompt")
     assert page["use-tools"].is_selected()
-
-
-# How it looks
-
-CONTRAST = """
-const channels = (color) => color.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-  .map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
-  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
-const ground = (e) => {
-  const color = channels(getComputedStyle(e).backgroundColor);
-  return color.length === 3 || color[3] === 1 ? color : ground(e.parentElement);
-};
-const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-const worst = {};
-while (words.nextNode()) {
-  const e = words.currentNode.parentElement;
-  if (!words.currentNode.data.trim() || !e.checkVisibility() || e.tagName === "OPTION") continue;
-  const [a, b] = [light(channels(getComputedStyle(e).color)), light(ground(e))];
-  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
-  if (ratio < 4.5) worst[e.outerHTML.slice(0, 80)] = ratio;
-}
-return worst;
-"""
-
-
-@pytest.fixture
-def look(driver):
-    """Set the width and the colour scheme of the window."""
-
-    def look(width, height=1000, scheme="light"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    yield look
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1200])
-def test_can_be_read(driver, scripted, look, width, scheme):
-    look(width, scheme=scheme)
-    page = Page(driver, scripted.url)
-    assert page.js("return $('settings').open") == (width > 900)
-    page.js("$('settings').open = true")
-    page.fill("stop", "\\n\\n\\nEND")
-    page.paused_at(GREETING, UNTIL_THE_ROCKET + 2, tools=True)
-    assert page.held("detokenizer") == "f0 9f"
-    page.js("return $('alert').textContent = 'An error'")
-    assert page.js("return document.documentElement.scrollWidth") == width
-    assert page.js(CONTRAST) == {}
-    page.press(page.keys.F8)
-    page.end()
-    assert page.js("return document.documentElement.scrollWidth") == width
-    assert page.js(CONTRAST) == {}
-
-
-def test_screenshot(driver, scripted, look, tmp_path):
-    """`PAGE_SCREENSHOT=1` renews the one in the README."""
-    renewed = os.environ.get("PAGE_SCREENSHOT")
-    path = (PAGE if renewed else tmp_path) / "screenshot.png"
-    look(1200)
-    page = Page(driver, scripted.url)
-    page.pace(60)
-    page.fill("stop", "END")
-    page.paused_at(GREETING, UNTIL_THE_ROCKET + 3, tools=True)
-    page.js("document.activeElement.blur()")
-    look(1200, page.js("return document.documentElement.scrollHeight"))
-    driver.save_screenshot(str(path))
-    data = path.read_bytes()
-    assert struct.unpack(">I", data[16:20]) == (1200,)
-    assert len(data) <= 200_000
 
 
 # The reader of server-sent events

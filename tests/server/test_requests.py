@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import Says, asking, request, running, tool
+from running import Says, asking, fetch, request, running, tool
 
 from mini_vllm.engine import SamplingParams
 from mini_vllm.server.endpoints.chat_request import (
+    FunctionName,
     NamedToolChoice,
     decode_chat_request,
     template_messages,
@@ -55,6 +56,7 @@ def function(**fields):
     return {"tools": [{"type": "function", "function": fields}]}
 
 
+NO_SCHEMA = function(name="f", parameters={"properties": 1})
 # What is wrong with a request, and what its sender is told, or a part of that.
 REFUSED = {
     CHAT: [
@@ -104,10 +106,7 @@ REFUSED = {
         ({"tools": [{"type": "retrieval"}]}, 'tools[0].type: must be "function"'),
         ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
         (function(name=""), "tools[0].function.name: is"),
-        (
-            function(name="f", parameters={"properties": 1}),
-            "tools[0].function.parameters.properties: is",
-        ),
+        (NO_SCHEMA, "tools[0].function.parameters.properties: is"),
         ({"tools": [F] * 129}, "tools: has 129 tools; at most 128 are allowed"),
         ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),
         ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
@@ -155,12 +154,10 @@ REFUSED = {
 def server():
     with running(Says(say="Hi 🚀"), max_model_len=512) as running_server:
         yield running_server
-        running_server.idle()
 
 
 def post(server, path, body):
-    with server.connect() as client:
-        return client.fetch(path, body, headers=JSON if isinstance(body, bytes) else None)
+    return fetch(server, path, body, headers=JSON if isinstance(body, bytes) else None)
 
 
 ROWS = [(path, *row) for path, rows in REFUSED.items() for row in rows]
@@ -218,18 +215,11 @@ def test_prompt_and_answer_have_exactly_the_room_of_the_model(server):
 
 
 NOT_REQUESTS = [
-    b"",
-    b"{",
-    b"nonsense",
-    b"null",
-    b"[]",
-    b'"text"',
-    b'{"messages": [}',
+    b"", b"{", b"nonsense", b"null", b"[]", b'"text"', b'{"messages": [}',
     b'{"tokens":[1],"prompt":"a"} trailing',
     b'{"messages":[{"role":"user","content":"\xff"}],"prompt":"\xff","tokens":[1]}',
     b'{"messages": [{"role": "user", "content": "x"}], "user": "\xff"}',
-    "{}".encode("utf-16"),
-    b"\xef\xbb\xbf{}",
+    "{}".encode("utf-16"), b"\xef\xbb\xbf{}",
     b"[" * 100_000,
     b'{"messages":' + b"[" * 100_000,
     b'{"x":NaN,"y":' + b"[" * 100_000,
@@ -237,7 +227,7 @@ NOT_REQUESTS = [
     b'{"messages": [{"role": "user", "content": "x"}], "user": ' + b"[" * 9000 + b"]" * 9000 + b"}",
     b'{"x":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
     b'{"model":' + b"9" * 5000 + b"}",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("body", NOT_REQUESTS, ids=range(len(NOT_REQUESTS)))
@@ -282,20 +272,18 @@ def test_a_nested_tool_within_the_stack_is_400_too(server):
     assert post(server, CHAT, body).error["param"] == "tools[0]"
 
 
-@pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data", "\xff", "json"])
-def test_what_is_not_declared_as_json_is_415(server, kind):
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        *((kind, 415) for kind in ("", "text/plain", "multipart/form-data", "\xff", "json")),
+        *((kind, 200) for kind in ("application/json; charset=utf-8", "Application/JSON")),
+    ],
+)
+def test_what_is_not_declared_as_json_in_one_way_or_another_is_415(server, kind, status):
     body = json.dumps(GOOD[CHAT]).encode()
-    with server.connect() as client:
-        answer = client.fetch(CHAT, body, headers={"content-type": kind} if kind else {})
-    assert answer.status == 415
-    assert "application/json" in answer.error["message"]
-
-
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON"])
-def test_json_may_be_declared_in_more_ways_than_one(server, kind):
-    body = json.dumps(GOOD[CHAT]).encode()
-    with server.connect() as client:
-        assert client.fetch(CHAT, body, headers={"content-type": kind}).status == 200
+    answer = fetch(server, CHAT, body, headers={"content-type": kind} if kind else {})
+    assert answer.status == status
+    assert status == 200 or "application/json" in answer.error["message"]
 
 
 def test_a_body_of_exactly_the_limit_is_read_and_the_rest_of_a_longer_one_skipped(
@@ -328,8 +316,24 @@ def completion(limits=DEFAULT_LIMITS, **fields):
     return decode(decode_completion_request, {"prompt": "Hi", **fields}, limits)
 
 
-def params(asked, limits=DEFAULT_LIMITS, default=100):
-    return to_sampling_params(asked, limits, default, asked.wanted_logprobs)
+def tokenize(limits=DEFAULT_LIMITS, **fields):
+    return decode(decode_tokenize_request, fields, limits)
+
+
+def detokenize(limits=DEFAULT_LIMITS, **fields):
+    return decode(decode_detokenize_request, fields, limits)
+
+
+def params(asked, limits=DEFAULT_LIMITS):
+    return to_sampling_params(asked, limits, 100, asked.wanted_logprobs)
+
+
+def chat_params(limits=DEFAULT_LIMITS, **fields):
+    return params(chat(limits, **fields), limits)
+
+
+def completion_params(limits=DEFAULT_LIMITS, **fields):
+    return params(completion(limits, **fields), limits)
 
 
 def refusal(call, *args, **fields):
@@ -340,9 +344,9 @@ def refusal(call, *args, **fields):
 
 
 def test_nothing_said_means_the_defaults_of_vllm():
-    assert params(chat()) == SamplingParams(max_tokens=100)
+    assert chat_params() == SamplingParams(max_tokens=100)
     nothing = dict.fromkeys(["n", "stop", "temperature", "top_p", "seed", "logprobs", "tools"])
-    assert params(chat(**nothing)) == SamplingParams(max_tokens=100)
+    assert chat_params(**nothing) == SamplingParams(max_tokens=100)
 
 
 def test_every_field_of_sampling_arrives():
@@ -352,29 +356,44 @@ def test_every_field_of_sampling_arrives():
         "top_p": 0.5, "seed": -3,
     }  # fmt: skip
     expected = {**fields, "stop_token_ids": frozenset({3, 4}), "stop": ("a", "b"), "logprobs": 5}
-    asked = chat(**fields, stop=["a", "b"], logprobs=True, top_logprobs=5)
-    assert params(asked) == SamplingParams(**expected)
-    assert params(completion(**fields, stop=["a", "b"], logprobs=5)) == SamplingParams(**expected)
+    fields["stop"] = ["a", "b"]
+    assert chat_params(**fields, logprobs=True, top_logprobs=5) == SamplingParams(**expected)
+    assert completion_params(**fields, logprobs=5) == SamplingParams(**expected)
 
 
-def test_one_stop_may_be_a_string_and_the_new_name_of_max_tokens_wins():
-    assert params(chat(stop="END")).stop == ("END",)
-    assert params(chat(max_tokens=5, max_completion_tokens=9)).max_tokens == 9
-    assert params(chat(max_tokens=5, min_tokens=5)).min_tokens == 5
-
-
-def test_logprobs_of_a_chat_without_a_number_are_those_of_the_chosen_tokens():
-    assert params(chat(logprobs=True)).logprobs == 0
-    assert params(chat(logprobs=False)).logprobs is None
-    assert params(completion(logprobs=0)).logprobs == 0
+TOOL = {"type": "function", "function": {"name": "f", "strict": True, "x": [1]}, "y": {}}
+EFFORT = {"reasoning_effort": "low"}
 
 
 @pytest.mark.parametrize(
-    ("prompt", "prompts"),
-    [("a", ["a"]), (["a", "b"], ["a", "b"]), ([1, 2], [[1, 2]]), ([[1], [2]], [[1], [2]])],
+    ("ask", "fields", "name", "value"),
+    [
+        (chat_params, {"stop": "END"}, "stop", ("END",)),
+        (chat_params, {"max_tokens": 5, "max_completion_tokens": 9}, "max_tokens", 9),
+        (chat_params, {"max_tokens": 5, "min_tokens": 5}, "min_tokens", 5),
+        # Without a number they are those of the chosen tokens.
+        (chat_params, {"logprobs": True}, "logprobs", 0),
+        (chat_params, {"logprobs": False}, "logprobs", None),
+        (completion_params, {"logprobs": 0}, "logprobs", 0),
+        (completion, {"prompt": "a"}, "prompts", ["a"]),
+        (completion, {"prompt": ["a", "b"]}, "prompts", ["a", "b"]),
+        (completion, {"prompt": [1, 2]}, "prompts", [[1, 2]]),
+        (completion, {"prompt": [[1], [2]]}, "prompts", [[1], [2]]),
+        (chat, {}, "tool_choice", "none"),
+        (chat, {"tools": []}, "tool_choice", "none"),
+        (chat, {"tools": []}, "tools", None),
+        (chat, {"tools": [F]}, "tool_choice", "auto"),
+        (chat, {"tools": [F], "tool_choice": "required"}, "tool_choice", "required"),
+        (chat, {"tools": [F], **named("f")}, "tool_choice", NamedToolChoice(FunctionName("f"))),
+        (chat, {"tools": [TOOL]}, "tools", [TOOL]),
+        (chat, {**EFFORT, "chat_template_kwargs": {"a": 1}}, "template_kwargs", {**EFFORT, "a": 1}),
+        (tokenize, {"prompt": ""}, "prompt", ""),
+        (tokenize, {"messages": HELLO, "tools": [F]}, "add_generation_prompt", True),
+        (detokenize, {"tokens": []}, "tokens", []),
+    ],
 )
-def test_a_prompt_has_four_shapes(prompt, prompts):
-    assert completion(prompt=prompt).prompts == prompts
+def test_a_field_is_taken_as_what_it_means(ask, fields, name, value):
+    assert getattr(ask(**fields), name) == value
 
 
 CHANGES_THE_ANSWER = {
@@ -395,8 +414,8 @@ def test_what_would_change_the_answer_is_refused_not_ignored(ask):
 def test_the_value_that_changes_nothing_is_taken_and_unknown_fields_are_skipped():
     for name in Unsupported.__struct_fields__:
         for value in (None, getattr(Unsupported(), name)):
-            params(chat(**{name: value}))
-    assert params(chat(user="u", metadata={"a": "b"}, store=True, service_tier="auto", xyz=[1]))
+            chat_params(**{name: value})
+    assert chat_params(user="u", metadata={"a": "b"}, store=True, service_tier="auto", xyz=[1])
 
 
 def turns(*texts):
@@ -414,50 +433,42 @@ LEVELS = DEFAULT_LIMITS.max_schema_depth - 1
 @pytest.mark.parametrize(
     ("ask", "limits", "enough", "too_much", "message"),
     [
-        (chat, {"max_messages": 2}, {"messages": HELLO * 2}, {"messages": HELLO * 3},
+        (chat_params, {"max_messages": 2}, {"messages": HELLO * 2}, {"messages": HELLO * 3},
          "messages: has 3 messages; at most 2 are allowed"),
-        (chat, {"max_prompt_chars": 5}, {"messages": turns("abc", "de")},
+        (chat_params, {"max_prompt_chars": 5}, {"messages": turns("abc", "de")},
          {"messages": turns("abc", "def")},
          "messages: has 6 characters in all; at most 5 are allowed"),
-        (chat, {"max_prompt_chars": 10}, {"messages": [CALLING]},
+        (chat_params, {"max_prompt_chars": 10}, {"messages": [CALLING]},
          {"messages": [CALLING, *turns("x")]},
          "messages: has 11 characters in all; at most 10 are allowed"),
-        (chat, {"max_tools": 1}, {"tools": [F]}, {"tools": [F, F]},
+        (chat_params, {"max_tools": 1}, {"tools": [F]}, {"tools": [F, F]},
          "tools: has 2 tools; at most 1 are allowed"),
-        (chat, {}, {"tools": [{**F, "x": nested(LEVELS)}]},
+        (chat_params, {}, {"tools": [{**F, "x": nested(LEVELS)}]},
          {"tools": [{**F, "x": nested(LEVELS + 1)}]}, "tools[0]: is nested deeper than 16"),
-        (chat, {"max_stops": 2}, {"stop": ["a", "b"]}, {"stop": ["a", "b", "c"]},
+        (chat_params, {"max_stops": 2}, {"stop": ["a", "b"]}, {"stop": ["a", "b", "c"]},
          "stop: has 3 strings; at most 2 are allowed"),
-        (completion, {"max_choices": 3}, {"prompt": ["a"], "n": 3}, {"prompt": ["a", "b"], "n": 2},
+        (completion_params, {"max_choices": 3}, {"prompt": ["a"], "n": 3},
+         {"prompt": ["a", "b"], "n": 2},
          "prompt: has 4 choices in all, prompts times n; at most 3 are allowed"),
-        (completion, {"max_prompt_chars": 5}, {"prompt": [[1, 2, 3], [4, 5]]},
+        (completion_params, {"max_prompt_chars": 5}, {"prompt": [[1, 2, 3], [4, 5]]},
          {"prompt": [[1, 2, 3], [4, 5, 6]]},
          "prompt: has 6 characters or ids in all; at most 5 are allowed"),
+        (tokenize, {"max_prompt_chars": 2}, {"prompt": "ab"}, {"prompt": "abc"}, "at most 2"),
+        (detokenize, {"max_prompt_chars": 2}, {"tokens": [1, 2]}, {"tokens": [1, 2, 3]},
+         "at most 2"),
     ],
 )  # fmt: skip
 def test_as_much_as_the_limit_says_is_allowed_and_no_more(ask, limits, enough, too_much, message):
     limits = Limits(**limits)
-    params(ask(limits, **enough), limits)
-    error = refusal(lambda: params(ask(limits, **too_much), limits))
-    assert (error.status, error.message[: len(message)]) == (400, message)
+    ask(limits, **enough)
+    error = refusal(ask, limits, **too_much)
+    assert error.status == 400
+    assert message in error.message
 
 
-def test_long_texts_and_lists_of_the_tokenizer_are_refused():
-    small = Limits(max_prompt_chars=2)
-    for decoder, enough, too_much in (
-        (decode_tokenize_request, {"prompt": "ab"}, {"prompt": "abc"}),
-        (decode_detokenize_request, {"tokens": [1, 2]}, {"tokens": [1, 2, 3]}),
-    ):
-        decode(decoder, enough, small)
-        assert "at most 2" in refusal(decode, decoder, too_much, small).message
-
-
-def test_a_whole_pair_of_surrogates_is_one_character():
+def test_a_pair_of_surrogates_is_one_character_and_of_two_equal_keys_the_last_one_counts():
     body = rb'{"messages":[{"role":"user","content":"\ud83d\ude80"}]}'
     assert decode_chat_request(body, DEFAULT_LIMITS).messages[0].content == "🚀"
-
-
-def test_of_a_key_that_is_there_twice_the_last_one_counts():
     body = b'{"prompt":"a","prompt":"b"}'
     assert decode_completion_request(body, DEFAULT_LIMITS).prompt == "b"
 
@@ -492,39 +503,16 @@ def test_any_value_of_any_field_is_taken_or_400(fields):
     assert set(refusals) <= {400}
 
 
-def test_tool_choice_is_settled():
-    assert chat().tool_choice == "none"
-    assert chat(tools=[]).tool_choice == "none"
-    assert chat(tools=[]).tools is None
-    assert chat(tools=[F]).tool_choice == "auto"
-    assert chat(tools=[F], tool_choice="required").tool_choice == "required"
-    assert isinstance(chat(tools=[F], **named("f")).tool_choice, NamedToolChoice)
-
-
-def test_tools_stay_whole():
-    whole = {"type": "function", "function": {"name": "f", "strict": True, "x": [1]}, "y": {}}
-    assert chat(tools=[whole]).tools == [whole]
-
-
 def test_a_template_reads_text_and_arguments_as_objects():
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
-    asked = chat(
-        messages=[
-            {"role": "user", "content": [{"type": "text", "text": t} for t in ("a", "b")]},
-            {"role": "assistant", "tool_calls": [call], "reasoning_content": "hm"},
-            {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"},
-        ]
-    )
+    read = {**call, "function": {"name": "f", "arguments": {"a": 1}}}
+    answer = {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"}
+    texts = [{"type": "text", "text": text} for text in ("a", "b")]
+    said = {"role": "assistant", "reasoning_content": "hm"}
+    asked = chat(messages=[*turns(texts), {**said, "tool_calls": [call]}, answer])
     assert template_messages(asked.messages, DEFAULT_LIMITS) == [
-        {"role": "user", "content": "a\nb"},
-        {
-            "role": "assistant",
-            "content": "",
-            "reasoning_content": "hm",
-            "tool_calls": [{**call, "function": {"name": "f", "arguments": {"a": 1}}}],
-        },
-        {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"},
-    ]
+        *turns("a\nb"), {**said, "content": "", "tool_calls": [read]}, answer
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -535,14 +523,3 @@ def test_arguments_that_are_no_object_are_refused_by_name(arguments):
     asked = chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])
     error = refusal(template_messages, asked.messages, DEFAULT_LIMITS)
     assert error.param == "messages[1].tool_calls[0].function.arguments"
-
-
-def test_effort_is_one_more_variable_of_the_template():
-    asked = chat(reasoning_effort="low", chat_template_kwargs={"enable_thinking": False})
-    assert asked.template_kwargs == {"reasoning_effort": "low", "enable_thinking": False}
-
-
-def test_tokenize_and_detokenize_take_what_is_empty():
-    assert decode(decode_tokenize_request, {"prompt": ""}).prompt == ""
-    assert decode(decode_tokenize_request, {"messages": HELLO, "tools": [F]}).add_generation_prompt
-    assert decode(decode_detokenize_request, {"tokens": []}).tokens == []

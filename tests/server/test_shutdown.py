@@ -15,7 +15,6 @@ from running import (
     asking,
     at_once,
     begun,
-    chat,
     paced,
     running,
     until,
@@ -193,9 +192,3 @@ def test_a_reader_that_never_reads_does_not_hold_up_the_end():
         stuck.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
         until(lambda: server.engine.stats().running == 1)
         server.stop()
-
-
-def test_a_chat_after_a_restart_is_as_before():
-    for _ in range(2):
-        with running(Says(say="Hi")) as server:
-            assert chat(server, asking("say")).status == 200

@@ -1,0 +1,110 @@
+"""How the page looks, and to whom: it can be read, walked by keyboard, and named aloud."""
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from page_stub import ANSWERS, GREETING, Page
+
+PAGE = Path(__file__).parents[2] / "mini_vllm/server/page"
+CONTROLS = "button, input, select, textarea, .scroll"
+UNTIL_THE_ROCKET = ANSWERS[GREETING].encode().index("🚀".encode())
+
+
+def test_the_keyboard_reaches_everything(page):
+    page["use-tools"].click()
+    wanted = page.js(
+        "const all = document.querySelectorAll(arguments[0]);"
+        "all.forEach((e, i) => e.dataset.walk = i); return all.length",
+        f"{CONTROLS}, summary",
+    )
+    page.js("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
+    page.driver.find_element("tag name", "h1").click()
+    seen = []
+    for _ in range(wanted):
+        page.press(page.keys.TAB)
+        at = "const e = document.activeElement, s = getComputedStyle(e);"
+        seen.append(page.js(at + "return Number(e.dataset.walk)"))
+        assert page.js(at + "return s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2")
+    assert seen == list(range(wanted))
+
+
+def test_everything_has_a_name(page):
+    page["use-tools"].click()
+    assert page.js("return [...document.querySelectorAll('label')].every((e) => e.control)")
+    for element in page.driver.find_elements("css selector", CONTROLS):
+        assert element.accessible_name, element.get_attribute("outerHTML")
+
+
+CONTRAST = """
+const channels = (color) => color.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+  .map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+const ground = (e) => {
+  const color = channels(getComputedStyle(e).backgroundColor);
+  return color.length === 3 || color[3] === 1 ? color : ground(e.parentElement);
+};
+const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+const worst = {};
+while (words.nextNode()) {
+  const e = words.currentNode.parentElement;
+  if (!words.currentNode.data.trim() || !e.checkVisibility() || e.tagName === "OPTION") continue;
+  const [a, b] = [light(channels(getComputedStyle(e).color)), light(ground(e))];
+  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+  if (ratio < 4.5) worst[e.outerHTML.slice(0, 80)] = ratio;
+}
+return worst;
+"""
+
+
+@pytest.fixture
+def look(driver):
+    """Set the width and the colour scheme of the window."""
+
+    def look(width, height=1000, scheme="light"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    yield look
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_can_be_read(driver, scripted, look, width, scheme):
+    look(width, scheme=scheme)
+    page = Page(driver, scripted.url)
+    assert page.js("return $('settings').open") == (width > 900)
+    page.js("$('settings').open = true")
+    page.fill("stop", "\\n\\n\\nEND")
+    page.paused_at(GREETING, UNTIL_THE_ROCKET + 2, tools=True)
+    assert page.held("detokenizer") == "f0 9f"
+    page.js("return $('alert').textContent = 'An error'")
+    assert page.js("return document.documentElement.scrollWidth") == width
+    assert page.js(CONTRAST) == {}
+    page.press(page.keys.F8)
+    page.end()
+    assert page.js("return document.documentElement.scrollWidth") == width
+    assert page.js(CONTRAST) == {}
+
+
+def test_screenshot(driver, scripted, look, tmp_path):
+    """`PAGE_SCREENSHOT=1` renews the one in the README."""
+    renewed = os.environ.get("PAGE_SCREENSHOT")
+    path = (PAGE if renewed else tmp_path) / "screenshot.png"
+    look(1200)
+    page = Page(driver, scripted.url)
+    page.pace(60)
+    page.fill("stop", "END")
+    page.paused_at(GREETING, UNTIL_THE_ROCKET + 3, tools=True)
+    page.js("document.activeElement.blur()")
+    look(1200, page.js("return document.documentElement.scrollHeight"))
+    driver.save_screenshot(str(path))
+    data = path.read_bytes()
+    assert struct.unpack(">I", data[16:20]) == (1200,)
+    assert len(data) <= 200_000
