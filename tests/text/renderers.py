@@ -7,6 +7,7 @@ from the calls alone, so neither a parser nor a reference is asked.
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, ReasoningDelta, TextDelta
 
@@ -191,20 +192,56 @@ def tagged_value(call, key, value, layout):
     return text, value if fits else text
 
 
-def hermes(calls, prose, layout):
-    expected, text = Expected(), ""
-    for call, before in zip([*calls, None], prose, strict=True):
-        text += before
-        expected.text(before)
-        if call is not None:
-            others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
-            others = others if layout.random() < 0.2 else []
-            body, arguments, id = json_object(
-                call, layout, id=layout.choice([None, None, "call_1"]), others=others
-            )
-            text += f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>"
-            expected.call(call.name, arguments, id)
-    return text, expected.events
+def _calls(write, opening="", closing=""):
+    """A renderer of a format with prose around each call, or around each section of calls.
+
+    `write(call, number, layout)` returns the text of a call, the arguments and the id.
+    """
+
+    def render(calls, prose, layout):
+        expected, text, inside = Expected(), "", False
+        for number, (call, before) in enumerate(zip([*calls, None], prose, strict=True)):
+            if inside and (call is None or before or layout.random() < 0.3):
+                text += closing
+                inside = False
+            text += before
+            expected.text(before)
+            if call is not None:
+                text += opening + space(layout, 1) if opening and not inside else ""
+                written, arguments, id = write(call, number, layout)
+                text += written + (space(layout, 1) if opening else "")
+                expected.call(call.name, arguments, id)
+                inside = bool(opening)
+        return text, expected.events
+
+    return render
+
+
+def _whole_text(tag, write):
+    """A renderer of a format whose calls are all of the text, behind a tag or without it.
+
+    `write(calls, tagged, expected, layout)` returns the text of all calls.
+    """
+
+    def render(calls, prose, layout):
+        expected, text = Expected(), space(layout, 1) if calls else prose[0]
+        tagged = bool(calls) and layout.random() < 0.5
+        if tagged:
+            text += tag + space(layout, 1)
+        else:
+            expected.text(text)
+        text += write(calls, tagged, expected, layout) if calls else ""
+        return text, expected.events
+
+    return render
+
+
+def _hermes_call(call, number, layout):
+    others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
+    others = others if layout.random() < 0.2 else []
+    id = layout.choice([None, None, "call_1"])
+    body, arguments, id = json_object(call, layout, id=id, others=others)
+    return f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>", arguments, id
 
 
 def mistral_array(calls, prose, layout):
@@ -221,59 +258,30 @@ def mistral_array(calls, prose, layout):
     return text, expected.events
 
 
-def _mistral_headers(with_ids):
-    def render(calls, prose, layout):
-        expected, text = Expected(), ""
-        for call, before in zip([*calls, None], prose, strict=True):
-            text += before
-            expected.text(before)
-            if call is not None:
-                arguments, id = json_value(call.arguments, layout), None
-                text += f"[TOOL_CALLS]{space(layout, 1)}{call.name}{space(layout, 1)}"
-                if with_ids:
-                    id = "".join(layout.choice("aB3") for _ in range(9))
-                    text += f"[CALL_ID]{id}"
-                if with_ids or layout.random() < 0.7:
-                    text += "[ARGS]" + space(layout, 1)
-                text += arguments
-                expected.call(call.name, arguments, id)
-        return text, expected.events
-
-    return render
+def _mistral_call(call, number, layout, *, with_ids=False):
+    arguments, id = json_value(call.arguments, layout), None
+    text = f"[TOOL_CALLS]{space(layout, 1)}{call.name}{space(layout, 1)}"
+    if with_ids:
+        id = "".join(layout.choice("aB3") for _ in range(9))
+        text += f"[CALL_ID]{id}"
+    if with_ids or layout.random() < 0.7:
+        text += "[ARGS]" + space(layout, 1)
+    return text + arguments, arguments, id
 
 
-def llama_json(calls, prose, layout):
-    expected, text = Expected(), prose[0]
-    if not calls:
-        expected.text(text)
-        return text, expected.events
-    text = space(layout, 1)
-    if layout.random() < 0.5:
-        text += "<|python_tag|>" + space(layout, 1)
-    else:
-        expected.text(text)
+def _llama_calls(calls, tagged, expected, layout):
+    text = ""
     for number, call in enumerate(calls):
         others = [("type", '"function"')] if layout.random() < 0.3 else []
-        body, arguments, _ = json_object(
-            call, layout, ("parameters", "parameters", "arguments"), others=others
-        )
+        keys = ("parameters", "parameters", "arguments")
+        body, arguments, _ = json_object(call, layout, keys, others=others)
         text += f"{space(layout, 1)};{space(layout, 1)}" if number else ""
         text += body
         expected.call(call.name, arguments)
-    return text, expected.events
+    return text
 
 
-def pythonic(calls, prose, layout):
-    expected, text = Expected(), prose[0]
-    if not calls:
-        expected.text(text)
-        return text, expected.events
-    text = space(layout, 1)
-    tagged = layout.random() < 0.5
-    if tagged:
-        text += "<|python_start|>" + space(layout, 1)
-    else:
-        expected.text(text)
+def _pythonic_calls(calls, tagged, expected, layout):
     written = []
     for call in calls:
         members = [
@@ -284,31 +292,23 @@ def pythonic(calls, prose, layout):
         tail = "," if members and layout.random() < 0.2 else ""
         written.append(f"{call.name}({','.join(members)}{tail})")
         expected.call(call.name, canonical(call.arguments))
-    text += "[" + f",{space(layout, 1)}".join(written) + space(layout, 1) + "]"
+    text = "[" + f",{space(layout, 1)}".join(written) + space(layout, 1) + "]"
     if tagged and layout.random() < 0.7:
         text += space(layout, 1) + "<|python_end|>"
-    return text, expected.events
+    return text
 
 
-def _tagged(around, header, parameter):
-    """A renderer of a format with one block per call and one piece of text per parameter."""
+def _tagged(header, parameter, closer):
+    """What writes a call with one piece of text per parameter."""
 
-    def render(calls, prose, layout):
-        expected, text = Expected(), ""
-        for call, before in zip([*calls, None], prose, strict=True):
-            text += before
-            expected.text(before)
-            if call is not None:
-                value = {}
-                body = header(call, layout)
-                for key, item in call.arguments.items():
-                    written, value[key] = tagged_value(call, key, item, layout)
-                    body += parameter(key, written, layout)
-                text += around(body, layout)
-                expected.call(call.name, canonical(value))
-        return text, expected.events
+    def write(call, number, layout):
+        text, value = header(call, layout), {}
+        for key, item in call.arguments.items():
+            written, value[key] = tagged_value(call, key, item, layout)
+            text += parameter(key, written, layout)
+        return text + closer(layout), canonical(value), None
 
-    return render
+    return write
 
 
 def _qwen_parameter(key, text, layout):
@@ -317,46 +317,23 @@ def _qwen_parameter(key, text, layout):
     return f"{space(layout, 1)}<parameter={key}>{text}</parameter>{space(layout, 1)}"
 
 
-qwen3_coder = _tagged(
-    lambda body, layout: (
-        f"<tool_call>{space(layout, 1)}{body}</function>{space(layout, 1)}</tool_call>"
-    ),
-    lambda call, layout: f"<function={call.name}>{space(layout, 1)}",
+_qwen_call = _tagged(
+    lambda call, layout: f"<tool_call>{space(layout, 1)}<function={call.name}>{space(layout, 1)}",
     _qwen_parameter,
+    lambda layout: f"</function>{space(layout, 1)}</tool_call>",
 )
-
-glm45 = _tagged(
-    lambda body, layout: f"<tool_call>{body}</tool_call>",
-    lambda call, layout: call.name + layout.choice(["\n", "\n", ""]),
+_glm_call = _tagged(
+    lambda call, layout: f"<tool_call>{call.name}" + layout.choice(["\n", "\n", ""]),
     lambda key, text, layout: (
         f"<arg_key>{key}</arg_key>{space(layout, 1)}<arg_value>{text}</arg_value>{space(layout, 1)}"
     ),
+    lambda layout: "</tool_call>",
 )
-
-
-def _sections(opening, closing, write):
-    """A renderer of a format with sections that hold one or more calls.
-
-    `write(call, number, layout)` returns the text of a call, the arguments and the id.
-    """
-
-    def render(calls, prose, layout):
-        expected, text, inside = Expected(), "", False
-        for number, (call, before) in enumerate(zip([*calls, None], prose, strict=True)):
-            if inside and (call is None or before or layout.random() < 0.3):
-                text += closing
-                inside = False
-            text += before
-            expected.text(before)
-            if call is not None:
-                text += "" if inside else opening + space(layout, 1)
-                written, arguments, id = write(call, number, layout)
-                text += written + space(layout, 1)
-                expected.call(call.name, arguments, id)
-                inside = True
-        return text, expected.events
-
-    return render
+_minimax_call = _tagged(
+    lambda call, layout: f'<invoke name="{call.name}">{space(layout, 1)}',
+    lambda key, text, layout: f'<parameter name="{key}">{text}</parameter>{space(layout, 1)}',
+    lambda layout: "</invoke>",
+)
 
 
 def _kimi_call(call, number, layout):
@@ -372,25 +349,8 @@ def _kimi_call(call, number, layout):
 
 def _deepseek_call(call, number, layout):
     arguments = json_value(call.arguments, layout)
-    return (
-        f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>{arguments}"
-        f"{space(layout, 1)}<｜tool▁call▁end｜>",
-        arguments,
-        None,
-    )
-
-
-def _minimax_call(call, number, layout):
-    text, value = f'<invoke name="{call.name}">{space(layout, 1)}', {}
-    for key, item in call.arguments.items():
-        written, value[key] = tagged_value(call, key, item, layout)
-        text += f'<parameter name="{key}">{written}</parameter>{space(layout, 1)}'
-    return text + "</invoke>", canonical(value), None
-
-
-kimi_k2 = _sections("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", _kimi_call)
-deepseek_v31 = _sections("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", _deepseek_call)
-minimax_m2 = _sections("<minimax:tool_call>", "</minimax:tool_call>", _minimax_call)
+    head = f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>"
+    return f"{head}{arguments}{space(layout, 1)}<｜tool▁call▁end｜>", arguments, None
 
 
 def harmony(calls, prose, layout):
@@ -464,18 +424,22 @@ _MINIMAX = (
     "</minimax:tool_call>",
 )  # fmt: skip
 STYLES = {
-    "hermes": Style("hermes", hermes, ("<tool_call>", "</tool_call>"), ("<tool_call>",)),
-    "mistral-array": Style("mistral", mistral_array, _MISTRAL, ("[TOOL_CALLS]",)),
-    "mistral-ids": Style("mistral", _mistral_headers(True), _MISTRAL, ("[TOOL_CALLS]",)),
-    "mistral-args": Style("mistral", _mistral_headers(False), _MISTRAL, ("[TOOL_CALLS]",)),
-    "llama_json": Style("llama_json", llama_json, ("<|python_tag|>", ";"), opening="{<"),
-    "pythonic": Style(
-        "pythonic", pythonic, ("<|python_start|>", "<|python_end|>", "(", ")"), opening="[<"
-    ),
-    "qwen3_coder": Style("qwen3_coder", qwen3_coder, _QWEN, _QWEN[:1], ("</parameter>",)),
-    "kimi_k2": Style("kimi_k2", kimi_k2, _KIMI, _KIMI[:1]),
+    "hermes": Style("hermes", _calls(_hermes_call), ("<tool_call>", "</tool_call>"),
+        ("<tool_call>",)),
+    "mistral-array": Style("mistral", mistral_array, _MISTRAL, _MISTRAL[:1]),
+    "mistral-ids": Style("mistral", _calls(partial(_mistral_call, with_ids=True)), _MISTRAL,
+        _MISTRAL[:1]),
+    "mistral-args": Style("mistral", _calls(_mistral_call), _MISTRAL, _MISTRAL[:1]),
+    "llama_json": Style("llama_json", _whole_text("<|python_tag|>", _llama_calls),
+        ("<|python_tag|>", ";"), opening="{<"),
+    "pythonic": Style("pythonic", _whole_text("<|python_start|>", _pythonic_calls),
+        ("<|python_start|>", "<|python_end|>", "(", ")"), opening="[<"),
+    "qwen3_coder": Style("qwen3_coder", _calls(_qwen_call), _QWEN, _QWEN[:1], ("</parameter>",)),
+    "kimi_k2": Style("kimi_k2", _calls(_kimi_call, _KIMI[0], _KIMI[-1]), _KIMI, _KIMI[:1]),
     "harmony": Style("harmony", harmony, _HARMONY, _HARMONY),
-    "deepseek_v31": Style("deepseek_v31", deepseek_v31, _DEEPSEEK, _DEEPSEEK[:1]),
-    "glm45": Style("glm45", glm45, _GLM, _GLM[:1], ("</arg_value>",)),
-    "minimax_m2": Style("minimax_m2", minimax_m2, _MINIMAX, _MINIMAX[:1], ("</parameter>",)),
-}
+    "deepseek_v31": Style("deepseek_v31", _calls(_deepseek_call, _DEEPSEEK[0], _DEEPSEEK[-1]),
+        _DEEPSEEK, _DEEPSEEK[:1]),
+    "glm45": Style("glm45", _calls(_glm_call), _GLM, _GLM[:1], ("</arg_value>",)),
+    "minimax_m2": Style("minimax_m2", _calls(_minimax_call, _MINIMAX[0], _MINIMAX[-1]), _MINIMAX,
+        _MINIMAX[:1], ("</parameter>",)),
+}  # fmt: skip

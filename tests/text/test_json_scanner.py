@@ -194,21 +194,11 @@ def test_strict(text, place):
 @pytest.mark.parametrize(
     "text",
     [
-        '"\x7f"',
-        '"\u2028"',
-        '"\\ud83d"',
-        "-0.0e-0 ",
-        '{"":{"":[]}}',
-        '"\\/\\b\\f\\n\\r\\t\\\\\\""',
-        "[]",
-        '{"a":1,"a":2}',
-        "1E+5 ",
-        "0 ",
-        " \t\r\n null",
-        '"\\uABCD\\uabcd"',
-        "1e999 ",
+        '"\x7f"', '"\u2028"', '"\\ud83d"', "-0.0e-0 ", '{"":{"":[]}}',
+        '"\\/\\b\\f\\n\\r\\t\\\\\\""', "[]", '{"a":1,"a":2}',
+        "1E+5 ", "0 ", " \t\r\n null", '"\\uABCD\\uabcd"', "1e999 ",
     ],
-)
+)  # fmt: skip
 def test_what_json_allows(text):
     for _, pieces in chunkings(text):
         assert scan(pieces) == (len(text.rstrip()), None)
@@ -253,19 +243,6 @@ def test_what_is_remembered_has_a_limit_and_changes_nothing(monkeypatch):
             assert scan(pieces, scanner) == (len(text), None)
         assert len(scanner._states) <= 3
         assert scanner._remembered <= 5
-
-
-def test_streams_share_the_scanner_and_not_their_state():
-    scanner = JsonScanner()
-    first, second = '{"a": [1, 2]}', '["b", {"c": null}]'
-    states, taken = [scanner.start, scanner.start], [0, 0]
-    for place in range(max(len(first), len(second))):
-        for number, text in enumerate((first, second)):
-            if states[number] is not None and place < len(text):
-                size, states[number] = scanner.scan(states[number], text[place])
-                taken[number] += size
-    assert states == [None, None]
-    assert taken == [len(first), len(second)]
 
 
 def test_a_state_says_whether_the_text_is_in_a_string():

@@ -126,12 +126,6 @@ def test_the_first_end_wins_and_of_several_the_longest(words, text, certain, mar
     assert (shown, found, behind) == (certain, marker, rest)
 
 
-def test_a_marker_that_can_never_win_holds_nothing():
-    scanner = MarkerScanner(["abcd", "bc"])
-    assert [scanner.scan(0, "a")[0], scanner.scan(0, "xa")[0]] == ["a", "xa"]
-    assert scanner.scan(0, "ab")[0] == "a"
-
-
 def test_a_hopeless_marker_is_kept_on_demand():
     scanner = MarkerScanner(["abcd", "bc"], keep_hopeless=True)
     certain, state, marker, _ = scanner.scan(0, "xab")
@@ -160,10 +154,6 @@ def test_visible_markers_hold_nothing_and_are_shown():
     assert [scan_all(scanner, pieces)[0] for pieces in (["x<e"], ["x<e", "o"])] == ["x", "x<eo"]
     assert scan_all(scanner, ["a<e", "os", ">b"]) == ("a<eos>", 0, "<eos>", "b")
     assert scan_all(scanner, ["a<e", "nd", ">b"]) == ("a", 0, "<end>", "b")
-
-
-def test_of_one_text_hidden_beats_visible():
-    assert MarkerScanner(["x"], visible=["x"]).scan(0, "axb") == ("a", 0, "x", "b")
 
 
 def test_visible_random_cases():
@@ -269,19 +259,6 @@ def test_a_long_marker_makes_a_small_automaton():
     certain, state, _, _ = scanner.scan(0, "x" + long[:-1])
     assert (certain, scanner.held(state)) == ("x", long[:-1])
     assert scanner.scan(state, "!?") == ("", 0, long, "?")
-
-
-def test_isolated_streams_share_one_automaton():
-    scanner = MarkerScanner(["abc"])
-    one = other = 0
-    shown = []
-    for a, b in zip("xabd", "abcx", strict=True):
-        certain, one, _, _ = scanner.scan(one, a)
-        shown.append(certain)
-        _, other, marker, _ = scanner.scan(other, b)
-        if marker:
-            break
-    assert (shown, marker) == (["x", "", ""], "abc")
 
 
 def test_an_empty_marker_is_refused():

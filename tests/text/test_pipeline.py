@@ -34,13 +34,15 @@ TOKENIZERS = {
 }
 CALL = '<tool_call>\n{"name": "go", "arguments": {"to": "🚀 é\\u00e9", "n": 1}}\n</tool_call>'
 ARGUMENTS = '{"to": "🚀 é\\u00e9", "n": 1}'
+ENDED = "the text ended inside the call"
 OTHER = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
 
 def make(tokenizer="bytes", *, reasoning=None, tools=None, **options):
     """Return a pipeline; layers are given by the names of their formats."""
     if reasoning is not None:
-        reasoning = create_reasoning_splitter(reasoning)
+        name, options_of_it = (reasoning, {}) if isinstance(reasoning, str) else reasoning
+        reasoning = create_reasoning_splitter(name, **options_of_it)
     if tools is not None:
         tools = create_tool_parser(tools)
     if isinstance(tokenizer, str):
@@ -108,6 +110,179 @@ SESSIONS = {
 }
 
 
+def t(text):
+    return [TextDelta(text)]
+
+
+def r(text):
+    return [ReasoningDelta(text)]
+
+
+def call(arguments="{}", name="f", index=0):
+    return [CallStart(index, None, name), ArgsDelta(index, arguments), CallEnd(index)]
+
+
+def half(arguments, raw="", name="f"):
+    """A call that the end of the text cuts."""
+    return [CallStart(0, None, name), ArgsDelta(0, arguments), Malformed(0, raw, ENDED)]
+
+
+QWEN, DEEPSEEK = {"reasoning": "qwen3", "tools": "hermes"}, {"reasoning": "deepseek_r1"}
+INSIDE = {**QWEN, "reasoning": ("qwen3", {"in_reasoning": True})}
+OPENER = {**QWEN, "reasoning": ("qwen3", {"ends_at": ["<tool_call>"]})}
+BOTH = {**INSIDE, "reasoning": ("qwen3", {"in_reasoning": True, "ends_at": ["<tool_call>"]})}
+CONTENT = {"stop_scope": "content"}
+HARMONY = (
+    "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+    'to=functions.f <|constrain|>json<|message|>{"a": 1}'
+)
+# options, text, how it ends, the events, the reason that is said, what stopped
+SCENES = {
+    "no parser": ({}, OTHER, END_ID, t(OTHER), "stop", None),
+    "emoji in arguments": ({"tools": "hermes"}, f"a{CALL}b", LENGTH,
+        t("a") + call(ARGUMENTS, "go") + t("b"), "length", None),
+    "a stop cuts a call": ({"tools": "hermes", "stop": ["STOP"]},
+        'a<tool_call>{"name": "f", "arguments": {"a": "bSTOPc"}}', END_ID,
+        t("a") + half('{"a": "b'), "stop", "STOP"),
+    "a shown stop goes to the parser":
+        ({"tools": "hermes", "stop": ["</tool_call>"], "include_stop_str_in_output": True},
+        OTHER + "x", LENGTH, call(), "tool_calls", "</tool_call>"),
+    "a hidden stop does not": ({"tools": "hermes", "stop": ["</tool_call>"]}, OTHER + "x", LENGTH,
+        half("{}", "}"), "stop", "</tool_call>"),
+    # The last `>` waits as a possible stop; the call ends all the same, and was a call.
+    "a call that only the flush completes": ({"tools": "hermes", "stop": ["</tool_call>!"]}, OTHER,
+        END_ID, call(), "tool_calls", None),
+    "a stop of the content that only the flush completes":
+        ({**CONTENT, "reasoning": "qwen3", "stop": ["<thi"]}, " <thi", LENGTH,
+        t(" "), "stop", "<thi"),
+    "scope all": ({**DEEPSEEK, "stop": ["."]}, "think.</think>answer.more", LENGTH,
+        r("think"), "stop", "."),
+    "scope content": ({**DEEPSEEK, **CONTENT, "stop": ["."]}, "think.</think>answer.more", LENGTH,
+        r("think.") + t("answer"), "stop", "."),
+    "scope content, nothing reasons": ({**CONTENT, "stop": ["."]}, "a.b", LENGTH,
+        t("a"), "stop", "."),
+    "scope content looks into calls": ({**QWEN, **CONTENT, "stop": ['"to"']},
+        f'<think>"to"</think>{CALL}', LENGTH, r('"to"') + half("{", name="go"), "stop", '"to"'),
+    "a call in the reasoning is prose": ({**DEEPSEEK, "tools": "hermes"},
+        f"{OTHER}</think>ok{OTHER}", END_ID, r(OTHER) + t("ok") + call(), "tool_calls", None),
+    "a call may end the reasoning": (BOTH, f"hm{OTHER}", END_ID, r("hm") + call(),
+        "tool_calls", None),
+    "harmony has both": ({"tools": "harmony"}, HARMONY, END_ID, r("hm") + call('{"a": 1}'),
+        "tool_calls", None),
+    # P12, the reasoning before a parser: rows of the tool catalogue.
+    "tool-T44-call behind the tag": (QWEN, f"<think>a</think>{OTHER}", LENGTH,
+        r("a") + call(), "length", None),
+    "tool-T44-prose around": (QWEN, f"<think>a</think> xxx{OTHER}yyy", LENGTH,
+        r("a") + t(" xxx") + call() + t("yyy"), "length", None),
+    "tool-T44-two calls": (QWEN, f"<think>a</think>{OTHER}{OTHER}", LENGTH,
+        r("a") + call() + call(index=1), "length", None),
+    "tool-T53-line breaks are kept": (INSIDE, f"a</think>\n\n{OTHER}", LENGTH,
+        r("a") + t("\n\n") + call(), "length", None),
+    "tool-T37-prose by default": (QWEN, f"<think>maybe {OTHER}", LENGTH, r(f"maybe {OTHER}"),
+        "length", None),
+    "tool-T37-the opener ends the reasoning": (OPENER, f"<think>so {OTHER} done", LENGTH,
+        r("so ") + call() + t(" done"), "length", None),
+    "tool-T37-half an opener does not": (OPENER, f"<think>so <tool_</think>{OTHER}", LENGTH,
+        r("so <tool_") + call(), "length", None),
+    "flush cascades": (QWEN, "<think>a</think>b <tool", LENGTH, r("a") + t("b <tool"),
+        "length", None),
+    "flush cascades from the first": (QWEN, "<thi", LENGTH, t("<thi"), "length", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("scene", SCENES)
+def test_scenes(scene, tokenizer):
+    """However ids are cut, at every place too."""
+    options, text, reason, *expected = SCENES[scene]
+    ids = ids_of(text, tokenizer)
+    for bursts in [*cuts(ids), *(cut_at(ids, [place]) for place in range(len(ids)))]:
+        assert [*outcome(make(tokenizer, **options), bursts, reason)[:3]] == expected, bursts
+
+
+def test_bursts_change_nothing_every_two_cuts():
+    options = {"tools": "hermes", "stop": ["END"], "reasoning": "deepseek_r1"}
+    source = '<tool_call>{"name":"f","arguments":{"a":"🚀"}}</tool_call>'
+    ids = ids_of(f"é</think>{source}END!")
+    expected = r("é") + call('{"a":"🚀"}'), "tool_calls", "END", len(ids) - 1
+    for first in range(len(ids)):
+        for second in range(first, len(ids)):
+            bursts = cut_at(ids, [first, second])
+            assert outcome(make(**options), bursts) == expected, (first, second)
+
+
+EOS_ENDS, B_ENDS = {"eos_token_ids": [EOS]}, {"stop_token_ids": [98]}
+SHOWN, SPECIAL = {"include_stop_str_in_output": True}, {"skip_special_tokens": False}
+LINE = {"reasoning": "qwen3", "stop_scope": "content", "stop": ["\n"]}
+ROCKET = {"prompt_token_ids": [*b"no", 0xF0, 0x9F]}
+
+
+def dot(least):
+    return {"stop": ["."], "min_tokens": least}
+
+
+# options, ids, text, the reason that is said, what stopped, how many ids were taken
+ENDINGS = [
+    (EOS_ENDS, [*b"a", EOS, *b"b"], "a", "stop", None, 2),
+    (B_ENDS, b"abc", "a", "stop", 98, 2),
+    # An id that is both is EOS.
+    ({"stop_token_ids": [EOS], **EOS_ENDS}, [EOS], "", "stop", None, 1),
+    ({"stop": ["b", "ab"]}, b"abc", "", "stop", "ab", 2),
+    ({"stop": ["bc"], "stop_token_ids": [99]}, b"abcd", "ab", "stop", 99, 3),
+    ({"stop": ["d"]}, b"abc", "abc", "length", None, 3),
+    ({}, b"", "", "length", None, 0),
+    # Half a character before a stop id is said, and what is behind a stop is lost.
+    ({**EOS_ENDS, "stop": ["zz"]}, [*b"oz\xf0\x9f", EOS], "oz\ufffd", "stop", None, 5),
+    ({"stop": ["a"]}, b"xa\xc3", "x", "stop", "a", 2),
+    # A stop id is shown on demand.
+    ({**EOS_ENDS, **SHOWN}, [*b"a", EOS], "a", "stop", None, 2),
+    ({**EOS_ENDS, **SHOWN, **SPECIAL}, [*b"a", EOS], "a<eos>", "stop", None, 2),
+    ({**EOS_ENDS, **SPECIAL}, [*b"a", EOS], "a", "stop", None, 2),
+    ({**B_ENDS, **SHOWN}, b"abc", "ab", "stop", 98, 2),
+    ({**B_ENDS, **SHOWN, **SPECIAL}, b"abc", "ab", "stop", 98, 2),
+    ({**B_ENDS, **SPECIAL}, b"abc", "a", "stop", 98, 2),
+    # A special token is text where it is not skipped.
+    ({}, [*b"a", EOS], "a", "length", None, 2),
+    (SPECIAL, [*b"a", EOS], "a<eos>", "length", None, 2),
+    ({**SPECIAL, "stop": ["<eos>"]}, [*b"a", EOS], "a", "stop", "<eos>", 2),
+    # A character across the prompt comes out whole.
+    (ROCKET, b"\x9a\x80?", "🚀?", "length", None, 3),
+    ({**ROCKET, "stop": ["🚀!"]}, b"\x9a\x80?", "🚀?", "length", None, 3),
+    # With `min_tokens` a stop counts if its last character came with a later id.
+    (dot(0), b"a.b..c.", "a", "stop", ".", 2),
+    (dot(1), b"a.b..c.", "a", "stop", ".", 2),
+    (dot(2), b"a.b..c.", "a.b", "stop", ".", 4),
+    (dot(3), b"a.b..c.", "a.b", "stop", ".", 4),
+    (dot(4), b"a.b..c.", "a.b.", "stop", ".", 5),
+    (dot(5), b"a.b..c.", "a.b..c", "stop", ".", 7),
+    ({**B_ENDS, **EOS_ENDS, "min_tokens": 3}, [*b"ab", EOS, *b"cbd"], "abc", "stop", 98, 5),
+    ({"stop": ["END"], "min_tokens": 2}, b"EEND.", "E", "stop", "END", 4),
+    ({"stop": ["END"], "min_tokens": 4}, b"EEND.", "EEND.", "length", None, 5),
+    ({"stop": ["b"], "min_tokens": 9}, b"abc", "abc", "length", None, 3),
+    ({"stop": ["é"], "min_tokens": 1}, b"\xc3\xa9!", "", "stop", "é", 2),
+    ({"stop": ["é"], "min_tokens": 2}, b"\xc3\xa9!", "é!", "length", None, 3),
+    # `bc` came too early, so the longer one that holds it ends the text.
+    *(({"stop": ["abcde", "bc"], "min_tokens": 4, "stop_scope": scope, "reasoning": "qwen3"},
+        b"xabcde", "x", "stop", "abcde", 6) for scope in ("all", "content")),
+    # The splitter lets go late what came early: by the ids it was early all the same.
+    ({**LINE, "min_tokens": 1}, b"\na\nb", "\na", "stop", "\n", 3),
+    ({**LINE, "min_tokens": 2}, b"\n\na\nb", "\n\na", "stop", "\n", 4),
+    # The second one ends the text, but may be markup until the third id says that it is not.
+    ({**LINE, "min_tokens": 1}, b"\n\na", "\n", "stop", "\n", 3),
+    ({**LINE, "min_tokens": 3}, b"\n<t\n", "\n<t", "stop", "\n", 4),
+    ({**LINE, "min_tokens": 9}, b"\n<think>\n</think>a\n", "a", "stop", "\n", 19),
+    ({**LINE, "min_tokens": 1}, b"\n", "\n", "length", None, 1),
+    ({**LINE, "min_tokens": 2}, b"\n", "\n", "length", None, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "ids", "text", "reason", "what", "tokens"), ENDINGS)
+def test_endings(options, ids, text, reason, what, tokens):
+    for size in (1, 2, 3, 5, 9, 20):
+        events, *ended = outcome(make(**options), sized(ids, size))
+        assert (text_of(events), *ended) == (text, reason, what, tokens), size
+
+
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @pytest.mark.parametrize("session", SESSIONS)
 def test_bursts_change_nothing(session, tokenizer):
@@ -117,17 +292,6 @@ def test_bursts_change_nothing(session, tokenizer):
     expected = outcome(make(tokenizer, **options), [ids])
     for bursts in cuts(ids):
         assert outcome(make(tokenizer, **options), bursts) == expected, bursts
-
-
-def test_bursts_change_nothing_every_two_cuts():
-    options = {"tools": "hermes", "stop": ["END"], "reasoning": "deepseek_r1"}
-    ids = ids_of("é</think>🚀" + OTHER + "END!")
-    expected = outcome(make(**options), [ids])
-    assert expected[1:] == ("tool_calls", "END", len(ids) - 1)
-    for first in range(len(ids)):
-        for second in range(first, len(ids)):
-            bursts = cut_at(ids, [first, second])
-            assert outcome(make(**options), bursts) == expected, (first, second)
 
 
 def test_bursts_change_nothing_at_random():
@@ -159,20 +323,23 @@ def test_bursts_change_nothing_at_random():
 
 @pytest.mark.parametrize("scope", ["all", "content"])
 def test_it_is_the_layers_one_after_the_other(scope):
-    """complete: equal to decoding all, cutting it at the stop, and parsing what is left."""
+    """P12, complete: equal to decoding all, cutting it at the stop, and parsing what is left."""
     generator = random.Random(1)
-    parts = [*map(ids_of, ["<think>", "</think>", OTHER, "STOP", "S", " 🚀", "\n"]), [0xF0], [EOS]]
+    parts = ["<think>", "</think>", OTHER, "STOP", "S", " 🚀", "\n", "<th", "nk>", CALL[:30]]
+    parts = [*map(ids_of, parts), [0xF0], [EOS]]
     for _ in range(CASES // 5):
         ids = [i for part in generator.choices(parts, k=generator.randint(0, 7)) for i in part]
         text = ByteTokenizer().decode(ids, skip_special_tokens=True)
         if scope == "all":
             text = text.partition("STOP")[0]
-        splitter, tools = create_reasoning_splitter("qwen3"), create_tool_parser("hermes")
+        reasoning = ("qwen3", {"in_reasoning": generator.random() < 0.3})
+        splitter = create_reasoning_splitter("qwen3", **reasoning[1])
+        tools = create_tool_parser("hermes")
         parts_of_text = norm([*splitter.feed(text), *splitter.flush()])
         content = text_of(parts_of_text).partition("STOP")[0]
         thoughts = [event for event in parts_of_text if isinstance(event, ReasoningDelta)]
         expected = norm([*thoughts, *tools.feed(content), *tools.flush()])
-        pipeline = make(reasoning="qwen3", tools="hermes", stop=["STOP"], stop_scope=scope)
+        pipeline = make(reasoning=reasoning, tools="hermes", stop=["STOP"], stop_scope=scope)
         assert run(pipeline, sized(ids, 3)) == expected, ids
 
 
@@ -223,16 +390,6 @@ def test_golden_call():
     assert (pipeline.finish_reason, pipeline.stop_reason) == ("tool_calls", None)
 
 
-def test_golden_a_stop_cuts_a_call():
-    pipeline = make(tools="hermes", stop=["STOP"])
-    events = run(pipeline, [ids_of('a<tool_call>{"name": "f", "arguments": {"a": "bSTOPc"}}')])
-    assert events == [
-        TextDelta("a"), CallStart(0, None, "f"), ArgsDelta(0, '{"a": "b'),
-        Malformed(0, "", "the text ended inside the call"),
-    ]  # fmt: skip
-    assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "STOP")
-
-
 def test_flush_cascades():
     """What the detokenizer lets go goes through stop, reasoning and tools, and each in its turn."""
     pipeline = make(reasoning="qwen3", tools="hermes", stop=["<tool_call>\ufffd!"])
@@ -256,14 +413,6 @@ def test_what_one_flush_lets_go_the_next_layer_takes():
     assert pipeline.finish_reason == "tool_calls"
 
 
-def test_a_call_that_only_the_flush_completes():
-    """The last `>` waits as a possible stop; the call ends all the same, and was a call."""
-    pipeline = make(tools="hermes", stop=["</tool_call>!"], eos_token_ids=[EOS])
-    events = [*pipeline.feed(ids_of(OTHER)), *pipeline.feed([EOS])]
-    assert norm(events) == [CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0)]
-    assert pipeline.finish_reason == "tool_calls"
-
-
 @pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
 def test_a_stop_that_only_the_flush_completes(reason):
     """It wins over the length and over an id, but not over a cancellation or a failure."""
@@ -275,14 +424,6 @@ def test_a_stop_that_only_the_flush_completes(reason):
         assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "a\ufffd")
     else:
         assert pipeline.ending == Ending(reason)
-
-
-def test_a_stop_of_the_content_that_only_the_flush_completes():
-    options = {"reasoning": "qwen3", "stop": ["<thi"], "stop_scope": "content"}
-    pipeline = make(**options)
-    assert pipeline.feed(b" <thi") == []
-    assert pipeline.finish(LENGTH) == [TextDelta(" ")]
-    assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "<thi")
 
 
 def test_flush_once():
@@ -341,29 +482,6 @@ def test_a_call_that_is_one_token(text, reason):
     assert pipeline.finish_reason == reason
 
 
-def test_without_a_tool_parser_a_call_is_text():
-    pipeline = make()
-    assert run(pipeline, [ids_of(OTHER)], END_ID) == [TextDelta(OTHER)]
-    assert pipeline.finish_reason == "stop"
-
-
-@pytest.mark.parametrize(
-    ("options", "bursts", "reason", "what", "tokens"),
-    [
-        ({"eos_token_ids": [EOS]}, [[*b"a", EOS, *b"b"]], "stop", None, 2),
-        ({"stop_token_ids": [98]}, [b"abc"], "stop", 98, 2),
-        # An id that is both is EOS.
-        ({"stop_token_ids": [EOS], "eos_token_ids": [EOS]}, [[EOS]], "stop", None, 1),
-        ({"stop": ["b", "ab"]}, [b"a", b"bc"], "stop", "ab", 2),
-        ({"stop": ["bc"], "stop_token_ids": [99]}, [b"abcd"], "stop", 99, 3),
-        ({"stop": ["d"]}, [b"abc"], "length", None, 3),
-        ({}, [], "length", None, 0),
-    ],
-)
-def test_what_stopped(options, bursts, reason, what, tokens):
-    assert outcome(make(**options), bursts)[1:] == (reason, what, tokens)
-
-
 def test_ids_after_the_stop_are_not_taken():
     """Not even from a generator, and in no later burst."""
     for options, taken in [({"stop": ["b"]}, 2), ({"stop_token_ids": [98]}, 2)]:
@@ -373,188 +491,6 @@ def test_ids_after_the_stop_are_not_taken():
         assert bytes(rest) == b"cd"
         assert (pipeline.feed(rest := iter(b"ef")), bytes(rest)) == ([], b"ef")
         assert (pipeline.finish(LENGTH), pipeline.tokens) == ([], taken)
-
-
-def test_text_after_a_stop_is_lost_half_a_character_too():
-    tokenizer = TOKENIZERS["byte-level"]
-    pipeline = make("byte-level", stop=["a"])
-    ids = [*ids_of("xa", "byte-level"), tokenizer.token_to_id("ä")]
-    assert run(pipeline, [ids]) == [TextDelta("x")]
-
-
-def test_half_a_character_before_a_stop_id_is_said():
-    pipeline = make(eos_token_ids=[EOS], stop=["zz"])
-    assert norm(pipeline.feed([*b"oz\xf0\x9f", EOS])) == [TextDelta("oz\ufffd")]
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, "a"),
-        ({"include_stop_str_in_output": True}, "a"),
-        ({"include_stop_str_in_output": True, "skip_special_tokens": False}, "a<eos>"),
-        ({"skip_special_tokens": False}, "a"),
-    ],
-)
-def test_a_stop_id_is_shown_on_demand(options, text):
-    pipeline = make(eos_token_ids=[EOS], **options)
-    assert text_of(pipeline.feed([*b"a", EOS])) == text
-    assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", None)
-    pipeline = make(stop_token_ids=[98], **options)
-    shown = "ab" if options.get("include_stop_str_in_output") else "a"
-    assert text_of(pipeline.feed(b"abc")) == shown
-
-
-def test_a_shown_stop_string_goes_to_the_parsers():
-    pipeline = make(tools="hermes", stop=["</tool_call>"], include_stop_str_in_output=True)
-    events = pipeline.feed(ids_of(OTHER + "x"))
-    assert norm(events) == [CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0)]
-    assert (pipeline.finish_reason, pipeline.stop_reason) == ("tool_calls", "</tool_call>")
-    hidden = make(tools="hermes", stop=["</tool_call>"])
-    events = hidden.feed(ids_of(OTHER + "x"))
-    assert isinstance(events[-1], Malformed)
-    assert hidden.finish_reason == "stop"
-
-
-@pytest.mark.parametrize("cut", [1, 2, 3, 9])
-@pytest.mark.parametrize(
-    ("least", "text", "tokens"),
-    [(0, "a", 2), (1, "a", 2), (2, "a.b", 4), (3, "a.b", 4), (4, "a.b.", 5), (5, "a.b..c", 7)],
-)
-def test_min_tokens_counts_tokens(least, text, tokens, cut):
-    """A stop counts if its last character came with a later id."""
-    pipeline = make(stop=["."], min_tokens=least)
-    assert text_of(run(pipeline, sized(ids_of("a.b..c."), cut))) == text
-    assert (pipeline.finish_reason, pipeline.tokens) == ("stop", tokens)
-
-
-def test_min_tokens_and_ids():
-    pipeline = make(stop_token_ids=[98], eos_token_ids=[EOS], min_tokens=3)
-    assert text_of(pipeline.feed([*b"ab", EOS, *b"cbd"])) == "abc"
-    assert (pipeline.stop_reason, pipeline.tokens) == (98, 5)
-
-
-def test_min_tokens_a_stop_that_straddles_counts():
-    for cut in (1, 2, 5):
-        pipeline = make(stop=["END"], min_tokens=2)
-        assert text_of(run(pipeline, sized(ids_of("EEND."), cut))) == "E"
-        assert pipeline.stop_reason == "END"
-        pipeline = make(stop=["END"], min_tokens=4)
-        assert text_of(run(pipeline, sized(ids_of("EEND."), cut))) == "EEND."
-
-
-@pytest.mark.parametrize("scope", ["all", "content"])
-def test_min_tokens_an_early_stop_inside_another(scope):
-    """`bc` came too early, so the longer one that holds it ends the text."""
-    for size in (1, 2, 4):
-        pipeline = make(stop=["abcde", "bc"], min_tokens=4, stop_scope=scope, reasoning="qwen3")
-        assert text_of(run(pipeline, sized(ids_of("xabcde"), size))) == "x"
-        assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", "abcde")
-
-
-def test_min_tokens_that_never_come():
-    pipeline = make(stop=["b"], min_tokens=9)
-    assert text_of(run(pipeline, [b"abc"])) == "abc"
-    assert pipeline.finish_reason == "length"
-
-
-def test_min_tokens_a_character_belongs_to_the_id_that_completes_it():
-    for least, stopped in [(1, True), (2, False)]:
-        pipeline = make(stop=["é"], min_tokens=least)
-        run(pipeline, [ids_of("é!")])
-        assert (pipeline.finish_reason == "stop") == stopped
-
-
-@pytest.mark.parametrize("cut", [1, 2, 20])
-def test_min_tokens_of_content_that_the_reasoning_held(cut):
-    """The splitter lets go late what came early: by the ids it was early all the same."""
-    options = {"reasoning": "qwen3", "stop_scope": "content", "stop": ["\n"]}
-    for least, data, text, tokens in [
-        (1, "\na\nb", "\na", 3),
-        (2, "\n\na\nb", "\n\na", 4),
-        # The second one ends the text, but may be markup until the third id says that it is not.
-        (1, "\n\na", "\n", 3),
-        (3, "\n<t\n", "\n<t", 4),
-        (9, "\n<think>\n</think>a\n", "a", 19),
-    ]:
-        pipeline = make(min_tokens=least, **options)
-        assert text_of(run(pipeline, sized(ids_of(data), cut))) == text, (least, data)
-        assert (pipeline.finish_reason, pipeline.tokens) == ("stop", tokens), (least, data)
-    for least in (1, 2):
-        pipeline = make(min_tokens=least, **options)
-        assert text_of(run(pipeline, [b"\n"])) == "\n"
-        assert pipeline.finish_reason == "length"
-
-
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
-def test_stop_scope(tokenizer):
-    text = "think.</think>answer.more"
-    options = {"reasoning": "deepseek_r1", "stop": ["."]}
-    for bursts in cuts(ids_of(text, tokenizer)):
-        pipeline = make(tokenizer, **options)
-        assert run(pipeline, bursts) == [ReasoningDelta("think")]
-        pipeline = make(tokenizer, stop_scope="content", **options)
-        assert run(pipeline, bursts) == [ReasoningDelta("think."), TextDelta("answer")]
-        assert (pipeline.finish_reason, pipeline.stop_reason) == ("stop", ".")
-
-
-def test_stop_scope_content_is_all_where_nothing_reasons():
-    assert text_of(run(make(stop=["."], stop_scope="content"), [b"a.b"])) == "a"
-
-
-def test_stop_scope_content_looks_into_calls():
-    pipeline = make(reasoning="qwen3", tools="hermes", stop=['"to"'], stop_scope="content")
-    events = run(pipeline, [ids_of(f'<think>"to"</think>{CALL}')])
-    assert events == [
-        ReasoningDelta('"to"'), CallStart(0, None, "go"), ArgsDelta(0, "{"),
-        Malformed(0, "", "the text ended inside the call"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
-def test_an_emoji_in_arguments_survives_every_cut(tokenizer):
-    ids = ids_of(f"a{CALL}b", tokenizer)
-    expected = [
-        TextDelta("a"), CallStart(0, None, "go"), ArgsDelta(0, ARGUMENTS), CallEnd(0),
-        TextDelta("b"),
-    ]  # fmt: skip
-    for place in range(len(ids) + 1):
-        assert run(make(tokenizer, tools="hermes"), cut_at(ids, [place])) == expected
-    for size in (1, 2, 3, 4):
-        assert run(make(tokenizer, tools="hermes"), sized(ids, size)) == expected
-
-
-def test_reasoning_and_calls():
-    """A call inside the reasoning is prose; after it, it is a call."""
-    pipeline = make(reasoning="deepseek_r1", tools="hermes", eos_token_ids=[EOS])
-    assert run(pipeline, [[*ids_of(f"{OTHER}</think>ok{OTHER}"), EOS]]) == [
-        ReasoningDelta(OTHER), TextDelta("ok"),
-        CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0),
-    ]  # fmt: skip
-    assert pipeline.finish_reason == "tool_calls"
-
-
-def test_a_call_may_end_the_reasoning():
-    splitter = create_reasoning_splitter("qwen3", in_reasoning=True, ends_at=["<tool_call>"])
-    tools = create_tool_parser("hermes")
-    pipeline = TextPipeline(ByteTokenizer(), reasoning=splitter, tools=tools)
-    assert run(pipeline, sized(ids_of(f"hm{OTHER}"), 3), END_ID) == [
-        ReasoningDelta("hm"), CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0),
-    ]  # fmt: skip
-    assert pipeline.finish_reason == "tool_calls"
-
-
-def test_harmony_has_reasoning_and_calls_in_one():
-    text = (
-        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
-        'to=functions.f <|constrain|>json<|message|>{"a": 1}'
-    )
-    for bursts in cuts([*ids_of(text), EOS]):
-        pipeline = make(tools="harmony", eos_token_ids=[EOS])
-        assert run(pipeline, bursts) == [
-            ReasoningDelta("hm"), CallStart(0, None, "f"), ArgsDelta(0, '{"a": 1}'), CallEnd(0),
-        ]  # fmt: skip
-        assert pipeline.finish_reason == "tool_calls"
 
 
 def test_streams_that_run_together_equal_each_alone():
@@ -600,21 +536,6 @@ def test_every_kind_of_tokenizer(kind):
         for size in (1, 2, 5):
             pipeline = make(tokenizer, prompt_token_ids=ids[:3], stop=[stop])
             assert text_of(run(pipeline, sized(ids[3:], size))) == expected
-
-
-def test_a_character_across_the_prompt_comes_out_whole():
-    for options in ({}, {"stop": ["🚀!"]}):
-        pipeline = make(prompt_token_ids=[*b"no", 0xF0, 0x9F], **options)
-        assert text_of(run(pipeline, [[0x9A, 0x80], b"?"])) == "🚀?"
-
-
-def test_special_markers_are_text_where_they_are_not_skipped():
-    tokenizer = TOKENIZERS["byte-level"]
-    ids = [*ids_of("a", "byte-level"), tokenizer.token_to_id("<|im_end|>")]
-    for skip, expected in [(False, "a<|im_end|>"), (True, "a")]:
-        assert text_of(run(make("byte-level", skip_special_tokens=skip), [ids])) == expected
-    pipeline = make("byte-level", skip_special_tokens=False, stop=["<|im_end|>"])
-    assert text_of(run(pipeline, [ids])) == "a"
 
 
 def test_what_is_kept_does_not_grow():

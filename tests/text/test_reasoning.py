@@ -1,8 +1,9 @@
-"""The reasoning splitter: its rows of the catalogue, its properties, and P12, before a parser.
+"""The reasoning splitter: its rows of the catalogue and its properties.
 
 Rows T37 (a call inside the reasoning), T44 (tags and markers in one piece), T53 (line breaks
 between reasoning and call), and the traps that production splitters fell into: the opening tag in
-the prompt, a closing tag cut in two, none at all.
+the prompt, a closing tag cut in two, none at all. P12 (before a parser) and P13 (streams that run
+together) are in `test_pipeline`.
 """
 
 import os
@@ -14,11 +15,10 @@ from chunking import chunkings, norm, run, same_under_all, sized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, ReasoningDelta, TextDelta
+from mini_vllm.text.events import ReasoningDelta, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.reasoning import create_reasoning_splitter
 from mini_vllm.text.stream_parser import StreamParser
-from mini_vllm.text.tool_parsers import create_tool_parser
 
 # The tags of a family, and whether a text begins in the reasoning.
 FAMILIES = {
@@ -162,81 +162,7 @@ def test_rows(family, seeded, pieces, expected):
     assert same_under_all(make, "".join(pieces), TAGS) == expected
 
 
-# P12: the answer goes on to a tool parser, piece by piece.
-
-
-class Composed:
-    """Splitter, then parser; flush cascades."""
-
-    def __init__(self, splitter, parser):
-        self.splitter = splitter
-        self.parser = parser
-
-    def _pass(self, events):
-        for event in events:
-            if isinstance(event, TextDelta):
-                yield from self.parser.feed(event.text)
-            else:
-                yield event
-
-    def feed(self, text):
-        return list(self._pass(self.splitter.feed(text)))
-
-    def flush(self):
-        return [*self._pass(self.splitter.flush()), *self.parser.flush()]
-
-
-def composed(*, inside=False, ends_at=(), format="hermes"):
-    return Composed(
-        create_reasoning_splitter("qwen3", in_reasoning=inside, ends_at=ends_at),
-        create_tool_parser(format),
-    )
-
-
-CALLED = [CallStart(0, None, "f"), ArgsDelta(0, "{}"), CallEnd(0)]
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "expected"),
-    [
-        pytest.param(f"<think>a</think>{CALL}", {}, [r("a"), *CALLED],
-            id="tool-T44-call behind the tag"),
-        pytest.param(f"<think>a</think> xxx{CALL}yyy", {}, [r("a"), t(" xxx"), *CALLED, t("yyy")],
-            id="tool-T44-prose around"),
-        pytest.param(f"a</think>\n\n{CALL}", {"inside": True}, [r("a"), t("\n\n"), *CALLED],
-            id="tool-T53-line breaks are kept"),
-        pytest.param(f"<think>maybe {CALL}", {}, [r(f"maybe {CALL}")],
-            id="tool-T37-prose by default"),
-        pytest.param(f"<think>so {CALL} done", {"ends_at": ["<tool_call>"]},
-            [r("so "), *CALLED, t(" done")], id="tool-T37-the opener ends the reasoning"),
-        pytest.param(f"<think>so <tool_</think>{CALL}", {"ends_at": ["<tool_call>"]},
-            [r("so <tool_"), *CALLED], id="tool-T37-half an opener does not"),
-        pytest.param("<think>a</think>b <tool", {}, [r("a"), t("b <tool")], id="flush cascades"),
-        pytest.param("<thi", {}, [t("<thi")], id="flush cascades from the first"),
-        pytest.param(f"<think>a</think>{CALL}{CALL}", {},
-            [r("a"), *CALLED, CallStart(1, None, "f"), ArgsDelta(1, "{}"), CallEnd(1)],
-            id="tool-T44-two calls in one piece"),
-    ],
-)  # fmt: skip
-def test_p12_composed_with_a_tool_parser(text, options, expected):
-    assert same_under_all(lambda: composed(**options), text, [*TAGS, "</tool_call>"]) == expected
-
-
-@EXAMPLES
-@given(parts=st.lists(st.sampled_from([*PARTS, CALL, CALL[:30]]), max_size=6), inside=st.booleans())
-def test_p12_a_composition_of_invariant_layers_is_invariant(parts, inside):
-    text = "".join(parts)
-    events = same_under_all(lambda: composed(inside=inside), text, TAGS, every_cut=False)
-    splitter, parser = composed(inside=inside).splitter, create_tool_parser("hermes")
-    whole = run(splitter, [text])
-    answer = "".join(event.text for event in whole if isinstance(event, TextDelta))
-    assert events == [
-        *(event for event in whole if isinstance(event, ReasoningDelta)),
-        *run(parser, [answer]),
-    ]
-
-
-# P10, P11, P13.
+# P10, P11.
 
 
 def test_p10_each_character_is_examined_at_most_twice():
@@ -263,29 +189,12 @@ def test_p11_after_a_flush_at_any_place_the_splitter_is_fresh(family):
         assert run(splitter, [text]) == expected
 
 
-def test_p13_interleaved_streams_are_as_apart():
-    texts = ["<think>a</think>b", "b</think>c", "<think>a</thin"]
-    splitters = [create_reasoning_splitter("qwen3", in_reasoning=i == 1) for i in range(3)]
-    events = [[], [], []]
-    for place in range(max(map(len, texts))):
-        for splitter, text, seen in zip(splitters, texts, events, strict=True):
-            seen += splitter.feed(text[place : place + 1])
-    for number, (splitter, text, seen) in enumerate(zip(splitters, texts, events, strict=True)):
-        alone = create_reasoning_splitter("qwen3", in_reasoning=number == 1)
-        assert norm([*seen, *splitter.flush()]) == run(alone, [text])
-
-
-def test_all_families_are_tested():
-    with pytest.raises(ValueError, match="known: ") as error:
-        create_reasoning_splitter("qwen")
-    assert set(str(error.value).split("known: ")[1].split(", ")) == set(FAMILIES)
-
-
 def test_unknown_names_list_the_known_and_the_near():
     with pytest.raises(ValueError, match=r"'qwen33'; did you mean qwen3\?.* known: deepseek_r1"):
         create_reasoning_splitter("qwen33")
-    with pytest.raises(ValueError, match="unknown reasoning format 'zzz'; known: "):
+    with pytest.raises(ValueError, match="unknown reasoning format 'zzz'; known: ") as error:
         create_reasoning_splitter("zzz")
+    assert set(str(error.value).split("known: ")[1].split(", ")) == set(FAMILIES)
 
 
 def test_harmony_has_its_reasoning_in_the_format():

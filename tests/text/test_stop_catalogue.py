@@ -6,7 +6,7 @@ its name, or a bare id; the tokens of one burst arrive in one step.
 
 Not here, because no layer of text sees it: S08 (a deployment that detokenizes elsewhere), the step
 limit of S12 and the sampler of S25 (the engine has tests of both), the template's default stops of
-S27 (the server's). S26 is about cost; it has a test of its own below.
+S27 (the server's). S26 is about cost: `test_stop`.
 """
 
 import functools
@@ -25,7 +25,6 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
-from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
 
@@ -185,15 +184,6 @@ def test_catalogue(row):
     assert pipeline.finish_reason == why
     assert pipeline.stop_reason == (id_of(what) if what in SPECIAL else what)
     assert pipeline.tokens == taken
-
-
-def test_stop_s26_no_text_is_searched_again():
-    """The work of a stop string is linear in the text, however it arrives."""
-    stop = "ten of a line that nobody writes"
-    matcher, text = StopMatcher([stop]), "ten of a line that nobody " * 2000
-    for char in text:
-        matcher.feed(char)
-    assert matcher._scanner.examined <= len(text)
 
 
 def test_every_row_of_the_catalogue_is_somewhere():

@@ -359,10 +359,8 @@ def test_p3_arguments_are_out_with_the_piece_that_brings_them(style, data):
     What may wait: an escape (10 characters, in Python text), a line break, the closing marker.
     """
     text = data.draw(st.text("abc {}[]é😀,:", min_size=1, max_size=40))
-    if style.json:
-        source, _ = style.render([Call("f", {"path": text})], ["", ""], random.Random(0))
-    else:
-        source, _ = style.render([Call("f", {"path": text, "any": ""})], ["", ""], random.Random(0))
+    drawn = Call("f", {"path": text} if style.json else {"path": text, "any": ""})
+    source, _ = style.render([drawn], ["", ""], random.Random(0))
     parser, shown, started = make(style), "", False
     longest = max(10, *(len(marker) for marker in style.markers))
     for char in source:
@@ -376,10 +374,10 @@ def test_p3_arguments_are_out_with_the_piece_that_brings_them(style, data):
 
 
 @every_style
-@few
+@some
 @given(data=st.data())
-def test_p3_prose_is_out_at_once_but_for_what_may_be_a_marker(style, data):
-    prose = texts(style, 8).filter(lambda text: without(text, style.openers))
+def test_p3_p9_prose_is_unchanged_and_out_but_for_what_may_be_a_marker(style, data):
+    prose = texts(style, 10).filter(lambda text: without(text, style.openers))
     text = "x" + data.draw(prose)
     parser, shown = make(style), ""
     for char in text:
@@ -392,6 +390,8 @@ def test_p3_prose_is_out_at_once_but_for_what_may_be_a_marker(style, data):
             if (shown + parser.held).endswith(opener[:size])
         )
         assert len(parser.held) == waits
+    events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
+    assert events == [TextDelta(text)]
 
 
 def check_calls(events):
@@ -571,16 +571,6 @@ def test_p9_the_beginning_of_a_marker_is_text_at_the_end_and_before_another(styl
                 if without(text, style.openers):
                     for pieces in ([text], sized(text, 1), sized(text, 3), cut_at(text, [2])):
                         assert run(make(style), pieces) == [TextDelta(text)]
-
-
-@every_style
-@some
-@given(data=st.data())
-def test_p9_prose_without_a_marker_is_unchanged(style, data):
-    prose = texts(style, 10).filter(lambda text: without(text, style.openers))
-    text = "x" + data.draw(prose)
-    events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
-    assert events == [TextDelta(text)]
 
 
 # P10: the work is linear.
