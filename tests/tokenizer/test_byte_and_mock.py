@@ -1,10 +1,9 @@
-"""The two tokenizers without a file: bytes, and a mock of a few words."""
+"""The two tokenizers without a file: bytes, and a mock of a few words; and the wrapper."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.tokenizer import ByteTokenizer, MockTokenizer
+from mini_vllm.tokenizer import ByteTokenizer, MockTokenizer, TokenizerWrapper
 
 TOKENIZER = ByteTokenizer()
 IDS = st.lists(st.integers(0, 258))
@@ -46,36 +45,31 @@ def test_unknown_ids_are_no_text():
 MOCK = MockTokenizer()
 
 
-def test_mock_tokenizer_encode():  # U23
-    assert MOCK.encode("Hello world").ids == (1, 2)
-    assert MOCK.encode("Hello  unknown world").ids == (1, 2)
+def test_mock_encodes_words():  # U23, U30
+    assert MOCK.encode("Hello world").ids == MOCK.encode("Hello  unknown world").ids == (1, 2)
+    assert [e.ids for e in MOCK.encode_batch(["Hello", "world", "test"])] == [(1,), (2,), (3,)]
+    assert MOCK.token_to_id("<|im_start|>") is None
+    assert MockTokenizer(extended=True).encode("user <|im_end|>").ids == (8, 1002)
 
 
-def test_mock_tokenizer_decode():  # U24
-    assert MOCK.decode([1, 2]) == "Hello world"
-
-
-def test_mock_tokenizer_decode_skip_special():  # U25
+def test_mock_decodes_with_and_without_special_tokens():  # U24, U25
     assert MOCK.decode([1000, 1, 2, 999]) == "<bos> Hello world <eos>"
     assert MOCK.decode([1000, 1, 2, 999], skip_special_tokens=True) == "Hello world"
-
-
-@pytest.mark.parametrize(("ids", "text"), [([5], " "), ([42], ""), ([-1], "")])
-def test_mock_single_ids(ids, text):
-    assert MOCK.decode(ids) == text
+    assert [MOCK.decode(ids) for ids in ([1, 2], [5], [42], [-1])] == ["Hello world", " ", "", ""]
 
 
 def test_mock_special_tokens():  # U29
     special = MOCK.special_tokens
     assert (special.bos, special.eos, special.unk) == ("<bos>", "<eos>", "<unk>")
-    assert special.sep is None
-    assert special.pad is None
+    assert special.sep is special.pad is None
 
 
-def test_mock_batch_encode():  # U30
-    assert [e.ids for e in MOCK.encode_batch(["Hello", "world", "test"])] == [(1,), (2,), (3,)]
-
-
-def test_mock_extended_words():
-    assert MOCK.token_to_id("<|im_start|>") is None
-    assert MockTokenizer(extended=True).encode("user <|im_end|>").ids == (8, 1002)
+def test_tokenizer_wrapper():  # U26
+    wrapper = TokenizerWrapper(MockTokenizer())
+    assert wrapper.encode("Hello world").ids == (1, 2)
+    assert wrapper.decode([1, 2]) == "Hello world"
+    assert wrapper.vocab_size == MockTokenizer.vocab_size
+    assert (wrapper.token_to_id("Hello"), wrapper.id_to_token(2)) == (1, "world")
+    assert (wrapper.token_to_id("unknown"), wrapper.id_to_token(4242)) == (None, None)
+    assert wrapper.special_tokens is wrapper.inner.special_tokens
+    assert wrapper.decode_stream([1]).step(2) == " world"

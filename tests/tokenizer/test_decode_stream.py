@@ -131,20 +131,6 @@ def test_skipped_special_tokens_are_transparent_and_shown_ones_break():
     assert pieces == ["", "", "\ufffd<bos>", "\ufffd", "\ufffd"]
 
 
-def test_flush_once_and_fresh():
-    decoder = DecodeStream(ByteTokenizer())
-    decoder.step(0xF0)
-    assert (decoder.flush(), decoder.flush(), decoder.step(0x41)) == ("\ufffd", "", "A")
-
-
-def test_isolated():
-    one, other = DecodeStream(ByteTokenizer()), DecodeStream(ByteTokenizer())
-    pairs = [
-        (one.step(a), other.step(b)) for a, b in zip("🚀".encode(), b"ab\xe4\xbd", strict=True)
-    ]
-    assert pairs == [("", "a"), ("", "b"), ("", ""), ("🚀", "")]
-
-
 def test_a_flush_before_any_text_leaves_the_stream_at_its_start():
     tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["llama"]())
     the = tokenizer.token_to_id("▁the")

@@ -50,6 +50,32 @@ def test_json_detection_refuses(head):  # U04
     assert not is_json(head)
 
 
+def test_factory_creation(model):  # I07
+    text = "another prompt: 你好 🚀 naïve"
+    path = model / "tokenizer.json"
+    for source in (path, str(path), model, f"{model}/"):
+        made = create_tokenizer(source)
+        assert isinstance(made, HuggingFaceTokenizer)
+        assert made.decode(made.encode(text).ids) == text
+
+
+def test_special_tokens_from_configuration(model):
+    configuration = {
+        "tokenizer_config": {"bos_token": {"content": "<think>"}, "eos_token": "<|im_end|>",
+            "pad_token": "absent"},
+        "special_tokens_map": {"eos_token": "</s>", "unk_token": "</s>"},
+        "config": {"eos_token_id": 7},
+        "generation_config": {"eos_token_id": [7, 9]},
+    }  # fmt: skip
+    for name, content in configuration.items():
+        (model / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    tokenizer = create_tokenizer(model)
+    special = tokenizer.special_tokens
+    found = (special.bos, special.eos, special.unk, special.pad)
+    assert found == ("<think>", "<|im_end|>", "</s>", None)
+    assert tokenizer.eos_token_ids == {7, 9, tokenizer.token_to_id("<|im_end|>")}
+
+
 def test_mock_tokenizer_creation():  # U05
     for name in ("mock", "test"):
         tokenizer = create_tokenizer(name)
@@ -101,55 +127,41 @@ def test_detection_by_content(head, name, kind):
 @pytest.mark.parametrize(
     ("head", "name"),
     [
-        (b"", "tokenizer.json"),
-        (b"<html><s>", "tokenizer.model"),
-        (b"hello world", "x.tiktoken"),
-        (b"IQ== x", "x.tiktoken"),
-        (b"GGU", "model.gguf"),
-        (b"\x0a", "tokenizer.model"),
-        (b"\x0a\x05abc", "tokenizer.model"),
-        (b"\x89PNG\r\n", "a.png"),
+        (b"", "tokenizer.json"), (b"<html><s>", "tokenizer.model"), (b"hello world", "x.tiktoken"),
+        (b"IQ== x", "x.tiktoken"), (b"GGU", "model.gguf"), (b"\x0a", "tokenizer.model"),
+        (b"\x0a\x05abc", "tokenizer.model"), (b"\x89PNG\r\n", "a.png"),
     ],
-)
+)  # fmt: skip
 def test_what_is_none_of_them(head, name):
     with pytest.raises(UnsupportedFormat, match=rf"{name}.*supported: tokenizer\.json"):
         detect_type(head, name)
 
 
 def test_folders_are_looked_through_in_order(tmp_path):
-    (tmp_path / "model.gguf").write_bytes(GGUF)
-    assert get_tokenizer_info(tmp_path) is TokenizerType.GGUF
-    (tmp_path / "tokenizer.model").write_bytes(SENTENCEPIECE)
-    assert get_tokenizer_info(tmp_path) is TokenizerType.SENTENCEPIECE
-    (tmp_path / "a.tiktoken").write_bytes(RANKS)
-    assert get_tokenizer_info(tmp_path) is TokenizerType.TIKTOKEN
-    (tmp_path / "vocab.json").write_text("{}")
-    assert get_tokenizer_info(tmp_path) is TokenizerType.TIKTOKEN
-    (tmp_path / "merges.txt").write_text("")
-    assert get_tokenizer_info(tmp_path) is TokenizerType.HUGGINGFACE
+    for name, content, kind in (
+        ("model.gguf", GGUF, TokenizerType.GGUF),
+        ("tokenizer.model", SENTENCEPIECE, TokenizerType.SENTENCEPIECE),
+        ("a.tiktoken", RANKS, TokenizerType.TIKTOKEN),
+        ("vocab.json", b"{}", TokenizerType.TIKTOKEN),
+        ("merges.txt", b"", TokenizerType.HUGGINGFACE),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert get_tokenizer_info(tmp_path) is kind
     (tmp_path / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
     assert create_tokenizer(tmp_path).vocab_size == byte_level().get_vocab_size()
 
 
-def test_two_of_a_kind_are_named(tmp_path):
-    for name in ("a.model", "b.model"):
-        (tmp_path / name).write_bytes(SENTENCEPIECE)
-    with pytest.raises(UnsupportedFormat, match=r"a\.model and b\.model"):
-        create_tokenizer(tmp_path)
-
-
-def test_an_empty_folder_and_an_empty_file(tmp_path):
-    with pytest.raises(UnsupportedFormat, match="holds no tokenizer; supported"):
-        create_tokenizer(tmp_path)
-    (tmp_path / "tokenizer.json").write_bytes(b"")
-    with pytest.raises(UnsupportedFormat, match=r"tokenizer\.json is empty"):
-        create_tokenizer(tmp_path)
-
-
-def test_json_that_is_no_tokenizer(tmp_path):
-    (tmp_path / "tokenizer.json").write_text('{"a": 1}')
-    with pytest.raises(CorruptModelFile, match=r"tokenizer\.json"):
-        create_tokenizer(tmp_path)
+def test_folders_without_one_tokenizer(tmp_path):
+    for names, content, error, message in (
+        ((), b"", UnsupportedFormat, "holds no tokenizer; supported"),
+        (("a.model", "b.model"), SENTENCEPIECE, UnsupportedFormat, r"a\.model and b\.model"),
+        (("tokenizer.json",), b"", UnsupportedFormat, r"tokenizer\.json is empty"),
+        (("tokenizer.json",), b'{"a": 1}', CorruptModelFile, r"tokenizer\.json"),
+    ):
+        for name in names:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(error, match=message):
+            create_tokenizer(tmp_path)
 
 
 def test_vocabulary_and_merges(tmp_path):
@@ -174,12 +186,9 @@ def test_unknown_names(name):
     assert ("gpt-4" in caught.value.near) == (name == "gpt4")
 
 
-def test_own_rules_come_first(model):
+def test_own_rules_come_first_and_a_file_of_them_from_the_environment(model, tmp_path, monkeypatch):
     rules = ModelTokenizerMap([{"match": "prefix", "pattern": "gpt-4", "target": str(model)}])
     assert isinstance(create_tokenizer("gpt-4o", model_map=rules), HuggingFaceTokenizer)
-
-
-def test_a_rule_file_from_the_environment(model, tmp_path, monkeypatch):
     file = tmp_path / "rules.toml"
     file.write_text(f"[[rules]]\nmatch='exact'\npattern='mine'\ntarget='{model}'\n")
     monkeypatch.setenv("MINI_VLLM_MODEL_MAP", str(file))

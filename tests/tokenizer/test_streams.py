@@ -88,7 +88,7 @@ def test_a_character_of_several_tokens_comes_with_the_last_of_them():
 
 
 @pytest.mark.parametrize("text", ["Hello world", "naïve café — 你好 🚀 the end", "नमस्ते 世界 🫨"])
-def test_text_is_the_rest_of_the_whole_decoding(text):
+def test_text_is_the_rest_of_the_whole_decoding(text):  # I05
     ids = REAL.encode(text).ids
     for cut in range(len(ids) + 1):
         before = REAL.decode(ids[:cut])
@@ -116,25 +116,13 @@ def test_output_cut_inside_a_character_is_honest_once():
 # Sequence: its acceptance criteria, and the characters that other engines lose.
 
 
-def test_new():  # U09
-    sequence = Sequence(MockTokenizer())
+def test_new_append_and_clear():  # U09, U10, U11, U12
+    sequence, other = Sequence(MockTokenizer()), Sequence(MockTokenizer())
     assert (sequence.is_empty(), len(sequence), sequence.text()) == (True, 0, "")
-
-
-def test_append_text():  # U10
-    sequence = Sequence(MockTokenizer())
     sequence.append_text("Hello world")
     assert (sequence.text(), len(sequence), sequence.token_ids) == ("Hello world", 2, (1, 2))
-
-
-def test_append_token():  # U11
-    sequence = Sequence(MockTokenizer())
-    assert [sequence.append_token(1), sequence.append_token(2)] == ["Hello", " world"]
-    assert sequence.text() == "Hello world"
-
-
-def test_clear():  # U12
-    sequence = Sequence.with_tokens(MockTokenizer(), [1, 2])
+    assert [other.append_token(1), other.append_token(2)] == ["Hello", " world"]
+    assert other.text() == "Hello world"
     sequence.clear()
     assert (sequence.is_empty(), sequence.text(), sequence.read_offset) == (True, "", 0)
     assert sequence.append_token(2) == "world"
@@ -148,7 +136,7 @@ def test_debug():  # U13
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_sequence_operations(text):  # I03
+def test_sequence_operations(text):  # I03, I04
     whole = Sequence(REAL)
     whole.append_text(text)
     assert (whole.text(), len(whole)) == (text, len(REAL.encode(text)))

@@ -45,17 +45,15 @@ def test_the_stream_is_chosen_by_the_tokenizer():
         DecodeStream(MockTokenizer())
 
 
-def test_words_of_the_mock_tokenizer():
+def test_words_of_the_mock_tokenizer():  # U27, U28
     assert run(MockTokenizer(), [2, 3], [1]) == ([" world", " test"], "")
 
 
 @pytest.mark.parametrize("backend", ["bytes", "byte-level"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_valid_text_cut_anywhere_equals_the_table(backend, text):
-    inner = {
-        "bytes": ByteTokenizer(),
-        "byte-level": HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]()),
-    }[backend]
+    kind = KINDS["byte-level"]()
+    inner = ByteTokenizer() if backend == "bytes" else HuggingFaceTokenizer.from_tokenizer(kind)
     ids = inner.encode(text).ids
     for cut in range(len(ids) + 1):
         if "\ufffd" in text and DecodeStream(inner, ids[:cut]).held:
