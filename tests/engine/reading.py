@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import Future
+from functools import wraps
 from time import monotonic
 from types import SimpleNamespace
 
@@ -10,17 +11,12 @@ import pytest
 from scenes import popped
 
 from mini_vllm.engine import (
-    Engine,
     FinishReason,
-    Request,
-    SamplingParams,
     StreamChannel,
     StreamChunk,
     merge,
 )
 from mini_vllm.engine import channel as channel_module
-from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
 
 # Nothing here waits so long unless it hangs.
 LONG = 60.0
@@ -49,6 +45,28 @@ def on_thread(call, *args, **options):
 
     threading.Thread(target=run, daemon=True).start()
     return future
+
+
+class Gate:
+    """A hook that holds up its first call, from `inside` to `leave`."""
+
+    def __init__(self):
+        self.inside, self.leave = threading.Event(), threading.Event()
+
+    def __call__(self):
+        if not self.inside.is_set():
+            self.inside.set()
+            self.leave.wait(LONG)
+
+
+def in_asyncio(test):
+    """Have a test, or a part of one, run in a loop of its own."""
+
+    async def limited(*args, **options):
+        async with asyncio.timeout(LONG):
+            return await test(*args, **options)
+
+    return wraps(test)(lambda *args, **options: asyncio.run(limited(*args, **options)))
 
 
 def until_somebody_waits(channel):
@@ -97,12 +115,3 @@ READERS = {
 WAITING = {name: read for name, read in READERS.items() if name != "try_pop"}
 every_reader = pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 every_waiting_reader = pytest.mark.parametrize("read", WAITING.values(), ids=WAITING)
-
-
-def engine_of(*steps, **options):
-    """Return an engine with one script, for `request`."""
-    return Engine(ScriptedModel({"A": steps}), ByteTokenizer(), **options)
-
-
-def request(max_tokens=50):
-    return Request((1,), SamplingParams(max_tokens=max_tokens), "A")

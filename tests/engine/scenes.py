@@ -2,6 +2,7 @@
 
 import sys
 from functools import cache
+from unittest.mock import Mock
 
 from mini_vllm.engine import (
     Engine,
@@ -9,7 +10,10 @@ from mini_vllm.engine import (
     Request,
     SamplingParams,
     StreamChannel,
+    TextPathFactory,
+    slot_stream,
 )
+from mini_vllm.engine.channel import Producer
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
@@ -51,6 +55,72 @@ def params(**changes):
 
 
 PARAMS = params()
+
+
+ABC = one_by_one("abc" * 20, end=True)
+
+
+def engine_of(script=ABC, **options):
+    """Return an engine with a model, or one that plays scripts, or the same for every request."""
+    if isinstance(script, (list, tuple, Endless)):
+        model = ScriptedModel(lambda _: script)
+    else:
+        model = script if hasattr(script, "prefill") else ScriptedModel(script)
+    return Engine(model, ByteTokenizer(), **options)
+
+
+def request(name=None, prompt=PROMPT, **changes):
+    return Request(prompt, params(**changes), name)
+
+
+def channels_of(count):
+    return [StreamChannel.create() for _ in range(count)]
+
+
+def submitted(engine, *requests):
+    """Submit requests; return a channel for each choice, and the handles."""
+    channels = channels_of(sum(one.params.n for one in requests))
+    return channels, engine.submit(requests, channels)
+
+
+class PathAround:
+    """A text path with a `feed` or a `finish` of the test, which get the inner path first."""
+
+    def __init__(self, inner, **methods):
+        self.inner = inner
+        self.methods = methods
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def feed(self, token_ids):
+        return self.methods.get("feed", type(self.inner).feed)(self.inner, token_ids)
+
+    def finish(self, reason):
+        return self.methods.get("finish", type(self.inner).finish)(self.inner, reason)
+
+
+def paths_around(methods_of):
+    """Return what makes text paths; `methods_of` returns the methods of a request, by its name."""
+    make = TextPathFactory(ByteTokenizer())
+    return lambda request, prompt: PathAround(
+        make(request, prompt), **methods_of(request.request_id)
+    )
+
+
+def push_raises_once(monkeypatch):
+    push, failing = Producer.push, [OSError("push")]
+
+    def fail_once(*args):
+        if failing:
+            raise failing.pop()
+        return push(*args)
+
+    monkeypatch.setattr(Producer, "push", fail_once)
+
+
+def no_memory_for_a_chunk(monkeypatch):
+    monkeypatch.setattr(slot_stream, "StreamChunk", Mock(side_effect=MemoryError))
 
 
 def popped(channel):

@@ -4,43 +4,34 @@ import asyncio
 import threading
 
 import pytest
-from reading import LONG
+from reading import LONG, collect, in_asyncio, on_thread
 from scenes import (
     EOS,
     FOR_MANY,
     MANY,
-    PROMPT,
     Endless,
     Scene,
     assert_ended,
+    engine_of,
     ids,
     one_by_one,
     params,
     popped,
+    request,
+    submitted,
     text_of,
 )
 
-from mini_vllm.engine import (
-    Engine,
-    EngineThread,
-    FinishReason,
-    Request,
-    StreamChannel,
-    StreamChunk,
-)
+from mini_vllm.engine import EngineThread, FinishReason, StreamChunk
 from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
 
 CANCELLED = FinishReason.CANCELLED
 
 
 def endless(*names):
     """Return an engine whose requests end when they are cancelled, their channels and handles."""
-    scripts = {name: Endless((ord(name),)) for name in names}
-    engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
-    channels = [StreamChannel.create() for _ in names]
-    requests = [Request(PROMPT, params(max_tokens=MANY), name) for name in names]
-    return engine, channels, engine.submit(requests, channels)
+    engine = engine_of({name: Endless((ord(name),)) for name in names}, **FOR_MANY)
+    return engine, *submitted(engine, *[request(name, max_tokens=MANY) for name in names])
 
 
 @pytest.mark.parametrize("iteration", [2, 3, 5])
@@ -116,40 +107,36 @@ def test_cancel_after_the_end_changes_nothing():
     assert scene.channels["A"].reason is FinishReason.END_ID
 
 
-def test_one_choice_of_two_is_cancelled_by_its_channel_both_by_the_handle():
-    def started():
-        engine = Engine(ScriptedModel({"A": one_by_one("abc", end=True)}), ByteTokenizer())
-        channels = [StreamChannel.create(), StreamChannel.create()]
-        (handle,) = engine.submit([Request(PROMPT, params(n=2), "A")], channels)
-        engine.step()
-        return engine, channels, handle
-
-    engine, channels, handle = started()
-    channels[0].cancel()
+@pytest.mark.parametrize(
+    ("cancelled", "texts"),
+    [
+        (lambda channels, handle: channels[0], ["a", "abc", "abc"]),
+        (lambda channels, handle: handle, ["a", "a", "abc"]),
+    ],
+    ids=["channel", "handle"],
+)
+def test_a_channel_cancels_its_choice_and_a_handle_all_of_its_request(cancelled, texts):
+    engine = engine_of()
+    channels, handles = submitted(engine, request(n=2, max_tokens=3), request(max_tokens=3))
+    engine.step()
+    cancelled(channels, handles[0]).cancel()
+    assert [one.is_cancelled for one in handles] == [texts[1] == "a", False]
     engine.run_until_idle()
-    assert handle.result(timeout=0).texts == ["a", "abc"]
-    assert handle.result().finish_reasons == [CANCELLED, FinishReason.END_ID]
-    engine, channels, handle = started()
-    handle.cancel()
-    engine.run_until_idle()
-    assert handle.result(timeout=0).finish_reasons == [CANCELLED] * 2
+    outputs = [one for handle in handles for one in handle.result(timeout=0).outputs]
+    assert [one.text for one in outputs] == texts
+    reasons = [CANCELLED if text == "a" else FinishReason.LENGTH for text in texts]
+    assert [one.finish_reason for one in outputs] == reasons
 
 
 def test_R3_one_of_three_is_cancelled_from_another_thread():
     scripts = {"A": one_by_one("A" * 500), "B": Endless((66,)), "C": one_by_one("C" * 500)}
-    engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
-    channels = [StreamChannel.create() for _ in scripts]
+    engine = engine_of(scripts, **FOR_MANY)
     most = {"A": 500, "B": MANY, "C": 500}
-    handles = engine.submit(
-        [Request(PROMPT, params(max_tokens=most[name]), name) for name in scripts], channels
-    )
+    channels, handles = submitted(engine, *[request(name, max_tokens=most[name]) for name in most])
     with EngineThread(engine):
-        reader = threading.Thread(
-            target=lambda: (channels[1].wait_pop(LONG), channels[1].cancel()), daemon=True
-        )
-        reader.start()
+        reader = on_thread(lambda: (channels[1].wait_pop(LONG), channels[1].cancel()))
         assert handles[1].result(timeout=LONG).finish_reasons == [CANCELLED]
-        reader.join(LONG)
+        reader.result(LONG)
         for handle, name in ((handles[0], "A"), (handles[2], "C")):
             assert handle.result(timeout=LONG).texts == [name * 500]
     assert engine.stats().used_blocks == 0
@@ -158,24 +145,16 @@ def test_R3_one_of_three_is_cancelled_from_another_thread():
     assert_ended(channels[1], CANCELLED)
 
 
-def test_from_a_task_of_asyncio():
-    async def read():
-        engine, (channel,), (handle,) = endless("A")
-        with EngineThread(engine):
-
-            async def reading():
-                async for _ in channel:
-                    pass
-
-            async def stopping():
-                while not channel.is_attached:
-                    await asyncio.sleep(0)
-                channel.cancel()
-
-            await asyncio.gather(reading(), stopping())
-            return await asyncio.wrap_future(handle.future)
-
-    assert asyncio.run(asyncio.wait_for(read(), LONG)).finish_reasons == [CANCELLED]
+@in_asyncio
+async def test_from_a_task_of_asyncio():
+    engine, (channel,), (handle,) = endless("A")
+    with EngineThread(engine):
+        reading = asyncio.create_task(collect(channel))
+        await asyncio.sleep(0)
+        channel.cancel()
+        await reading
+        response = await asyncio.wrap_future(handle.future)
+    assert response.finish_reasons == [CANCELLED]
 
 
 def test_a_hundred_threads_at_once_are_one_cancel():
@@ -187,15 +166,13 @@ def test_a_hundred_threads_at_once_are_one_cancel():
         channels[0].cancel()
         handles[0].cancel()
 
-    threads = [threading.Thread(target=cancel, daemon=True) for _ in range(100)]
-    for thread in threads:
-        thread.start()
+    threads = [on_thread(cancel) for _ in range(100)]
     with EngineThread(engine):
         start.wait(LONG)
         assert handles[0].result(timeout=LONG).finish_reasons == [CANCELLED]
         handles[1].cancel()
         handles[1].result(timeout=LONG)
     for thread in threads:
-        thread.join(LONG)
+        thread.result(LONG)
     for channel in channels:
         assert_ended(channel, CANCELLED)

@@ -14,38 +14,38 @@ from reading import (
     B,
     attach,
     attached,
-    engine_of,
     every_reader,
     every_waiting_reader,
     on_thread,
-    request,
     until_somebody_waits,
 )
-from scenes import FOR_MANY, MANY, Endless, ids_of
+from scenes import FOR_MANY, MANY, Endless, engine_of, ids_of, request, submitted, text_of
 
 from mini_vllm.engine import (
     ChannelStateError,
-    Engine,
     EngineThread,
     FinishReason,
     OverflowPolicy,
     StreamChannel,
     StreamChunk,
 )
-from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
+from mini_vllm.models.scripted import Hook
 
 NOT_FINISHED, CANCELLED = FinishReason.NOT_FINISHED, FinishReason.CANCELLED
 CANCELLED_END = StreamChunk(finished=True, reason=CANCELLED)
 ERROR_END = StreamChunk(finished=True, reason=FinishReason.ERROR)
 
 
-def test_19_create_gives_distinct_objects():
-    one, other = StreamChannel.create(), StreamChannel.create()
-    assert one is not other
-    attach(one).push(A)
-    assert (one.pending_count, other.pending_count) == (1, 0)
-    assert (one.is_attached, other.is_attached) == (True, False)
+def test_19_20_21_new_channels_are_distinct_clean_and_empty():
+    other, channel = StreamChannel.create(), StreamChannel.create()
+    attach(other).push(A)
+    assert (other.is_attached, other.pending_count) == (True, 1)
+    assert (channel.original_batch_idx, channel.stream_interval) == (-1, 1)
+    assert (channel.is_attached, channel.is_cancelled, channel.is_finished) == (False,) * 3
+    assert (channel.reason, channel.error) == (NOT_FINISHED, None)
+    assert (channel.pending_count, channel.overflow) == (0, OverflowPolicy.COALESCE)
+    assert (channel.skip_special_tokens, channel.return_held) == (True, False)
+    assert channel.try_pop() is None
 
 
 def test_19_only_create_makes_a_channel():
@@ -54,16 +54,6 @@ def test_19_only_create_makes_a_channel():
     for number in (0, -1):
         with pytest.raises(ValueError, match=f"max_pending is {number}"):
             StreamChannel.create(max_pending=number)
-
-
-def test_20_21_a_new_channel_is_clean_and_empty():
-    channel = StreamChannel.create()
-    assert (channel.original_batch_idx, channel.stream_interval) == (-1, 1)
-    assert (channel.is_attached, channel.is_cancelled, channel.is_finished) == (False,) * 3
-    assert (channel.reason, channel.error) == (NOT_FINISHED, None)
-    assert (channel.pending_count, channel.overflow) == (0, OverflowPolicy.COALESCE)
-    assert (channel.skip_special_tokens, channel.return_held) == (True, False)
-    assert channel.try_pop() is None
 
 
 def test_a_reader_has_no_way_to_write():
@@ -133,15 +123,18 @@ def test_33_a_waiting_reader_gets_what_a_thread_pushes_and_returns_at_the_end(re
 
 
 @every_waiting_reader
-def test_23_24_cancel_wakes_the_reader_of_an_unattached_channel(read):
+def test_23_24_28_cancel_wakes_the_reader_of_an_unattached_channel(read):
     channel = StreamChannel.create()
     got = on_thread(read, channel)
     until_somebody_waits(channel)
     channel.cancel()
     assert got.result(LONG) == []
-    assert channel.reason is NOT_FINISHED
     # And it is not waited for again.
     assert on_thread(read, channel).result(LONG) == []
+    # 28: cancelled is not finished, nor if it is attached now.
+    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
+    attach(channel)
+    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
 
 
 @every_waiting_reader
@@ -193,23 +186,22 @@ def test_waiting_on_the_engines_own_thread_raises(read):
         except ChannelStateError as error:
             caught.append(error)
 
-    with EngineThread(engine_of(Hook(reads_in_the_model, (97,)))) as thread:
-        thread.engine.submit([request(1)], [channel])[0].result(LONG)
+    with EngineThread(engine_of([Hook(reads_in_the_model, (97,))])) as thread:
+        thread.engine.submit([request(max_tokens=1)], [channel])[0].result(LONG)
     assert "would wait for itself" in str(caught[0])
 
 
 def test_what_is_there_already_may_be_read_on_the_engines_own_thread():
-    channel = StreamChannel.create()
-    engine = engine_of((97,), (98,))
-    engine.submit([request(2)], [channel])
+    engine = engine_of()
+    (channel,), _ = submitted(engine, request(max_tokens=2))
     engine.step()
     assert channel.wait_pop(LONG) == A
     assert channel.try_pop() is None
     engine.step()
-    assert [chunk.text for chunk in channel] == ["b"]
+    assert text_of(channel) == "b"
     channel = StreamChannel.create()
-    engine_of((97,), (98,)).handle_request([request(2)], [channel])
-    assert "".join(chunk.text for chunk in channel) == "ab"
+    engine.handle_request([request(max_tokens=2)], [channel])
+    assert text_of(channel) == "ab"
 
 
 def test_22_wait_pop_times_out():
@@ -254,16 +246,14 @@ def test_x9_detach_on_cancel_reads_what_is_there_and_leaves():
 
 
 def test_x9_cancel_from_inside_the_handler():
-    channel, seen = StreamChannel.create(), []
+    seen = []
 
     def handler(chunk):
         seen.append(chunk)
         channel.cancel()
 
-    with EngineThread(
-        Engine(ScriptedModel({"A": Endless((97,))}), ByteTokenizer(), **FOR_MANY)
-    ) as thread:
-        (handle,) = thread.engine.submit([request(MANY)], [channel])
+    with EngineThread(engine_of(Endless((97,)), **FOR_MANY)) as thread:
+        (channel,), (handle,) = submitted(thread.engine, request(max_tokens=MANY))
         assert channel.consume(handler) is CANCELLED
         output = handle.result(LONG).outputs[0]
     assert [chunk.finished for chunk in seen] == [False] * (len(seen) - 1) + [True]
@@ -272,9 +262,8 @@ def test_x9_cancel_from_inside_the_handler():
 
 @pytest.mark.parametrize("error", [ValueError("handler"), KeyboardInterrupt()])
 def test_x10_what_a_handler_raises_cancels_and_is_raised(error):
-    channel = StreamChannel.create()
-    engine = engine_of((97,), (98,), (99,))
-    engine.submit([request()], [channel])
+    engine = engine_of()
+    (channel,), _ = submitted(engine, request())
     engine.step()
 
     def handler(chunk):
@@ -312,9 +301,8 @@ def test_the_handler_runs_with_the_lock_released_and_is_the_only_reader():
 
 
 def test_27_cancelling_thrice_is_cancelling_once():
-    channel = StreamChannel.create()
-    engine = engine_of((97,), (98,), (99,))
-    engine.submit([request()], [channel])
+    engine = engine_of()
+    (channel,), _ = submitted(engine, request())
     engine.step()
     for _ in range(3):
         channel.cancel()
@@ -323,26 +311,6 @@ def test_27_cancelling_thrice_is_cancelling_once():
     assert list(channel) == [A, CANCELLED_END]
     channel.cancel()
     assert list(channel) == []
-
-
-def test_28_cancelled_is_not_finished():
-    channel = StreamChannel.create()
-    channel.cancel()
-    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
-    attach(channel)
-    assert (channel.is_finished, channel.reason) == (False, NOT_FINISHED)
-
-
-def test_29_30_what_the_engine_ends_with_an_error_reaches_consume_once():
-    # The engine ends its streams when the model raises, and `handle_request` does so again.
-    boom, channel, seen = RuntimeError("boom"), StreamChannel.create(), []
-    with pytest.raises(RuntimeError) as caught:
-        engine_of(Raise(boom)).handle_request([request()], [channel])
-    assert caught.value is boom
-    assert channel.pending_count == 1
-    assert channel.consume(seen.append) is FinishReason.ERROR
-    assert seen == [ERROR_END]
-    assert channel.error is boom
 
 
 def test_30_finish_is_idempotent_and_the_first_reason_stays():
@@ -372,12 +340,12 @@ def test_leaving_a_loop_cancels():
     assert channel.is_cancelled
     producer.push(B)
     producer.finish(CANCELLED)
-    assert [chunk.text for chunk in channel] == ["b", ""]
+    assert list(channel) == [B, CANCELLED_END]
 
 
 def test_a_dropped_channel_cancels_its_request():
-    engine, channel = engine_of(*[(97,)] * 10), StreamChannel.create()
-    handle = engine.submit([request(10)], [channel])[0]
+    engine = engine_of()
+    (channel,), (handle,) = submitted(engine, request())
     engine.step()
     del channel
     assert not engine.step()

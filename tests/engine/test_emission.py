@@ -1,41 +1,26 @@
 """What goes out: at most one chunk an iteration and slot, complete, and never less than certain."""
 
-import asyncio
 import math
 
 import pytest
-from reading import LONG
 from scenes import (
     EOS,
-    FOR_MANY,
-    MANY,
-    PROMPT,
     ROCKET,
-    Endless,
     Scene,
+    engine_of,
     ids,
     ids_of,
     one_by_one,
     params,
+    paths_around,
     popped,
+    request,
     text_of,
 )
 
-from mini_vllm.engine import (
-    Burst,
-    Engine,
-    EngineThread,
-    FinishReason,
-    Request,
-    StreamChannel,
-    TextPathFactory,
-    merge,
-)
-from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
+from mini_vllm.engine import Burst, FinishReason, StreamChannel
 
 INTERVALS = (1, 2, 4, 100)
-STOP_WORDS = FinishReason.STOP_WORDS
 
 
 def streamed(steps, interval=1, **changes):
@@ -45,20 +30,6 @@ def streamed(steps, interval=1, **changes):
     return [(chunk.token_ids, chunk.text) for chunk in scene.chunks("A")]
 
 
-def test_burst_atomic():
-    scene = Scene({"A": [(97,), ids("bcd"), ids("ef")]}, params=params(max_tokens=6)).run()
-    assert [(when, len(chunk.token_ids)) for when, chunk in scene.log["A"]] == [
-        (1, 1),
-        (2, 3),
-        (3, 2),
-    ]
-
-
-def test_a_step_without_ids_makes_no_chunk():
-    scene = Scene({"A": [None, (97,), None, None, (EOS,)]}).run()
-    assert scene.when("A") == [2, 5]
-
-
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_interval_is_the_least_number_of_ids_in_all_chunks_but_the_last(interval):
     chunks = streamed(one_by_one("ab你c🚀defg", end=True), interval)
@@ -66,6 +37,13 @@ def test_interval_is_the_least_number_of_ids_in_all_chunks_but_the_last(interval
 
 
 CHUNKS = {
+    "a burst is a chunk": (
+        [(97,), ids("bcd"), ids("ef")], 1, {"max_tokens": 6},
+        [((97,), "a"), (ids("bcd"), "bcd"), (ids("ef"), "ef")],
+    ),
+    "a step without ids makes no chunk": (
+        [None, (97,), None, None, (EOS,)], 1, {}, [((97,), "a"), ((EOS,), "")],
+    ),
     "interval 4 of single ids": (
         one_by_one("abcdefghij"), 4, {"max_tokens": 10},
         [(ids("abcd"), "abcd"), (ids("efgh"), "efgh"), (ids("ij"), "ij")],
@@ -128,7 +106,7 @@ TEXTS = {
 @pytest.mark.parametrize("interval", INTERVALS)
 @pytest.mark.parametrize(("steps", "stop", "text"), TEXTS.values(), ids=TEXTS)
 def test_the_text_of_a_script_whatever_the_interval(steps, stop, text, interval):
-    assert text_of_all(streamed(steps, interval, stop=stop)) == text
+    assert "".join(text for _, text in streamed(steps, interval, stop=stop)) == text
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
@@ -140,24 +118,10 @@ def test_X6_K10_every_chunk_is_well_formed_with_a_stop_over_cjk(interval):
             assert piece.encode().decode() == piece
             assert "\ufffd" not in piece
         if stop == ("###",):
-            assert text_of_all(chunks) == "a你b##世界#🚀##c"
+            assert "".join(text for _, text in chunks) == "a你b##世界#🚀##c"
 
 
-def test_R1_four_slots_of_different_lengths_stream_what_the_response_says():
-    lengths = dict(zip("ABCD", (2, 5, 3, 7), strict=True))
-    scripts = {
-        name: [tuple(name.lower().encode())] * (length - 1) + [(EOS,)]
-        for name, length in lengths.items()
-    }
-    scene = Scene(scripts, silent=("B",)).run()
-    for name, length in lengths.items():
-        text = name.lower() * (length - 1)
-        assert scene.outcome(name) == ((*ids(text), EOS), text, FinishReason.END_ID)
-        if name != "B":
-            assert scene.when(name) == list(range(1, length + 1))
-
-
-def test_compaction_hands_no_slot_the_state_of_another():
+def test_R1_compaction_hands_no_slot_the_state_of_another():
     """Four slots end at 2, 5, 3 and 7; the last has half a character when the others leave."""
     scripts = {
         "A": one_by_one("a", end=True),
@@ -166,7 +130,7 @@ def test_compaction_hands_no_slot_the_state_of_another():
         "D": [*one_by_one("d"), *((one,) for one in ROCKET), (100,), (EOS,)],
         "E": one_by_one("eeeee", end=True),
     }
-    scene = Scene(scripts, max_num_seqs=4)
+    scene = Scene(scripts, silent="B", max_num_seqs=4)
     places = {name: channel.original_batch_idx for name, channel in scene.channels.items()}
     running = []
     more = True
@@ -179,9 +143,10 @@ def test_compaction_hands_no_slot_the_state_of_another():
             assert channel.original_batch_idx == places[name]
     assert running == [4, 3, 3, 3, 2, 2, 1, 0]
     assert [when for when, chunk in scene.log["D"] if chunk.text] == [1, 5, 6]
-    assert scene.outcome("D")[1] == "d🚀d"
+    for name, text in (("A", "a"), ("B", "bbbb"), ("C", "cc"), ("D", "d🚀d"), ("E", "eeeee")):
+        assert scene.outcome(name) == ((*ids(text), EOS), text, FinishReason.END_ID)
     # The newcomer takes the first place that is free.
-    assert scene.when("E") == [3, 4, 5, 6, 7, 8]
+    assert [scene.when(name) for name in "ACE"] == [[1, 2], [1, 2, 3], [3, 4, 5, 6, 7, 8]]
 
 
 def logprob_scene(steps, **changes):
@@ -230,138 +195,49 @@ def test_logprobs_of_an_idle_text_path_are_complete_too():
     assert all(math.isfinite(one.chosen.logprob) for one in logprobs)
 
 
-def test_P4_a_stop_without_a_reader():
-    scene = Scene({"A": one_by_one("abSTOPcd")}, params=params(stop=("STOP",)), silent=("A",))
-    assert scene.run().outcome("A") == (ids("abSTOP"), "ab", STOP_WORDS)
+@pytest.mark.parametrize(
+    ("text", "silent", "changes", "shown", "feeds"),
+    [
+        ("hello 你好 🚀", "AB", {}, "hello 你好 🚀", 1),
+        ("hello 你好 🚀", "", {}, "hello 你好 🚀", 18),
+        # P4: stop strings are looked for each time, though nobody reads.
+        ("ab##cd", "A", {"stop": ("##",)}, "ab", 4),
+    ],
+)
+def test_X13_nobody_reads_and_no_stops_is_one_feed_a_choice(text, silent, changes, shown, feeds):
+    fed = []
+
+    def feed(inner, token_ids):
+        fed.append(len(token_ids))
+        return inner.feed(token_ids)
+
+    scene = Scene(
+        {"A": one_by_one(text, end=True), "B": one_by_one("b" * 20, end=True)},
+        silent=silent,
+        params=params(**changes),
+        make_text_path=paths_around(lambda name: {"feed": feed} if name == "A" else {}),
+    ).run()
+    assert scene.outcome("A")[1] == shown
+    assert len(fed) == feeds
+    assert sum(fed) == len(scene.outcome("A")[0])
 
 
-class CountingPath:
-    def __init__(self, inner, calls):
-        self._inner = inner
-        self._calls = calls
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-    def feed(self, token_ids):
-        self._calls.append(len(token_ids))
-        return self._inner.feed(token_ids)
-
-
-def counted(scripts, **scene_options):
-    calls = {}
-    make = TextPathFactory(ByteTokenizer())
-
-    def make_text_path(request, prompt):
-        return CountingPath(make(request, prompt), calls.setdefault(request.request_id, []))
-
-    return Scene(scripts, make_text_path=make_text_path, **scene_options).run(), calls
-
-
-def test_X13_nobody_reads_and_no_stops_is_one_feed_a_choice():
-    text = "hello 你好 🚀"
-    scripts = {"A": one_by_one(text, end=True), "B": one_by_one("b" * 20, end=True)}
-    unread, calls = counted(scripts, silent="AB")
-    assert calls == {"A": [len(ids(text)) + 1], "B": [21]}
-    read, calls = counted(scripts)
-    assert len(calls["A"]) == len(ids(text)) + 1
-    for name in scripts:
-        assert unread.outcome(name) == read.outcome(name)
-
-
-def test_X13_stop_strings_are_looked_for_each_time_though_nobody_reads():
-    scene, calls = counted({"A": one_by_one("ab##cd")}, silent="A", params=params(stop=("##",)))
-    assert scene.iteration == 4
-    assert len(calls["A"]) == 4
-
-
-def test_mixed_batches_fill_the_whole_response():
-    scripts = {name: one_by_one(name * 3 + "é", end=True) for name in "ABCD"}
-    scene = Scene(scripts, silent="BD", max_num_seqs=2).run()
-    for name in scripts:
-        assert scene.outcome(name)[1] == name * 3 + "é"
-
-
-def test_slow_consumer_holds_nobody_up():
-    text = "".join(chr(0x4E00 + number) for number in range(250))
-    scripts = {"A": one_by_one(text * 2, end=True), "B": one_by_one(text * 2, end=True)}
-    tokenizer = ByteTokenizer()
-    engine = Engine(ScriptedModel(scripts), tokenizer)
-    slow, quick = StreamChannel.create(max_pending=7), StreamChannel.create()
-    requests = [Request(PROMPT, params(max_tokens=2000), name) for name in scripts]
-    engine.submit(requests, [slow, quick])
-    seen, iterations, chunk_iterations = [], 0, []
-    more = True
+@pytest.mark.parametrize("most", [1, 7])
+def test_x8_slow_consumer_holds_nobody_up(most):
+    text = "".join(chr(0x4E00 + number) for number in range(500))
+    engine = engine_of(one_by_one(text, end=True))
+    slow, quick = StreamChannel.create(max_pending=most), StreamChannel.create()
+    engine.submit([request(max_tokens=2000), request(max_tokens=2000)], [slow, quick])
+    seen, iterations, more = [], 0, True
     while more:
         iterations += 1
         more = engine.step()
-        assert slow.pending_count <= 7
-        news = popped(quick)
-        seen += news
-        chunk_iterations += [iterations] * len(news)
+        assert slow.pending_count == min(most, iterations // 3)
+        seen += [(iterations, chunk) for chunk in popped(quick)]
     assert iterations == 1501
     # A character a chunk: nothing waited for the other's reader.
-    assert chunk_iterations == [*range(3, 1501, 3), 1501]
-    late = popped(slow)
-    assert len(late) == 7
-    assert text_of(late) == text_of(seen) == text * 2
-    assert ids_of(late) == ids_of(seen)
-
-
-def test_n_2_streams_two_choices_that_do_not_mix():
-    engine = Engine(
-        ScriptedModel({("A", 0): one_by_one("zero", end=True), ("A", 1): one_by_one("o🚀ne")}),
-        ByteTokenizer(),
-    )
-    channels = [StreamChannel.create(), StreamChannel.create()]
-    (handle,) = engine.submit([Request(PROMPT, params(n=2, max_tokens=7), "A")], channels)
-    engine.step()
-    assert not handle.future.done()
-    engine.run_until_idle()
-    outputs = handle.result(timeout=0).outputs
-    assert [(out.index, out.text, out.finish_reason) for out in outputs] == [
-        (0, "zero", FinishReason.END_ID),
-        (1, "o🚀ne", FinishReason.LENGTH),
-    ]
-    assert [text_of(popped(channel)) for channel in channels] == ["zero", "o🚀ne"]
-
-
-def test_X17_three_choices_merge_to_their_ends():
-    scripts = {("A", n): one_by_one(f"{n}é🚀" * (n + 1), end=True) for n in range(3)}
-
-    async def read():
-        engine = Engine(ScriptedModel(scripts), ByteTokenizer(), max_num_seqs=2)
-        with EngineThread(engine):
-            channels = [StreamChannel.create() for _ in range(3)]
-            engine.submit([Request(PROMPT, params(n=3), "A")], channels)
-            return [one async for one in merge(channels)]
-
-    chunks = asyncio.run(asyncio.wait_for(read(), LONG))
-    for n in range(3):
-        mine = [chunk for index, chunk in chunks if index == n]
-        assert text_of(mine) == f"{n}é🚀" * (n + 1)
-        assert [chunk.finished for chunk in mine].count(True) == 1
-        assert mine[-1].reason is FinishReason.END_ID
-
-
-def test_X17_leaving_a_merged_stream_cancels_all_its_choices():
-    scripts = {("A", n): Endless((120,)) for n in range(3)}
-
-    async def read():
-        engine = Engine(ScriptedModel(scripts), ByteTokenizer(), **FOR_MANY)
-        with EngineThread(engine):
-            channels = [StreamChannel.create() for _ in range(3)]
-            three = Request(PROMPT, params(n=3, max_tokens=MANY), "A")
-            (handle,) = engine.submit([three], channels)
-            stream = merge(channels)
-            async for _ in stream:
-                break
-            await stream.aclose()
-            return await asyncio.wait_for(asyncio.wrap_future(handle.future), LONG)
-
-    response = asyncio.run(read())
-    assert response.finish_reasons == [FinishReason.CANCELLED] * 3
-
-
-def text_of_all(chunks):
-    return "".join(text for _, text in chunks)
+    assert [when for when, _ in seen] == [*range(3, 1501, 3), 1501]
+    late, quick_chunks = popped(slow), [chunk for _, chunk in seen]
+    assert len(late) == most
+    assert text_of(late) == text_of(quick_chunks) == text
+    assert ids_of(late) == ids_of(quick_chunks)

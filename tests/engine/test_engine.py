@@ -1,13 +1,13 @@
 """The engine as its callers see it: what is taken in, how it ends, and who may step."""
 
 import threading
+from unittest.mock import ANY, Mock, call
 
 import pytest
-from reading import LONG
-from scenes import EOS, PROMPT, Scene, assert_ended, ids, one_by_one, params, popped
+from reading import LONG, Gate, on_thread
+from scenes import EOS, Scene, assert_ended, channels_of, engine_of, popped, request, submitted
 
 from mini_vllm.engine import (
-    Engine,
     EngineOverloadedError,
     EngineState,
     EngineStateError,
@@ -19,19 +19,6 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
 )
 from mini_vllm.engine.core import HOOKS
-from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
-
-CANCELLED = FinishReason.CANCELLED
-
-
-def engine_of(model=None, **options):
-    model = model or ScriptedModel(lambda slot: one_by_one("abc" * 20, end=True))
-    return Engine(model, ByteTokenizer(), **options)
-
-
-def request(name=None, **changes):
-    return Request(PROMPT, params(**changes), name)
 
 
 def test_hooks_run_in_their_order_in_every_iteration():
@@ -66,18 +53,20 @@ def test_nothing_submitted_is_nothing_to_do():
     assert engine.handle_request([]) == Response(())
     assert not engine.step()
     assert not engine.run_until_idle(max_steps=0)
+    engine.drain()
+    assert engine.state is EngineState.CLOSED
 
 
-def test_step_says_whether_there_is_more():
+def test_step_says_whether_there_is_more_for_all_that_share_it():
     engine = engine_of()
-    engine.submit([request(max_tokens=3)])
+    handles = engine.submit([request(max_tokens=3)]) + engine.submit([request(max_tokens=3)])
     assert [engine.step() for _ in range(4)] == [True, True, False, False]
+    assert [handle.result(timeout=0).texts for handle in handles] == [["abc"]] * 2
 
 
 def test_max_steps_leaves_the_rest_for_later():
     engine = engine_of()
-    channel = StreamChannel.create()
-    (handle,) = engine.submit([request(max_tokens=5)], [channel])
+    (channel,), (handle,) = submitted(engine, request(max_tokens=5))
     assert engine.run_until_idle(max_steps=3)
     assert not channel.is_finished
     assert not handle.future.done()
@@ -87,19 +76,15 @@ def test_max_steps_leaves_the_rest_for_later():
 
 def test_shutdown_without_drain_ends_three_that_run_and_two_that_wait():
     engine = engine_of(max_num_seqs=3)
-    channels = [StreamChannel.create() for _ in range(5)]
-    handles = engine.submit([request() for _ in range(5)], channels)
+    channels, handles = submitted(engine, *[request() for _ in range(5)])
     assert engine.run_until_idle(max_steps=2)
-    stats = engine.stats()
-    assert (stats.running, stats.waiting, stats.used_blocks) == (3, 2, 12)
+    assert counts(engine) == (3, 2, 12)
     engine.shutdown(drain=False)
-    for number, channel in enumerate(channels):
-        chunks = assert_ended(channel, CANCELLED)
-        assert len(chunks) == (3 if number < 3 else 1)
+    lengths = [len(assert_ended(channel, FinishReason.CANCELLED)) for channel in channels]
+    assert lengths == [3, 3, 3, 1, 1]
     texts = [handle.result(timeout=0).texts for handle in handles]
     assert texts == [["ab"], ["ab"], ["ab"], [""], [""]]
-    stats = engine.stats()
-    assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
+    assert counts(engine) == (0, 0, 0)
     assert engine.state is EngineState.CLOSED
 
 
@@ -130,10 +115,9 @@ def test_drain_refuses_and_finishes():
     assert handle.result(timeout=0).texts == ["ab"]
 
 
-def test_drain_of_an_idle_engine_closes_it():
-    engine = engine_of()
-    engine.drain()
-    assert engine.state is EngineState.CLOSED
+def counts(engine):
+    stats = engine.stats()
+    return stats.running, stats.waiting, stats.used_blocks
 
 
 def test_drain_while_others_submit_ends_each_submission_one_way():
@@ -151,15 +135,13 @@ def test_drain_while_others_submit_ends_each_submission_one_way():
             except EngineStateError:
                 refused.append(channel)
 
-    threads = [threading.Thread(target=submit, daemon=True) for _ in range(8)]
-    for thread in threads:
-        thread.start()
+    threads = [on_thread(submit) for _ in range(8)]
     start.wait(LONG)
     while len(taken) < 40:
         engine.step()
     engine.drain()
     for thread in threads:
-        thread.join(LONG)
+        thread.result(LONG)
     engine.shutdown()
     assert len(taken) + len(refused) == 240
     for channel in taken:
@@ -171,7 +153,7 @@ def test_drain_while_others_submit_ends_each_submission_one_way():
 
 def test_an_id_is_taken_while_it_runs_and_free_after():
     engine = engine_of()
-    fresh = [StreamChannel.create(), StreamChannel.create()]
+    fresh = channels_of(2)
     engine.submit([request("A", max_tokens=2)])
     with pytest.raises(StreamingSubmissionError, match="'A'") as caught:
         engine.submit([request("B"), request("A")], fresh)
@@ -204,18 +186,10 @@ def test_an_id_of_the_callers_never_meets_one_of_the_engines():
     assert len({handle.request_id for handle in engine.submit([request() for _ in range(9)])}) == 9
 
 
-def test_two_submissions_of_one_step_share_it():
-    engine = engine_of()
-    first = engine.submit([request(max_tokens=1)])
-    second = engine.submit([request(max_tokens=1)])
-    assert not engine.step()
-    assert first[0].result(timeout=0).texts == second[0].result(timeout=0).texts == ["a"]
-
-
 def test_too_many_that_wait_are_refused_and_may_come_again():
     engine = engine_of(max_num_seqs=1, max_waiting=1)
-    engine.submit([request(max_tokens=1)])
-    engine.submit([request(max_tokens=1)])
+    for _ in range(2):
+        engine.submit([request(max_tokens=1)])
     channel = StreamChannel.create()
     with pytest.raises(EngineOverloadedError, match="try again") as caught:
         engine.submit([request()], [channel])
@@ -234,16 +208,14 @@ def test_n_choices_wait_as_n():
 
 
 def test_two_threads_do_not_step_at_once():
-    inside, leave = threading.Event(), threading.Event()
-    engine = engine_of(hooks={"before_emit": lambda: (inside.set(), leave.wait(LONG))})
+    engine = engine_of(hooks={"before_emit": (gate := Gate())})
     engine.submit([request(max_tokens=1)])
-    thread = threading.Thread(target=engine.step, daemon=True)
-    thread.start()
-    assert inside.wait(LONG)
+    stepping = on_thread(engine.step)
+    assert gate.inside.wait(LONG)
     with pytest.raises(EngineStateError, match="another thread"):
         engine.step()
-    leave.set()
-    thread.join(LONG)
+    gate.leave.set()
+    stepping.result(LONG)
     assert engine.state is EngineState.RUNNING
     assert not engine.step()
 
@@ -270,47 +242,20 @@ def test_a_hook_may_submit_and_look():
 
 def test_handle_request_while_another_thread_steps_touches_nothing_of_that_iteration():
     """What the other thread is about to push must not be pushed from here at the same time."""
-    inside, leave = threading.Event(), threading.Event()
-    calls = []
-
-    def hook():
-        calls.append(1)
-        if len(calls) == 1:
-            inside.set()
-            leave.wait(LONG)
-
-    engine = engine_of(hooks={"before_emit": hook})
+    engine = engine_of(hooks={"before_emit": (gate := Gate())})
     engine.submit([request(max_tokens=50)])
-    failures = []
-
-    def stepping():
-        try:
-            while engine.step():
-                pass
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=stepping, daemon=True)
-    thread.start()
-    assert inside.wait(LONG)
+    stepping = on_thread(engine.run_until_idle)
+    assert gate.inside.wait(LONG)
     channel = StreamChannel.create()
-    returned = threading.Event()
-
-    def asking():
-        with pytest.raises(EngineStateError):
-            engine.handle_request([request()], [channel])
-        returned.set()
-
-    asker = threading.Thread(target=asking, daemon=True)
-    asker.start()
+    asking = on_thread(engine.handle_request, [request()], [channel])
     # It waits for the iteration to end before it ends its own streams.
-    assert not returned.wait(0.05)
+    with pytest.raises(TimeoutError):
+        asking.result(0.05)
     assert not channel.is_finished
-    leave.set()
-    asker.join(LONG)
-    thread.join(LONG)
-    assert returned.is_set()
-    assert failures == []
+    gate.leave.set()
+    with pytest.raises(EngineStateError):
+        asking.result(LONG)
+    stepping.result(LONG)
     # The other thread may have served it to the end before this one came to it.
     assert channel.reason in (FinishReason.ERROR, FinishReason.END_ID, FinishReason.LENGTH)
     assert_ended(channel, channel.reason)
@@ -318,32 +263,18 @@ def test_handle_request_while_another_thread_steps_touches_nothing_of_that_itera
 
 def test_an_interrupt_between_steps_ends_what_handle_request_began(monkeypatch):
     engine = engine_of(max_num_seqs=1)
-    step, channels = engine.step, [StreamChannel.create(), StreamChannel.create()]
-    calls = []
-
-    def interrupted():
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return step()
-
-    monkeypatch.setattr(engine, "step", interrupted)
+    step, channels = engine.step, channels_of(2)
+    outcomes = iter([step, step, Mock(side_effect=KeyboardInterrupt)])
+    monkeypatch.setattr(engine, "step", lambda: next(outcomes)())
     with pytest.raises(KeyboardInterrupt):
         engine.handle_request([request("A"), request("B")], channels)
-    assert len(assert_ended(channels[0], FinishReason.ERROR)) == 3
-    assert len(assert_ended(channels[1], FinishReason.ERROR)) == 1
+    assert [len(assert_ended(channel, FinishReason.ERROR)) for channel in channels] == [3, 1]
     assert isinstance(channels[0].error, KeyboardInterrupt)
     monkeypatch.undo()
     # The engine itself is well, and clears the places away.
     assert engine.handle_request([request("C", max_tokens=1)]).texts == ["a"]
     assert not engine.run_until_idle()
     assert engine.stats().used_blocks == 0
-
-
-@pytest.mark.parametrize("wrong", [2.5, 2.0, -1, 259, "a", None])
-def test_a_prompt_id_that_is_not_one_is_named(wrong):
-    with pytest.raises(StreamingSubmissionError, match=f"prompt id {wrong!r} .* 0 to 258"):
-        engine_of().submit([Request((1, wrong))])
 
 
 def test_waiting_for_work_ends_with_a_submission_or_a_drain():
@@ -356,74 +287,47 @@ def test_waiting_for_work_ends_with_a_submission_or_a_drain():
 
 
 def test_metrics_report_what_was_kept():
-    class Metrics(NullMetrics):
-        def __init__(self):
-            self.log = []
-
-        def first_token(self, seconds):
-            assert seconds >= 0
-            self.log.append("first")
-
-        def next_token(self, seconds, count):
-            assert seconds >= 0
-            self.log.append(("next", count))
-
-        def unknown_tokens(self, count):
-            self.log.append(("unknown", count))
-
-        def finished(self, reason, prompt_tokens, output_tokens):
-            self.log.append((reason, prompt_tokens, output_tokens))
-
-    metrics = Metrics()
+    metrics = Mock(spec=NullMetrics())
     scripts = {"A": [(97,), None, (98, -1, 999), (100, EOS, 101, -7)]}
     Scene(scripts, metrics=metrics).run()
-    assert metrics.log == [
-        "first",
-        ("next", 3),
-        ("unknown", 2),
-        ("next", 2),
-        (FinishReason.END_ID, 2, 6),
+    assert metrics.mock_calls == [
+        call.first_token(ANY),
+        call.next_token(ANY, 3),
+        call.unknown_tokens(2),
+        call.next_token(ANY, 2),
+        call.finished(FinishReason.END_ID, 2, 6),
     ]
+    assert all(one.args[0] >= 0 for one in metrics.mock_calls[:2])
 
 
 def test_stats_count_choices_and_blocks():
     engine = engine_of(max_num_seqs=2, block_size=4)
     engine.submit([request(n=3, max_tokens=3)])
     assert engine.has_work
-    stats = engine.stats()
-    assert (stats.running, stats.waiting, stats.used_blocks, dict(stats.held)) == (0, 3, 0, {})
+    assert (*counts(engine), dict(engine.stats().held)) == (0, 3, 0, {})
     engine.step()
-    stats = engine.stats()
-    assert (stats.running, stats.waiting, stats.used_blocks) == (2, 1, 4)
+    assert counts(engine) == (2, 1, 4)
     engine.run_until_idle()
     assert not engine.has_work
 
 
-def test_responses_have_one_place_for_each_choice_of_each_request():
-    scripts = {
-        ("A", 0): [(97, EOS)],
-        ("A", 1): [(98,), (EOS,)],
-        "B": [(*ids("é"), EOS)],
-    }
-    engine = engine_of(ScriptedModel(scripts))
-    response = engine.handle_request([request("A", n=2), request("B")])
-    found = [(out.request_id, out.index, out.text) for out in response.outputs]
-    assert found == [("A", 0, "a"), ("A", 1, "b"), ("B", 0, "é")]
-    assert response.logprobs == [(), (), ()]
-
-
-def test_a_prompt_that_cannot_run_is_refused_and_harms_nobody():
+@pytest.mark.parametrize(
+    "prompt",
+    [(), "\ud800", tuple(range(100)) * 50, None,
+     *[(1, wrong) for wrong in (2.5, 2.0, -1, 259, "a", None)]],
+    ids=range(10),
+)  # fmt: skip
+def test_a_prompt_that_cannot_run_is_refused_and_harms_nobody(prompt):
     engine = engine_of()
-    running = StreamChannel.create()
-    (handle,) = engine.submit([request(max_tokens=3)], [running])
+    (running,), (handle,) = submitted(engine, request(max_tokens=3))
     engine.step()
-    for prompt in ((), "\ud800", (1, 2.5), (1, -1), (259,), None, tuple(range(100)) * 50):
-        channel = StreamChannel.create()
-        with pytest.raises(StreamingSubmissionError) as caught:
-            engine.submit([request(max_tokens=1), Request(prompt)], [channel, None])
-        assert caught.value.index == 1
-        assert_ended(channel, FinishReason.ERROR)
-        assert channel.error is caught.value
+    (channel,) = channels_of(1)
+    named = f"prompt id {prompt[1]!r} .* 0 to 258" if prompt and len(prompt) == 2 else None
+    with pytest.raises(StreamingSubmissionError, match=named) as caught:
+        engine.submit([request(max_tokens=1), Request(prompt)], [channel, None])
+    assert caught.value.index == 1
+    assert_ended(channel, FinishReason.ERROR)
+    assert channel.error is caught.value
     assert not running.is_finished
     engine.run_until_idle()
     assert handle.result(timeout=0).texts == ["abc"]

@@ -1,81 +1,66 @@
 """Whatever breaks, every reader is told, and nobody suffers who need not."""
 
+from itertools import count
+
 import pytest
 from scenes import (
     EOS,
-    PROMPT,
     ROCKET,
     Scene,
     assert_ended,
+    channels_of,
+    engine_of,
     ids,
     ids_of,
+    no_memory_for_a_chunk,
     one_by_one,
     params,
+    paths_around,
     popped,
+    push_raises_once,
+    request,
+    submitted,
 )
 
 from mini_vllm.engine import (
     Burst,
-    Engine,
     EngineDeadError,
     EngineState,
     FinishReason,
     ModelContractError,
     NullMetrics,
-    Request,
     StreamChannel,
     StreamChunk,
     StreamingSubmissionError,
     TextPathFactory,
-    slot_stream,
 )
-from mini_vllm.engine.channel import Producer
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer_errors import DecodeError
 
 ERROR = FinishReason.ERROR
+ERROR_END = StreamChunk(finished=True, reason=ERROR)
 
 
 class PanicException(BaseException):
     """What a library raises outside of Exception."""
 
 
-class Path:
-    """A text path that raises where it is told to; `faults` maps a method to what it raises."""
+def paths_with(faults, after=0):
+    """Return what makes text paths; that of B raises `faults`, in `feed` after so many calls."""
+    calls = count(1)
 
-    def __init__(self, inner, faults, after=0):
-        self.inner = inner
-        self.faults = faults
-        self.after = after
-        self.calls = 0
+    def feed(inner, token_ids):
+        if next(calls) > after and "feed" in faults:
+            raise faults["feed"]
+        return inner.feed(token_ids)
 
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
+    def finish(inner, reason):
+        if "finish" in faults:
+            raise faults["finish"]
+        return inner.finish(reason)
 
-    def _raise(self, name):
-        if name in self.faults:
-            raise self.faults[name]
-
-    def feed(self, token_ids):
-        self.calls += 1
-        if self.calls > self.after:
-            self._raise("feed")
-        return self.inner.feed(token_ids)
-
-    def finish(self, reason):
-        self._raise("finish")
-        return self.inner.finish(reason)
-
-
-def paths_with(faults, only="B", after=0):
-    make = TextPathFactory(ByteTokenizer())
-
-    def make_text_path(request, prompt):
-        inner = make(request, prompt)
-        return Path(inner, faults, after) if request.request_id == only else inner
-
-    return make_text_path
+    return paths_around(lambda name: {"feed": feed, "finish": finish} if name == "B" else {})
 
 
 def assert_dead(scene, error):
@@ -96,13 +81,14 @@ def assert_dead(scene, error):
     assert not engine.has_work
     late = StreamChannel.create()
     with pytest.raises(EngineDeadError) as caught:
-        engine.submit([Request(PROMPT)], [late])
+        engine.submit([request()], [late])
     assert caught.value.__cause__ is error
+    assert str(error) in str(caught.value)
     assert_ended(late, ERROR)
     with pytest.raises(EngineDeadError):
         engine.step()
     with pytest.raises(EngineDeadError):
-        engine.handle_request([Request(PROMPT)])
+        engine.handle_request([request()])
     engine.shutdown()
     engine.shutdown(drain=False)
 
@@ -131,46 +117,46 @@ def test_R4_a_model_that_raises_in_the_middle_ends_all(error):
     assert scene.chunks("A")[-1].text == "\ufffd"
     assert ids_of(scene.chunks("B")) == ids("bb#")
     assert scene.chunks("B")[-1].text == "#"
-    assert scene.chunks("D") == [StreamChunk(finished=True, reason=ERROR)]
+    assert scene.chunks("D") == [ERROR_END]
 
 
 @pytest.mark.parametrize("error", FATAL, ids=lambda error: type(error).__name__)
-def test_R4_what_the_model_raises_reaches_the_caller_of_handle_request(error):
-    engine = Engine(ScriptedModel({"A": [(97,), Raise(error)]}), ByteTokenizer())
-    channel = StreamChannel.create()
+def test_R4_what_the_model_raises_reaches_the_caller_of_handle_request_and_the_reader(error):
+    # 29 and 30: the engine ends its streams, and `handle_request` does so again.
+    channel, seen = StreamChannel.create(), []
     with pytest.raises(type(error)) as caught:
-        engine.handle_request([Request(PROMPT, params(), "A")], [channel])
+        engine_of([(97,), Raise(error)]).handle_request([request()], [channel])
     assert caught.value is error
-    chunks = assert_ended(channel, ERROR)
-    assert ids_of(chunks) == (97,)
+    assert channel.consume(seen.append) is ERROR
+    assert seen == [StreamChunk((97,), "a"), ERROR_END]
+    assert channel.error is error
 
 
 def test_R4_a_model_that_raises_in_prefill():
     scene = Scene({"A": [Raise(OSError("x"))], "B": [(98,)]})
     dies(scene, OSError)
-    assert scene.chunks("B") == [StreamChunk(finished=True, reason=ERROR)]
+    assert scene.chunks("B") == [ERROR_END]
 
 
 def test_what_is_submitted_while_the_iteration_fails_is_ended_too():
-    late = StreamChannel.create()
-    handles = []
+    late = []
 
     def submit():
-        handles.extend(scene.engine.submit([Request(PROMPT, params(), "late")], [late]))
+        late.extend(submitted(scene.engine, request("late")))
 
     scene = Scene({"A": [(97,), Hook(submit, Raise(OSError("x")))]})
     dies(scene, OSError)
-    assert popped(late) == [StreamChunk(finished=True, reason=ERROR)]
+    (channel,), (handle,) = late
+    assert popped(channel) == [ERROR_END]
     with pytest.raises(EngineDeadError):
-        handles[0].result(timeout=0)
+        handle.result(timeout=0)
 
 
 def test_a_newcomer_keeps_its_first_ids_when_decode_raises():
     scripts = {"A": [(97,), Raise(OSError("x"))], "B": [(98,), (98,)]}
     scene = Scene({"A": scripts["A"]}, model=ScriptedModel(scripts))
     scene.step()
-    channel = StreamChannel.create()
-    scene.engine.submit([Request(PROMPT, params(), "B")], [channel])
+    (channel,), _ = submitted(scene.engine, request("B"))
     with pytest.raises(OSError, match="x"):
         scene.step()
     assert popped(channel) == [StreamChunk((98,), "b", True, ERROR)]
@@ -274,18 +260,16 @@ def test_X15_a_text_path_that_raises_ends_its_slot_alone(faults, silent):
 
 
 @pytest.mark.parametrize("error", [ValueError("end"), PanicException("end")], ids=repr)
-def test_X15_a_text_path_that_cannot_end_ends_its_slot_alone(error):
-    for script in ([(98,), (98,)], [(98,), OSError("gone")]):
-        scene = Scene(
-            {"A": one_by_one("aaaa", end=True), "B": script},
-            params=params(max_tokens=4) if len(script) > 2 else params(max_tokens=2),
-            make_text_path=paths_with({"finish": error}),
-        )
-        scene.engine.run_until_idle()
-        chunks = popped(scene.channels["B"])
-        assert chunks[-1].reason is ERROR
-        assert scene.output("B").finish_reason is ERROR
-        assert scene.output("A").text == "aa"
+@pytest.mark.parametrize("last", [(98,), OSError("gone")], ids=repr)
+def test_X15_a_text_path_that_cannot_end_ends_its_slot_alone(error, last):
+    scene = Scene(
+        {"A": one_by_one("aaaa", end=True), "B": [(98,), last]},
+        params=params(max_tokens=2),
+        make_text_path=paths_with({"finish": error}),
+    ).run()
+    assert scene.chunks("B")[-1].reason is ERROR
+    assert scene.output("B").finish_reason is ERROR
+    assert scene.output("A").text == "aa"
 
 
 def test_X15_a_waiting_choice_whose_text_path_cannot_end_harms_nobody():
@@ -303,22 +287,15 @@ def test_X15_a_waiting_choice_whose_text_path_cannot_end_harms_nobody():
 
 
 def test_a_text_path_with_text_that_has_no_utf8_form_ends_its_slot_alone():
-    class Surrogates(Path):
-        def feed(self, token_ids):
-            events = self.inner.feed(token_ids)
-            for event in events:
-                event.text = "\ud800"
-            return events
-
-    make = TextPathFactory(ByteTokenizer())
-
-    def make_text_path(request, prompt):
-        inner = make(request, prompt)
-        return Surrogates(inner, {}) if request.request_id == "B" else inner
+    def feed(inner, token_ids):
+        events = inner.feed(token_ids)
+        for event in events:
+            event.text = "\ud800"
+        return events
 
     scene = Scene(
         {"A": one_by_one("aaaa", end=True), "B": one_by_one("bbbb", end=True)},
-        make_text_path=make_text_path,
+        make_text_path=paths_around(lambda name: {"feed": feed} if name == "B" else {}),
     ).run()
     assert scene.outcome("A")[1] == "aaaa"
     assert scene.channels["B"].reason is ERROR
@@ -356,19 +333,16 @@ def test_a_text_path_that_cannot_be_made_refuses_the_whole_submission(error):
             raise error
         return make(request, prompt)
 
-    engine = Engine(
-        ScriptedModel(lambda slot: [(97, EOS)]), ByteTokenizer(), make_text_path=make_text_path
-    )
-    channels = [StreamChannel.create() for _ in range(3)]
+    engine, channels = engine_of(make_text_path=make_text_path), channels_of(3)
     with pytest.raises((StreamingSubmissionError, type(error))) as caught:
-        engine.submit([Request(PROMPT, params(), name) for name in "ABC"], channels)
+        engine.submit([request(name) for name in "ABC"], channels)
     if isinstance(error, ValueError):
         assert caught.value.index == 1
     for channel in channels:
-        assert popped(channel) == [StreamChunk(finished=True, reason=ERROR)]
+        assert popped(channel) == [ERROR_END]
         assert channel.error is caught.value
     assert not engine.has_work
-    assert engine.handle_request([Request(PROMPT, params(), "A")]).texts == ["a"]
+    assert engine.handle_request([request("A", max_tokens=1)]).texts == ["a"]
 
 
 HOOKS_THAT_LEAVE_TEXT = {
@@ -404,36 +378,22 @@ def test_a_choice_that_had_ended_is_told_so_although_the_iteration_fails():
     assert scene.chunks("B") == [StreamChunk((98,), "b", True, ERROR)]
 
 
-def test_no_memory_for_a_chunk_ends_all(monkeypatch):
+@pytest.mark.parametrize(
+    ("fault", "error", "kept"),
+    [(no_memory_for_a_chunk, MemoryError, 1), (push_raises_once, OSError, 2)],
+)
+def test_a_chunk_that_cannot_be_made_or_pushed_once_ends_all(fault, error, kept, monkeypatch):
     scene = Scene({"A": one_by_one("abcdef"), "B": one_by_one("bbbb"), "C": one_by_one("c")},
                   max_num_seqs=2)  # fmt: skip
     scene.step()
-
-    def fail(**_):
-        raise MemoryError
-
-    monkeypatch.setattr(slot_stream, "StreamChunk", fail)
-    with pytest.raises(MemoryError) as caught:
+    fault(monkeypatch)
+    with pytest.raises(error) as caught:
         scene.step()
     monkeypatch.undo()
     assert_dead(scene, caught.value)
-
-
-def test_a_push_that_raises_ends_all_and_loses_nothing(monkeypatch):
-    scene = Scene({"A": one_by_one("abcdef"), "B": one_by_one("bbbb")})
-    scene.step()
-    push, failing = Producer.push, [True]
-
-    def fail_once(*args):
-        if failing:
-            failing.pop()
-            raise OSError("push")
-        return push(*args)
-
-    monkeypatch.setattr(Producer, "push", fail_once)
-    dies(scene, OSError)
-    assert ids_of(scene.chunks("A")) == ids("ab")
-    assert ids_of(scene.chunks("B")) == ids("bb")
+    # What could not be pushed is pushed with the end.
+    assert ids_of(scene.chunks("A")) == ids("ab"[:kept])
+    assert ids_of(scene.chunks("B")) == ids("bb"[:kept])
 
 
 def test_a_finalizer_whose_text_paths_raise_still_ends_all():

@@ -4,72 +4,62 @@ import logging
 import threading
 
 import pytest
-from reading import LONG
+import scenes
+from reading import LONG, Gate, on_thread
 from scenes import (
     EOS,
     FOR_MANY,
     MANY,
-    PROMPT,
     Endless,
     assert_ended,
+    channels_of,
     ids,
     one_by_one,
-    params,
+    submitted,
     text_of,
 )
 
 from mini_vllm.engine import (
-    Engine,
     EngineDeadError,
     EngineState,
     EngineStateError,
     EngineThread,
     FinishReason,
-    Request,
     StreamChannel,
 )
-from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
+from mini_vllm.models.scripted import Hook, Raise
+
+A, CANCELLED = one_by_one("a", end=True), FinishReason.CANCELLED
 
 
 def engine_of(script, **options):
-    return Engine(ScriptedModel(script), ByteTokenizer(), **FOR_MANY, **options)
-
-
-def saying(text):
-    return engine_of(lambda slot: one_by_one(text, end=True))
+    return scenes.engine_of(script, **FOR_MANY, **options)
 
 
 def request(name=None, most=MANY):
-    return Request(PROMPT, params(max_tokens=most), name)
+    return scenes.request(name, max_tokens=most)
 
 
-def test_it_serves_and_drains_at_the_end_of_with():
-    engine = saying("hello 🚀")
-    with EngineThread(engine) as served:
+def test_it_answers_as_handle_request_does_and_drains_at_the_end_of_with():
+    script, requests = one_by_one("hello 🚀", end=True), [request(most=n) for n in (1, 3, 20)] * 7
+    with EngineThread(engine := engine_of(script)) as served:
         assert served.is_alive
-        handles = engine.submit([request() for _ in range(20)])
-    assert [handle.result(timeout=0).texts for handle in handles] == [["hello 🚀"]] * 20
+        channels, handles = submitted(engine, *requests)
+        streamed = [text_of(channel) for channel in channels]
+        late = engine.submit(requests)
     assert engine.state is EngineState.CLOSED
     assert not served.is_alive
-
-
-def test_it_answers_as_handle_request_does():
-    requests = [request(most=most) for most in (1, 3, 9)]
-    with EngineThread(engine := saying("abcdef")):
-        channels = [StreamChannel.create() for _ in requests]
-        handles = engine.submit(requests, channels)
-        streamed = ["".join(chunk.text for chunk in channel) for channel in channels]
-        served = [handle.result(timeout=LONG).outputs[0] for handle in handles]
-    by_hand = saying("abcdef").handle_request(requests)
+    by_hand = engine_of(script).handle_request(requests)
     assert streamed == by_hand.texts
-    assert [one.text for one in served] == by_hand.texts
-    assert [list(one.token_ids) for one in served] == by_hand.output_ids
-    assert [one.finish_reason for one in served] == by_hand.finish_reasons
+    for some in (handles, late):
+        outputs = [handle.result(timeout=0).outputs[0] for handle in some]
+        assert [one.text for one in outputs] == by_hand.texts
+        assert [list(one.token_ids) for one in outputs] == by_hand.output_ids
+        assert [one.finish_reason for one in outputs] == by_hand.finish_reasons
 
 
 def test_it_sleeps_until_something_comes():
-    engine = saying("a")
+    engine = engine_of(A)
     waits = threading.Semaphore(0)
     wait = engine.wait_for_work
     engine.wait_for_work = lambda timeout=None: (waits.release(), wait(timeout))
@@ -79,37 +69,17 @@ def test_it_sleeps_until_something_comes():
             assert engine.submit([request()])[0].result(timeout=LONG).texts == ["a"]
 
 
-def test_submissions_of_many_threads_are_all_answered():
-    engine = saying("abc")
-    answers = []
-
-    def client():
-        for _ in range(10):
-            channel = StreamChannel.create()
-            engine.submit([request()], [channel])
-            answers.append(text_of(channel))
-
-    with EngineThread(engine):
-        clients = [threading.Thread(target=client, daemon=True) for _ in range(10)]
-        for one in clients:
-            one.start()
-        for one in clients:
-            one.join(LONG)
-    assert answers == ["abc"] * 100
-
-
 def test_an_exception_in_with_cancels():
-    engine = engine_of(lambda slot: Endless((120,)))
-    channel = StreamChannel.create()
+    engine, channel = engine_of(Endless((120,))), StreamChannel.create()
 
     def leaving():
         with EngineThread(engine):
-            engine.submit([request(most=MANY)], [channel])
+            engine.submit([request()], [channel])
             raise KeyError
 
     with pytest.raises(KeyError):
         leaving()
-    assert channel.reason is FinishReason.CANCELLED
+    assert channel.reason is CANCELLED
     assert engine.state is EngineState.CLOSED
 
 
@@ -138,7 +108,7 @@ def test_shutdown_lets_go_of_a_stuck_model_and_all_is_ended_once_it_comes_back()
         "B": one_by_one("b" * 50),
     }
     engine = engine_of(script, max_num_seqs=1)
-    channels = [StreamChannel.create(), StreamChannel.create()]
+    channels = channels_of(2)
     served = EngineThread(engine)
     served.start()
     handles = engine.submit([request("A"), request("B")], channels)
@@ -150,40 +120,29 @@ def test_shutdown_lets_go_of_a_stuck_model_and_all_is_ended_once_it_comes_back()
         engine.submit([request("C")])
     release.set()
     assert served.shutdown(timeout=LONG)
-    assert [handle.result(timeout=0).finish_reasons for handle in handles] == [
-        [FinishReason.CANCELLED],
-        [FinishReason.CANCELLED],
-    ]
+    assert [handle.result(timeout=0).finish_reasons for handle in handles] == [[CANCELLED]] * 2
     assert handles[0].result().outputs[0].token_ids == ids("ab")
     for channel in channels:
-        assert_ended(channel, FinishReason.CANCELLED)
+        assert_ended(channel, CANCELLED)
     assert engine.state is EngineState.CLOSED
     assert engine.stats().used_blocks == 0
 
 
 def test_shutdown_without_drain_cancels_at_once():
     first = threading.Event()
-    engine = engine_of(lambda slot: Endless((120,), Hook(first.set, (97,))), max_num_seqs=1)
+    engine = engine_of(Endless((120,), Hook(first.set, (97,))), max_num_seqs=1)
     served = EngineThread(engine)
     served.start()
-    handles = engine.submit([request(most=MANY), request(most=MANY)])
+    handles = engine.submit([request(), request()])
     assert first.wait(LONG)
     assert served.shutdown(drain=False, timeout=LONG)
-    reasons = [handle.result(timeout=0).finish_reasons[0] for handle in handles]
-    assert reasons == [FinishReason.CANCELLED] * 2
-
-
-def test_shutdown_twice_is_one():
-    served = EngineThread(saying("a"))
-    served.start()
-    assert served.shutdown()
+    assert [handle.result(timeout=0).finish_reasons for handle in handles] == [[CANCELLED]] * 2
     assert served.shutdown()
 
 
 def test_shutdown_of_what_never_started_ends_what_was_submitted():
-    engine = saying("a")
-    channel = StreamChannel.create()
-    (handle,) = engine.submit([request()], [channel])
+    engine = engine_of(A)
+    (channel,), (handle,) = submitted(engine, request())
     assert EngineThread(engine).shutdown()
     assert channel.is_finished
     assert handle.future.done()
@@ -191,23 +150,11 @@ def test_shutdown_of_what_never_started_ends_what_was_submitted():
 
 
 def test_a_step_by_hand_does_not_end_the_thread():
-    inside, leave = threading.Event(), threading.Event()
-    calls = []
-
-    def hook():
-        calls.append(threading.get_ident())
-        if len(calls) == 1:
-            inside.set()
-            leave.wait(LONG)
-
-    engine = engine_of(lambda slot: [(97, EOS)], hooks={"before_emit": hook})
-    by_hand = threading.Thread(target=engine.step, daemon=True)
+    engine = engine_of([(97, EOS)], hooks={"before_emit": (gate := Gate())})
     engine.submit([request()])
-    by_hand.start()
-    assert inside.wait(LONG)
-    served = EngineThread(engine)
-    tried = threading.Event()
-    step = engine.step
+    by_hand = on_thread(engine.step)
+    assert gate.inside.wait(LONG)
+    served, tried, step = EngineThread(engine), threading.Event(), engine.step
 
     def trying():
         try:
@@ -220,8 +167,8 @@ def test_a_step_by_hand_does_not_end_the_thread():
     served.start()
     assert tried.wait(LONG)
     assert served.is_alive
-    leave.set()
-    by_hand.join(LONG)
+    gate.leave.set()
+    by_hand.result(LONG)
     (handle,) = engine.submit([request()])
     assert handle.result(timeout=LONG).texts == ["a"]
     assert served.shutdown(timeout=LONG)
@@ -232,7 +179,7 @@ def test_a_hook_that_steps_fails_the_engine_and_ends_the_thread(caplog):
         if engine.has_work:
             engine.step()
 
-    engine = engine_of(lambda slot: [(97, EOS)], hooks={"before_emit": hook})
+    engine = engine_of([(97, EOS)], hooks={"before_emit": hook})
     served = EngineThread(engine)
     served.start()
     (handle,) = engine.submit([request()])
@@ -242,7 +189,7 @@ def test_a_hook_that_steps_fails_the_engine_and_ends_the_thread(caplog):
 
 
 def test_whoever_stepped_before_the_thread_did_may_wait_for_chunks():
-    engine = saying("a")
+    engine = engine_of(A)
     engine.handle_request([request()])
     channel = StreamChannel.create()
     with engine._stepping:

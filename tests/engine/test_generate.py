@@ -4,20 +4,17 @@ import asyncio
 import gc
 from concurrent.futures import Future
 from contextlib import aclosing
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
-from reading import END, LONG, A, B, attached, collect, until
-from scenes import FOR_MANY, MANY, Endless
+from reading import END, LONG, A, B, attached, collect, in_asyncio, until
+from scenes import FOR_MANY, MANY, Endless, engine_of, one_by_one, request, submitted, text_of
 
 from mini_vllm.engine import (
     ChannelStateError,
-    Engine,
     EngineThread,
     FinishReason,
-    Request,
-    SamplingParams,
-    StreamChannel,
+    NullMetrics,
     StreamChunk,
     StreamError,
     StreamingSubmissionError,
@@ -26,73 +23,57 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.loop_waker import waker_of
 from mini_vllm.models.scripted import Raise, ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
-
-
-def engine_of(scripts, **options):
-    return Engine(ScriptedModel(scripts), ByteTokenizer(), **options)
 
 
 def endless():
     """An engine that ends no request by itself, in the time of a test."""
-    return engine_of(lambda slot: Endless((97,)), **FOR_MANY)
-
-
-def request(name="A", max_tokens=3, **params):
-    return Request((1,), SamplingParams(max_tokens=max_tokens, **params), name)
+    return engine_of(Endless((97,)), **FOR_MANY)
 
 
 @pytest.mark.parametrize("read", [aiter, lambda channel: merge([channel])], ids=["for", "merge"])
-def test_other_tasks_run_however_many_chunks_wait(read):
-    async def both():
-        channel, producer = attached(max_pending=None)
-        for _ in range(1000):
-            producer.push(A)
-        got = []
+@in_asyncio
+async def test_other_tasks_run_however_many_chunks_wait(read):
+    channel, producer = attached(max_pending=None)
+    for _ in range(1000):
+        producer.push(A)
+    got = []
 
-        async def take():
-            async for one in read(channel):
-                got.append(one)
+    async def take():
+        async for one in read(channel):
+            got.append(one)
 
-        reading = asyncio.create_task(take())
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert 0 < len(got) < 1000
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        assert channel.is_cancelled
-
-    asyncio.run(both())
+    reading = asyncio.create_task(take())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert 0 < len(got) < 1000
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert channel.is_cancelled
 
 
-def test_anext_after_the_end_is_stop_async_iteration():
-    async def read():
-        for start, first in ((aiter, END), (lambda channel: merge([channel]), (0, END))):
-            channel, producer = attached()
-            producer.push(END)
-            stream = start(channel)
-            assert await anext(stream) == first
-            for _ in range(3):
-                with pytest.raises(StopAsyncIteration):
-                    await anext(stream)
-            assert await collect(channel) == []
-            assert not channel.is_cancelled
-
-    asyncio.run(read())
+@in_asyncio
+async def test_anext_after_the_end_is_stop_async_iteration():
+    for start, first in ((aiter, END), (lambda channel: merge([channel]), (0, END))):
+        channel, producer = attached()
+        producer.push(END)
+        stream = start(channel)
+        assert await anext(stream) == first
+        for _ in range(3):
+            with pytest.raises(StopAsyncIteration):
+                await anext(stream)
+        assert await collect(channel) == []
+        assert not channel.is_cancelled
 
 
-def test_x11_leaving_async_for_cancels():
-    async def read():
-        channel = StreamChannel.create()
-        thread.engine.submit([request(max_tokens=MANY)], [channel])
+@in_asyncio
+async def test_x11_leaving_async_for_cancels():
+    with EngineThread(endless()) as thread:
+        (channel,), _ = submitted(thread.engine, request(max_tokens=MANY))
         async for _ in channel:
             break
         await until(lambda: channel.is_cancelled)
         assert (await collect(channel))[-1].reason is FinishReason.CANCELLED
-
-    with EngineThread(endless()) as thread:
-        asyncio.run(read())
 
 
 @pytest.mark.parametrize("push_before_closing", [False, True])
@@ -118,10 +99,8 @@ def test_a_closed_loop_cancels_every_channel_that_was_read_on_it(push_before_clo
 
 
 def test_a_closed_loop_does_not_break_the_engine():
-    gone, live = StreamChannel.create(), StreamChannel.create()
-    scripts = {"A": [(97,)] * 9, "B": [(98,)] * 9}
-    engine = engine_of(scripts)
-    handles = engine.submit([request("A", 9), request("B", 9)], [gone, live])
+    engine = engine_of()
+    (gone, live), handles = submitted(engine, *[request(max_tokens=9) for _ in range(2)])
     loop = asyncio.new_event_loop()
     reader = aiter(gone)
     engine.step()
@@ -130,117 +109,95 @@ def test_a_closed_loop_does_not_break_the_engine():
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     engine.run_until_idle()
-    assert [handle.result(0).finish_reasons[0] for handle in handles] == [
-        FinishReason.CANCELLED,
-        FinishReason.LENGTH,
-    ]
-    assert "".join(chunk.text for chunk in live) == "b" * 9
+    reasons = [handle.result(0).finish_reasons for handle in handles]
+    assert reasons == [[FinishReason.CANCELLED], [FinishReason.LENGTH]]
+    assert text_of(live) == "abcabcabc"
     task._log_destroy_pending = False
 
 
-def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
-    async def read():
-        loop = asyncio.get_running_loop()
-        pairs = [attached() for _ in range(20)]
-        readings = [asyncio.create_task(collect(channel)) for channel, _ in pairs]
-        await until(lambda: all(channel._core.event for channel, _ in pairs))
-        calls, call = [], loop.call_soon_threadsafe
-        monkeypatch.setattr(
-            loop, "call_soon_threadsafe", lambda *args: calls.append(args) or call(*args)
-        )
-        for _, producer in pairs:
-            producer.push(A)
-            producer.push(END)
-        assert await asyncio.wait_for(asyncio.gather(*readings), LONG) == [[A, END]] * 20
-        assert len(calls) == 1
-        assert waker_of(loop) is waker_of(loop)
-
-    asyncio.run(read())
-
-
-def test_pushes_to_a_busy_loop_do_not_pile_up():
-    async def read():
-        channel, producer = attached(max_pending=2)
-        reading = asyncio.create_task(collect(channel))
-        await asyncio.sleep(0)
-        waker = waker_of(asyncio.get_running_loop())
-        for _ in range(1000):
-            producer.push(A)
-        assert len(waker._events) == 1
+@in_asyncio
+async def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
+    loop = asyncio.get_running_loop()
+    pairs = [attached() for _ in range(20)]
+    readings = [asyncio.create_task(collect(channel)) for channel, _ in pairs]
+    await until(lambda: all(channel._core.event for channel, _ in pairs))
+    calls, call = [], loop.call_soon_threadsafe
+    monkeypatch.setattr(
+        loop, "call_soon_threadsafe", lambda *args: calls.append(args) or call(*args)
+    )
+    for _, producer in pairs:
+        producer.push(A)
         producer.push(END)
-        assert sum(len(chunk.token_ids) for chunk in await reading) == 1000
-
-    asyncio.run(read())
-
-
-def test_generate_yields_every_chunk_with_its_choice():
-    scripts = {("A", 0): [(97,), (98,)], ("A", 1): [(99,), (100,)], ("A", 2): [(101,), (102,)]}
-
-    async def read():
-        texts = ["", "", ""]
-        ends = []
-        async for index, chunk in generate(thread.engine, request(max_tokens=2, n=3)):
-            texts[index] += chunk.text
-            if chunk.finished:
-                ends.append((index, chunk.reason))
-        assert texts == ["ab", "cd", "ef"]
-        assert sorted(ends) == [(index, FinishReason.LENGTH) for index in range(3)]
-
-    with EngineThread(engine_of(scripts)) as thread:
-        asyncio.run(read())
+    assert await asyncio.wait_for(asyncio.gather(*readings), LONG) == [[A, END]] * 20
+    assert len(calls) == 1
+    assert waker_of(loop) is waker_of(loop)
 
 
-def test_generate_submits_at_the_first_anext_and_refuses_at_once():
-    async def read():
-        engine = engine_of({})
-        stream = generate(engine, Request((), SamplingParams()))
-        with pytest.raises(StreamingSubmissionError, match="prompt is empty"):
-            await anext(stream)
-        with pytest.raises(StopAsyncIteration):
-            await anext(stream)
+@in_asyncio
+async def test_pushes_to_a_busy_loop_do_not_pile_up():
+    channel, producer = attached(max_pending=2)
+    reading = asyncio.create_task(collect(channel))
+    await asyncio.sleep(0)
+    waker = waker_of(asyncio.get_running_loop())
+    for _ in range(1000):
+        producer.push(A)
+    assert len(waker._events) == 1
+    producer.push(END)
+    assert sum(len(chunk.token_ids) for chunk in await reading) == 1000
 
-    asyncio.run(read())
+
+@in_asyncio
+async def test_X17_generate_yields_every_chunk_with_its_choice_to_the_end_of_all():
+    texts = [f"{n}é🚀" * (n + 1) for n in range(3)]
+    scripts = {("A", n): one_by_one(text, end=True) for n, text in enumerate(texts)}
+    with EngineThread(engine_of(scripts, max_num_seqs=2)) as thread:
+        chunks = await collect(generate(thread.engine, request("A", n=3)))
+    for n, text in enumerate(texts):
+        mine = [chunk for index, chunk in chunks if index == n]
+        assert text_of(mine) == text
+        assert [chunk.finished for chunk in mine] == [False] * (len(mine) - 1) + [True]
+        assert mine[-1].reason is FinishReason.END_ID
+
+
+@in_asyncio
+async def test_generate_submits_at_the_first_anext_and_refuses_at_once():
+    engine = engine_of({})
+    stream = generate(engine, request(prompt=()))
+    with pytest.raises(StreamingSubmissionError, match="prompt is empty"):
+        await anext(stream)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
 
 
 @pytest.mark.parametrize("choices", [1, 2])
-def test_generate_gives_the_error_chunk_and_then_raises(choices):
-    boom = RuntimeError("boom")
-
+@in_asyncio
+async def test_generate_gives_the_error_chunk_and_then_raises(choices):
     async def read(**options):
-        engine = engine_of({"A": [(97,), Raise(boom)]})
-        engine_thread = EngineThread(engine)
-        seen = []
-        with engine_thread:
-            try:
-                async for _, chunk in generate(engine, request(n=choices), **options):
-                    seen.append(chunk.reason)
-            finally:
-                assert FinishReason.ERROR in seen
-        return seen
+        with EngineThread(engine_of([(97,), Raise(boom)])) as thread:
+            async for _, chunk in generate(thread.engine, request(n=choices), **options):
+                seen.append(chunk.reason)
 
+    boom, seen = RuntimeError("boom"), []
     with pytest.raises(StreamError, match="boom") as caught:
-        asyncio.run(read())
+        await read()
+    assert FinishReason.ERROR in seen
     assert caught.value.__cause__ is boom
     assert caught.value.reason is FinishReason.ERROR
-    seen = asyncio.run(read(raise_on_error=False))
+    seen.clear()
+    await read(raise_on_error=False)
     assert seen.count(FinishReason.ERROR) == choices
 
 
-def test_100_generators_share_4_slots():
-    def script(slot):
-        return [(byte,) for byte in slot.request_id.encode()]
-
+@in_asyncio
+async def test_100_generators_share_4_slots():
     async def one(number):
         name = f"request {number} says é🚀"
-        chunks = generate(thread.engine, request(name, len(name.encode())))
+        chunks = generate(thread.engine, request(name, max_tokens=len(name.encode())))
         return name, "".join([chunk.text async for _, chunk in chunks])
 
-    async def everyone():
-        async with asyncio.timeout(LONG):
-            return await asyncio.gather(*map(one, range(100)))
-
-    with EngineThread(engine_of(script, max_num_seqs=4)) as thread:
-        got = asyncio.run(everyone())
+    model = ScriptedModel(lambda slot: one_by_one(slot.request_id))
+    with EngineThread(engine_of(model, max_num_seqs=4)) as thread:
+        got = await asyncio.gather(*map(one, range(100)))
     assert len(got) == 100
     for name, text in got:
         assert text == name
@@ -286,146 +243,124 @@ LEAVE = [leave_by_aclose, leave_by_break, leave_by_timeout, leave_by_cancel, lea
 
 @pytest.mark.parametrize("choices", [1, 3])
 @pytest.mark.parametrize("leave", LEAVE, ids=lambda leave: leave.__name__)
-def test_leaving_generate_cancels_the_request(leave, choices):
-    engine = endless()
-
-    async def read():
-        await leave(
-            generate(engine, request(max_tokens=MANY, n=choices)), lambda: engine.stats().running
-        )
-        await until(lambda: not engine.has_work)
-
-    ends = []
-    engine._core._metrics = SimpleNamespace(
-        first_token=lambda *_: None,
-        next_token=lambda *_: None,
-        finished=lambda reason, *_: ends.append(reason),
-    )
+@in_asyncio
+async def test_X17_leaving_generate_cancels_the_request(leave, choices):
+    metrics = Mock(spec=NullMetrics())
+    engine = engine_of(Endless((97,)), metrics=metrics, **FOR_MANY)
     with EngineThread(engine):
-        asyncio.run(read())
+        stream = generate(engine, request(max_tokens=MANY, n=choices))
+        await leave(stream, lambda: engine.stats().running)
+        await until(lambda: not engine.has_work)
+    ends = [one.args[0] for one in metrics.finished.mock_calls]
     assert ends == [FinishReason.CANCELLED] * choices
 
 
 @pytest.mark.parametrize("choices", [1, 3])
-def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
-    async def read():
-        pairs = [attached() for _ in range(choices)]
-        for _, producer in pairs:
-            producer.push(A)
-        stream = merge([channel for channel, _ in pairs])
-        await anext(stream)
-        await stream.aclose()
-        assert all(channel.is_cancelled for channel, _ in pairs)
-        for channel, producer in pairs:
-            producer.finish(FinishReason.CANCELLED)
-            assert channel.consume(lambda chunk: None) is FinishReason.CANCELLED
-
-    asyncio.run(read())
+@in_asyncio
+async def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
+    pairs = [attached() for _ in range(choices)]
+    for _, producer in pairs:
+        producer.push(A)
+    stream = merge([channel for channel, _ in pairs])
+    await anext(stream)
+    await stream.aclose()
+    assert all(channel.is_cancelled for channel, _ in pairs)
+    for channel, producer in pairs:
+        producer.finish(FinishReason.CANCELLED)
+        assert channel.consume(lambda chunk: None) is FinishReason.CANCELLED
 
 
 @pytest.mark.parametrize("choices", [1, 3])
 @pytest.mark.parametrize("steps", [0, 1])
-def test_generate_that_is_left_has_cancelled_at_that_moment(choices, steps):
-    async def read():
-        engine = endless()
-        stream = generate(engine, request(max_tokens=MANY, n=choices))
-        first = asyncio.create_task(anext(stream))
-        await until(lambda: engine.has_work)
-        await asyncio.sleep(0)
-        if steps:
-            engine.step()
-            await first
-            await stream.aclose()
-        else:
-            # Before the first chunk: it never needs a slot.
-            first.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await first
-        assert not engine.step()
-        assert engine.stats().used_blocks == 0
-
-    asyncio.run(read())
-
-
-def test_a_task_that_is_cancelled_while_it_handles_a_chunk_cancels():
-    async def read():
-        channel, producer = attached()
-        producer.push(A)
-        handling = asyncio.Event()
-
-        async def handle():
-            async for _ in channel:
-                handling.set()
-                await asyncio.Event().wait()
-
-        task = asyncio.create_task(handle())
-        await handling.wait()
-        assert not channel.is_cancelled
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await until(lambda: channel.is_cancelled)
-
-    asyncio.run(read())
-
-
-def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
-    async def read():
-        pairs = [attached() for _ in range(3)]
-        for number, (_, producer) in enumerate(pairs):
-            for step in range(5 * number):
-                producer.push(StreamChunk((step,), str(number)))
-            producer.push(END)
-        got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), LONG)
-        for number in range(3):
-            own = [chunk for index, chunk in got if index == number]
-            assert own == [StreamChunk((step,), str(number)) for step in range(5 * number)] + [END]
-        assert await collect(merge([])) == []
-
-    asyncio.run(read())
-
-
-def test_merge_is_as_quick_as_its_quickest_channel():
-    async def read():
-        (one, _), (other, producer) = attached(), attached()
-        stream = merge([one, other])
-        for chunk in (A, B):
-            producer.push(chunk)
-            assert await asyncio.wait_for(anext(stream), LONG) == (1, chunk)
-        for chunk in (A, B):
-            # Other tasks run while it waits, after chunks too.
-            waiting = asyncio.create_task(anext(stream))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            producer.push(chunk)
-            assert await asyncio.wait_for(waiting, LONG) == (1, chunk)
+@in_asyncio
+async def test_generate_that_is_left_has_cancelled_at_that_moment(choices, steps):
+    engine = endless()
+    stream = generate(engine, request(max_tokens=MANY, n=choices))
+    first = asyncio.create_task(anext(stream))
+    await until(lambda: engine.has_work)
+    await asyncio.sleep(0)
+    if steps:
+        engine.step()
+        await first
         await stream.aclose()
-
-    asyncio.run(read())
-
-
-def test_merge_refuses_a_channel_given_twice():
-    async def read():
-        channel, producer = attached()
-        with pytest.raises(ChannelStateError, match="one at a time"):
-            await asyncio.wait_for(collect(merge([channel, channel])), LONG)
-        producer.push(A)
-
-    asyncio.run(read())
+    else:
+        # Before the first chunk: it never needs a slot.
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+    assert not engine.step()
+    assert engine.stats().used_blocks == 0
 
 
-def test_merge_that_is_refused_leaves_the_other_reader_alone():
-    async def read():
-        (mine, _), (theirs, producer) = attached(), attached()
-        reading = asyncio.create_task(collect(theirs))
-        await asyncio.sleep(0)
-        with pytest.raises(ChannelStateError, match="one at a time"):
-            await asyncio.wait_for(collect(merge([mine, theirs])), LONG)
-        assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
+@in_asyncio
+async def test_a_task_that_is_cancelled_while_it_handles_a_chunk_cancels():
+    channel, producer = attached()
+    producer.push(A)
+    handling = asyncio.Event()
+
+    async def handle():
+        async for _ in channel:
+            handling.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(handle())
+    await handling.wait()
+    assert not channel.is_cancelled
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: channel.is_cancelled)
+
+
+@in_asyncio
+async def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
+    pairs = [attached() for _ in range(3)]
+    for number, (_, producer) in enumerate(pairs):
+        for step in range(5 * number):
+            producer.push(StreamChunk((step,), str(number)))
         producer.push(END)
-        assert await reading == [END]
+    got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), LONG)
+    for number in range(3):
+        own = [chunk for index, chunk in got if index == number]
+        assert own == [StreamChunk((step,), str(number)) for step in range(5 * number)] + [END]
+    assert await collect(merge([])) == []
 
-    asyncio.run(read())
+
+@in_asyncio
+async def test_merge_is_as_quick_as_its_quickest_channel():
+    (one, _), (other, producer) = attached(), attached()
+    stream = merge([one, other])
+    for chunk in (A, B):
+        producer.push(chunk)
+        assert await asyncio.wait_for(anext(stream), LONG) == (1, chunk)
+    for chunk in (A, B):
+        # Other tasks run while it waits, after chunks too.
+        waiting = asyncio.create_task(anext(stream))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        producer.push(chunk)
+        assert await asyncio.wait_for(waiting, LONG) == (1, chunk)
+    await stream.aclose()
+
+
+@in_asyncio
+async def test_merge_refuses_a_channel_given_twice():
+    channel, producer = attached()
+    with pytest.raises(ChannelStateError, match="one at a time"):
+        await asyncio.wait_for(collect(merge([channel, channel])), LONG)
+    producer.push(A)
+
+
+@in_asyncio
+async def test_merge_that_is_refused_leaves_the_other_reader_alone():
+    (mine, _), (theirs, producer) = attached(), attached()
+    reading = asyncio.create_task(collect(theirs))
+    await asyncio.sleep(0)
+    with pytest.raises(ChannelStateError, match="one at a time"):
+        await asyncio.wait_for(collect(merge([mine, theirs])), LONG)
+    assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
+    producer.push(END)
+    assert await reading == [END]
 
 
 def test_leaving_merge_leaves_no_task_and_no_complaint(caplog):
@@ -450,14 +385,12 @@ def test_leaving_merge_leaves_no_task_and_no_complaint(caplog):
     assert caplog.records == []
 
 
-def test_a_handles_future_can_be_awaited_and_giving_up_leaves_the_request_alone():
-    async def read():
-        engine = engine_of({"A": [(97,), (98,), (99,)]})
-        (handle,) = engine.submit([request()])
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.wrap_future(handle.future), 0.01)
-        engine.run_until_idle()
-        assert (await asyncio.wrap_future(handle.future)).texts == ["abc"]
-
-    asyncio.run(read())
-    assert isinstance(engine_of({"A": [(97,)]}).submit([request()])[0].future, Future)
+@in_asyncio
+async def test_a_handles_future_can_be_awaited_and_giving_up_leaves_the_request_alone():
+    engine = engine_of()
+    (handle,) = engine.submit([request(max_tokens=3)])
+    assert isinstance(handle.future, Future)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.wrap_future(handle.future), 0.01)
+    engine.run_until_idle()
+    assert (await asyncio.wrap_future(handle.future)).texts == ["abc"]

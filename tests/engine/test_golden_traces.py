@@ -1,19 +1,23 @@
 """Two runs written out iteration by iteration, and that a run can be repeated."""
 
 import pytest
-from scenes import BOS, EOS, PROMPT, Scene, ids, ids_of, one_by_one, params, popped, text_of
-
-from mini_vllm.engine import (
-    Engine,
-    EngineDeadError,
-    EngineState,
-    FinishReason,
-    Request,
-    StreamChannel,
-    StreamChunk,
+from scenes import (
+    BOS,
+    EOS,
+    Scene,
+    channels_of,
+    engine_of,
+    ids,
+    ids_of,
+    one_by_one,
+    params,
+    popped,
+    request,
+    text_of,
 )
-from mini_vllm.models.scripted import Raise, ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
+
+from mini_vllm.engine import EngineDeadError, EngineState, FinishReason, Request, StreamChunk
+from mini_vllm.models.scripted import Raise
 
 SCRIPTS = {
     "A": [(0x68,), (0x69,), (0xF0,), (0x9F,), (0x9A,), (0x80,), (EOS,)],
@@ -28,7 +32,7 @@ def end(reason, token_ids=(), text="", stop_reason=None):
 
 
 def test_golden_trace_1_each_stream_ends_for_its_own_reason():
-    stats = []
+    stats, held = [], []
     scene = Scene(
         SCRIPTS,
         params=PARAMS,
@@ -39,7 +43,9 @@ def test_golden_trace_1_each_stream_ends_for_its_own_reason():
     more = True
     while more:
         more = scene.step()
-        stats.append((scene.engine.stats().running, scene.engine.stats().used_blocks))
+        now = scene.engine.stats()
+        stats.append((now.running, now.used_blocks))
+        held.append((now.held.get("stop", 0), now.held.get("detokenizer", 0)))
     assert scene.log["A"] == [
         (1, StreamChunk((0x68,), "h")),
         (2, StreamChunk((0x69,), "i")),
@@ -59,21 +65,13 @@ def test_golden_trace_1_each_stream_ends_for_its_own_reason():
     ]
     # 2 prompt ids and 50 more are 4 blocks.
     assert stats == [(3, 12), (3, 12), (2, 8), (1, 4), (1, 4), (1, 4), (0, 0)]
+    # The jail of B in iteration 2, and the character of A.
+    assert held == [(0, 0), (1, 0), (0, 1), (0, 2), (0, 3), (0, 0), (0, 0)]
     assert places == {"A": 0, "B": 1, "C": 2}
     assert {name: one.original_batch_idx for name, one in scene.channels.items()} == places
     assert scene.outcome("A") == ((0x68, 0x69, 0xF0, 0x9F, 0x9A, 0x80, EOS), "hi🚀", 1)
     assert scene.outcome("B") == (ids("ab#c##"), "ab#c", FinishReason.STOP_WORDS)
     assert scene.outcome("C") == (ids("xyw"), "xyw", FinishReason.CANCELLED)
-
-
-def test_golden_trace_1_half_a_character_and_a_jail_are_held():
-    scene = Scene(SCRIPTS, params=PARAMS, max_num_seqs=3)
-    held = []
-    for _ in range(6):
-        scene.step()
-        held.append(scene.engine.stats().held)
-    assert [one["stop"] for one in held] == [0, 1, 0, 0, 0, 0]
-    assert [one["detokenizer"] for one in held] == [0, 0, 1, 2, 3, 0]
 
 
 def test_golden_trace_2_the_model_raises_and_every_reader_gets_what_there_was():
@@ -122,38 +120,30 @@ def test_the_same_scripts_and_hooks_give_the_same_chunks_twice():
     assert log() == log()
 
 
-@pytest.mark.parametrize("max_num_seqs", range(1, 9))
-def test_the_number_of_slots_changes_no_answer(max_num_seqs):
-    texts = {name: f"{name}é你🚀{name * number}" for number, name in enumerate("ABCDEFG")}
-    scene = Scene(
-        {name: one_by_one(text, end=True) for name, text in texts.items()},
-        max_num_seqs=max_num_seqs,
-    ).run()
-    for name, text in texts.items():
-        assert scene.outcome(name) == ((*ids(text), EOS), text, FinishReason.END_ID)
-
-
 def test_text_prompts_are_encoded_with_their_special_tokens():
     seen = []
-    model = ScriptedModel(lambda slot: seen.append(slot.prompt_token_ids) or [(EOS,)])
-    engine = Engine(model, ByteTokenizer())
+    engine = engine_of(lambda slot: seen.append(slot.prompt_token_ids) or [(EOS,)])
     engine.handle_request([Request("hé")])
     assert seen == [(BOS, *ids("hé"))]
 
 
-def test_handle_request_answers_in_the_order_of_the_submission():
-    engine = Engine(
-        ScriptedModel({"A": one_by_one("slow", end=True), "B": [(EOS,)], "C": [(*ids("c"), EOS)]}),
-        ByteTokenizer(),
-        max_num_seqs=2,
-    )
-    channels = [StreamChannel.create(), None, StreamChannel.create()]
-    requests = [Request(PROMPT, params(), name) for name in "ABC"]
-    response = engine.handle_request(requests, channels)
-    assert response.texts == ["slow", "", "c"]
-    assert response.output_ids == [[*ids("slow"), EOS], [EOS], [*ids("c"), EOS]]
-    assert response.finish_reasons == [FinishReason.END_ID] * 3
-    for channel, text in ((channels[0], "slow"), (channels[2], "c")):
+def test_handle_request_answers_in_the_order_of_the_submission_with_a_place_for_each_choice():
+    scripts = {
+        "A": one_by_one("slow", end=True),
+        "B": [(EOS,)],
+        ("C", 0): [(*ids("é"), EOS)],
+        ("C", 1): [(98,), (EOS,)],
+    }
+    engine = engine_of(scripts, max_num_seqs=2)
+    one, two, three = channels_of(3)
+    requests = [request("A"), request("B"), request("C", n=2)]
+    response = engine.handle_request(requests, [one, None, two, three])
+    found = [(out.request_id, out.index, out.text) for out in response.outputs]
+    assert found == [("A", 0, "slow"), ("B", 0, ""), ("C", 0, "é"), ("C", 1, "b")]
+    assert response.output_ids == [[*ids("slow"), EOS], [EOS], [*ids("é"), EOS], [98, EOS]]
+    assert response.finish_reasons == [FinishReason.END_ID] * 4
+    assert response.logprobs == [()] * 4
+    for channel, text in ((one, "slow"), (two, "é"), (three, "b")):
         chunks = popped(channel)
         assert text_of(chunks) == text
         assert ids_of(chunks) == (*ids(text), EOS)

@@ -7,19 +7,22 @@ import random
 import weakref
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
-from scenes import EOS, Scene, one_by_one, params
-
-from mini_vllm.engine import (
-    Ending,
-    Engine,
-    FinishReason,
-    Request,
-    SamplingParams,
-    SlotView,
-    StreamChannel,
+from scenes import (
+    EOS,
+    Scene,
+    channels_of,
+    engine_of,
+    one_by_one,
+    params,
+    request,
+    submitted,
+    text_of,
 )
+
+from mini_vllm.engine import Ending, FinishReason, SlotView
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.scheduler import (
     ChoiceState,
     KVBlockPool,
@@ -28,8 +31,6 @@ from mini_vllm.engine.scheduler import (
     build_batch_mapping,
     compact_vector,
 )
-from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
 
 
 def sequence(name, prompt=4, most=4):
@@ -107,19 +108,20 @@ def test_what_could_never_run_is_said_before():
 
 
 @pytest.mark.parametrize(
-    ("make", "numbers", "name"),
+    ("numbers", "name"),
     [
-        (KVBlockPool, (0, 1), "num_blocks is 0"),
-        (KVBlockPool, (1, 0), "block_size is 0"),
-        (lambda *numbers: Scheduler(KVBlockPool(4, 4), *numbers), (0, 9, 9), "max_num_seqs is 0"),
-        (lambda *numbers: Scheduler(KVBlockPool(4, 4), *numbers), (-1, 9, 9), "max_num_seqs is -1"),
-        (lambda *numbers: Scheduler(KVBlockPool(4, 4), *numbers), (9, 0, 9), "max_model_len is 0"),
-        (lambda *numbers: Scheduler(KVBlockPool(4, 4), *numbers), (9, 9, 0), "batched_tokens is 0"),
+        ((0, 1, 9, 9, 9), "num_blocks is 0"),
+        ((1, 0, 9, 9, 9), "block_size is 0"),
+        ((4, 4, 0, 9, 9), "max_num_seqs is 0"),
+        ((4, 4, -1, 9, 9), "max_num_seqs is -1"),
+        ((4, 4, 9, 0, 9), "max_model_len is 0"),
+        ((4, 4, 9, 9, 0), "batched_tokens is 0"),
     ],
 )
-def test_limits_below_1_are_refused(make, numbers, name):
+def test_limits_below_1_are_refused(numbers, name):
+    blocks, size, *limits = numbers
     with pytest.raises(ValueError, match=f"{name}; it must be at least 1"):
-        make(*numbers)
+        Scheduler(KVBlockPool(blocks, size), *limits)
 
 
 def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_eviction():
@@ -139,8 +141,8 @@ def test_clear_gives_every_block_back():
     line.add("A", "B", "C")
     line.admit()
     line.scheduler.clear()
-    assert line.pool.num_used_blocks == 0
-    assert (line.scheduler.num_running, line.scheduler.num_waiting) == (0, 0)
+    counts = (line.pool.num_used_blocks, line.scheduler.num_running, line.scheduler.num_waiting)
+    assert counts == (0, 0, 0)
 
 
 def test_random_runs_keep_the_books():
@@ -179,20 +181,6 @@ def test_a_long_prompt_waits_for_blocks_while_others_end():
     assert all(scene.outcome(name)[1] == name * 3 for name in "ABCDE")
 
 
-@pytest.mark.parametrize(("tokens", "blocks"), [(0, 0), (1, 1), (15, 1), (16, 1), (17, 2), (33, 3)])
-def test_a_started_block_is_a_whole_one(tokens, blocks):
-    assert KVBlockPool(4, 16).blocks_for(tokens) == blocks
-
-
-def test_all_or_nothing():
-    pool = KVBlockPool(3, 2)
-    assert len(pool.allocate(4)) == 2
-    assert pool.allocate(3) is None
-    assert (pool.num_free_blocks, pool.num_used_blocks) == (1, 2)
-    assert len(pool.allocate(2)) == 1
-    assert pool.allocate(1) is None
-
-
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [([0, 2], "2"), ([2, 0], "2"), ([0, 1, 0], "0"), ([7], "7"), ([-1], "-1")],
@@ -208,15 +196,17 @@ def test_what_cannot_be_given_back_raises_and_changes_nothing(wrong, named):
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=40))
-def test_no_block_is_lost_or_had_twice(actions):
+def test_no_block_is_lost_or_had_twice_and_a_started_one_is_whole(actions):
     pool, owned = KVBlockPool(9, 3), []
     for take, number in actions:
         if take:
             blocks = pool.allocate(number)
-            fits = -(-number // 3) <= 9 - sum(map(len, owned))
-            assert (blocks is not None) == fits
-            if fits:
-                assert len(blocks) == -(-number // 3)
+            count = pool.blocks_for(number)
+            assert count == -(-number // 3)
+            # All or nothing.
+            assert (blocks is not None) == (count <= 9 - sum(map(len, owned)))
+            if blocks is not None:
+                assert len(blocks) == count
                 owned.append(blocks)
         elif owned:
             pool.free(owned.pop(number % len(owned)))
@@ -228,31 +218,10 @@ def test_no_block_is_lost_or_had_twice(actions):
 MARKS = st.lists(st.booleans(), max_size=12)
 
 
-def compacted(finished, rows):
-    compact_vector(build_batch_mapping(finished), rows)
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("finished", "mapping", "stay"),
-    [
-        pytest.param([], [], [], id="34 nothing compacts to nothing"),
-        pytest.param([False] * 4, [0, 1, 2, 3], [0, 1, 2, 3], id="35 all stay"),
-        pytest.param([False, True, False], [0, -1, 1], [0, 2], id="36 those after it move up"),
-        pytest.param([True, True], [-1, -1], [], id="37 all go"),
-    ],
-)
-def test_34_35_36_37_rows_move_up_and_stay_the_same_objects(finished, mapping, stay):
-    rows = [object() for _ in finished]
-    expected = [rows[place] for place in stay]
-    assert build_batch_mapping(finished) == mapping
-    assert all(a is b for a, b in zip(compacted(finished, rows), expected, strict=True))
-
-
 def test_38_channels_survive_and_an_evicted_one_is_released():
-    rows = [StreamChannel.create() for _ in range(3)]
+    rows = channels_of(3)
     kept, gone = [rows[0], rows[2]], weakref.ref(rows[1])
-    compacted([False, True, False], rows)
+    compact_vector([0, -1, 1], rows)
     assert all(a is b for a, b in zip(rows, kept, strict=True))
     assert gone() is None
 
@@ -265,39 +234,37 @@ def test_39_a_mapping_of_another_size_raises_and_moves_nothing(rows):
     assert rows == before
 
 
+@example([])
+@example([False] * 4)
+@example([False, True, False])
+@example([True, True])
 @given(MARKS)
-def test_compaction_is_filtering(finished):
-    rows = list(range(len(finished)))
-    stay = [row for row in rows if not finished[row]]
+def test_34_35_36_37_compaction_is_filtering_and_rows_stay_the_same_objects(finished):
+    rows = [object() for _ in finished]
+    stay = [row for row, gone in enumerate(finished) if not gone]
+    expected = [rows[row] for row in stay]
     mapping = build_batch_mapping(finished)
     assert [mapping[row] for row in stay] == list(range(len(stay)))
     assert all(place == -1 for place, gone in zip(mapping, finished, strict=True) if gone)
-    assert compacted(finished, rows) == stay
+    compact_vector(mapping, rows)
+    assert all(a is b for a, b in zip(rows, expected, strict=True))
 
 
-@given(MARKS, st.integers(1, 5))
+@given(MARKS, st.integers(2, 5))
 def test_all_columns_of_a_table_move_together(finished, width):
-    names = [f"column-{number}" for number in range(width)]
+    *names, late = [f"column-{number}" for number in range(width)]
     table = SlotTable(*names)
-    columns = [table.column(name) for name in names]
     for row in range(len(finished)):
         table.add_row(**{name: (name, row) for name in names})
+    table.add_column(late, [(late, row) for row in range(len(finished))])
+    columns = {name: table.column(name) for name in (*names, late)}
     mapping = table.compact(finished)
     stay = [row for row, gone in enumerate(finished) if not gone]
     assert len(table) == len(stay)
     assert mapping == build_batch_mapping(finished)
-    for name, column in zip(names, columns, strict=True):
+    for name, column in columns.items():
         assert column is table.column(name)
         assert column == [(name, row) for row in stay]
-
-
-def test_a_column_added_later_moves_too():
-    table = SlotTable("ids")
-    for number in range(3):
-        table.add_row(ids=number)
-    table.add_column("pending", [b"x", b"y", b"z"])
-    table.compact([True, False, False])
-    assert (table.column("ids"), table.column("pending")) == ([1, 2], [b"y", b"z"])
 
 
 @pytest.mark.parametrize(
@@ -323,22 +290,17 @@ def test_what_does_not_fit_a_table_raises_and_changes_nothing(change, message):
 
 
 def test_38_the_engine_keeps_nothing_of_an_evicted_slots_channel():
-    channels = [StreamChannel.create() for _ in range(3)]
-    scripts = {"short": [(97,)], "long": [(98,)] * 9, "mid": [(99,)] * 3}
-    engine = Engine(ScriptedModel(scripts), ByteTokenizer())
-    handles = engine.submit(
-        [Request((1,), SamplingParams(max_tokens=len(scripts[name])), name) for name in scripts],
-        channels,
+    texts = {"short": "a", "long": "b" * 9, "mid": "ccc"}
+    engine = engine_of({name: one_by_one(text) for name, text in texts.items()})
+    channels, handles = submitted(
+        engine, *[request(name, max_tokens=len(text)) for name, text in texts.items()]
     )
     cores = [weakref.ref(channel._core) for channel in channels]
-    index_before = [channel.original_batch_idx for channel in channels]
-    for _ in range(4):
-        engine.step()
-    assert [channel.original_batch_idx for channel in channels] == index_before == [0, 1, 2]
+    engine.run_until_idle(max_steps=4)
+    assert [channel.original_batch_idx for channel in channels] == [0, 1, 2]
     assert [channel.is_finished for channel in channels] == [True, False, True]
-    texts = ["".join(chunk.text for chunk in channels[which]) for which in (0, 2)]
-    assert texts == ["a", "ccc"]
+    assert [text_of(channels[which]) for which in (0, 2)] == ["a", "ccc"]
     del channels[2], channels[0]
     assert [core() is None for core in cores] == [True, False, True]
     engine.run_until_idle()
-    assert [handle.result(0).outputs[0].text for handle in handles] == ["a", "b" * 9, "ccc"]
+    assert [handle.result(0).texts for handle in handles] == [[text] for text in texts.values()]

@@ -5,10 +5,22 @@ However serving ends, `close_channels` ends the channel of a slot too, with all 
 
 import random
 from asyncio import CancelledError
+from unittest.mock import Mock
 
 import pytest
 from reading import attach
-from scenes import BOS, EOS, PROMPT, assert_ended, params, popped
+from scenes import (
+    BOS,
+    EOS,
+    PROMPT,
+    ROCKET,
+    PathAround,
+    assert_ended,
+    no_memory_for_a_chunk,
+    params,
+    popped,
+    push_raises_once,
+)
 from vocabularies import KINDS, byte_fallback
 
 from mini_vllm.engine import (
@@ -16,38 +28,36 @@ from mini_vllm.engine import (
     Ending,
     EngineStateError,
     FinishReason,
-    Handle,
     Request,
-    SlotView,
     StreamChannel,
     StreamChunk,
     TextPathFactory,
-    slot_stream,
 )
 from mini_vllm.engine.channel import Producer
 from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.intake import Intake
-from mini_vllm.engine.scheduler import ChoiceState
-from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
-ERROR = FinishReason.ERROR
+ERROR, CANCELLED = FinishReason.ERROR, FinishReason.CANCELLED
+NOT_FINISHED = FinishReason.NOT_FINISHED
 
 
 class Slot:
     """A slot whose ids the test gives."""
 
-    def __init__(self, prompt=PROMPT, tokenizer=None, interval=1, held=False, read=True, **changes):
+    def __init__(
+        self, prompt=PROMPT, tokenizer=None, interval=1, held=False, shown=False, **changes
+    ):
         tokenizer = tokenizer or ByteTokenizer()
         self.params = params(**changes)
         intake = Intake(tokenizer, TextPathFactory(tokenizer), lambda _: None, may_block=False)
         self.channel = StreamChannel.create()
         self.channel.set_stream_interval(interval)
         self.channel.set_return_held(held)
+        self.channel.set_skip_special_tokens(not shown)
         (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
         ((self.choice, self.stream),) = submitted.rows
-        if read:
-            self.stream.producer = attach(self.channel)
+        self.stream.producer = attach(self.channel)
 
     def make(self, *token_ids):
         """Have the model make ids, which are not looked at yet."""
@@ -61,9 +71,13 @@ class Slot:
         self.stream.update(self.choice)
         return self
 
+    def emit(self):
+        self.stream.emit(self.choice)
+        return self
+
     def give(self, *token_ids):
         """Run what an iteration runs; return its chunk, or None."""
-        self.update(*token_ids).stream.emit(self.choice)
+        self.update(*token_ids).emit()
         chunks = popped(self.channel)
         assert len(chunks) <= 1
         return chunks[0] if chunks else None
@@ -91,91 +105,73 @@ def test_44_the_pieces_of_the_ids_are_the_bytes_of_the_text(kind):
         assert pieces.decode("utf-8", "replace") == output.text
 
 
-def test_44_the_pieces_of_byte_tokens_are_their_bytes():
-    slot = Slot(logprobs=0)
-    chunk = slot.give(*"né你🚀".encode())
-    pieces = [one.chosen.piece for one in chunk.logprobs]
-    assert pieces == [bytes([one]) for one in "né你🚀".encode()]
-
-
-def test_45_a_special_id_is_no_text_or_its_name():
-    assert Slot().give(97, BOS, 98).text == "ab"
-    assert Slot(skip_special_tokens=False).give(97, BOS, 98).text == "a<bos>b"
-
-
 def test_45_a_channel_may_ask_for_special_tokens():
-    channel = StreamChannel.create()
-    channel.set_skip_special_tokens(False)
-    intake = Intake(ByteTokenizer(), TextPathFactory(ByteTokenizer()), lambda _: None,
-                    may_block=False)  # fmt: skip
-    (submitted,) = intake.prepare([Request(PROMPT, params())], [channel])
-    ((choice, stream),) = submitted.rows
-    choice.burst = Burst((BOS, EOS))
-    stream.update(choice)
-    assert stream.output(choice).text == "<bos>"
+    assert Slot(shown=True).update(BOS, EOS).text() == "<bos>"
 
 
-def test_46_a_byte_fallback_id_is_one_byte():
+def test_44_46_the_piece_of_a_byte_token_or_a_byte_fallback_id_is_one_byte():
+    data = "né你🚀".encode()
+    chunk = Slot(logprobs=0).give(*data)
+    assert [one.chosen.piece for one in chunk.logprobs] == [bytes([one]) for one in data]
     tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_fallback(strip=False))
-    token_ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in "🚀".encode()]
+    token_ids = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in ROCKET]
     slot = Slot(prompt=(5,), tokenizer=tokenizer, logprobs=0)
     assert [slot.give(one) for one in token_ids[:3]] == [None, None, None]
     chunk = slot.give(token_ids[3])
     assert chunk.text == "🚀"
-    assert [one.chosen.piece for one in chunk.logprobs] == [bytes([b]) for b in "🚀".encode()]
+    assert [one.chosen.piece for one in chunk.logprobs] == [bytes([one]) for one in ROCKET]
 
 
-def test_47_no_new_ids_are_no_text_and_change_nothing():
-    slot = Slot()
-    slot.give(97, 0xF0)
-    held = slot.stream.held()
-    assert slot.give() is None
-    assert slot.give() is None
-    assert slot.stream.held() == held
-    assert slot.give(0x9F, 0x9A, 0x80) == StreamChunk((0x9F, 0x9A, 0x80), "🚀")
+HALF = b"\xf0\x9f"
+# Options; and of each iteration its ids, or why it ends, its text, and what the detokenizer holds.
+FED = {
+    "45 a special id is no text": ({}, [((97, BOS, 98), "ab", b"")]),
+    "45 or it is its name": ({"skip_special_tokens": False}, [((97, BOS, 98), "a<bos>b", b"")]),
+    "47 no new ids are no text and change nothing": (
+        {}, [((97, *HALF), "a", HALF), *[((), None, HALF)] * 2, ((0x9A, 0x80), "🚀", b"")],
+    ),
+    "48 a character over three iterations": (
+        {}, [((0xF0,), None, b"\xf0"), ((0x9F, 0x9A), None, b"\xf0\x9f\x9a"),
+             ((0x80, 0x21), "🚀!", b"")],
+    ),
+    "48 a skipped special id inside a character is transparent": (
+        {}, [((*HALF, BOS), None, HALF), ((0x9A, 0x80), "🚀", b"")],
+    ),
+    "48 a shown special id inside a character ends it": (
+        {"skip_special_tokens": False},
+        [((*HALF, BOS), "\ufffd<bos>", b""), ((0x9A, 0x80), "\ufffd\ufffd", b"")],
+    ),
+    "49 no id of the prompt is emitted": (
+        {"prompt": tuple(b"prompt")}, [((97,), "a", b""), (FinishReason.LENGTH, "", b"")],
+    ),
+    "49 a character that began in the prompt comes out whole": (
+        {"prompt": (97, 0xE4, 0xBD)}, [((0xA0,), "你", b"")],
+    ),
+    "50 the end shows a cut-off character once": (
+        {}, [((97, *HALF), "a", HALF), (CANCELLED, "\ufffd", b""), ((), None, b"")],
+    ),
+    "an interval counts ids since the last chunk": (
+        {"interval": 3}, [((97, 98), None, b""), ((99,), "abc", b""), ((100, 101), None, b""),
+                          (CANCELLED, "de", b"")],
+    ),
+}  # fmt: skip
 
 
-def test_48_a_character_over_three_iterations():
-    slot = Slot()
-    assert slot.give(0xF0) is None
-    assert slot.stream.held()["detokenizer"] == b"\xf0"
-    assert slot.give(0x9F, 0x9A) is None
-    assert slot.stream.held()["detokenizer"] == b"\xf0\x9f\x9a"
-    assert slot.give(0x80, 0x21) == StreamChunk((0xF0, 0x9F, 0x9A, 0x80, 0x21), "🚀!")
-    assert slot.stream.held()["detokenizer"] == b""
-
-
-def test_48_a_skipped_special_id_inside_a_character_is_transparent():
-    slot = Slot()
-    slot.give(0xF0, 0x9F, BOS)
-    assert slot.give(0x9A, 0x80).text == "🚀"
-
-
-def test_48_a_shown_special_id_inside_a_character_ends_it():
-    slot = Slot(skip_special_tokens=False)
-    assert slot.give(0xF0, 0x9F, BOS).text == "\ufffd<bos>"
-    assert slot.give(0x9A, 0x80).text == "\ufffd\ufffd"
-
-
-def test_49_no_id_of_the_prompt_is_emitted():
-    slot = Slot(prompt=tuple(b"prompt"))
-    assert slot.give(97) == StreamChunk((97,), "a")
-    assert slot.end(FinishReason.LENGTH) == StreamChunk((), "", True, FinishReason.LENGTH)
-
-
-def test_49_a_character_that_began_in_the_prompt_comes_out_whole():
-    slot = Slot(prompt=(97, 0xE4, 0xBD))
-    assert slot.give(0xA0) == StreamChunk((0xA0,), "你")
-
-
-def test_50_the_end_shows_a_cut_off_character_once():
-    slot = Slot()
-    slot.give(97, 0xF0)
-    chunk = slot.end(FinishReason.CANCELLED)
-    assert chunk == StreamChunk((), "\ufffd", True, FinishReason.CANCELLED)
-    assert slot.stream.held()["detokenizer"] == b""
-    assert slot.give() is None
-    assert slot.text() == "a\ufffd"
+@pytest.mark.parametrize(("options", "iterations"), FED.values(), ids=FED)
+def test_45_47_48_49_50_what_is_text_and_what_is_held(options, iterations):
+    slot, owed = Slot(**options), ()
+    for news, text, held in iterations:
+        ends = isinstance(news, FinishReason)
+        chunk = slot.end(news) if ends else slot.give(*news)
+        owed += () if ends else news
+        if text is None:
+            assert chunk is None
+        else:
+            assert chunk == StreamChunk(owed, text, ends, news if ends else NOT_FINISHED)
+            owed = ()
+        assert slot.stream.held()["detokenizer"] == held
+    if slot.choice.finished:
+        assert slot.text() == "".join(text for _, text, _ in iterations if text)
 
 
 def test_51_valid_text_is_unchanged_and_adversarial_bytes_are_replaced():
@@ -204,180 +200,102 @@ def test_a_chunk_that_says_what_is_held_comes_every_iteration():
     assert slot.give() is None
 
 
-def test_an_interval_counts_ids_since_the_last_chunk():
-    slot = Slot(interval=3)
-    assert slot.give(97, 98) is None
-    assert slot.give(99).token_ids == (97, 98, 99)
-    assert slot.give(100, 101) is None
-    assert slot.end(FinishReason.CANCELLED) == StreamChunk(
-        (100, 101), "de", True, FinishReason.CANCELLED
-    )
-
-
 def test_a_text_path_that_raises_is_not_given_the_same_ids_twice():
-    class Once:
-        """Raises after it has taken ids, one time."""
+    fed, slot = [], Slot()
 
-        def __init__(self, inner):
-            self.inner = inner
-            self.fed = []
+    def feed(inner, token_ids):
+        fed.extend(token_ids)
+        events = inner.feed(token_ids)
+        if len(fed) == 2:
+            raise ValueError("text")
+        return events
 
-        def __getattr__(self, name):
-            return getattr(self.inner, name)
-
-        def feed(self, token_ids):
-            self.fed += token_ids
-            events = self.inner.feed(token_ids)
-            if len(self.fed) == 2:
-                raise ValueError("text")
-            return events
-
-    path = Once(TextPathFactory(ByteTokenizer())(Request(PROMPT), PROMPT))
-    choice = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
-    stream = SlotStreamState(path, Handle("A", 1), params(), lambda _: b"", 0.0)
-    channel = StreamChannel.create()
-    stream.producer = attach(channel)
-    choice.burst = Burst((97,))
-    stream.update(choice)
-    choice.burst = Burst((0xF0,))
+    slot.stream._text_path = PathAround(slot.stream._text_path, feed=feed)
+    slot.update(97)
     with pytest.raises(ValueError, match="text") as caught:
-        stream.update(choice)
-    stream.fail(choice, caught.value)
-    stream.emit(choice)
-    assert path.fed == [97, 0xF0]
-    assert popped(channel) == [StreamChunk((97, 0xF0), "a\ufffd", True, FinishReason.ERROR)]
+        slot.update(0xF0)
+    slot.stream.fail(slot.choice, caught.value)
+    slot.emit()
+    assert fed == [97, 0xF0]
+    assert popped(slot.channel) == [error_end((97, 0xF0), "a\ufffd")]
+
+
+def error_end(token_ids=(), text=""):
+    return StreamChunk(token_ids, text, True, ERROR)
 
 
 def closed(*slots, error=None):
     close_channels([(one.choice, one.stream) for one in slots], error or OSError("over"))
 
 
-def test_29_32_33_a_channel_without_news_ends_with_an_empty_error_chunk():
-    slot, error = Slot(), OSError("over")
-    seen = []
-    closed(slot, error=error)
-    assert slot.channel.consume(seen.append) is ERROR
-    assert seen == [StreamChunk(finished=True, reason=ERROR)]
-    assert slot.channel.error is error
-    assert slot.channel.try_pop() is None
-    assert slot.channel.wait_pop(1e6) is None
+ENDED = [StreamChunk((97, EOS), "a", True, FinishReason.END_ID)]
+# What happens before the end from outside, and all chunks.
+CLOSED = {
+    "29 32 33 no news are an empty chunk": (lambda slot: None, [error_end()]),
+    "31 all chunks come before the end": (
+        lambda slot: slot.update(97).emit().make(98, 0xF0),
+        [StreamChunk((97,), "a"), error_end((98, 0xF0), "b\ufffd")],
+    ),
+    "X14 the jail and the half character come in stream order": (
+        lambda slot: slot.update(0x23, *HALF), [error_end((0x23, *HALF), "#\ufffd")],
+    ),
+    "X14 text that waits for its interval comes too": (
+        lambda slot: slot.update(97).update(98).update(35), [error_end((97, 98, 35), "ab#")],
+    ),
+    "what had ended keeps its reason": (lambda slot: slot.update(97, EOS), ENDED),
+    "and its only chunk": (lambda slot: slot.update(97, EOS).emit(), ENDED),
+}  # fmt: skip
 
 
-def test_30_closing_twice_adds_nothing():
-    slot, first = Slot(), OSError("1")
+@pytest.mark.parametrize(("before", "chunks"), CLOSED.values(), ids=CLOSED)
+@pytest.mark.parametrize("read", [True, False])
+def test_29_30_31_32_33_X14_a_channel_ends_once_with_all_that_was_owed(before, chunks, read):
+    slot, first, seen = Slot(stop=("##",)), OSError("over"), []
+    if not read:
+        slot.stream.producer = None
+    before(slot)
     closed(slot, error=first)
-    closed(slot, error=OSError("2"))
-    assert len(assert_ended(slot.channel, ERROR)) == 1
-    assert slot.channel.error is first
-    assert slot.choice.ending.error is first
-
-
-def test_31_all_chunks_come_before_the_end():
-    slot = Slot().update(97)
-    slot.stream.emit(slot.choice)
-    slot.make(98, 0xF0)
-    closed(slot)
-    assert popped(slot.channel) == [
-        StreamChunk((97,), "a"),
-        StreamChunk((98, 0xF0), "b\ufffd", True, ERROR),
-    ]
-
-
-def test_X14_the_jail_and_the_half_character_come_in_stream_order():
-    slot = Slot(stop=("##",)).update(0x23, 0xF0, 0x9F)
-    closed(slot)
-    assert popped(slot.channel) == [StreamChunk((0x23, 0xF0, 0x9F), "#\ufffd", True, ERROR)]
-
-
-def test_X14_text_that_waits_for_its_interval_comes_too():
-    slot = Slot(stop=("##",)).update(97).update(98).update(35)
-    closed(slot)
-    assert popped(slot.channel) == [StreamChunk((97, 98, 35), "ab#", True, ERROR)]
-
-
-def test_what_had_ended_keeps_its_reason():
-    slot = Slot().update(97, EOS)
-    closed(slot)
-    (chunk,) = assert_ended(slot.channel, FinishReason.END_ID)
-    assert chunk == StreamChunk((97, EOS), "a", True, FinishReason.END_ID)
-    assert slot.channel.error is None
-
-
-def test_closing_with_nothing_open_has_no_effect():
-    slot = Slot().update(97, EOS)
-    slot.stream.emit(slot.choice)
-    closed(slot)
-    (chunk,) = assert_ended(slot.channel, FinishReason.END_ID)
-    assert chunk.text == "a"
-
-
-def test_a_choice_without_a_channel_is_latched_too():
-    slot = Slot(read=False).update(97)
-    closed(slot)
-    assert slot.choice.finish_reason is ERROR
+    closed(slot, error=OSError("again"))
+    reason = chunks[-1].reason
+    error = first if reason is ERROR else None
+    assert (slot.choice.finish_reason, slot.choice.ending.error) == (reason, error)
+    if read:
+        assert slot.channel.consume(seen.append) is reason
+        assert seen == chunks
+        assert slot.channel.error is error
+        assert slot.channel.try_pop() is None
+        assert slot.channel.wait_pop(1e6) is None
 
 
 ERRORS = [OSError("x"), EngineStateError("x"), KeyboardInterrupt(), CancelledError(), MemoryError()]
 
 
-def no_fault(slot, monkeypatch):
-    pass
+def fault_of_text(slot, **errors):
+    """Have the text path raise what is given for a method."""
+    faults = {name: Mock(side_effect=error) for name, error in errors.items()}
+    slot.stream._text_path = PathAround(slot.stream._text_path, **faults)
 
 
-def text_path_raises(slot, monkeypatch):
-    def fail(*_):
-        raise ValueError("text")
-
-    monkeypatch.setattr(slot.stream._text_path, "feed", fail, raising=False)
-    monkeypatch.setattr(slot.stream._text_path, "finish", fail, raising=False)
-
-
-def text_path_interrupts(slot, monkeypatch):
-    def fail(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(slot.stream._text_path, "finish", fail, raising=False)
-
-
-def push_raises_once(slot, monkeypatch):
-    push, calls = Producer.push, []
-
-    def fail_first(*args):
-        calls.append(1)
-        if len(calls) == 1:
-            raise OSError("push")
-        return push(*args)
-
-    monkeypatch.setattr(Producer, "push", fail_first)
-
-
-def no_memory_for_the_chunk(slot, monkeypatch):
-    def fail(**_):
-        raise MemoryError
-
-    monkeypatch.setattr(slot_stream, "StreamChunk", fail)
-
-
-FAULTS = [
-    no_fault,
-    text_path_raises,
-    text_path_interrupts,
-    push_raises_once,
-    no_memory_for_the_chunk,
-]
+FAULTS = {
+    "none": lambda slot, monkeypatch: None,
+    "text path": lambda slot, _: fault_of_text(slot, feed=ValueError, finish=ValueError),
+    "interrupt": lambda slot, _: fault_of_text(slot, finish=KeyboardInterrupt),
+    "push": lambda _, monkeypatch: push_raises_once(monkeypatch),
+    "memory": lambda _, monkeypatch: no_memory_for_a_chunk(monkeypatch),
+}
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_X14_five_errors_and_each_fault_end_with_one_terminal_chunk(error, fault, monkeypatch):
     slot = Slot(stop=("##",)).update(97, 35)
-    fault(slot, monkeypatch)
+    FAULTS[fault](slot, monkeypatch)
     closed(slot, error=error)
     (chunk,) = assert_ended(slot.channel, ERROR)
     assert slot.channel.error is error
-    if fault is no_fault:
-        assert chunk == StreamChunk((97, 35), "a#", True, ERROR)
-    elif fault is text_path_raises:
+    if fault == "none":
+        assert chunk == error_end((97, 35), "a#")
+    elif fault == "text path":
         assert chunk.token_ids == (97, 35)
         assert chunk.text == "a"
 
@@ -399,8 +317,8 @@ def test_a_channel_that_cannot_be_ended_does_not_keep_the_others_open(monkeypatc
 
 def test_what_could_not_be_pushed_is_still_owed(monkeypatch):
     slot = Slot().update(97, 98)
-    push_raises_once(slot, monkeypatch)
+    push_raises_once(monkeypatch)
     with pytest.raises(OSError, match="push"):
-        slot.stream.emit(slot.choice)
+        slot.emit()
     closed(slot)
-    assert popped(slot.channel) == [StreamChunk((97, 98), "ab", True, ERROR)]
+    assert popped(slot.channel) == [error_end((97, 98), "ab")]

@@ -9,36 +9,21 @@ from types import NoneType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import (
-    END,
-    LONG,
-    A,
-    B,
-    attached,
-    engine_of,
-    every_reader,
-    every_waiting_reader,
-    on_thread,
-    request,
-)
+from reading import END, LONG, A, B, attached, every_reader, every_waiting_reader, on_thread
+from scenes import engine_of, one_by_one, request, text_of
 
 from mini_vllm.engine import (
-    Engine,
     EngineThread,
     FinishReason,
     LogprobEntry,
     OverflowPolicy,
-    Request,
-    SamplingParams,
     SlowConsumerError,
     StreamChannel,
     StreamChunk,
     StreamingSubmissionError,
     TokenLogprobs,
 )
-from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.text.events import ArgsDelta, CallStart, ReasoningDelta, TextDelta
-from mini_vllm.tokenizer import ByteTokenizer
 
 CANCELLED = FinishReason.CANCELLED
 BLOCK = OverflowPolicy.BLOCK
@@ -160,20 +145,6 @@ def test_x8_chunks_are_joined_only_when_too_many_wait(most, read):
     assert (last.finished, last.reason, last.stop_reason) == (True, FinishReason.STOP_WORDS, "#")
 
 
-def test_x8_a_reader_that_stands_still_does_not_hold_up_the_engine():
-    text = "".join(map(chr, range(97, 123))) * 40
-    script = [(ord(one),) for one in text]
-    engine = Engine(ScriptedModel({"A": script, "B": script}), ByteTokenizer(), num_blocks=1000)
-    slow, live = StreamChannel.create(max_pending=1), StreamChannel.create()
-    params = SamplingParams(max_tokens=len(text))
-    engine.submit([Request((1,), params, name) for name in "AB"], [slow, live])
-    for one in text:
-        engine.step()
-        assert slow.pending_count == 1
-        assert live.try_pop().text == one
-    assert [(chunk.text, chunk.reason) for chunk in slow] == [(text, FinishReason.LENGTH)]
-
-
 PLAIN = [StreamChunk((97,), "0123456789"), StreamChunk((98,), "é\r\n\u2028")]
 RICH = [
     StreamChunk((97,), "a", logprobs=(TokenLogprobs(LogprobEntry(97, -1.0, b"a")),)),
@@ -220,9 +191,9 @@ def test_unbounded_keeps_every_chunk(options, read):
 
 
 def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
-    engine = engine_of(*[(97,)] * 50)
+    engine = engine_of()
     channel = StreamChannel.create(max_pending=3, overflow=OverflowPolicy.CANCEL)
-    handle = engine.submit([request(50)], [channel])[0]
+    handle = engine.submit([request()], [channel])[0]
     engine.run_until_idle()
     assert (channel.reason, channel.is_cancelled) == (CANCELLED, True)
     assert isinstance(channel.error, SlowConsumerError)
@@ -230,7 +201,7 @@ def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
     got = list(channel)
     # The one too many is joined: nothing that was generated is lost.
     assert [len(chunk.token_ids) for chunk in got] == [1, 1, 2]
-    assert "".join(chunk.text for chunk in got) == handle.result(0).texts[0] == "aaaa"
+    assert text_of(got) == handle.result(0).texts[0] == "abca"
 
 
 def test_cancel_policy_leaves_a_reader_alone_who_keeps_up():
@@ -291,31 +262,22 @@ def test_block_policy_waits_for_the_reader_and_joins_nothing():
 @every_waiting_reader
 def test_block_policy_with_an_engine_thread_is_burst_atomic(read):
     text = "abcdefghijklmnopqrstuvwxyz" * 8
-    engine = engine_of(*[(ord(one),) for one in text], max_num_seqs=1)
+    engine = engine_of(one_by_one(text), max_num_seqs=1)
     channel = StreamChannel.create(max_pending=1, overflow=BLOCK)
     with EngineThread(engine):
-        engine.submit([request(len(text))], [channel])
+        engine.submit([request(max_tokens=len(text))], [channel])
         assert [chunk.text for chunk in read(channel)] == list(text)
 
 
-def drop(channels):
-    channels.clear()
+LEAVE = {
+    "drop": list.clear,
+    "cancel": lambda channels: channels[0].cancel(),
+    "cancel in a signal handler": lambda channels: channels[0].cancel(wake=False),
+    "leave the loop": lambda channels: next(iter(channels[0])),
+}
 
 
-def cancel(channels):
-    channels[0].cancel()
-
-
-def cancel_in_a_signal_handler(channels):
-    channels[0].cancel(wake=False)
-
-
-def leave_the_loop(channels):
-    for _ in channels[0]:
-        break
-
-
-@pytest.mark.parametrize("leave", [drop, cancel, cancel_in_a_signal_handler, leave_the_loop])
+@pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
 def test_block_policy_lets_go_when_the_reader_does(leave):
     channel, producer = attached(max_pending=1, overflow=BLOCK)
     producer.push(A)
@@ -331,16 +293,13 @@ def test_block_policy_lets_go_when_the_reader_does(leave):
 
 def test_block_policy_does_not_wait_after_the_end():
     # `handle_request` finishes on the thread that reads afterwards.
-    engine, channel = (
-        engine_of((97,), max_num_seqs=1),
-        StreamChannel.create(max_pending=1, overflow=BLOCK),
-    )
-    on_thread(engine.handle_request, [request(1)], [channel]).result(LONG)
-    assert [chunk.text for chunk in channel] == ["a"]
+    channel = StreamChannel.create(max_pending=1, overflow=BLOCK)
+    answer = on_thread(engine_of(max_num_seqs=1).handle_request, [request(max_tokens=1)], [channel])
+    assert answer.result(LONG).texts == [text_of(channel)] == ["a"]
 
 
 def test_block_policy_needs_an_engine_of_one_slot():
     channel = StreamChannel.create(overflow=BLOCK)
     with pytest.raises(StreamingSubmissionError, match="max_num_seqs=1"):
-        engine_of((97,), max_num_seqs=2).submit([request(1)], [channel])
+        engine_of(max_num_seqs=2).submit([request()], [channel])
     assert channel.reason is FinishReason.ERROR
