@@ -25,6 +25,7 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
 )
 from mini_vllm.engine.model import SlotView
+from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.models.speculative import SpeculativeScriptedModel
 
 END_ID, LENGTH, STOP_WORDS = FinishReason.END_ID, FinishReason.LENGTH, FinishReason.STOP_WORDS

@@ -22,7 +22,6 @@ from scenes import (
 )
 
 from mini_vllm.engine import Ending, FinishReason, SlotView
-from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.scheduler import (
     ChoiceState,
     KVBlockPool,
