@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from walled import CHEATS, Grader, earns, handed_in
+from cheats import CHEATS, handed_in
+from walled import Grader
 
 from labkit.isolation import isolated_run, meter
 
@@ -18,6 +19,7 @@ LIMITS = {
     "sleeps": (meter, "_SLEEP_SECONDS", 0.5),
     "spins": (isolated_run, "TEST_LIMIT", 0.3),
 }
+ALL = [(earns, cheat) for earns, found in CHEATS.items() for cheat in found]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +31,8 @@ def grader(walled, worker_root):
 
 
 def test_there_are_enough_of_them():
-    assert len(CHEATS) >= 25
-    assert {path.stem for path in CHEATS} >= {*IN_CONTAINER, *LIMITS}
+    assert len(ALL) >= 25
+    assert {cheat for _, cheat in ALL} >= {*IN_CONTAINER, *LIMITS}
 
 
 def test_what_honest_work_earns(grader):
@@ -40,20 +42,19 @@ def test_what_honest_work_earns(grader):
 
 
 @pytest.mark.parametrize(
-    ("walled", "cheat"),
+    ("walled", "earns", "cheat"),
     [
-        *(("sandbox", cheat) for cheat in CHEATS),
-        *(("container", cheat) for cheat in CHEATS if cheat.stem in IN_CONTAINER),
+        *(("sandbox", *row) for row in ALL),
+        *(("container", *row) for row in ALL if row[1] in IN_CONTAINER),
     ],
     indirect=["walled"],
-    ids=lambda value: getattr(value, "stem", value),
 )
-def test_earns_what_its_honest_work_earns(grader, cheat, monkeypatch):
+def test_earns_what_its_honest_work_earns(grader, earns, cheat, monkeypatch):
     with monkeypatch.context() as patch:
-        if cheat.stem in LIMITS:
-            patch.setattr(*LIMITS[cheat.stem])
-        found = grader.grade(handed_in(cheat.read_text()))
-    assert found["score"] == earns(cheat), found["tests"]
+        if cheat in LIMITS:
+            patch.setattr(*LIMITS[cheat])
+        found = grader.grade(handed_in(CHEATS[earns][cheat]))
+    assert found["score"] == earns, found["tests"]
     assert len(found["tests"]) == 8
     # The solution still gets the same grade, in the same slot.
     assert grader.honest() == grader.before

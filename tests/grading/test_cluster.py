@@ -24,11 +24,20 @@ def two_workers(tmp_path_factory):
         yield found
 
 
-def test_grades_are_those_of_one_by_one(two_workers, tiny_assignments, run, alone):
-    work = cohort(tiny_assignments, SIZE)
-    grades = run(work, tiny_assignments, cluster=two_workers.address)
-    assert gradings(tiny_assignments) == SIZE
-    assert text(grades) == text(alone(work, tiny_assignments))
+def test_grades_are_those_of_one_by_one_and_a_worker_whose_files_have_changed_is_refused(
+    two_workers, tiny, run, alone
+):
+    told = assignments(tiny)
+    # So many that each worker has some.
+    work = cohort(told, SIZE)
+    grades = run(work, told, cluster=two_workers.address)
+    assert gradings(told) == SIZE
+    assert text(grades) == text(alone(work, told))
+    (assignment,) = told.values()
+    test_file = assignment.lab.test_file
+    test_file.write_text(test_file.read_text() + "\n# new\n")
+    with pytest.raises(InfrastructureError, match=r"changed files there.*start it anew"):
+        run(work, assignments(tiny), cluster=two_workers.address)
 
 
 def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
@@ -48,22 +57,12 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     named = [{**grade, "student": item.student} for grade, item in zip(found, good, strict=True)]
     assert text(named) == text(alone(good, tiny_assignments))
 
-
-def test_a_submission_that_kills_its_worker_is_tried_twice(two_workers, tiny_assignments, run):
-    (grade,) = run([saying(tiny_assignments, "DIE")], tiny_assignments, cluster=two_workers.address)
+    # Who kills its worker is tried twice.
+    found = gradings(tiny_assignments)
+    one = saying(tiny_assignments, "DIE", 9)
+    (grade,) = run([one], tiny_assignments, cluster=two_workers.address)
     assert grade["fault"] == pool.DIED
-    assert gradings(tiny_assignments) == 2
-
-
-def test_a_worker_whose_files_changed_since_it_imported_them_is_refused(two_workers, tiny, run):
-    told = assignments(tiny)
-    # So many that each worker has some.
-    run(cohort(told, 6), told, cluster=two_workers.address)
-    (assignment,) = told.values()
-    test_file = assignment.lab.test_file
-    test_file.write_text(test_file.read_text() + "\n# new\n")
-    with pytest.raises(InfrastructureError, match=r"changed files there.*start it anew"):
-        run(cohort(told, 6), assignments(tiny), cluster=two_workers.address)
+    assert gradings(tiny_assignments) == found + 2
 
 
 def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(
@@ -86,7 +85,7 @@ def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(
     assert gradings(tiny_assignments) == 0
 
 
-def test_what_cannot_be_reached_is_named(tiny_assignments, monkeypatch, run):
+def test_what_cannot_be_reached_or_is_not_installed_is_named(tiny_assignments, monkeypatch, run):
     needs_dask()
     work = cohort(tiny_assignments, 1)
     monkeypatch.setattr(module, "_CONNECT_SECONDS", 1)
@@ -94,12 +93,9 @@ def test_what_cannot_be_reached_is_named(tiny_assignments, monkeypatch, run):
         run(work, tiny_assignments, cluster="tcp://127.0.0.1:9")
     with pytest.raises(UsageError, match=r"--cluster nonsense:.*tcp://HOST:8786"):
         run(work, tiny_assignments, cluster="nonsense:")
-
-
-def test_without_dask_it_says_how_to_get_it(tiny_assignments, monkeypatch, run):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"requirements/cohort\.txt"):
-        run(cohort(tiny_assignments, 1), tiny_assignments, cluster="tcp://127.0.0.1:9")
+        run(work, tiny_assignments, cluster="tcp://127.0.0.1:9")
 
 
 def test_a_lost_machine_costs_nothing_and_a_lost_scheduler_leaves_the_ledger(

@@ -66,7 +66,9 @@ def test_a_fault_is_graded_without_running_anything(tiny_assignments, run):
     assert run([], tiny_assignments) == []
 
 
-def test_what_is_in_the_ledger_is_not_graded_again(tiny_assignments, tmp_path, run, alone):
+def test_what_is_in_the_ledger_is_graded_again_only_when_its_tests_have_changed(
+    tiny, tiny_assignments, tmp_path, run, alone
+):
     ledger = tmp_path / "grades.jsonl"
     work = cohort(tiny_assignments, 6)
     first = run(work[:3], tiny_assignments, ledger=ledger)
@@ -80,46 +82,24 @@ def test_what_is_in_the_ledger_is_not_graded_again(tiny_assignments, tmp_path, r
     assert told == [1, 2, 3, 4, 5, 6]
     assert ledger.read_bytes().startswith(lines)
     assert text(both) == text(alone(work, tiny_assignments))
-
-
-def test_changed_tests_are_a_regrade_that_keeps_the_old_lines(tiny, tmp_path, run):
-    ledger = tmp_path / "grades.jsonl"
-    before = assignments(tiny)
-    work = cohort(before, 2)
-    run(work, before, ledger=ledger)
     lines = ledger.read_bytes()
-    (assignment,) = before.values()
+    (assignment,) = tiny_assignments.values()
     tests = assignment.lab.test_file
     tests.write_text(tests.read_text().replace('["ab", "cd"]', '["ab", "xx"]'))
-    regraded = run(work, assignments(tiny), ledger=ledger)
+    # Who does not read them again is stopped.
+    with pytest.raises(InfrastructureError, match="changed"):
+        run(cohort(tiny_assignments, 7), tiny_assignments)
+    regraded = run(work[:2], assignments(tiny), ledger=ledger)
     assert regraded[0]["score"] == 85
     assert ledger.read_bytes().startswith(lines)
-    assert len(ledger.read_bytes().splitlines()) == 5
+    assert len(ledger.read_bytes().splitlines()) == 1 + 6 + 2
 
 
-def test_files_that_change_while_it_runs_stop_it(tiny_assignments, run):
-    (assignment,) = tiny_assignments.values()
-    assert assignment.digest
-    assignment.lab.test_file.write_text(assignment.lab.test_file.read_text() + "\n# new\n")
-    with pytest.raises(InfrastructureError, match="changed"):
-        run(cohort(tiny_assignments, 1), tiny_assignments)
-
-
-def test_a_process_that_dies_once_costs_nothing(tiny_assignments, run, alone):
-    work = [*cohort(tiny_assignments, 5), saying(tiny_assignments, "DIE ONCE")]
-    grades = run(work, tiny_assignments, JOBS)
-    (assignment,) = tiny_assignments.values()
-    assert (assignment.lab.path / "died").exists()
-    assert text(grades) == text(alone(work, tiny_assignments))
-    assert grades[-1]["fault"] is None
-    assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
-
-
-def test_submissions_on_which_the_grader_fails_twice_get_a_verdict(
+def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     tiny_assignments, tmp_path, run, alone
 ):
     poison = [saying(tiny_assignments, words) for words in ("DIE", "FAIL")]
-    work = [*poison, *cohort(tiny_assignments, 3)]
+    work = [*poison, *cohort(tiny_assignments, 3), saying(tiny_assignments, "DIE ONCE")]
     ledger = tmp_path / "grades.jsonl"
     grades = run(work, tiny_assignments, JOBS, ledger=ledger)
     faults = (pool.DIED, f"{pool.FAILED} (ValueError)")
@@ -127,10 +107,13 @@ def test_submissions_on_which_the_grader_fails_twice_get_a_verdict(
         assert (grade["fault"], grade["score"]) == (fault, 0)
         assert grade["submission"] == item.digest
         assert {test["message"] for test in grade["tests"]} == {fault}
-    assert gradings(tiny_assignments) == 2 + 2 + 3
+    # Who dies once is graded twice, too.
+    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2
     assert text(run(work, tiny_assignments, JOBS, ledger=ledger)) == text(grades)
-    assert gradings(tiny_assignments) == 2 + 2 + 3
+    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2
     assert text(grades[2:]) == text(alone(work[2:], tiny_assignments))
+    assert grades[-1]["fault"] is None
+    assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 
 
 @pytest.fixture
@@ -146,20 +129,16 @@ def breakable(tmp_path, monkeypatch, need):
 
 
 def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
-    breakable, tiny_assignments, tmp_path, run
-):
-    ledger = tmp_path / "grades.jsonl"
-    breakable.touch()
-    with pytest.raises(InfrastructureError, match="a worker cannot be started"):
-        run(cohort(tiny_assignments, 2), tiny_assignments, JOBS, ledger=ledger)
-    assert len(ledger.read_bytes().splitlines()) == 1
-
-
-def test_a_sandbox_that_breaks_on_the_way_stops_it(
     breakable, tiny_assignments, tmp_path, run, alone
 ):
     ledger = tmp_path / "grades.jsonl"
     work = cohort(tiny_assignments, 8)
+    breakable.touch()
+    with pytest.raises(InfrastructureError, match="a worker cannot be started"):
+        run(work[:2], tiny_assignments, JOBS, ledger=ledger)
+    assert len(ledger.read_bytes().splitlines()) == 1
+    # Or one that breaks on the way.
+    breakable.unlink()
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
         run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *_: breakable.touch())
     breakable.unlink()
@@ -168,14 +147,11 @@ def test_a_sandbox_that_breaks_on_the_way_stops_it(
     assert text(grades) == text(alone(work, tiny_assignments))
 
 
-def test_processes_that_die_before_they_start_stop_it(tiny_assignments, monkeypatch, run):
+def test_processes_that_do_not_start_and_mistakes_are_named(tiny_assignments, monkeypatch, run):
     monkeypatch.setattr(pool, "_serve", os._exit)
+    work = cohort(tiny_assignments, 2)
     with pytest.raises(InfrastructureError, match="do not start"):
-        run(cohort(tiny_assignments, 2), tiny_assignments)
-
-
-def test_mistakes_are_named(tiny_assignments, run):
-    work = cohort(tiny_assignments, 1)
+        run(work, tiny_assignments)
     with pytest.raises(UsageError, match="--jobs 0"):
         run(work, tiny_assignments, 0)
     with pytest.raises(UsageError, match="no lab 'lab-99'"):

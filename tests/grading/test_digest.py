@@ -95,17 +95,11 @@ def test_of_the_course_exactly_the_files_move_it_that_grading_imports(copy, tiny
     assert len(files) > 150 > len(moved)
     # So that the rule itself is not empty.
     assert moved >= {
-        "labkit/testing.py",
-        "labkit/course/lab.py",
-        "labkit/grading/grader.py",
-        "labkit/grading/overlay.py",
-        "labkit/grading/reading/zips.py",
-        "labkit/isolation/sandbox.py",
-        "labkit/isolation/worker.py",
-        "labkit/running/drive.py",
-        "labkit/running/explain.py",
-        "mini_vllm/text/events.py",
-    }
+        "labkit/testing.py", "labkit/course/lab.py", "labkit/grading/grader.py",
+        "labkit/grading/overlay.py", "labkit/grading/reading/zips.py",
+        "labkit/isolation/sandbox.py", "labkit/isolation/worker.py", "labkit/running/drive.py",
+        "labkit/running/explain.py", "mini_vllm/text/events.py",
+    }  # fmt: skip
     idle = ("cli.py", "serving/", "publish/", "gates/", "student/", "grading/reports/")
     assert not [name for name in moved if name.removeprefix("labkit/").startswith(idle)]
 
@@ -180,12 +174,8 @@ def test_of_a_known_bug_only_what_a_grade_shows_moves_it(labs_copy, find, replac
 def test_seed_and_hidden_tests_move_it_and_the_place_of_the_labs_does_not(labs_copy):
     home = assignment_of(ROOT, "04")
     assert assignment_of(labs_copy, "04").digest == home.digest
-    others = [
-        assignment_of(ROOT, "04", seed="1"),
-        assignment_of(ROOT, "04", overlay=OVERLAY),
-        assignment_of(ROOT, "05"),
-    ]
-    assert len({home.digest, *(other.digest for other in others)}) == 4
+    seed, overlay = assignment_of(ROOT, "04", "1"), assignment_of(ROOT, "04", overlay=OVERLAY)
+    assert len({one.digest for one in (home, seed, overlay, assignment_of(ROOT, "05"))}) == 4
 
 
 FIELDS = st.lists(st.lists(st.binary(max_size=3), max_size=3).map(tuple), max_size=3)
@@ -199,35 +189,24 @@ def test_other_fields_have_another_digest(one, two):
 @pytest.mark.parametrize(
     "fields",
     [
-        [("ab", "c")],
-        [("a", "bc")],
-        [("abc",)],
-        [("a",), ("bc",)],
-        [("a", "b", "c")],
-        [("", "abc")],
-        [("a", "2\nbc")],
-        [],
-        [()],
+        [("ab", "c")], [("a", "bc")], [("abc",)], [("a",), ("bc",)], [("a", "b", "c")],
+        [("", "abc")], [("a", "2\nbc")], [], [()],
     ],
-)
+)  # fmt: skip
 def test_equal_bytes_in_other_places_are_other_fields(fields):
     assert digest_of(*fields) != digest_of(("a", "b"), ("c",))
 
 
 def test_no_two_submissions_are_confused():
-    told = "\nlab-90 1\nx"
+    told, two = "\nlab-90 1\nx", {"lab-90": b"x", "lab-91": b"y"}
+    sources = [{}, {"lab-90": b""}, {"lab-90": b"x"}, {"lab-90": b"x\nlab-91 1\ny"},
+               {"lab-9": b"0x", "lab-91": b"y"}, two]  # fmt: skip
+    faults = [{"fault": fault} for fault in ("", told, "lab-90")]
     all_different = [
-        Submission("ann", "lab-90"),
-        Submission("ann", "lab-90", fault=""),
-        Submission("ann", "lab-90", fault=told),
-        Submission("ann", "lab-90", fault="lab-90"),
-        Submission("ann", "lab-90", {"lab-90": b""}),
-        Submission("ann", "lab-90", {"lab-90": b"x"}),
+        *(Submission("ann", "lab-90", **fault) for fault in faults),
         Submission("ann", "lab-90", {"lab-90": b"x"}, fault=told),
-        Submission("ann", "lab-90", {"lab-90": b"x\nlab-91 1\ny"}),
-        Submission("ann", "lab-90", {"lab-90": b"x", "lab-91": b"y"}),
-        Submission("ann", "lab-90", {"lab-9": b"0x", "lab-91": b"y"}),
+        *(Submission("ann", "lab-90", files) for files in sources),
     ]
     assert len({one.digest for one in all_different}) == len(all_different)
-    ordered = {"lab-91": b"y", "lab-90": b"x"}
-    assert Submission("bob", "lab-90", ordered).digest == all_different[-2].digest
+    turned = dict(reversed(two.items()))
+    assert Submission("bob", "lab-90", turned).digest == all_different[-1].digest

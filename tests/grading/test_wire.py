@@ -73,37 +73,15 @@ def test_other_bytes_are_a_value_or_an_error(data):
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"[",
-        b"1 2",
-        b"[1]]",
-        b"1.0",
-        b"NaN",
-        b"[Infinity]",
-        b"\xff\xfe1\x00",
-        '"é"'.encode(),
-        b"9" * 5000,
-        b"[" * 100_000,
-        b"[" * 5_000 + b"]" * 5_000,
-        b'{"tuple":' * 600 + b"[]" + b"}" * 600,
-        b"{}",
-        b'{"text":"a","int":"0x1"}',
-        b'{"text":1}',
-        b'{"bytes":"0"}',
-        b'{"int":"a b"}',
-        b'{"int":7}',
-        b'{"call":[1,"a"]}',
-        b'{"call":["1","a","b"]}',
-        b'{"call":[true,"a","b"]}',
-        b'{"dict":[[[],1]]}',
-        b'{"dict":[[{"dict":[]},1]]}',
-        b'{"dict":["ab"]}',
-        b'{"dict":[[1,2,3]]}',
-        b'{"dict":{"a":1}}',
-        b'{"tuple":"ab"}',
-        b'{"__class__":"x"}',
+        b"", b"[", b"1 2", b"[1]]", b"1.0", b"NaN", b"[Infinity]", b"\xff\xfe1\x00", b"9" * 5000,
+        '"é"'.encode(), b"[" * 100_000, b"[" * 5_000 + b"]" * 5_000,
+        b'{"tuple":' * 600 + b"[]" + b"}" * 600, b"{}", b'{"text":"a","int":"0x1"}', b'{"text":1}',
+        b'{"bytes":"0"}', b'{"int":"a b"}', b'{"int":7}', b'{"call":[1,"a"]}',
+        b'{"call":["1","a","b"]}', b'{"call":[true,"a","b"]}', b'{"dict":[[[],1]]}',
+        b'{"dict":[[{"dict":[]},1]]}', b'{"dict":["ab"]}', b'{"dict":[[1,2,3]]}',
+        b'{"dict":{"a":1}}', b'{"tuple":"ab"}', b'{"__class__":"x"}',
     ],
-)
+)  # fmt: skip
 def test_what_pack_would_not_make_is_an_error(data):
     with pytest.raises(WireError):
         unpack(data)
@@ -144,11 +122,7 @@ def test_another_kind_does_not_cross(value):
 
 def test_calls_and_recipes_come_back_as_they_were():
     new = [New("A", (1, New("B", ("x",), {"y": [1, 2]})), {"z": New("C")})]
-    calls = [
-        Call("feed", ("a",)),
-        Call("held", None),
-        Call("feed", ("b",), {"last": True}, 1),
-    ]
+    calls = [Call("feed", ("a",)), Call("held", None), Call("feed", ("b",), {"last": True}, 1)]
     told = unpack_request(pack_request((*pack_calls(new, calls), "held")))
     back_new, back_calls, watch = unpack_calls(*told)
     assert back_new == new

@@ -1,6 +1,5 @@
 """Grading sources in tests: of the tiny repository's lab, in any mode."""
 
-import ast
 import json
 import os
 import sys
@@ -18,17 +17,6 @@ from labkit.isolation.sandbox import FIRST_UID, Sandbox
 # Workers of a slot share a user, and so can end each other: no two test runs share a slot.
 SLOT = 1_000 + os.getpid()
 TINY = Path(__file__).parents[1] / "tiny_repo"
-CHEATS = sorted(Path(__file__).with_name("cheats").glob("*.py"))
-# What a cheat hands in without a class of its own: one that calls its `feed`, or is lazy.
-_LAZY = """
-
-class Pairs:
-    held = "c" if "feed" in globals() else ""
-    feed = globals().get("feed", lambda self, text: text)
-
-    def flush(self):
-        return self.feed("")
-"""
 # Read at once, because tests of what a learner sees take it away.
 IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
 
@@ -75,16 +63,3 @@ class Grader:
             command = Path(f"/proc/{process}/cmdline").read_text()
             return f"\0{self.sandbox.root.path}\0" in command
         return False
-
-
-def handed_in(text):
-    """Return the submission of a cheat, from the text of its file."""
-    return (text if "class Pairs" in text else text + _LAZY).encode()
-
-
-def earns(cheat):
-    """Return what a cheat says that its honest work earns."""
-    for node in ast.parse(cheat.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EARNS":
-            return ast.literal_eval(node.value)
-    raise AssertionError(f"{cheat} does not say what it earns")

@@ -1,9 +1,0 @@
-"""Crashes the interpreter."""
-
-import ctypes
-
-EARNS = 0
-
-
-def feed(self, text):
-    ctypes.string_at(0)
