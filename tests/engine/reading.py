@@ -10,12 +10,7 @@ from types import SimpleNamespace
 import pytest
 from scenes import popped
 
-from mini_vllm.engine import (
-    FinishReason,
-    StreamChannel,
-    StreamChunk,
-    merge,
-)
+from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, merge
 from mini_vllm.engine import channel as channel_module
 
 # Nothing here waits so long unless it hangs.

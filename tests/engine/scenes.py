@@ -108,6 +108,11 @@ def paths_around(methods_of):
     )
 
 
+def watched(scripts):
+    """Return a model that plays scripts, and notes its calls."""
+    return Mock(spec=ScriptedModel, wraps=ScriptedModel(scripts))
+
+
 def push_raises_once(monkeypatch):
     push, failing = Producer.push, [OSError("push")]
 

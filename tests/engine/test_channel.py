@@ -97,12 +97,21 @@ def test_a_channel_is_attached_once():
         attach(channel)
 
 
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [
+        (100, {}),
+        (2000, {"max_pending": None}),
+        (2000, {"overflow": OverflowPolicy.UNBOUNDED, "max_pending": 1}),
+    ],
+)
 @every_reader
-def test_31_32_all_chunks_come_in_order_with_the_terminal_one_last_and_once(read):
-    channel, producer = attached()
-    sent = [StreamChunk((number,), str(number)) for number in range(100)] + [END]
+def test_31_32_all_chunks_come_in_order_with_the_terminal_one_last_and_once(read, count, options):
+    channel, producer = attached(**options)
+    sent = [StreamChunk((number,), str(number)) for number in range(count)] + [END]
     for chunk in sent:
         producer.push(chunk)
+    assert channel.pending_count == len(sent)
     assert read(channel) == sent
     for _ in range(2):
         assert on_thread(read, channel).result(LONG) == []

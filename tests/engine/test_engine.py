@@ -186,10 +186,13 @@ def test_an_id_of_the_callers_never_meets_one_of_the_engines():
     assert len({handle.request_id for handle in engine.submit([request() for _ in range(9)])}) == 9
 
 
-def test_too_many_that_wait_are_refused_and_may_come_again():
+@pytest.mark.parametrize("taken", [[1, 1], [2]], ids=["requests", "choices"])
+def test_too_many_that_wait_are_refused_and_may_come_again(taken):
     engine = engine_of(max_num_seqs=1, max_waiting=1)
-    for _ in range(2):
-        engine.submit([request(max_tokens=1)])
+    with pytest.raises(EngineOverloadedError):
+        engine.submit([request(n=3)])
+    for n in taken:
+        engine.submit([request(max_tokens=1, n=n)])
     channel = StreamChannel.create()
     with pytest.raises(EngineOverloadedError, match="try again") as caught:
         engine.submit([request()], [channel])
@@ -198,13 +201,6 @@ def test_too_many_that_wait_are_refused_and_may_come_again():
     engine.step()
     assert engine.submit([request(max_tokens=1)])
     engine.run_until_idle()
-
-
-def test_n_choices_wait_as_n():
-    engine = engine_of(max_num_seqs=1, max_waiting=2)
-    with pytest.raises(EngineOverloadedError):
-        engine.submit([request(n=4)])
-    assert engine.submit([request(n=3)])
 
 
 def test_two_threads_do_not_step_at_once():

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from scenes import EOS, PROMPT, ROCKET, ids, ids_of, params, popped, reference, text_of
+from scenes import (
+    EOS,
+    PROMPT,
+    ROCKET,
+    channels_of,
+    ids,
+    ids_of,
+    params,
+    popped,
+    reference,
+    request,
+    text_of,
+)
 
 from mini_vllm.engine import (
     Burst,
@@ -174,30 +186,26 @@ class EngineMachine(RuleBasedStateMachine):
         number=NUMBERS,
     )
     def submit_what_is_refused(self, kind, number):
-        before = self.engine.stats()
-        fresh = [StreamChannel.create(), StreamChannel.create()]
-        requests = [Request(PROMPT, params(max_tokens=2)), Request(PROMPT, params(max_tokens=2))]
-        channels = list(fresh)
+        before, fresh = self.engine.stats(), channels_of(2)
         running = [one for one in self.choices if not one.handle.future.done()]
-        if kind == "too few":
-            channels.pop()
-        elif kind == "too many":
-            channels.append(None)
-        elif kind == "twice":
-            channels[1] = channels[0]
-        elif kind == "empty":
-            requests[1] = Request((), params())
-        elif kind == "long":
-            requests[1] = Request(PROMPT, params(max_tokens=NUM_BLOCKS * BLOCK_SIZE))
-        elif kind == "id":
-            requests[1] = Request((1, 999))
-        elif kind == "again" and running:
-            name = running[number % len(running)].handle.request_id
-            requests[1] = Request(PROMPT, params(max_tokens=2), name)
-        elif self.choices and self.pick(number).channel is not None:
-            channels[1] = self.pick(number).channel
-        else:
+        if kind == "again" and not running:
+            kind = "used"
+        used = self.pick(number).channel if self.choices else None
+        if kind == "used" and used is None:
             return
+        channels = {
+            "too few": fresh[:1],
+            "too many": [*fresh, None],
+            "twice": fresh[:1] * 2,
+            "used": [fresh[0], used],
+        }.get(kind, fresh)
+        second = {
+            "empty": {"prompt": ()},
+            "long": {"max_tokens": NUM_BLOCKS * BLOCK_SIZE},
+            "id": {"prompt": (1, 999)},
+            "again": {"name": running and running[number % len(running)].handle.request_id},
+        }.get(kind, {})
+        requests = [request(max_tokens=2), request(**{"max_tokens": 2, **second})]
         running = self.engine.state is EngineState.RUNNING
         expected = (StreamingSubmissionError, *(() if running else (EngineStateError,)))
         with pytest.raises(expected) as caught:

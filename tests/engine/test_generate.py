@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from concurrent.futures import Future
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from unittest.mock import Mock
 
 import pytest
@@ -208,12 +208,6 @@ async def leave_by_aclose(stream, started):
     await stream.aclose()
 
 
-async def leave_by_break(stream, started):
-    async with aclosing(stream):
-        async for _ in stream:
-            break
-
-
 async def leave_by_timeout(stream, started):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05), aclosing(stream):
@@ -229,16 +223,13 @@ async def leave_by_cancel(stream, started):
 
 
 async def leave_by_an_error(stream, started):
-    async def read():
+    with suppress(ZeroDivisionError):
         async with aclosing(stream):
             async for _ in stream:
                 raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        await read()
 
-
-LEAVE = [leave_by_aclose, leave_by_break, leave_by_timeout, leave_by_cancel, leave_by_an_error]
+LEAVE = [leave_by_aclose, leave_by_timeout, leave_by_cancel, leave_by_an_error]
 
 
 @pytest.mark.parametrize("choices", [1, 3])
@@ -344,21 +335,14 @@ async def test_merge_is_as_quick_as_its_quickest_channel():
 
 
 @in_asyncio
-async def test_merge_refuses_a_channel_given_twice():
-    channel, producer = attached()
-    with pytest.raises(ChannelStateError, match="one at a time"):
-        await asyncio.wait_for(collect(merge([channel, channel])), LONG)
-    producer.push(A)
-
-
-@in_asyncio
-async def test_merge_that_is_refused_leaves_the_other_reader_alone():
+async def test_merge_refuses_a_channel_twice_or_with_a_reader_and_leaves_that_alone():
     (mine, _), (theirs, producer) = attached(), attached()
     reading = asyncio.create_task(collect(theirs))
     await asyncio.sleep(0)
-    with pytest.raises(ChannelStateError, match="one at a time"):
-        await asyncio.wait_for(collect(merge([mine, theirs])), LONG)
-    assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
+    for channels in ([mine, theirs], [mine, mine]):
+        with pytest.raises(ChannelStateError, match="one at a time"):
+            await collect(merge(channels))
+        assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
     producer.push(END)
     assert await reading == [END]
 

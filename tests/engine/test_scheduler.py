@@ -135,15 +135,6 @@ def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_evic
     assert [stream for _, stream in line.scheduler.everyone()] == ["a", "b"]
 
 
-def test_clear_gives_every_block_back():
-    line = Line(seqs=2)
-    line.add("A", "B", "C")
-    line.admit()
-    line.scheduler.clear()
-    counts = (line.pool.num_used_blocks, line.scheduler.num_running, line.scheduler.num_waiting)
-    assert counts == (0, 0, 0)
-
-
 def test_random_runs_keep_the_books():
     chance = random.Random(0)
     for _ in range(100):
@@ -181,8 +172,7 @@ def test_a_long_prompt_waits_for_blocks_while_others_end():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "named"),
-    [([0, 2], "2"), ([2, 0], "2"), ([0, 1, 0], "0"), ([7], "7"), ([-1], "-1")],
+    ("wrong", "named"), [([0, 2], "2"), ([2, 0], "2"), ([0, 1, 0], "0"), ([7], "7"), ([-1], "-1")]
 )
 def test_what_cannot_be_given_back_raises_and_changes_nothing(wrong, named):
     pool = KVBlockPool(3, 1)

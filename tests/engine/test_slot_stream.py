@@ -150,6 +150,10 @@ FED = {
     "50 the end shows a cut-off character once": (
         {}, [((97, *HALF), "a", HALF), (CANCELLED, "\ufffd", b""), ((), None, b"")],
     ),
+    "the end shows the jail and the half character": (
+        {"stop": ("###",)}, [((97, 35), "a", b""), ((35, *HALF), None, HALF),
+                             (CANCELLED, "##\ufffd", b"")],
+    ),
     "an interval counts ids since the last chunk": (
         {"interval": 3}, [((97, 98), None, b""), ((99,), "abc", b""), ((100, 101), None, b""),
                           (CANCELLED, "de", b"")],

@@ -177,19 +177,6 @@ def test_x8_joining_is_linear(some):
     assert_same_content(list(channel), [*some * (50 + count // 2), END])
 
 
-@pytest.mark.parametrize(
-    "options", [{"max_pending": None}, {"overflow": OverflowPolicy.UNBOUNDED, "max_pending": 1}]
-)
-@every_reader
-def test_unbounded_keeps_every_chunk(options, read):
-    channel, producer = attached(**options)
-    sent = [*letters(2000), END]
-    for chunk in sent:
-        producer.push(chunk)
-    assert channel.pending_count == len(sent)
-    assert read(channel) == sent
-
-
 def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
     engine = engine_of()
     channel = StreamChannel.create(max_pending=3, overflow=OverflowPolicy.CANCEL)

@@ -125,30 +125,19 @@ def test_x2_a_refused_submission_lets_waiting_readers_go_and_leaves_nothing(case
     assert engine.stats() == before
 
 
-def test_a_channel_of_another_request_is_left_alone():
+def test_a_channel_of_another_request_is_left_alone_while_it_runs_and_after():
     engine = engine_of()
-    live, new = channels_of(2)
-    (handle,) = engine.submit([request()], [live])
+    (live,), (handle,) = submitted(engine, request())
     engine.step()
-    with pytest.raises(StreamingSubmissionError, match="used before") as caught:
-        engine.submit([request(), request()], [new, live])
-    assert caught.value.index == 1
-    assert (new.reason, live.reason) == (FinishReason.ERROR, FinishReason.NOT_FINISHED)
-    engine.run_until_idle()
-    assert (live.reason, live.error) == (FinishReason.LENGTH, None)
+    for reason in (FinishReason.NOT_FINISHED, FinishReason.LENGTH):
+        (new,) = channels_of(1)
+        with pytest.raises(StreamingSubmissionError, match="used before") as caught:
+            engine.submit([request(), request()], [new, live])
+        assert caught.value.index == 1
+        assert (new.reason, live.reason, live.error) == (FinishReason.ERROR, reason, None)
+        engine.run_until_idle()
     assert text_of(live) == handle.result(0).texts[0] == "abc"
-
-
-def test_an_ended_channel_is_refused_and_stays_as_it_is():
-    channel = StreamChannel.create()
-    engine = engine_of()
-    engine.handle_request([request()], [channel])
-    chunks = list(channel)
-    with pytest.raises(StreamingSubmissionError, match="used before"):
-        engine.submit([request()], [channel])
-    assert (channel.reason, channel.error) == (FinishReason.LENGTH, None)
-    assert chunks[-1].finished
-    assert list(channel) == []
+    assert list(live) == []
 
 
 def test_one_channel_instead_of_a_list_is_refused_and_finished():

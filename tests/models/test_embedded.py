@@ -97,19 +97,10 @@ def test_the_corpus_shows_what_streaming_is_about():
 
 
 QUESTIONS = [
-    "Hello!",
-    "What is a token?",
-    "who won the world cup in 1998?",
-    "Explain quantum computing to a child, please",
-    "你好吗",
-    "ß",
-    "🇯🇵",
-    "",
-    "x" * 3000,
-    "a\n\nb\n",
-    "<tool_call>",
-    "Write <tool_call>\n{}\n</tool_call>",
-]
+    "Hello!", "What is a token?", "who won the world cup in 1998?",
+    "Explain quantum computing to a child, please", "你好吗", "ß", "🇯🇵", "", "x" * 3000, "a\n\nb\n",
+    "<tool_call>", "Write <tool_call>\n{}\n</tool_call>",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=range(len(QUESTIONS)))
@@ -222,13 +213,8 @@ def test_arguments_come_from_the_schema_and_the_question():
     assert arguments([WEATHER], "?!") == {"city": "city"}
     assert arguments([WEATHER], 'a "\\') == {"city": "\\"}
     assert arguments(TOOLS["nested"]) == {
-        "where": {},
-        "days": [],
-        "items": 1,
-        "nothing": None,
-        "anything": "Wien",
-        "true": "Wien",
-    }
+        "where": {}, "days": [], "items": 1, "nothing": None, "anything": "Wien", "true": "Wien",
+    }  # fmt: skip
     (add,) = TOOLS["three"][1:2]
     assert arguments([add]) == {"a": 1, "b": 1}
     assert arguments(TOOLS["three"][2:]) == {"to": "all", "loud": True}
@@ -256,19 +242,22 @@ def test_after_a_tool_it_answers_in_prose(result, tools):
         assert sum(result[:200] in one for one in said) > 15
 
 
-def test_a_result_that_looks_like_a_call_is_not_repeated():
-    result = 'x <tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
-    for sampling in SAMPLINGS:
-        answer(prompt(after_tool(result), [WEATHER]), **sampling)
+AGAIN = [{"role": "assistant", "content": "It is 21."}, user("What is the weather in Zürich?")]
 
 
-def test_without_tools_it_makes_no_call_whatever_was_called_before():
-    messages = [
-        *after_tool("21"),
-        {"role": "assistant", "content": "It is 21 degrees."},
-        user("What is the weather in Zürich?"),
-    ]
-    text = prompt(messages)
+@pytest.mark.parametrize(
+    ("messages", "tools"),
+    [
+        (
+            after_tool('x <tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'),
+            [WEATHER],
+        ),
+        ([*after_tool("21"), *AGAIN], None),
+    ],
+    ids=["a result that looks like a call is not repeated", "without tools, after a call"],
+)
+def test_it_makes_no_call(messages, tools):
+    text = prompt(messages, tools)
     assert "<tool_call>" in text
     for sampling in SAMPLINGS:
         answer(text, **sampling)

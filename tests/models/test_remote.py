@@ -87,6 +87,7 @@ def ids_of(stub, one=None, **options):
         [result] = finish(model, [one])
     if isinstance(result, Exception):
         raise result
+    assert result == [], "logprobs, where none are asked for"
     return one.output_token_ids
 
 
@@ -95,15 +96,12 @@ def ids_of(stub, one=None, **options):
 
 @pytest.mark.parametrize("style", [python_style, rust_style, logprobs_style])
 @pytest.mark.parametrize("chunked", [True, False])
-def test_ids_equal_what_the_server_generated(style, chunked):
-    with RemoteStub(lambda body: style([*BURSTS, (EOS,)]), chunked=chunked) as stub:
+@pytest.mark.parametrize("kept", [True, False], ids=["EOS kept", "EOS sent"])
+def test_ids_equal_what_the_server_generated_and_an_eos_that_it_kept(style, chunked, kept):
+    with RemoteStub(lambda body: style([*BURSTS, *[(EOS,)] * (not kept)]), chunked=chunked) as stub:
         assert ids_of(stub, ids_from_logprobs=style is logprobs_style) == [*IDS, EOS]
-
-
-@pytest.mark.parametrize("style", [python_style, rust_style, logprobs_style])
-def test_an_eos_that_the_server_kept_is_added(style):
-    with RemoteStub(lambda body: style(BURSTS)) as stub:
-        assert ids_of(stub) == [*IDS, EOS]
+        # None are asked for, unless the ids are in them.
+        assert stub.bodies[0].get("logprobs") == (0 if style is logprobs_style else None)
 
 
 def test_cuts_of_the_stream_change_nothing():
@@ -175,12 +173,6 @@ def test_an_added_eos_has_a_logprob_where_they_are_asked_for():
         assert finish(model, [slot(logprobs=0)]) == [[{65: -0.5}, {EOS: 0.0}]]
 
 
-def test_no_logprobs_where_none_are_asked_for():
-    with served(lambda body: logprobs_style(BURSTS), ids_from_logprobs=True) as (stub, model):
-        assert finish(model, [slot()]) == [[]]
-        assert stub.bodies[0]["logprobs"] == 0
-
-
 # What the stub is asked.
 
 
@@ -189,10 +181,12 @@ def test_the_request_carries_what_the_server_must_know_and_no_stops():
         "r", 2, prompt=(3, 4), max_tokens=9, min_tokens=1, temperature=0.5, top_p=0.9, seed=40,
         stop=("END",), stop_token_ids=frozenset({5}), ignore_eos=True,
     )  # fmt: skip
-    with RemoteStub(lambda body: rust_style([range(9)], "length")) as stub:
-        model = RemoteModel(stub.url, model="tiny", api_key="secret")
-        with closing(model):
-            finish(model, [one])
+    answer = rust_style([range(9)], "length")
+    with served(lambda _: answer, model="tiny", api_key="secret", eos_token_id=None) as (
+        stub,
+        model,
+    ):
+        finish(model, [one])
     assert stub.paths == ["/v1/completions"]
     assert stub.headers[0]["Authorization"] == "Bearer secret"
     assert stub.bodies == [
@@ -278,34 +272,6 @@ def failure(stub_or_url, one=None, **options):
     return str(error)
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "said"),
-    [
-        (400, b'{"error": {"message": "too long"}}', r"status 400, too long; .*not what this"),
-        (400, b'{"object": "error", "message": "too long"}', r"status 400, too long"),
-        (422, b'{"detail": "no prompt"}', r"status 422, no prompt; see the log"),
-        (401, b'{"error": "Unauthorized"}', r"status 401, .*Unauthorized.*; check api_key"),
-        (404, b"<h1>not here</h1>", r"status 404, .*not here.*; check that base_url ends with /v1"),
-        (500, b"", r"status 500, ''; see the log"),
-        (503, b"[1]", r"status 503, '\[1\]'; it is not ready"),
-        (502, b"x" * 999, r"status 502, 'x{300}\.\.\.'; see"),
-    ],
-)
-def test_an_error_status_is_told_with_the_servers_message(status, body, said):
-    with RemoteStub(lambda _: (status, body), "application/json") as stub:
-        assert re.search(said, failure(stub))
-
-
-def test_an_answer_that_is_no_stream_is_told():
-    with RemoteStub(lambda _: (200, b'{"choices": []}'), "application/json") as stub:
-        assert "answered with application/json, not a stream: " in failure(stub)
-
-
-def test_a_stream_with_an_error_status_is_an_error():
-    with RemoteStub(lambda _: (500, chunk(token_ids=[5]))) as stub:
-        assert "answered with status 500" in failure(stub)
-
-
 def test_nobody_there():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -322,68 +288,75 @@ def test_a_cut_stream_gives_its_ids_and_then_an_error(chunked, sent):
     assert one.output_token_ids == ([5] if sent == [chunk(token_ids=[5])] else [])
 
 
-def test_a_stream_that_ends_without_a_reason_is_cut():
-    with RemoteStub(lambda body: [chunk(token_ids=[5])]) as stub:
-        assert "closed the connection in the middle of the stream" in failure(stub)
-
-
 def test_a_reason_or_done_is_an_end_of_its_own():
     for last in (chunk(finish_reason="stop"), b"data: [DONE]\n\n"):
         with RemoteStub(lambda body, last=last: [chunk(token_ids=[5]), last, CUT]) as stub:
             assert ids_of(stub) == [5, EOS]
 
 
-def test_what_follows_a_reason_does_not_change_it():
-    with RemoteStub(lambda body: rust_style([(5,)], "length")) as stub:
-        assert "'length' after 1 of 50" in failure(stub)
+def answered(status, body, said):
+    return pytest.param((status, body), said, {}, id=f"status {status}, {said}")
 
 
-def test_silence_is_an_error():
-    with RemoteStub(lambda body: [chunk(token_ids=[5]), HOLD]) as stub:
-        assert "sent nothing for 0.1 s" in failure(stub, timeout=0.1)
+def sent(frames, said, *, held=True, **options):
+    frames = frames if isinstance(frames, list) else [frames]
+    return pytest.param([*frames, *[HOLD] * held], said, options, id=said)
 
 
 @pytest.mark.parametrize(
-    ("sent", "said"),
+    ("answer", "said", "options"),
     [
-        (event(error={"message": "out of memory", "code": 500}), "error: out of memory"),
-        (chunk(text="hi"), r"without token ids.*ids_from_logprobs"),
-        (chunk(text="hi", logprobs={"tokens": ["hi"]}), r"'hi'.*return_tokens_as_token_ids"),
-        (b"data: <html>\n\n", r"not a completion chunk, '<html>'"),
-        (b"data: 5\n\n", r"not a completion chunk, '5'"),
-        (b"data: {}\n\n", r"not a completion chunk, '{}' \(KeyError\('choices'\)\)"),
-        (chunk(token_ids=["5"]), r"not a completion chunk.*token_ids are \['5'\]"),
-        (chunk(token_ids=5), r"not a completion chunk"),
-        (chunk(finish_reason="length"), r"'length' after 0 of 50 tokens;.*context"),
-        (chunk(finish_reason="abort"), r"'abort' after 0 of 50 tokens"),
+        answered(
+            400, b'{"error": {"message": "too long"}}', r"status 400, too long; .*not what this"
+        ),
+        answered(400, b'{"object": "error", "message": "too long"}', r"status 400, too long"),
+        answered(422, b'{"detail": "no prompt"}', r"status 422, no prompt; see the log"),
+        answered(401, b'{"error": "Unauthorized"}', r"status 401, .*Unauthorized.*; check api_key"),
+        answered(
+            404, b"<h1>not here</h1>", r"404, .*not here.*; check that base_url ends with /v1"
+        ),
+        answered(500, b"", r"status 500, ''; see the log"),
+        answered(503, b"[1]", r"status 503, '\[1\]'; it is not ready"),
+        answered(502, b"x" * 999, r"status 502, 'x{300}\.\.\.'; see"),
+        answered(200, b'{"choices": []}', "answered with application/json, not a stream: "),
+        answered(500, chunk(token_ids=[5]), "answered with status 500"),
+        sent(event(error={"message": "out of memory", "code": 500}), "error: out of memory"),
+        sent(chunk(text="hi"), r"without token ids.*ids_from_logprobs"),
+        sent(chunk(text="hi", logprobs={"tokens": ["hi"]}), r"'hi'.*return_tokens_as_token_ids"),
+        sent(b"data: <html>\n\n", r"not a completion chunk, '<html>'"),
+        sent(b"data: 5\n\n", r"not a completion chunk, '5'"),
+        sent(b"data: {}\n\n", r"not a completion chunk, '{}' \(KeyError\('choices'\)\)"),
+        sent(chunk(token_ids=["5"]), r"not a completion chunk.*token_ids are \['5'\]"),
+        sent(chunk(token_ids=5), r"not a completion chunk"),
+        sent(chunk(finish_reason="length"), r"'length' after 0 of 50 tokens;.*context"),
+        sent(chunk(finish_reason="abort"), r"'abort' after 0 of 50 tokens"),
+        sent(chunk(token_ids=[5, 6]), "2 ids with 0 logprobs", one=slot(logprobs=1)),
+        sent(chunk(token_ids=[5]), "sent nothing for 0.1 s", timeout=0.1),
+        sent(chunk(token_ids=[5]), "closed the connection in the middle of the stream", held=False),
+        # What follows a reason does not change it.
+        sent(rust_style([(5,)], "length"), "'length' after 1 of 50"),
     ],
 )
-def test_what_no_server_of_ids_sends_is_told(sent, said):
-    with RemoteStub(lambda body: [sent, HOLD]) as stub:
-        assert re.search(said, failure(stub))
+def test_what_no_server_of_ids_sends_is_told(answer, said, options):
+    a_stream = not isinstance(answer, tuple) or answer[1].startswith(b"data:")
+    with RemoteStub(lambda _: answer, *[] if a_stream else ["application/json"]) as stub:
+        assert re.search(said, failure(stub, **options))
 
 
-def test_missing_logprobs_are_told():
-    with RemoteStub(lambda body: [chunk(token_ids=[5, 6]), HOLD]) as stub:
-        assert "2 ids with 0 logprobs" in failure(stub, slot(logprobs=1))
-
-
-def test_an_end_that_the_engine_does_not_take_is_an_error_and_no_endless_eos():
+@pytest.mark.parametrize(("eos", "ids"), [(9, [5, 9]), (None, [5])])
+def test_an_end_that_the_engine_does_not_take_is_an_error_and_no_endless_eos(eos, ids):
+    one = slot()
     with RemoteStub(lambda body: rust_style([(5,)])) as stub:
-        one = slot()
-        assert "eos_token_id=9 must be" in failure(stub, one, eos_token_id=9)
-        assert one.output_token_ids == [5, 9]
-        one = slot()
-        assert "eos_token_id=None must be" in failure(stub, one, eos_token_id=None)
-        assert one.output_token_ids == [5]
+        assert f"eos_token_id={eos} must be" in failure(stub, one, eos_token_id=eos)
+    assert one.output_token_ids == ids
 
 
 def test_one_failed_slot_leaves_the_others_alone():
-    def answer(body):
-        return (500, b"") if body["prompt"] == [1] else rust_style(BURSTS)
-
     bad, good = slot("bad", prompt=(1,)), slot("good", prompt=(2,))
-    with served(answer) as (_, model):
+    with served(lambda body: (500, b"") if body["prompt"] == [1] else rust_style(BURSTS)) as (
+        _,
+        model,
+    ):
         error, logprobs = finish(model, [bad, good])
     assert isinstance(error, StreamingError)
     assert logprobs == []
@@ -450,28 +423,18 @@ def test_events_are_those_of_the_standard_however_bytes_are_cut(lines, draw):
 @pytest.mark.parametrize(
     ("line", "last"), [(b"data: 1\n", b"\n"), (b"data: 1\r", b"\r"), (b"data: 1\r\n", b"\r")]
 )
-def test_an_event_waits_for_nothing_but_its_last_byte(line, last):
+def test_an_event_waits_for_nothing_but_its_last_byte_and_is_none_without(line, last):
     reader = SseReader()
     assert [reader.feed(bytes([byte])) for byte in line] == [[]] * len(line)
     assert reader.feed(last) == ["1"]
     assert reader.feed(b"") == []
-    assert reader.feed(b"\ndata: 2\n\n") == ["2"]
-
-
-def test_no_bytes_between_cr_and_lf_leave_them_one_end():
+    assert reader.feed(b"\ndata: 2\n\ndata: 3\n") == ["2"]
+    # No bytes between CR and LF leave them one end.
     reader = SseReader()
     pieces = [b"data: 1\r", b"", b"\ndata: 2\n\n"]
     assert [reader.feed(piece) for piece in pieces] == [[], [], ["1\n2"]]
 
 
-def test_an_event_that_the_stream_cuts_off_is_none():
-    assert SseReader().feed(b"data: 1\n\ndata: 2\n") == ["1"]
-
-
-def test_an_empty_frame_is_no_burst():
-    for data in (
-        '{"choices": []}',
-        '{"choices": [{"text": ""}]}',
-        '{"choices": [{"token_ids":[]}]}',
-    ):
-        assert read_frame(data, with_logprobs=True).burst is None
+@pytest.mark.parametrize("choice", ["", '{"text": ""}', '{"token_ids":[]}'])
+def test_an_empty_frame_is_no_burst(choice):
+    assert read_frame(f'{{"choices": [{choice}]}}', with_logprobs=True).burst is None
