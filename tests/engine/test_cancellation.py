@@ -15,10 +15,8 @@ from scenes import (
     engine_of,
     ids,
     one_by_one,
-    popped,
     request,
     submitted,
-    text_of,
     watched,
 )
 
@@ -107,23 +105,6 @@ def test_a_channel_cancels_its_choice_and_a_handle_all_of_its_request(cancelled,
     assert [one.text for one in outputs] == texts
     reasons = [CANCELLED if text == "a" else FinishReason.LENGTH for text in texts]
     assert [one.finish_reason for one in outputs] == reasons
-
-
-def test_R3_one_of_three_is_cancelled_from_another_thread():
-    scripts = {"A": one_by_one("A" * 500), "B": Endless((66,)), "C": one_by_one("C" * 500)}
-    engine = engine_of(scripts, **FOR_MANY)
-    most = {"A": 500, "B": MANY, "C": 500}
-    channels, handles = submitted(engine, *[request(name, max_tokens=most[name]) for name in most])
-    with EngineThread(engine):
-        reader = on_thread(lambda: (channels[1].wait_pop(LONG), channels[1].cancel()))
-        assert handles[1].result(timeout=LONG).finish_reasons == [CANCELLED]
-        reader.result(LONG)
-        for handle, name in ((handles[0], "A"), (handles[2], "C")):
-            assert handle.result(timeout=LONG).texts == [name * 500]
-    assert engine.stats().used_blocks == 0
-    for channel, name in ((channels[0], "A"), (channels[2], "C")):
-        assert text_of(popped(channel)) == name * 500
-    assert_ended(channels[1], CANCELLED)
 
 
 @in_asyncio

@@ -7,10 +7,10 @@ from queue import SimpleQueue
 
 import pytest
 from reading import LONG, attached, on_thread
+from scenes import engine_of, ids_of, text_of
 
 from mini_vllm.engine import (
     ChannelStateError,
-    Engine,
     EngineThread,
     FinishReason,
     Request,
@@ -18,8 +18,6 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
 )
-from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.tokenizer import ByteTokenizer
 
 SOAK = bool(os.environ.get("SOAK"))
 
@@ -49,8 +47,8 @@ def test_10_000_pushes_and_pops_over_two_threads_keep_their_order(most):
 
     together(push, lambda: got.extend(channel))
     assert most is not None or len(got) == count + 1
-    assert [one for chunk in got for one in chunk.token_ids] == list(range(count))
-    assert "".join(chunk.text for chunk in got) == "".join(f"{n} " for n in range(count))
+    assert ids_of(got) == tuple(range(count))
+    assert text_of(got) == "".join(f"{n} " for n in range(count))
     assert only_the_last_is_terminal(got)
 
 
@@ -107,12 +105,12 @@ def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
     together(lambda: channel.consume(print, poll=1000))
 
 
-def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
+def test_R3_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
     # Four submitters, each with a thread that cancels what it submits, before, while or after the
     # engine's thread ends it by itself.
     workers, rounds = 4, 10_000 if SOAK else 300
     ends, failures = [], []
-    engine = Engine(ScriptedModel(lambda slot: [(97,)] * 8), ByteTokenizer(), max_num_seqs=3)
+    engine = engine_of(lambda slot: [slot.prompt_token_ids] * 8, max_num_seqs=3)
 
     def submit(number, orders):
         chance = random.Random(number)
@@ -120,7 +118,7 @@ def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
             channel = StreamChannel.create(max_pending=chance.choice([1, 2, 256]))
             length = chance.randint(1, 8)
             orders.put((channel, chance.choice([0, 0, 10, 100, 1000])))
-            request = Request((1,), SamplingParams(max_tokens=length))
+            request = Request((97 + number,), SamplingParams(max_tokens=length))
             (handle,) = engine.submit([request], [channel])
             chunks = []
             reason = channel.consume(chunks.append, poll=1000)
@@ -129,8 +127,8 @@ def test_submit_cancel_and_finish_race_to_one_terminal_chunk_each():
                 only_the_last_is_terminal(chunks)
                 and chunks[-1].reason is reason is channel.reason is output.finish_reason
                 and reason in (FinishReason.CANCELLED, FinishReason.LENGTH)
-                and "".join(chunk.text for chunk in chunks) == output.text
-                and sum(len(chunk.token_ids) for chunk in chunks) == len(output.token_ids)
+                and text_of(chunks) == output.text == chr(97 + number) * len(output.token_ids)
+                and ids_of(chunks) == output.token_ids
                 and (reason is FinishReason.CANCELLED or len(output.token_ids) == length)
                 and channel.try_pop() is None
             )

@@ -174,8 +174,7 @@ def test_the_chosen_id_is_reported_though_it_is_not_among_the_likeliest():
 
 
 def test_logprobs_that_nobody_asked_for_are_left_out():
-    burst = Burst((97, 98), ({97: -1.0},))
-    scene = Scene({"A": [burst, (EOS,)]}).run()
+    scene = Scene({"A": [Burst((97, 98), ({97: -1.0},)), (EOS,)]}).run()
     assert scene.output("A").logprobs == ()
     assert all(chunk.logprobs == () for chunk in scene.chunks("A"))
 

@@ -229,8 +229,7 @@ def test_a_hook_may_submit_and_look():
         if len(seen) == 1:
             engine.submit([request("late", max_tokens=1)])
 
-    seen = []
-    engine = engine_of(hooks={"after_emit": hook})
+    seen, engine = [], engine_of(hooks={"after_emit": hook})
     engine.submit([request(max_tokens=2)])
     engine.run_until_idle()
     assert seen == [1, 2]

@@ -6,19 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from scenes import (
-    EOS,
-    PROMPT,
-    ROCKET,
-    channels_of,
-    ids,
-    ids_of,
-    params,
-    popped,
-    reference,
-    request,
-    text_of,
-)
+from scenes import EOS, PROMPT, ROCKET, ids, ids_of, params, popped, reference, text_of
 
 from mini_vllm.engine import (
     Burst,
@@ -186,26 +174,30 @@ class EngineMachine(RuleBasedStateMachine):
         number=NUMBERS,
     )
     def submit_what_is_refused(self, kind, number):
-        before, fresh = self.engine.stats(), channels_of(2)
+        before = self.engine.stats()
+        fresh = [StreamChannel.create(), StreamChannel.create()]
+        requests = [Request(PROMPT, params(max_tokens=2)), Request(PROMPT, params(max_tokens=2))]
+        channels = list(fresh)
         running = [one for one in self.choices if not one.handle.future.done()]
-        if kind == "again" and not running:
-            kind = "used"
-        used = self.pick(number).channel if self.choices else None
-        if kind == "used" and used is None:
+        if kind == "too few":
+            channels.pop()
+        elif kind == "too many":
+            channels.append(None)
+        elif kind == "twice":
+            channels[1] = channels[0]
+        elif kind == "empty":
+            requests[1] = Request((), params())
+        elif kind == "long":
+            requests[1] = Request(PROMPT, params(max_tokens=NUM_BLOCKS * BLOCK_SIZE))
+        elif kind == "id":
+            requests[1] = Request((1, 999))
+        elif kind == "again" and running:
+            name = running[number % len(running)].handle.request_id
+            requests[1] = Request(PROMPT, params(max_tokens=2), name)
+        elif self.choices and self.pick(number).channel is not None:
+            channels[1] = self.pick(number).channel
+        else:
             return
-        channels = {
-            "too few": fresh[:1],
-            "too many": [*fresh, None],
-            "twice": fresh[:1] * 2,
-            "used": [fresh[0], used],
-        }.get(kind, fresh)
-        second = {
-            "empty": {"prompt": ()},
-            "long": {"max_tokens": NUM_BLOCKS * BLOCK_SIZE},
-            "id": {"prompt": (1, 999)},
-            "again": {"name": running and running[number % len(running)].handle.request_id},
-        }.get(kind, {})
-        requests = [request(max_tokens=2), request(**{"max_tokens": 2, **second})]
         running = self.engine.state is EngineState.RUNNING
         expected = (StreamingSubmissionError, *(() if running else (EngineStateError,)))
         with pytest.raises(expected) as caught:
@@ -300,11 +292,10 @@ class EngineMachine(RuleBasedStateMachine):
         if not hasattr(self, "engine"):
             return
         self.engine.drain()
-        for _ in range(300):
-            if self.engine.state in (EngineState.CLOSED, EngineState.FAILED):
-                break
+        steps, ended = 0, (EngineState.CLOSED, EngineState.FAILED)
+        while self.engine.state not in ended:
             self.step_once()
-        assert self.engine.state in (EngineState.CLOSED, EngineState.FAILED)
+            assert (steps := steps + 1) < 300
         stats = self.engine.stats()
         assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
         assert self.model.inside == {}

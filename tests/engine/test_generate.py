@@ -98,23 +98,6 @@ def test_a_closed_loop_cancels_every_channel_that_was_read_on_it(push_before_clo
         task._log_destroy_pending = False
 
 
-def test_a_closed_loop_does_not_break_the_engine():
-    engine = engine_of()
-    (gone, live), handles = submitted(engine, *[request(max_tokens=9) for _ in range(2)])
-    loop = asyncio.new_event_loop()
-    reader = aiter(gone)
-    engine.step()
-    loop.run_until_complete(anext(reader))
-    task = loop.create_task(asyncio.wait_for(anext(reader), None))
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
-    engine.run_until_idle()
-    reasons = [handle.result(0).finish_reasons for handle in handles]
-    assert reasons == [[FinishReason.CANCELLED], [FinishReason.LENGTH]]
-    assert text_of(live) == "abcabcabc"
-    task._log_destroy_pending = False
-
-
 @in_asyncio
 async def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
     loop = asyncio.get_running_loop()
@@ -203,11 +186,6 @@ async def test_100_generators_share_4_slots():
         assert text == name
 
 
-async def leave_by_aclose(stream, started):
-    await anext(stream)
-    await stream.aclose()
-
-
 async def leave_by_timeout(stream, started):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05), aclosing(stream):
@@ -229,7 +207,7 @@ async def leave_by_an_error(stream, started):
                 raise ZeroDivisionError
 
 
-LEAVE = [leave_by_aclose, leave_by_timeout, leave_by_cancel, leave_by_an_error]
+LEAVE = [leave_by_timeout, leave_by_cancel, leave_by_an_error]
 
 
 @pytest.mark.parametrize("choices", [1, 3])

@@ -201,18 +201,14 @@ def test_cancel_policy_leaves_a_reader_alone_who_keeps_up():
     assert channel.error is None
 
 
-def test_cancel_policy_does_not_cancel_a_stream_that_has_ended():
+def test_cancel_policy_does_not_cancel_a_stream_that_has_ended_and_keeps_the_error_of_the_end():
     channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
     producer.push(A)
     producer.push(STOPPED)
     assert (channel.reason, channel.is_cancelled) == (FinishReason.STOP_WORDS, False)
     assert channel.error is None
-    assert [chunk.text for chunk in channel] == ["a!"]
-
-
-def test_cancel_policy_keeps_the_error_of_the_end():
-    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
-    boom = RuntimeError("boom")
+    assert text_of(channel) == "a!"
+    (channel, producer), boom = attached(max_pending=1, overflow=OverflowPolicy.CANCEL), OSError()
     for chunk in letters(2):
         producer.push(chunk)
     producer.finish(FinishReason.ERROR, boom)

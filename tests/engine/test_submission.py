@@ -3,6 +3,7 @@
 import threading
 from itertools import permutations
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import scenes
@@ -94,10 +95,6 @@ def full_engine():
     return engine
 
 
-def broken_text_path(request, prompt):
-    raise MemoryError
-
-
 TOO_LONG = Request((1,) * 100, SamplingParams(max_tokens=3))
 REFUSED = {
     "prompt too long": (lambda: engine_of(num_blocks=2), TOO_LONG, StreamingSubmissionError),
@@ -106,7 +103,11 @@ REFUSED = {
     "overloaded": (full_engine, request(), EngineOverloadedError),
     "closed": (closed_engine, request(), EngineStateError),
     "dead": (dead_engine, request(), EngineDeadError),
-    "text path": (lambda: engine_of(make_text_path=broken_text_path), request(), MemoryError),
+    "text path": (
+        lambda: engine_of(make_text_path=Mock(side_effect=MemoryError)),
+        request(),
+        MemoryError,
+    ),
 }
 
 

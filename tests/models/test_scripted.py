@@ -30,14 +30,9 @@ def run(model, slots, steps):
 
 
 def test_a_step_is_what_a_model_may_return():
-    error = OSError("gone")
-    burst = Burst((4,), ({4: -1.0},))
+    error, burst, one = OSError("gone"), Burst((4,), ({4: -1.0},)), slot()
     model = ScriptedModel({"a": [(1,), (2, 3), None, burst, error]})
-    assert run(model, [slot()], 3) == [[Burst((1,)), Burst((2, 3)), None]]
-    model = ScriptedModel({"a": [burst, error]})
-    one = slot()
-    assert model.prefill([one]) == [burst]
-    one.step = 1
+    assert run(model, [one], 4) == [[Burst((1,)), Burst((2, 3)), None, burst]]
     assert model.decode([one]) == [error]
 
 
@@ -80,16 +75,9 @@ def test_neighbours_and_order_change_nothing(first, second):
 
 
 def test_raise_raises_and_hook_calls_before_its_step():
-    calls = []
-    model = ScriptedModel(
-        {
-            "a": [
-                Hook(lambda: calls.append(1), (7,)),
-                Hook(lambda: calls.append(2), Raise(KeyError())),
-            ]
-        }
-    )
-    one = slot()
+    calls, one = [], slot()
+    steps = [Hook(lambda: calls.append(1), (7,)), Hook(lambda: calls.append(2), Raise(KeyError()))]
+    model = ScriptedModel({"a": steps})
     assert run(model, [one], 1) == [[Burst((7,))]]
     assert calls == [1]
     with pytest.raises(KeyError):
