@@ -135,6 +135,15 @@ def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_evic
     assert [stream for _, stream in line.scheduler.everyone()] == ["a", "b"]
 
 
+def test_clear_forgets_all_and_gives_every_block_back():
+    line = Line(seqs=2)
+    line.add("A", "B", "C")
+    line.admit()
+    line.scheduler.clear()
+    assert line.pool.num_used_blocks == 0
+    assert (line.scheduler.num_running, line.scheduler.num_waiting) == (0, 0)
+
+
 def test_random_runs_keep_the_books():
     chance = random.Random(0)
     for _ in range(100):
