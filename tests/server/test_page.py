@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, page_server
-from running import begun
 
 
 def test_a_rocket_is_shown_exactly_to_the_naive_as_diamonds_and_on_the_wire_as_it_came(stage):
@@ -181,7 +180,7 @@ def test_a_refusal_names_the_field(page):
 
 
 def test_a_full_server_says_so(stage, scripted, model):
-    others = [begun(scripted, "waits") for _ in range(FULL)]
+    others = [scripted.begun("waits") for _ in range(FULL)]
     try:
         assert stage.ask("rocket") == "Failed"
         assert stage["alert"].text.startswith("429: ")

@@ -13,12 +13,10 @@ from running import (
     Says,
     asking,
     at_once,
-    chat,
-    fetch,
     running,
     running_embedded,
+    serving,
     spelled,
-    told,
     tool,
 )
 from wire_client import message_of, read_chat, read_events
@@ -46,15 +44,10 @@ TEXTS = {
     "empty": "",
 }
 TOOLS = [tool(name) for name in ("get_weather", "a", "b", "c")]
-
-
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running(Says(**TEXTS)) as running_server:
-        yield running_server
+server = serving(Says(**TEXTS))
 
 
 @pytest.fixture(scope="module")
@@ -66,31 +59,21 @@ def embedded():
 @pytest.mark.parametrize("name", ["plain", "lines", "many", "until", "tag", "empty"])
 @pytest.mark.parametrize("step", [1, 7, 65536])
 def test_a_stream_is_the_text_byte_for_byte_however_the_socket_is_read(server, name, step):
-    choice = told(server, name, step=step)[0]
+    choice = server.told(name, step=step)[0]
     assert choice["content"].encode() == TEXTS[name].encode()
     assert choice["finish_reason"] == "stop"
 
 
 def test_headers_of_a_stream_forbid_caches_and_buffers(server):
-    headers = chat(server, asking("plain", stream=True)).headers
+    headers = server.chat(asking("plain", stream=True)).headers
     assert headers["content-type"].partition(";")[0] == "text/event-stream"
     assert headers["cache-control"] == "no-cache"
     assert headers["x-accel-buffering"] == "no"
 
 
-@pytest.mark.parametrize("step", [1, 65536])
-def test_calls_are_told_whole_with_their_own_characters(server, step):
-    choice = told(server, "calls", tools=TOOLS, step=step)[0]
-    found = [(one["name"], one["arguments"]) for one in choice["calls"]]
-    assert found == [("a", ARGUMENTS), ("b", "{}"), ("c", ARGUMENTS)]
-    assert len({one["id"] for one in choice["calls"]}) == 3
-    assert choice["finish_reason"] == "tool_calls"
-    assert choice["content"].strip() == ""
-
-
 def test_a_character_outside_ascii_inside_arguments_is_never_cut(server):
     """X18: each event is decoded on its own, strictly, and the arguments grow by whole ones."""
-    answer = chat(server, asking("call", stream=True, tools=TOOLS), step=1)
+    answer = server.chat(asking("call", stream=True, tools=TOOLS), step=1)
     for event in answer.body.split(b"\n\n"):
         event.decode("utf-8", "strict")
     deltas = [
@@ -104,52 +87,52 @@ def test_a_character_outside_ascii_inside_arguments_is_never_cut(server):
     assert all("\ufffd" not in delta for delta in deltas)
 
 
-def test_a_call_that_breaks_off_at_the_limit_ends_with_length(server):
-    choice = told(server, "half", tools=TOOLS, max_tokens=len(TEXTS["half"].encode()))[0]
-    assert choice["finish_reason"] == "length"
-    assert choice["calls"][0]["name"] == "get_weather"
-    assert '{"city": "P' in choice["content"] + choice["calls"][0]["arguments"]
+CALLED = ("get_weather", ARGUMENTS)
+HALF = len(TEXTS["half"].encode())
 
 
-CALLED = [("get_weather", ARGUMENTS)]
-
-
+@pytest.mark.parametrize("step", [1, 65536])
 @pytest.mark.parametrize(
-    ("name", "fields", "calls", "expected"),
+    ("name", "fields", "calls", "content", "reason"),
     [
-        ("call", {}, [], {"content": TEXTS["call"], "finish_reason": "stop"}),
-        ("call", {"tools": TOOLS, "tool_choice": "none"}, [],
-         {"content": TEXTS["call"], "finish_reason": "stop"}),
-        ("call", {"tools": TOOLS, "tool_choice": "required"}, CALLED,
-         {"finish_reason": "tool_calls"}),
-        ("call", {"tools": TOOLS, "tool_choice": NAMED}, CALLED, {"finish_reason": "stop"}),
-        ("calls", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)],
-         {"finish_reason": "tool_calls"}),
-        ("until", {"stop": ["END", "zzz"]}, [],
-         {"content": "not the EN, but the ", "finish_reason": "stop", "stop_reason": "END"}),
+        ("calls", {"tools": TOOLS}, [("a", ARGUMENTS), ("b", "{}"), ("c", ARGUMENTS)], "\n",
+         "tool_calls"),
+        ("half", {"tools": TOOLS, "max_tokens": HALF}, [("get_weather", '{"city": "P')], "So ",
+         "length"),
+        ("call", {}, [], TEXTS["call"], "stop"),
+        ("call", {"tools": TOOLS, "tool_choice": "none"}, [], TEXTS["call"], "stop"),
+        ("call", {"tools": TOOLS, "tool_choice": "required"}, [CALLED], "I shall look. ",
+         "tool_calls"),
+        # Only a function chosen by name ends with stop.
+        ("call", {"tools": TOOLS, "tool_choice": NAMED}, [CALLED], "I shall look. ", "stop"),
+        ("calls", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)], "\n",
+         "tool_calls"),
+        ("until", {"stop": ["END", "zzz"]}, [], "not the EN, but the ", "stop"),
     ],
-    ids=["no tools", "none", "required", "by name", "not parallel", "a stop string"],
+    ids=["calls", "cut off", "no tools", "none", "required", "by name", "not parallel", "stop"],
 )  # fmt: skip
-def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, expected):
-    choice = told(server, name, **fields)[0]
+def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, content, reason, step):
+    choice = server.told(name, step=step, **fields)[0]
     assert [(one["name"], one["arguments"]) for one in choice["calls"]] == calls
-    assert {key: choice[key] for key in expected} == expected
-    whole = chat(server, asking(name, **fields)).json()["choices"][0]
-    assert whole["finish_reason"] == choice["finish_reason"]
+    assert len({one["id"] for one in choice["calls"]}) == len(calls)
+    assert (choice["content"], choice["finish_reason"]) == (content, reason)
+    assert choice["stop_reason"] == ("END" if name == "until" else None)
+    whole = server.chat(asking(name, **fields)).json()["choices"][0]
+    assert whole["finish_reason"] == reason
 
 
 def test_usage_counts_the_tokens_and_is_null_before(server):
     body = asking("plain", stream=True, stream_options={"include_usage": True})
-    _, usage = read_chat(chat(server, body).body, include_usage=True)
+    _, usage = read_chat(server.chat(body).body, include_usage=True)
     tokens = len(TEXTS["plain"]) + 1
     assert usage["completion_tokens"] == tokens
     assert usage["total_tokens"] == usage["prompt_tokens"] + tokens
-    whole = chat(server, asking("plain")).json()["usage"]
+    whole = server.chat(asking("plain")).json()["usage"]
     assert whole == usage
 
 
 def test_choices_are_whole_each_for_itself(server):
-    choices = told(server, "call", n=3, tools=TOOLS)
+    choices = server.told("call", n=3, tools=TOOLS)
     assert sorted(choices) == [0, 1, 2]
     for choice in choices.values():
         assert choice["calls"][0]["arguments"] == ARGUMENTS
@@ -157,7 +140,7 @@ def test_choices_are_whole_each_for_itself(server):
 
 
 def test_logprobs_are_there_for_every_token(server):
-    steps = told(server, "many", logprobs=True, top_logprobs=2)[0]["logprobs"]
+    steps = server.told("many", logprobs=True, top_logprobs=2)[0]["logprobs"]
     assert len(steps) == len(TEXTS["many"].encode()) + 1
     assert all(len(step["top_logprobs"]) == 2 and step["logprob"] <= 0 for step in steps)
     said = b"".join(bytes(step["bytes"]) for step in steps[:-1])
@@ -166,8 +149,8 @@ def test_logprobs_are_there_for_every_token(server):
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_a_whole_answer_is_the_stream_in_one(server, name):
-    streamed = told(server, name, tools=TOOLS)
-    whole = chat(server, asking(name, tools=TOOLS)).json()
+    streamed = server.told(name, tools=TOOLS)
+    whole = server.chat(asking(name, tools=TOOLS)).json()
     assert whole["object"] == "chat.completion"
     message, expected = whole["choices"][0]["message"], message_of(streamed[0])
     for one in (message, expected):
@@ -179,14 +162,14 @@ def test_a_whole_answer_is_the_stream_in_one(server, name):
 
 def test_reasoning_has_a_field_of_its_own():
     with running(Says(**TEXTS), reasoning_format="deepseek_r1") as server:
-        choice = told(server, "think", step=1)[0]
+        choice = server.told("think", step=1)[0]
     assert (choice["reasoning_content"], choice["content"]) == ("Hm, 你.", "Yes 🚀.")
 
 
 def test_completions_stream_and_whole_say_the_same(server):
     body = {"prompt": ["<plain>", "<many>"], "max_tokens": 100, "n": 2}
-    whole = fetch(server, "/v1/completions", body).json()
-    events = read_events(fetch(server, "/v1/completions", {**body, "stream": True}).body)
+    whole = server.fetch("/v1/completions", body).json()
+    events = read_events(server.fetch("/v1/completions", {**body, "stream": True}).body)
     texts = dict.fromkeys(range(4), "")
     reasons = {}
     for event in events:
@@ -203,7 +186,7 @@ def test_completions_stream_and_whole_say_the_same(server):
 
 def test_completions_of_ids(server):
     ids = list(b"<plain>")
-    whole = fetch(server, "/v1/completions", {"prompt": ids, "max_tokens": 5}).json()
+    whole = server.fetch("/v1/completions", {"prompt": ids, "max_tokens": 5}).json()
     assert whole["choices"][0]["text"] == "Hello"
     assert whole["choices"][0]["finish_reason"] == "length"
     assert whole["usage"]["prompt_tokens"] == len(ids)
@@ -224,16 +207,16 @@ def test_detokenize_undoes_tokenize(server):
 
 def test_tokenize_of_messages_is_the_prompt_of_a_chat(server):
     messages = asking("plain")
-    found = fetch(server, "/tokenize", {**messages, "return_token_strs": True}).json()
+    found = server.fetch("/tokenize", {**messages, "return_token_strs": True}).json()
     assert found["count"] == len(found["tokens"]) == len(found["token_strs"])
-    assert found["count"] == chat(server, messages).json()["usage"]["prompt_tokens"]
+    assert found["count"] == server.chat(messages).json()["usage"]["prompt_tokens"]
 
 
 def test_seeds_repeat_and_differ(embedded):
     def say(seed):
         messages = [{"role": "user", "content": "Hello!"}]
         body = {"messages": messages, "seed": seed, "temperature": 1.5, "max_tokens": 60}
-        return chat(embedded, body).json()["choices"][0]["message"]["content"]
+        return embedded.chat(body).json()["choices"][0]["message"]["content"]
 
     assert say(1) == say(1)
     assert len({say(seed) for seed in range(6)}) > 1
@@ -242,8 +225,8 @@ def test_seeds_repeat_and_differ(embedded):
 def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
     body = {"messages": messages, "tools": [WEATHER], "temperature": 0}
-    whole = chat(embedded, body).json()["choices"][0]
-    choices, _ = read_chat(chat(embedded, {**body, "stream": True}, step=1).body)
+    whole = embedded.chat(body).json()["choices"][0]
+    choices, _ = read_chat(embedded.chat({**body, "stream": True}, step=1).body)
     assert whole["finish_reason"] == choices[0]["finish_reason"] == "tool_calls"
     (made,) = whole["message"]["tool_calls"]
     assert made["function"]["name"] == "get_weather"
@@ -254,7 +237,7 @@ def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
 def test_two_streams_at_once_do_not_mix(server):
     names = ["plain", "many", "lines", "until", "tag", "call"]
     answers = at_once(
-        lambda name: chat(server, asking(name, stream=True), step=1 + names.index(name)), names
+        lambda name: server.chat(asking(name, stream=True), step=1 + names.index(name)), names
     )
     for name, answer in zip(names, answers, strict=True):
         assert read_chat(answer.body)[0][0]["content"] == TEXTS[name]
@@ -309,7 +292,7 @@ def test_every_stream_has_its_first_text_before_any_has_ended(monkeypatch):
     monkeypatch.setattr(EventStream, "__call__", begin_together)
     said = "word " * 20
     with running(Says(talk=said), max_num_seqs=streams) as server:
-        texts = at_once(lambda _: told(server, "talk")[0]["content"], range(streams))
+        texts = at_once(lambda _: server.told("talk")[0]["content"], range(streams))
     assert texts == [said] * streams
     assert [what for what, _ in order] == ["first"] * streams + ["last"] * streams
 
@@ -324,7 +307,7 @@ def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():
             return [(97,)] * 3000
 
     with running(OneFails(any="x")) as server:
-        answer = chat(server, asking("any", stream=True, n=2, max_tokens=3000))
+        answer = server.chat(asking("any", stream=True, n=2, max_tokens=3000))
         error = read_events(answer.body)[-1]["error"]
         assert error["type"] == "server_error"
         assert "tape" not in error["message"]

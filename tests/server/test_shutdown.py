@@ -14,7 +14,6 @@ from running import (
     Says,
     asking,
     at_once,
-    begun,
     paced,
     running,
     until,
@@ -147,7 +146,7 @@ def test_at_the_end_new_requests_are_refused_and_old_ones_finish():
 def test_what_is_cut_at_the_end_is_an_error_not_a_half_whether_it_runs_waits_or_is_whole():
     """Nothing here would end by itself: the limit for draining is the only one that is near."""
     with running(Says(talk=paced()), max_num_seqs=1, drain_seconds=0.2) as server:
-        streams = [begun(server, "talk") for _ in range(2)]
+        streams = [server.begun("talk") for _ in range(2)]
         wholes = [server.connect() for _ in range(2)]
         for client in wholes:
             client.ask(CHAT, asking("talk", max_tokens=FOR_EVER))
@@ -165,7 +164,7 @@ def test_what_is_cut_at_the_end_is_an_error_not_a_half_whether_it_runs_waits_or_
 def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
     with (
         running(Says(talk=paced(), say="Hi"), drain_seconds=DEADLINE) as server,
-        begun(server, "talk") as busy,
+        server.begun("talk") as busy,
         server.connect() as late,
     ):
         late.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n")
