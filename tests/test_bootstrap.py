@@ -1,5 +1,6 @@
 """The set-up before anything is installed. The network is not used: pip is replaced by a stub."""
 
+import ast
 import importlib.util
 import os
 import stat
@@ -24,8 +25,7 @@ def bootstrap(tmp_path, monkeypatch):
     for name, value in (("ROOT", tmp_path), ("VENV", venv), ("PYTHON", venv / "bin" / "python"),
                         ("UNFINISHED", venv / ".unfinished")):  # fmt: skip
         monkeypatch.setattr(module, name, str(value))
-    module.calls = []
-    module.fail_on = None
+    module.calls, module.fail_on = [], None
 
     def call(command, **kwargs):
         words = " ".join(map(str, command))
@@ -45,15 +45,10 @@ def bootstrap(tmp_path, monkeypatch):
     return module
 
 
-def test_first_call_installs_second_does_nothing(bootstrap):
-    assert bootstrap.main("core") == 0
-    assert bootstrap.calls == ["check", "venv", "pip"]
-    assert bootstrap.main("core") == 0
-    assert bootstrap.calls == ["check", "venv", "pip"]
-
-
-def test_a_changed_lock_file_installs_again(bootstrap):
-    bootstrap.main("core")
+def test_first_call_installs_second_does_nothing_and_a_changed_lock_file_installs_again(bootstrap):
+    for _ in range(2):
+        assert bootstrap.main("core") == 0
+        assert bootstrap.calls == ["check", "venv", "pip"]
     Path(bootstrap.ROOT, "requirements", "core.txt").write_text("two")
     bootstrap.main("core")
     assert bootstrap.calls == ["check", "venv", "pip", "pip"]
@@ -67,22 +62,16 @@ def test_a_killed_set_up_starts_afresh(bootstrap):
     Path(bootstrap.VENV, "half-written").write_text("")
     assert bootstrap.main("core") == 0
     assert not Path(bootstrap.VENV, "half-written").exists()
-
-
-def test_a_vanished_interpreter_starts_afresh(bootstrap):
-    bootstrap.main("core")
+    # So does a vanished interpreter.
     os.remove(bootstrap.PYTHON)
     assert bootstrap.main("core") == 0
     assert bootstrap.calls[-3:] == ["check", "venv", "pip"]
 
 
-def test_missing_venv_module_says_what_to_install(bootstrap, capsys):
+def test_missing_venv_module_or_old_python_says_what_to_install(bootstrap, monkeypatch, capsys):
     bootstrap.fail_on = "check"
     assert bootstrap.main("core") == 1
     assert "apt install python3." in capsys.readouterr().out
-
-
-def test_old_python_says_so(bootstrap, monkeypatch, capsys):
     monkeypatch.setattr(bootstrap.sys, "version_info", (3, 9, 6))
     monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
     assert bootstrap.main("core") == 1
@@ -107,6 +96,4 @@ def test_old_python_hands_over_to_a_newer_one(tmp_path):
 
 def test_it_parses_on_old_pythons():
     compile(SOURCE.read_text(), str(SOURCE), "exec", dont_inherit=True)
-    import ast
-
     ast.parse(SOURCE.read_text(), feature_version=(3, 7))

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
 from labkit.cli import main
-from labkit.course.lab import ROOT, find_labs
+from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.student.progress import Progress
 
 VERBS = [
@@ -33,12 +34,17 @@ def passed(tiny, tiny_lab):
     return tiny
 
 
-def test_progress_shows_the_ladder_and_what_is_next(tiny, capsys):
-    assert main(["progress"], tiny) == 0
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["progress"], ["90 Pairs", "not started", "next: make lab N=90"]),
+        (["bug", "--lab", "90"], ["triples                Threes instead of twos"]),
+    ],
+)
+def test_the_ladder_and_known_bugs_are_shown(tiny, capsys, args, said):
+    assert main(args, tiny) == 0
     out = capsys.readouterr().out
-    assert "90 Pairs" in out
-    assert "not started" in out
-    assert "next: make lab N=90" in out
+    assert [words for words in said if words not in out] == []
 
 
 def test_a_lab_passes_only_as_long_as_its_files_are_unchanged(passed, tiny_lab, capsys):
@@ -47,9 +53,7 @@ def test_a_lab_passes_only_as_long_as_its_files_are_unchanged(passed, tiny_lab, 
     assert not Progress(passed).passes(tiny_lab)
     main(["progress"], passed)
     assert "passed before, edited since" in capsys.readouterr().out
-
-
-def test_an_unreadable_progress_file_is_put_aside(passed, tiny_lab):
+    # An unreadable file is put aside.
     (passed / ".labkit" / "progress.json").write_text("{ no json")
     assert Progress(passed).record(tiny_lab).score is None
     assert (passed / ".labkit" / "progress.unreadable.bak").exists()
@@ -64,9 +68,6 @@ def test_hints_go_one_level_deeper_each_time(tiny, capsys):
         assert f"Text {level} of task 2." in out
     assert "hint 1 of 3: symptom 1" in said[0]
     assert "the last hint" in said[3]
-
-
-def test_hint_needs_lab_and_task(tiny, capsys):
     assert main(["hint", "--lab", "", "--task", ""], tiny) == 2
     assert "name a lab, for example N=90" in capsys.readouterr().err
     assert main(["hint", "--lab", "90", "--task", "7"], tiny) == 2
@@ -83,10 +84,11 @@ def test_solution_is_shown_only_after_passing(tiny, tiny_lab, capsys):
 
 def test_reset_asks_keeps_a_backup_and_restores(passed, tiny_lab, monkeypatch, capsys):
     mine = tiny_lab.starter.read_text()
-    monkeypatch.setattr("builtins.input", lambda question: "n")
-    assert main(["reset", "--lab", "90"], passed) == 1
-    assert tiny_lab.starter.read_text() == mine
-    monkeypatch.setattr("builtins.input", lambda question: "y")
+    monkeypatch.setattr("builtins.input", Mock(side_effect=["n", EOFError, "y"]))
+    # No, and no answer.
+    for _ in range(2):
+        assert main(["reset", "--lab", "90"], passed) == 1
+        assert tiny_lab.starter.read_text() == mine
     assert main(["reset", "--lab", "90"], passed) == 0
     assert tiny_lab.starter.read_bytes() == tiny_lab.pristine_starter.read_bytes()
     (backup,) = tiny_lab.path.glob("starter.*.bak")
@@ -95,31 +97,11 @@ def test_reset_asks_keeps_a_backup_and_restores(passed, tiny_lab, monkeypatch, c
     assert "already as it was handed out" in capsys.readouterr().out
 
 
-def test_reset_without_an_answer_changes_nothing(passed, tiny_lab, monkeypatch):
-    def no_input(question):
-        raise EOFError
-
-    monkeypatch.setattr("builtins.input", no_input)
-    mine = tiny_lab.starter.read_text()
-    assert main(["reset", "--lab", "90"], passed) == 1
-    assert tiny_lab.starter.read_text() == mine
-
-
-def test_an_unknown_lab_lists_the_known_ones(tiny, capsys):
-    assert main(["lab", "--lab", "77"], tiny) == 2
-    assert "there is no lab '77'; the labs are N=90" in capsys.readouterr().err
-
-
-def test_labs_are_found_by_any_spelling_of_their_number(tiny):
-    from labkit.course.lab import pick_lab
-
+def test_labs_are_found_by_any_spelling_of_their_number_and_listed_for_others(tiny, capsys):
     labs = find_labs(tiny)
     assert {pick_lab(labs, text).name for text in ("90", "lab-90", "90-pairs")} == {"lab-90-pairs"}
-
-
-def test_bug_lists_the_known_bugs(tiny, capsys):
-    assert main(["bug", "--lab", "90"], tiny) == 0
-    assert "triples                Threes instead of twos" in capsys.readouterr().out
+    assert main(["lab", "--lab", "77"], tiny) == 2
+    assert "there is no lab '77'; the labs are N=90" in capsys.readouterr().err
 
 
 def test_check_runs_the_named_gates_and_fails_on_findings(tiny, tiny_lab, capsys):
@@ -133,22 +115,14 @@ def test_check_runs_the_named_gates_and_fails_on_findings(tiny, tiny_lab, capsys
 
 
 def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
-    (tiny_lab.path / "lab.toml").write_text("title = ")
-    assert main(["progress"], tiny) == 2
-    assert "lab.toml" in capsys.readouterr().err
-    (tiny_lab.path / "lab.toml").write_text('title = "x"')
-    assert main(["progress"], tiny) == 2
-    assert "missing" in capsys.readouterr().err
+    for text, said in (("title = ", "lab.toml"), ('title = "x"', "missing")):
+        (tiny_lab.path / "lab.toml").write_text(text)
+        assert main(["progress"], tiny) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab, monkeypatch, capsys):
-    runs = []
-    stopped = threading.Event()
-
-    def run(command, **options):
-        runs.append(command)
-        if len(runs) == 2:
-            raise KeyboardInterrupt
+    stopped, run = threading.Event(), Mock(side_effect=[None, KeyboardInterrupt])
 
     def save():
         while not stopped.wait(0.1):
@@ -163,8 +137,8 @@ def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab, monkeypatch,
     finally:
         stopped.set()
         editor.join()
-    assert runs[0] == runs[1]
-    assert runs[0][1:] == ["-m", "labkit", "lab", "--lab", "90", "--task", "2"]
+    runs = [args[0][1:] for args, _ in run.call_args_list]
+    assert runs == [["-m", "labkit", "lab", "--lab", "90", "--task", "2"]] * 2
     out = capsys.readouterr().out
     assert out.index("Watching") < out.index("Saved; running lab-90 again")
 

@@ -36,15 +36,11 @@ def test_default_show_has_garbage_beside_right_text():
     assert "\x1b" not in out
 
 
-def test_file_in_another_script(demo, tmp_path):
-    file = tmp_path / "text"
-    file.write_text("नमस्ते दुनिया। 終わり", encoding="utf-8")
-    _, out, _ = demo("--file", str(file), "--stop", "終")
+def test_file_in_another_script_and_a_starter_that_is_not_written(demo, tmp_path):
+    (tmp_path / "text").write_text("नमस्ते दुनिया। 終わり", encoding="utf-8")
+    _, out, _ = demo("--file", str(tmp_path / "text"), "--stop", "終")
     assert "ours    'नमस्ते दुनिया। '" in out
     assert "finish  stop" in out
-
-
-def test_a_starter_that_is_not_written_says_so(demo):
     code, _, errors = demo("--impl", "starter", "--text", "a")
     assert code in (0, 1)
     assert "Traceback" not in errors

@@ -108,11 +108,13 @@ def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, fin
     assert any(said in message for message in found), found
 
 
-def test_too_few_bugs_is_a_finding(tiny, tiny_lab):
+def test_too_few_bugs_or_a_phase_without_markers_is_a_finding(tiny, tiny_lab):
     text = (tiny_lab.path / "bugs.toml").read_text()
     (tiny_lab.path / "bugs.toml").write_text("[[bug]]" + text.split("[[bug]]")[1])
-    found = findings("bugs", tiny)
-    assert any("1 bugs; a lab has 6 to 12" in message for message in found), found
+    (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
+    for gate, said in (("bugs", "1 bugs; a lab has 6 to 12"), ("readmes", "has no lines")):
+        found = findings(gate, tiny)
+        assert any(said in message for message in found), found
 
 
 def test_an_edited_starter_is_a_note_for_a_student(tiny, tiny_lab):
@@ -124,14 +126,9 @@ def test_an_edited_starter_is_a_note_for_a_student(tiny, tiny_lab):
 
 
 def test_matrix_is_written_between_its_markers(tiny):
-    readme = tiny / "phase-90-tiny" / "README.md"
-    assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in readme.read_text()
+    readme = (tiny / "phase-90-tiny" / "README.md").read_text()
+    assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in readme
     assert write(tiny) == []
-
-
-def test_a_phase_without_markers_is_a_finding(tiny):
-    (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
-    assert any("has no lines" in message for message in findings("readmes", tiny))
 
 
 def test_a_cheat_that_earns_points_is_found(tiny, monkeypatch):

@@ -2,16 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from labkit.course.lab import ROOT
-from labkit.gates import runs
 
-ENV = {"PATH": os.environ["PATH"]}
 LOOPS = ("loop at import", "loop", "deaf loop")
 
 EDITS = {
@@ -31,22 +29,8 @@ EDITS = {
     "raises": ("text = self._held + text", "return text[99]"),
     "subclass": ("return text[:even]", "return type('S', (str,), {})(text[:even])"),
     "none": ("return text[:even]", "pass"),
+    "drops": ("return rest", "return '' and rest"),
 }
-
-
-@pytest.fixture
-def run_pytest(tiny):
-    """Run pytest in the tiny repository as `LAB_IMPL=starter pytest` does, but start faster."""
-
-    def run(implementation, *args, cwd=tiny, **env):
-        if implementation is not None:
-            env["LAB_IMPL"] = implementation
-        target = [] if any("lab-90" in arg for arg in args) else ["phase-90-tiny/labs/lab-90-pairs"]
-        arguments = ["-p", "no:cacheprovider", *target, *args]
-        code, printed = runs.run_pytest(arguments, cwd, {**ENV, **env})
-        return SimpleNamespace(returncode=code, stdout=printed)
-
-    return run
 
 
 @pytest.fixture
@@ -64,13 +48,19 @@ def student(tiny_lab):
     return write
 
 
-def test_pristine_starter_scores_zero_and_names_its_tasks(run_pytest):
-    done = run_pytest("starter", "-q")
+def test_pristine_starter_scores_zero_and_a_missing_one_can_be_had_again(run_pytest, tiny_lab):
+    done = run_pytest("starter", "-q", LAB_SEED="7")
     assert done.returncode == 1
     assert "score       0/100" in done.stdout
     assert "BLOCKED by task 1" in done.stdout
     assert "wait for this: lab-90 task 1: feed is not written yet" in done.stdout
     assert "Traceback" not in done.stdout
+    # The header names file, path and seed.
+    assert "under test  starter.py" in done.stdout
+    assert str(tiny_lab.starter) in done.stdout
+    assert "seed 7" in done.stdout
+    tiny_lab.starter.unlink()
+    assert "`make reset` brings the starter back" in run_pytest("starter", "-q").stdout
 
 
 def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
@@ -80,20 +70,13 @@ def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
         assert "UNDER TEST: THE REFERENCE" in done.stdout
 
 
-def test_header_names_file_path_hash_and_seed(run_pytest, tiny_lab):
-    out = run_pytest("starter", "-q", LAB_SEED="7").stdout
-    assert "under test  starter.py" in out
-    assert str(tiny_lab.starter) in out
-    assert "seed 7" in out
-
-
 def test_a_right_starter_scores_100_and_is_remembered(student, tiny, tiny_lab):
     """By the command that students type, in a process that knows nothing of this one."""
     student()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", tiny_lab.path, "-q"], cwd=tiny,
-        env={**ENV, "PYTHONPATH": str(ROOT), "LAB_IMPL": "starter"}, capture_output=True, text=True,
-        check=False,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LAB_IMPL": "starter"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     assert "100/100" in done.stdout
@@ -108,47 +91,41 @@ def test_a_lab_runs_where_nothing_remembers_scores(run_pytest, student, tiny):
     assert not (tiny / ".labkit").exists()
 
 
-def test_failure_shows_rule_call_expected_actual_and_trace(run_pytest):
-    out = run_pytest("bug:drops", "-q").stdout
+def test_failure_shows_rule_call_expected_actual_trace_and_the_bug_it_looks_like(
+    run_pytest, student
+):
+    student("drops")
+    out = run_pytest("starter", "-q").stdout
     for part in ("rule      flush returns the odd one.", "call ", "expected  ['', 'é']   é=U+00E9",
-                 "actual    ['', '']", "trace     call", "feed('é')"):  # fmt: skip
+                 "actual    ['', '']", "trace     call", "feed('é')",
+                 "looks like: The last character is missing.", "make hint N=90 T=2"):  # fmt: skip
         assert part in out
 
 
-def test_known_bug_is_recognised_by_its_set_of_failing_tests(run_pytest, student, tiny_lab):
-    text = tiny_lab.solution.read_text()
-    tiny_lab.starter.write_text(text.replace("return rest", "return '' and rest"))
-    out = run_pytest("starter", "-q").stdout
-    assert "looks like: The last character is missing." in out
-    assert "make hint N=90 T=2" in out
-
-
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "parts", "said"),
     [
-        ("nonsense", "use starter, solution, bug:NAME, or the path"),
-        ("bug:nothing", "it has: triples, eager"),
-        ("missing/file.py", "neither a known word nor a file"),
+        ("nonsense", "", "use starter, solution, bug:NAME, or the path"),
+        ("bug:nothing", "", "it has: triples, eager"),
+        ("missing/file.py", "", "neither a known word nor a file"),
+        ("starter", "mine", "LAB_PARTS='mine'"),
     ],
 )
-def test_a_wrong_lab_impl_is_a_usage_error(run_pytest, value, said):
-    done = run_pytest(value, "-q")
+def test_a_wrong_lab_impl_or_lab_parts_is_a_usage_error(run_pytest, value, parts, said):
+    done = run_pytest(value, "-q", **({"LAB_PARTS": parts} if parts else {}))
     assert done.returncode == 4
     assert said in done.stdout
 
 
 def test_a_path_is_relative_to_the_current_folder(run_pytest, tiny, tiny_lab):
-    folder = tiny / "mine"
-    folder.mkdir()
-    (folder / "try.py").write_text(tiny_lab.solution.read_text())
-    done = run_pytest("try.py", "-q", str(tiny_lab.path), cwd=folder)
+    (tiny / "mine").mkdir()
+    shutil.copy(tiny_lab.solution, tiny / "mine/try.py")
+    done = run_pytest("try.py", "-q", str(tiny_lab.path), cwd=tiny / "mine")
     assert done.returncode == 0, done.stdout
     assert "under test  try.py" in done.stdout or "(try.py)" in done.stdout
 
 
 def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
-    import shutil
-
     second = tiny_lab.path.with_name("lab-91-more")
     shutil.copytree(tiny_lab.path, second)
     for value in ("bug:triples", str(tiny_lab.solution)):
@@ -193,36 +170,25 @@ def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
     assert "7 failed, 2 passed" in done.stdout
 
 
-def test_missing_starter_says_how_to_get_it_back(run_pytest, tiny_lab):
-    tiny_lab.starter.unlink()
-    assert "`make reset` brings the starter back" in run_pytest("starter", "-q").stdout
-
-
-def test_deselected_tests_count_as_failed(run_pytest, student):
+def test_one_task_can_be_run_alone_and_deselected_tests_count_as_failed(run_pytest, student):
     student()
     out = run_pytest("starter", "-q", "-k", "test_pairs").stdout
     assert "score       15/100" in out
     assert "7 tests did not run and count as failed" in out
-
-
-def test_one_task_can_be_run_alone(run_pytest, student):
-    student()
     out = run_pytest("starter", "-q", "--lab-task", "1").stdout
     assert "3 passed, 5 deselected" in out
     assert "NOT RUN" in out
 
 
-def test_report_fits_88_columns_and_is_plain_without_a_terminal(run_pytest):
-    for bug in ("triples", "eager", "drops"):
+def test_report_fits_88_columns_is_plain_without_a_terminal_and_equal_each_time(run_pytest):
+    reports = []
+    for bug in ("triples", "eager", "drops", "drops"):
         out = run_pytest(f"bug:{bug}", "-q").stdout
         report = out[out.index("task  ") :].splitlines()
         assert max(len(line) for line in report if "file" not in line) <= 88
         assert "\x1b" not in out
-
-
-def test_equal_seeds_give_equal_reports(run_pytest):
-    first, second = (run_pytest("bug:drops", "-q").stdout.rpartition(" in ")[0] for _ in range(2))
-    assert first == second
+        reports.append(out.rpartition(" in ")[0])
+    assert reports[-1] == reports[-2]
 
 
 def test_results_file_has_no_times(run_pytest, tmp_path):
@@ -232,9 +198,3 @@ def test_results_file_has_no_times(run_pytest, tmp_path):
     assert run["score"] == 85
     assert run["tests"]["test_flush_once"]["kind"] == "assertion"
     assert set(run) == {"lab", "implementation", "digest", "seed", "score", "tests"}
-
-
-def test_unknown_lab_parts_is_a_usage_error(run_pytest):
-    done = run_pytest("starter", "-q", LAB_PARTS="mine")
-    assert done.returncode == 4
-    assert "LAB_PARTS='mine'" in done.stdout

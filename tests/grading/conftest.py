@@ -14,6 +14,12 @@ from labkit.grading.grader import grade
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 
 
+def pytest_configure(config):
+    """Let this pytest know the marks of hidden tests, which it imports and does not run."""
+    for mark in ("varies(name): of hidden tests", "visibility(when): of hidden tests"):
+        config.addinivalue_line("markers", mark)
+
+
 @pytest.fixture(scope="session")
 def worker_root():
     """The folder that all workers import from."""

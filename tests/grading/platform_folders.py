@@ -153,12 +153,7 @@ class Classroom50:
 def make_zip(folder, platform, *options, number=LAB.number):
     """Return the zip that a verb of labkit writes."""
     out = folder / f"{platform}-{number}.zip"
-    words = [platform, "--lab", number, "--out", str(out), *options]
-    if "--overlay" in options:
-        # Not in this process: pytest knows no marks of hidden tests.
-        subprocess.run([sys.executable, "-m", "labkit", *words], cwd=ROOT, check=True)
-    else:
-        assert main(words, ROOT) == 0
+    assert main([platform, "--lab", number, "--out", str(out), *options], ROOT) == 0
     return out
 
 
@@ -174,16 +169,11 @@ def open_python():
     if os.geteuid() != 0:
         give_up("--container needs root: run the tests with sudo")
     for path in (os.path.realpath(sys._base_executable), "/usr/bin/python3"):
-        version = [path, "-c", "import sys; print(sys.version_info >= (3, 11))"]
-        if not os.path.exists(path) or not all(map(_is_open, Path(path).resolve().parents)):
-            continue
-        if subprocess.run(version, capture_output=True, text=True).stdout.strip() == "True":
+        version = [path, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        is_open = (folder.stat().st_mode & stat.S_IXOTH for folder in Path(path).resolve().parents)
+        if os.path.exists(path) and all(is_open) and subprocess.run(version).returncode == 0:
             return path
     return give_up("no Python here may be run by all users: apt install python3")
-
-
-def _is_open(folder):
-    return bool(folder.stat().st_mode & stat.S_IXOTH)
 
 
 def make_environment(python, folder):

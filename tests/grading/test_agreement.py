@@ -14,14 +14,10 @@ from pathlib import Path
 
 import pytest
 from part_right import mutate
+from walled import Grader
 
 from labkit.course.lab import find_labs
-from labkit.errors import UsageError
-from labkit.grading.assignment import Assignment
-from labkit.grading.grader import grade
-from labkit.grading.reading.submission import Submission
 from labkit.isolation import isolated_run
-from labkit.isolation.sandbox import Sandbox, choose_mode
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import TEST_LIMIT
 
@@ -71,21 +67,12 @@ def rounds_of_labs():
         yield {lab.name: mutate(lab.solution.read_text(), seed) for lab in LABS}
 
 
-def course_of_labs(root, submissions):
-    """Make the copy of the real course for a round."""
-    for lab in LABS:
-        place = root / lab.path.relative_to(ROOT)
+def make_course(root, base, rows):
+    """Make a course of copies of labs below `base`, for each (lab, its name there, submission)."""
+    for lab, name, source in rows:
+        place = root / lab.path.relative_to(base).with_name(name)
         shutil.copytree(lab.path, place, ignore=shutil.ignore_patterns("__pycache__"))
-        (place / "starter.py").write_bytes(submissions[lab.name])
-    (root / "conftest.py").write_text(CONFTEST)
-
-
-def course_of_tiny_labs(root, submissions):
-    """Make a course with a copy of the tiny lab for each of any number of submissions."""
-    for name, source in submissions.items():
-        place = root / TINY_LAB.path.relative_to(TINY).with_name(name)
-        shutil.copytree(TINY_LAB.path, place, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(place / "starter.py", place / "starter.py.orig")
+        shutil.copy(lab.pristine_starter, place / "starter.py.orig")
         (place / "starter.py").write_bytes(source)
     (root / "conftest.py").write_text(CONFTEST)
 
@@ -112,31 +99,24 @@ def plain_pytest(root):
 
 
 @pytest.fixture
-def graded(worker_root, monkeypatch):
+def graded(mode, worker_root, monkeypatch):
     """Return by lab the kinds of the results of the grader, by test."""
     monkeypatch.setattr(isolated_run, "TEST_LIMIT", LIMIT)
-    try:
-        mode = choose_mode(trust=False, container=False)
-    except UsageError:
-        mode = "trust"
 
     def of(root):
-        labs = find_labs(root)
-        found = {}
-        for lab in labs:
-            submission = Submission("", lab.name, {lab.name: lab.starter.read_bytes()})
-            # Slots of other test runs on this machine have other numbers.
-            told = grade(submission, Assignment.of(lab, labs), Sandbox(mode, worker_root), slot)
-            found[lab.name] = {test.name: test.kind for test in told.tests}
-        return found
+        grader = Grader(mode, worker_root, root)
+        told = {lab.name: grader.grade(lab.starter.read_bytes(), lab) for lab in grader.labs}
+        return {
+            name: {test["name"]: test["kind"] for test in found["tests"]}
+            for name, found in told.items()
+        }
 
-    slot = 1_000 + os.getpid()
     return of
 
 
 @pytest.mark.parametrize("submissions", [*rounds_of_labs()])
 def test_on_reference_starter_and_bugs_of_each_lab(graded, tmp_path, submissions):
-    course_of_labs(tmp_path, submissions)
+    make_course(tmp_path, ROOT, [(lab, lab.name, submissions[lab.name]) for lab in LABS])
     found = graded(tmp_path)
     assert found == plain_pytest(tmp_path)
     assert {*found} == {lab.name for lab in LABS}
@@ -151,8 +131,8 @@ def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path
         "cannot be imported": b"def f(:",
         **{f"seed {n}": mutate(right, n) for n in range(200 if SOAK else 8)},
     }
-    names = [f"lab-{number}-made" for number in range(100, 100 + len(made))]
-    course_of_tiny_labs(tmp_path, dict(zip(names, made.values(), strict=True)))
+    named = enumerate(made.values(), start=100)
+    make_course(tmp_path, TINY, [(TINY_LAB, f"lab-{n}-made", source) for n, source in named])
     found = graded(tmp_path)
     assert found == plain_pytest(tmp_path)
     kinds = {kind for kinds in found.values() for kind in kinds.values()}

@@ -24,7 +24,7 @@ from tiny_cohort import (
     saying,
     text,
     waiting,
-)
+)  # fmt: skip
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import pool, slot
@@ -42,7 +42,12 @@ def test_grades_are_those_of_one_by_one_however_many_jobs(tiny_assignments, run,
     assert text(run(work, tiny_assignments, 3)) == text(grades)
 
 
-def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignments, run):
+def test_equal_files_are_graded_once_and_faults_never(tiny_assignments, run):
+    (name,) = tiny_assignments
+    (found,) = run([Submission("ann", name, {}, "it is a link")], tiny_assignments)
+    assert (found["fault"], found["score"]) == ("it is a link", 0)
+    assert gradings(tiny_assignments) == 0
+    assert run([], tiny_assignments) == []
     (first, second) = cohort(tiny_assignments, 2)
     work = [
         Submission(student, item.lab, item.sources)
@@ -56,14 +61,6 @@ def test_equal_files_are_graded_once_and_each_student_has_a_grade(tiny_assignmen
     assert gradings(tiny_assignments) == 2
     assert [news[:2] for news in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert sorted(map(text, plain(news[2] for news in told))) == sorted(map(text, grades))
-
-
-def test_a_fault_is_graded_without_running_anything(tiny_assignments, run):
-    (name,) = tiny_assignments
-    (found,) = run([Submission("ann", name, {}, "it is a link")], tiny_assignments)
-    assert (found["fault"], found["score"]) == ("it is a link", 0)
-    assert gradings(tiny_assignments) == 0
-    assert run([], tiny_assignments) == []
 
 
 def test_what_is_in_the_ledger_is_graded_again_only_when_its_tests_have_changed(
@@ -116,32 +113,26 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
     assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 
 
-@pytest.fixture
-def breakable(tmp_path, monkeypatch, need):
-    """A bwrap that no longer works once the file that this returns is there."""
-    need("sandbox")
-    flag = tmp_path / "broken"
-    fake = tmp_path / "bwrap"
-    fake.write_text(f'#!/bin/sh\n[ -e "{flag}" ] && exit 1\nexec {shutil.which("bwrap")} "$@"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    return flag
-
-
 def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
-    breakable, tiny_assignments, tmp_path, run, alone
+    tiny_assignments, tmp_path, monkeypatch, need, run, alone
 ):
+    need("sandbox")
     ledger = tmp_path / "grades.jsonl"
     work = cohort(tiny_assignments, 8)
-    breakable.touch()
+    # This bwrap does not work as long as a file is there.
+    broken, fake = tmp_path / "broken", tmp_path / "bwrap"
+    fake.write_text(f'#!/bin/sh\n[ -e "{broken}" ] && exit 1\nexec {shutil.which("bwrap")} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    broken.touch()
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
         run(work[:2], tiny_assignments, JOBS, ledger=ledger)
     assert len(ledger.read_bytes().splitlines()) == 1
     # Or one that breaks on the way.
-    breakable.unlink()
+    broken.unlink()
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
-        run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *_: breakable.touch())
-    breakable.unlink()
+        run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *_: broken.touch())
+    broken.unlink()
     assert 1 < len(ledger.read_bytes().splitlines()) < 8
     grades = run(work, tiny_assignments, JOBS, ledger=ledger)
     assert text(grades) == text(alone(work, tiny_assignments))

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from labkit.cli import main
+from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
 from labkit.grading import command
@@ -17,19 +18,7 @@ from labkit.grading.grader import grade as grade_one
 from labkit.isolation.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
-HIDDEN = """
-import pytest
-
-from labkit.testing import expect
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(5)
-@pytest.mark.varies("test_pairs")
-def test_hidden_pairs(lab):
-    trace = lab.script(lab.new("Pairs"), [("feed", "xyz")])
-    expect(trace.outputs, ["xy"], trace)
-"""
+OVERLAY = Path(__file__).with_name("overlay")
 
 
 @pytest.fixture
@@ -135,25 +124,21 @@ def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tm
     assert found[0][1] != found[1][1]
 
 
-def test_hidden_tests_are_graded_and_marked(
-    quick, grade, tiny, tiny_lab, tmp_path, capsys, request
-):
-    # This pytest reads the file too, and is strict about marks.
-    request.config.addinivalue_line("markers", "varies(name): of hidden tests")
-    folder = tiny / "overlay" / tiny_lab.name
-    folder.mkdir(parents=True)
-    (folder / "test_hidden.py").write_text(HIDDEN)
-    starter = tiny / "lab-90.py"
-    starter.write_text(
-        tiny_lab.solution.read_text().replace("// 2 * 2", "// 2 * 2 - (text[0] == 'x')")
-    )
-    assert grade(starter, "--overlay", tiny / "overlay", "--json", tmp_path / "x.json") == 0
-    (one,) = json.loads((tmp_path / "x.json").read_text())["grades"]
-    hidden = {test["name"]: test for test in one["tests"] if test["visibility"] != "visible"}
-    assert not hidden["test_hidden_pairs"]["passed"]
-    assert hidden["test_hidden_pairs"]["max_score"] == 5
-    assert one["max_score"] == 100
-    assert "FAIL test_hidden_pairs (task 1, 5 points, hidden)" in capsys.readouterr().out
+def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(quick, tmp_path, capsys):
+    """Right where the public test looks, wrong elsewhere."""
+    (lab,) = (lab for lab in find_labs(ROOT) if lab.number == "02")
+    right, table = "if token_id not in _SPECIAL_TEXT:", "if token_id in (259, -1, 2**32):"
+    source, report = lab.solution.read_text(), tmp_path / "x.json"
+    assert source.count(right) == 1
+    (tmp_path / "lab-02.py").write_text(source.replace(right, table))
+    words = ["--trust", "--overlay", OVERLAY, "--json", report, tmp_path / "lab-02.py"]
+    assert main(["grade", *map(str, words)], ROOT) == 0
+    (one,) = json.loads(report.read_text())["grades"]
+    (failed,) = (test for test in one["tests"] if not test["passed"])
+    told = (failed["name"], failed["max_score"], failed["visibility"])
+    assert told == ("test_hidden_unknown_ids", 2, "hidden")
+    assert (one["score"], one["max_score"]) == (98, 100)
+    assert "FAIL test_hidden_unknown_ids (task 2, 2 points, hidden)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -232,20 +217,19 @@ def test_on_a_full_disk_a_report_stays_as_it_was(
     assert [*folder.iterdir()] == [folder / "x.json"]
 
 
-def test_a_pipe_is_written_to_and_not_replaced(quick, grade, tiny_lab, tmp_path):
+def test_a_pipe_is_written_to_and_a_link_keeps_pointing_where_it_did(
+    quick, grade, tiny_lab, tmp_path
+):
     # Not a real device: tests run as root, and one that fails would replace it.
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    (tmp_path / "real.json").write_text("old")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    reports = ["--csv", tmp_path / "pipe", "--json", tmp_path / "link.json"]
     with open(reader, "rb") as pipe:
-        assert grade(tiny_lab.solution, "--quiet", "--csv", tmp_path / "pipe") == 0
+        assert grade(tiny_lab.solution, "--quiet", *reports) == 0
         assert pipe.read().startswith(b"assignment,")
     assert (tmp_path / "pipe").is_fifo()
-
-
-def test_a_link_keeps_pointing_where_it_did(quick, grade, tiny_lab, tmp_path):
-    (tmp_path / "real.json").write_text("old")
-    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
-    assert grade(tiny_lab.solution, "--quiet", "--json", tmp_path / "link.json") == 0
     assert (tmp_path / "link.json").is_symlink()
     assert scores(tmp_path / "real.json") == {"solution": 100}
 

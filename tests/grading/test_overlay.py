@@ -1,5 +1,5 @@
 import shutil
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -36,12 +36,6 @@ KILLS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _marks(request):
-    for mark in ("varies(name): of hidden tests", "visibility(when): of hidden tests"):
-        request.config.addinivalue_line("markers", mark)
-
-
 def assignment_of(label, folder=EXAMPLE):
     lab = LABS[label]
     return Assignment.of(lab, [*LABS.values()], "0", read_overlay(folder, lab))
@@ -55,16 +49,13 @@ def source_of(label, bug=""):
 
 @pytest.fixture(scope="module")
 def graded(worker_root):
-    """Grade a source of lab 02, or its solution, with the hidden tests; each only once."""
-    found = {}
+    """Grade the solution of lab 02 or a bug with the hidden tests; each only once."""
 
-    def of(source, assignment):
-        name = assignment.lab.name
-        submission = Submission("ada", name, {name: source})
-        key = source, assignment.overlay.path
-        if key not in found:
-            found[key] = grade(submission, assignment, Sandbox("trust", worker_root), 1)
-        return found[key]
+    @cache
+    def of(bug="", folder=EXAMPLE):
+        told = assignment_of("lab-02", folder)
+        submission = Submission("ada", told.lab.name, {told.lab.name: source_of("lab-02", bug)})
+        return grade(submission, told, Sandbox("trust", worker_root), 1)
 
     return of
 
@@ -91,29 +82,24 @@ def test_each_hidden_test_passes_the_solution_and_finds_a_known_bug(label):
         assert kinds_of_hidden_tests(label, bug)[test] in ("assertion", "raised"), (test, bug)
 
 
-def test_the_solution_has_all_points_with_hidden_tests_too(graded):
-    got = graded(source_of("lab-02"), assignment_of("lab-02"))
+def test_the_solution_has_all_points_and_hidden_tests_run_after_all_that_students_may_see(graded):
+    """Else a submission could remember hidden data and tell it in a visible test's message."""
+    got = graded()
     assert [test.name for test in got.tests if not test.passed] == []
     assert (got.score, got.max_score) == (100, 100)
     assert {test.name for test in got.tests} >= {*KILLS["lab-02"]}
+    order = [VISIBILITIES.index(test.visibility) for test in got.tests]
+    assert order == sorted(order)
+    assert order[-1] == VISIBILITIES.index("hidden")
+    # The first of its file, though it may be seen from the start.
+    assert read_overlay(EXAMPLE, LABS["lab-04"]).tests[0].visibility == "visible"
 
 
 def test_a_known_bug_is_named_though_hidden_tests_fail_too(graded):
-    got = graded(source_of("lab-02", "skip-breaks"), assignment_of("lab-02"))
+    got = graded("skip-breaks")
     kinds = {test.name: test.kind for test in got.tests}
     assert kinds["test_hidden_specials_anywhere"] in ("assertion", "raised")
     assert got.looks_like == "skip-breaks"
-
-
-def test_answers_from_a_table_fail_hidden_tests_only(graded):
-    """Right where the public test looks, wrong elsewhere."""
-    right = b"if token_id not in _SPECIAL_TEXT:"
-    source = source_of("lab-02")
-    assert source.count(right) == 1
-    source = source.replace(right, b"if token_id in (259, -1, 2**32):")
-    got = graded(source, assignment_of("lab-02"))
-    assert {test.name for test in got.tests if not test.passed} == {"test_hidden_unknown_ids"}
-    assert got.score == 98
 
 
 def test_points_move_from_the_test_that_is_varied():
@@ -128,20 +114,6 @@ def test_points_move_from_the_test_that_is_varied():
         "test_property_chunk_invariant": 3,
     }
     assert sum(test.points for test in assignment_of("lab-04").tests) == 100
-
-
-def test_hidden_tests_run_after_all_that_students_may_see(graded):
-    """Else a submission could remember hidden data and tell it in a visible test's message."""
-    got = graded(source_of("lab-02"), assignment_of("lab-02"))
-    order = [VISIBILITIES.index(test.visibility) for test in got.tests]
-    assert order == sorted(order)
-    assert order[-1] == VISIBILITIES.index("hidden")
-    # The first of its file, though it may be seen from the start.
-    assert read_overlay(EXAMPLE, LABS["lab-04"]).tests[0].visibility == "visible"
-
-
-def test_no_hidden_tests_for_this_lab():
-    assert read_overlay(EXAMPLE, LABS["lab-03"]) is None
 
 
 GOOD = """
@@ -167,13 +139,9 @@ def write(tmp_path, text):
 
 def test_a_good_overlay_is_read(tmp_path):
     (test,) = write(tmp_path, GOOD).tests
-    assert (test.varies, test.points, test.visibility) == (
-        "test_rejects_a_bare_string",
-        2,
-        "hidden",
-    )
-    public = {known.name: known.rule for known in LABS["lab-04"].tests}
-    assert test.rule == public["test_rejects_a_bare_string"]
+    (varied,) = (known for known in LABS["lab-04"].tests if known.name == test.varies)
+    assert varied.name == "test_rejects_a_bare_string"
+    assert (test.rule, test.points, test.visibility) == (varied.rule, 2, "hidden")
 
 
 @pytest.mark.parametrize(
@@ -193,6 +161,7 @@ def test_a_good_overlay_is_read(tmp_path):
         ("def test_hidden_one", "def hidden_one", "has no test"),
         ("import expect", "import expects", "cannot be imported: ImportError"),
         ("def test_hidden_one(lab):", "def test_hidden_one(lab)", "line 10"),
+        (GOOD, GOOD.replace("points(2)", "points(1)") * 2, "defined twice"),
     ],
 )
 def test_an_overlay_that_breaks_a_rule_is_refused(tmp_path, find, replace, message):
@@ -202,12 +171,8 @@ def test_an_overlay_that_breaks_a_rule_is_refused(tmp_path, find, replace, messa
     assert message in str(error.value)
 
 
-def test_two_tests_of_one_name_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="defined twice"):
-        write(tmp_path, GOOD.replace("points(2)", "points(1)") * 2)
-
-
-def test_a_missing_folder_or_file_is_named(tmp_path):
+def test_a_missing_folder_or_file_is_named_but_a_lab_needs_no_hidden_tests(tmp_path):
+    assert read_overlay(EXAMPLE, LABS["lab-03"]) is None
     with pytest.raises(UsageError, match="no overlay folder"):
         read_overlay(tmp_path / "nowhere", LABS["lab-04"])
     (tmp_path / LABS["lab-04"].name).mkdir()
@@ -216,8 +181,5 @@ def test_a_missing_folder_or_file_is_named(tmp_path):
 
 
 def test_an_overlay_elsewhere_works_the_same(tmp_path, graded):
-    copy = tmp_path / "copy"
-    shutil.copytree(EXAMPLE, copy)
-    source = source_of("lab-02", "latin-1")
-    here, there = assignment_of("lab-02"), assignment_of("lab-02", copy)
-    assert graded(source, there) == graded(source, here)
+    shutil.copytree(EXAMPLE, tmp_path / "copy")
+    assert graded("skip-breaks", tmp_path / "copy") == graded("skip-breaks")

@@ -1,6 +1,5 @@
 """The autograders for Gradescope and Classroom 50: what is in them, and what they do."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -29,7 +28,7 @@ from platform_folders import (
     open_python,
     read_gradescope,
     unpack,
-)
+)  # fmt: skip
 
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
@@ -83,18 +82,15 @@ def on(tmp_path, courses, why_not, need, worker_root, monkeypatch):
     ("source", "score", "words"),
     [
         (RIGHT, 100, [f"{LAB.name}, graded in"]),
-        (
-            PART_RIGHT,
-            None,
-            ["rule", "expected", "actual", "a ValueError", "looks like: encode never complains"],
-        ),
+        (PART_RIGHT, None, ["rule", "expected", "actual", "a ValueError",
+                            "looks like: encode never complains"]),
         (STARTER, 0, ["task 1: encode is not written yet"]),
         (None, 0, ["there is no starter.py"]),
         (b"def broken(:\n", 0, ["not valid Python"]),
         *((name, 0, []) for name in HOSTILE),
     ],
     ids=["right", "part-right", "untouched", "missing", "broken", *HOSTILE],
-)
+)  # fmt: skip
 def test_work_gets_what_it_earns_and_is_told_why(on, platform, source, score, words):
     place = on(platform)
     if source in HOSTILE:
@@ -114,39 +110,34 @@ def test_work_gets_what_it_earns_and_is_told_why(on, platform, source, score, wo
 
 
 @pytest.mark.parametrize("platform", ["gradescope", "classroom50"])
-def test_a_zip_is_always_the_same_and_its_programs_can_be_run(tmp_path, platform):
-    path = make_zip(tmp_path, platform, number="03")
-    before = path.read_bytes()
-    assert make_zip(tmp_path, platform, number="03").read_bytes() == before
-    programs = {"gradescope": {"run_autograder", "setup.sh"}, "classroom50": {"autograder.py"}}
-    with zipfile.ZipFile(path) as archive:
-        modes = {name: archive.getinfo(name).external_attr >> 16 for name in archive.namelist()}
-        assert {name.split("/")[0] for name in modes} == {*programs[platform], "course"}
-        for name in {"run_autograder", "setup.sh"} & modes.keys():
-            assert modes[name] == 0o100755
-            assert archive.read(name).startswith(b"#!/usr/bin/env bash\n")
-            subprocess.run(["bash", "-n"], input=archive.read(name), check=True)
-
-
-def test_they_take_no_students_work_no_edits_and_few_references(tmp_path):
+def test_a_zip_is_always_the_same_and_takes_no_students_work_no_edits_and_few_references(
+    tmp_path, platform
+):
+    before = make_zip(tmp_path, platform, number="03").read_bytes()
     solutions = {}
+    programs = {"gradescope": {"run_autograder", "setup.sh"}, "classroom50": {"autograder.py"}}
     for lab in LABS:
-        for platform in ("gradescope", "classroom50"):
-            path = make_zip(tmp_path, platform, number=lab.number)
-            assert path.stat().st_size < 10 << 20
-            with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-                bugs = archive.read(next(n for n in names if n.endswith("bugs.toml"))).decode()
-            own = [name.split("/")[-2][:6] for name in names if name.endswith("/solution.py")]
-            solutions[platform, lab.number] = {*own}
-            assert not [n for n in names if "starter" in n.rsplit("/")[-1] and "labs/" in n]
-            assert not [name for name in names if name.endswith("test_hidden.py")]
-            edits = [line for line in bugs.splitlines() if line.startswith(("find", "replace"))]
-            assert {*edits} == {'find = ""', 'replace = ""'}
+        path = make_zip(tmp_path, platform, number=lab.number)
+        assert path.stat().st_size < 10 << 20
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            bugs = archive.read(next(n for n in names if n.endswith("bugs.toml"))).decode()
+            assert {name.split("/")[0] for name in names} == {*programs[platform], "course"}
+            for name in {"run_autograder", "setup.sh"} & {*names}:
+                assert archive.getinfo(name).external_attr >> 16 == 0o100755
+                assert archive.read(name).startswith(b"#!/usr/bin/env bash\n")
+                subprocess.run(["bash", "-n"], input=archive.read(name), check=True)
+        own = [name.split("/")[-2][:6] for name in names if name.endswith("/solution.py")]
+        solutions[lab.number] = {*own}
+        assert not [n for n in names if "starter" in n.rsplit("/")[-1] and "labs/" in n]
+        assert not [name for name in names if name.endswith("test_hidden.py")]
+        edits = [line for line in bugs.splitlines() if line.startswith(("find", "replace"))]
+        assert {*edits} == {'find = ""', 'replace = ""'}
+    assert (tmp_path / f"{platform}-03.zip").read_bytes() == before
     # Students can fetch what Classroom 50 has.
-    assert not any(solutions["classroom50", lab.number] for lab in LABS)
-    assert solutions["gradescope", "02"] == set()
-    assert solutions["gradescope", "05"] == {"lab-01", "lab-03", "lab-04"}
+    parts = {"lab-01", "lab-03", "lab-04"} if platform == "gradescope" else set()
+    assert (solutions["02"], solutions["05"]) == (set(), parts)
+    assert platform == "gradescope" or not any(solutions.values())
 
 
 @pytest.mark.parametrize("platform", [Gradescope, Classroom50], ids=lambda kind: kind.name)
@@ -183,12 +174,9 @@ print(*{{file.partition("site-packages/")[2].split("/")[0] for file in files}})
 def test_it_grades_against_the_same_as_at_home(courses):
     for number in ("02", "05"):
         there = find_labs(courses(Gradescope, number))
-        lab = pick_lab(there, number)
-        home = Assignment.of(pick_lab(LABS, number), LABS)
-        assert Assignment.of(lab, there).digest == home.digest
-        assert [bug.killed_by for bug in lab.bugs] == [
-            bug.killed_by for bug in pick_lab(LABS, number).bugs
-        ]
+        lab, home = pick_lab(there, number), pick_lab(LABS, number)
+        assert Assignment.of(lab, there).digest == Assignment.of(home, LABS).digest
+        assert [bug.killed_by for bug in lab.bugs] == [bug.killed_by for bug in home.bugs]
 
 
 def test_mistakes_get_one_line(tmp_path, capsys):
@@ -226,11 +214,10 @@ def home(tmp_path_factory):
 def run_autograder(home, source):
     (home / "submission/starter.py").write_bytes(source)
     (home / "results/results.json").unlink(missing_ok=True)
+    env = {"AUTOGRADER": str(home), "PATH": os.environ["PATH"]}
     done = subprocess.run(
-        ["bash", "run_autograder"], cwd=home,
-        env={"AUTOGRADER": str(home), "PATH": os.environ["PATH"]}, capture_output=True, text=True,
-        timeout=100, check=False,
-    )  # fmt: skip
+        ["bash", "run_autograder"], cwd=home, env=env, capture_output=True, text=True, timeout=100
+    )
     return read_gradescope(home / "results/results.json"), done
 
 
@@ -260,9 +247,8 @@ def test_hidden_tests_keep_their_visibility_and_the_sum(home):
     assert told.data["stdout_visibility"] == "hidden"
     assert LAB.tests[-1].name in done.stdout
     seen = {test["name"]: test["visibility"] for test in told.data["tests"]}
-    assert seen["test_hidden_scripts"] == "after_due_date"
-    assert seen["test_hidden_unknown_ids"] == "hidden"
-    assert seen[LAB.tests[0].name] == "visible"
+    shown = {"test_hidden_scripts": "after_due_date", "test_hidden_unknown_ids": "hidden"}
+    assert seen.items() >= {**shown, LAB.tests[0].name: "visible"}.items()
     assert told.data["extra_data"]["seed"] == "7"
     assert not [test for test in told.data["tests"] if "hidden" in test["output"]]
 
@@ -276,18 +262,10 @@ def test_the_placeholder_is_there_before_anything_can_fail(home, tmp_path):
         if program is not None:
             python.write_text(program)
             python.chmod(0o755)
-        results = tmp_path / "autograder/results/results.json"
-        done = subprocess.run(
-            ["bash", "run_autograder"], cwd=tmp_path / "autograder", capture_output=True,
-            env={"AUTOGRADER": str(tmp_path / "autograder"), "PATH": os.environ["PATH"]},
-            timeout=100, check=False,
-        )  # fmt: skip
-        told = json.loads(results.read_text())
-        check_schema(told, "gradescope.schema.json")
+        told, done = run_autograder(tmp_path / "autograder", STARTER)
         assert done.returncode != 0
-        assert told["score"] == 0
-        assert "did not finish" in told["output"]
-        results.unlink()
+        assert told.data["score"] == 0
+        assert "did not finish" in told.page
 
 
 def test_a_bundle_and_a_file_of_another_name_are_understood(on, tmp_path):
@@ -302,8 +280,8 @@ def test_a_bundle_and_a_file_of_another_name_are_understood(on, tmp_path):
     assert place.grade().scores == (100, 100)
     shutil.rmtree(place.submission)
     place.submission.mkdir()
-    (place.submission / "starter (1).py").write_bytes(RIGHT)
-    assert place.grade().scores == (100, 100)
+    (place.submission / "starter (1).py").write_bytes(STARTER)
+    assert "task 1: encode is not written yet" in place.grade().page
 
 
 @soak
@@ -329,10 +307,9 @@ def test_what_was_graded_and_when_it_was_handed_in(on, monkeypatch):
         monkeypatch.setenv(name, value)
     told = place.grade().data
     assert (told["classroom"], told["assignment"]) == ("cs-101", "byte-tokenizer")
-    assert told["submission"] == FACTS["SUBMISSION_TAG"]
+    assert (told["submission"], told["release"]) == (FACTS["SUBMISSION_TAG"], FACTS["RELEASE_URL"])
     assert told["datetime"] == "2026-09-30T21:59:58Z"
     assert told["commit"] == told["review"] == FACTS["COMMIT_URL"]
-    assert told["release"] == FACTS["RELEASE_URL"]
     monkeypatch.setenv("REVIEW_URL", "https://review")
     assert place.grade().data["review"] == "https://review"
 
@@ -354,8 +331,8 @@ def test_links_in_the_checkout_are_not_followed_and_the_results_are_its_owners(o
         (place.folder / name).symlink_to(secret)
     if os.geteuid() == 0:
         os.chown(place.folder, 1234, 1234)
-    place.put(RIGHT)
-    assert place.grade().scores == (100, 100)
+    place.put(STARTER)
+    assert "task 1: encode is not written yet" in place.grade().page
     assert secret.read_text() == "kept"
     owner = place.folder.stat().st_uid
     assert (place.folder / "result.json").stat().st_uid == owner
@@ -374,9 +351,8 @@ def test_a_lab_is_graded_on_the_students_own_parts(on):
     place.put(part.pristine_starter.read_bytes(), part)
     assert place.grade(lab).scores == (0, 100)
     shutil.rmtree(place.place(part).parent)
-    told = place.grade(lab)
-    assert told.scores == (0, 100)
-    assert "no starter.py of lab-04" in told.page
+    assert place.grade(lab).scores == (0, 100)
+    assert "no starter.py of lab-04" in place.read().page
 
 
 @pytest.mark.parametrize("fails", ["venv", "pip"])

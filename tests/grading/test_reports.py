@@ -24,7 +24,7 @@ from labkit.grading.reading.submission import (
     one_line,
     printable,
     repeatable,
-)
+)  # fmt: skip
 from labkit.grading.reports.csv_json_junit import COLUMNS, report_csv, report_json, report_junit
 from labkit.grading.reports.terminal import report_text
 from labkit.isolation.sandbox import Sandbox
@@ -41,10 +41,10 @@ class Pairs:
         return "<![CDATA["
 """
 OF_FAULTS = {
-    "empty": b" \n",
-    "long": b"#" * (MOST_SOURCE_BYTES + 1),
-    "utf16": "x = 1".encode("utf-16"),
-    "latin1": b"# one\nx = '\xe9'\n",
+    "empty": (b" \n", "is empty"),
+    "long": (b"#" * (MOST_SOURCE_BYTES + 1), "has 1048577 bytes; at most 1048576 are read"),
+    "utf16": ("x = 1".encode("utf-16"), "is not UTF-8 (byte 3 is NUL); save it as UTF-8"),
+    "latin1": (b"# one\nx = '\xe9'\n", "line 2 is not UTF-8 (byte 0xe9); save it as UTF-8"),
 }
 
 
@@ -67,17 +67,21 @@ def grade_of(lab, worker_root):
     return of
 
 
+def with_bug(lab):
+    (bug,) = (bug for bug in lab.bugs if bug.name == "drops")
+    return Implementation("bug", lab.solution, bug).source()
+
+
 @pytest.fixture(scope="module")
 def grades(lab, grade_of):
     """One grade of each sort, sorted by student."""
-    bug = next(bug for bug in lab.bugs if bug.name == "drops")
     sources = {
-        "bug": Implementation("bug", lab.solution, bug).source(),
+        "bug": with_bug(lab),
         "hostile": HOSTILE.encode(),
         "right": lab.solution.read_bytes(),
         "starter": lab.pristine_starter.read_bytes(),
         "syntax": b"def f(:",
-        **OF_FAULTS,
+        **{name: source for name, (source, _) in OF_FAULTS.items()},
     }
     return [grade_of(source, student) for student, source in sorted(sources.items())]
 
@@ -90,10 +94,8 @@ def by_student(grades):
 @pytest.fixture(scope="module")
 def validate():
     """Check a report by its schema."""
-    named = {
-        path.name: Resource.from_contents(json.loads(path.read_text()))
-        for path in SCHEMAS.glob("*.json")
-    }
+    read = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.json")}
+    named = {name: Resource.from_contents(told) for name, told in read.items()}
     schema = named["report.schema.json"].contents
     jsonschema.Draft202012Validator.check_schema(schema)
     registry = Registry().with_resources(named.items())
@@ -118,28 +120,21 @@ def test_json_is_as_its_schema_says_and_reads_back(grades, validate):
         {"time": 1},
         {"tests": []},
         {"fault": 3},
-        {"tests": "points for a test that failed"},
     ],
 )
 def test_the_schema_refuses_what_is_not_a_grade(by_student, validate, change):
     told = by_student["starter"].to_json()
-    if change == {"tests": "points for a test that failed"}:
-        test = next(test for test in told["tests"] if not test["passed"])
-        change = {"tests": [{**test, "score": 1}]}
-    with pytest.raises(jsonschema.ValidationError):
-        validate({"schema": "labkit/report/v1", "grades": [{**told, **change}]})
+    test = next(test for test in told["tests"] if not test["passed"])
+    # Or a test that failed and has points.
+    for other in (change, {"tests": [{**test, "score": 1}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            validate({"schema": "labkit/report/v1", "grades": [{**told, **other}]})
 
 
 def test_what_cannot_run_scores_0_and_says_why(by_student):
-    assert {name: by_student[name].fault for name in OF_FAULTS} == {
-        "empty": "starter.py is empty",
-        "long": "starter.py has 1048577 bytes; at most 1048576 are read",
-        "utf16": "starter.py is not UTF-8 (byte 3 is NUL); save it as UTF-8",
-        "latin1": "starter.py line 2 is not UTF-8 (byte 0xe9); save it as UTF-8",
-    }
-    for name in OF_FAULTS:
+    for name, (_, fault) in OF_FAULTS.items():
         found = by_student[name]
-        assert found.score == 0
+        assert (found.score, found.fault) == (0, f"starter.py {fault}")
         assert {(test.kind, test.message) for test in found.tests} == {("not-run", found.fault)}
 
 
@@ -206,8 +201,8 @@ def test_a_name_in_csv_is_never_a_formula(grades, name):
 
 def test_junit_counts_every_test_and_skips_none(grades):
     root = ElementTree.fromstring(report_junit(grades))
-    assert root.tag == "testsuites"
     suites = [*root]
+    assert root.tag == "testsuites"
     assert [suite.get("name") for suite in suites] == [f"{g.lab}.{g.student}" for g in grades]
     for element in (root, *suites):
         cases = [*element.iter("testcase")]
@@ -223,9 +218,7 @@ def test_junit_counts_every_test_and_skips_none(grades):
             assert case.get("time") == "0"
             assert all(told.get("message") and told.text for told in case)
 
-
-def test_junit_tells_a_broken_rule_from_what_could_not_run(grades):
-    root = ElementTree.fromstring(report_junit(grades))
+    # It tells a broken rule from what could not run.
     suites = {suite.get("name").rpartition(".")[2]: suite for suite in root}
     assert (suites["bug"].get("failures"), suites["bug"].get("errors")) == ("3", "0")
     assert (suites["syntax"].get("failures"), suites["empty"].get("failures")) == ("0", "0")
@@ -235,24 +228,14 @@ def test_junit_tells_a_broken_rule_from_what_could_not_run(grades):
 @pytest.mark.parametrize(
     ("student", "words"),
     [
-        (
-            "bug",
-            [
-                "lab-90-pairs, handed in by bug",
-                "mode trust (NOT walled in",
-                "1 feed 3/3 45/45 PASS",
-                "2 flush 1/4 10/55 FAIL",
-                "given, to look at 1/1 - PASS",
-                "FAIL test_flush (task 2, 15 points)",
-                " rule flush returns the odd one.",
-                "looks like: flush drops",
-                "score 55/100",
-            ],
-        ),
+        ("bug", ["lab-90-pairs, handed in by bug", "mode trust (NOT walled in",
+                 "1 feed 3/3 45/45 PASS", "2 flush 1/4 10/55 FAIL", "given, to look at 1/1 - PASS",
+                 "FAIL test_flush (task 2, 15 points)", " rule flush returns the odd one.",
+                 "looks like: flush drops", "score 55/100"]),
         ("starter", ["1 feed 0/3 0/45 FAIL", "2 flush 0/4 0/55 BLOCKED by task 1", "score 0/100"]),
         ("empty", ["No test could run: starter.py is empty", "score 0/100"]),
     ],
-)
+)  # fmt: skip
 def test_text_of_one_shows_tasks_failures_and_what_it_looks_like(by_student, lab, student, words):
     text = report_text([by_student[student]], {lab.name: lab}, colour=False)
     for some in words:
@@ -263,8 +246,7 @@ def test_text_of_one_shows_tasks_failures_and_what_it_looks_like(by_student, lab
 def test_a_grader_and_a_students_own_run_show_the_same_table_and_failures(
     by_student, lab, tmp_path, run_pytest
 ):
-    bug = next(bug for bug in lab.bugs if bug.name == "drops")
-    (tmp_path / "own.py").write_bytes(Implementation("bug", lab.solution, bug).source())
+    (tmp_path / "own.py").write_bytes(with_bug(lab))
     for student, own in (("bug", str(tmp_path / "own.py")), ("starter", "starter")):
         shown = run_pytest(own, "-q").stdout
         graded = report_text([by_student[student]], {lab.name: lab}, colour=False)

@@ -27,22 +27,16 @@ COHORT = [
 ]
 
 
-def test_difficulty_is_the_share_that_passed():
+def test_difficulty_is_the_share_that_passed_and_discrimination_leaves_the_test_itself_out():
     items = {item.name: item for item in lab_statistics(COHORT).items}
     assert [items[f"test_{n}"].difficulty for n in range(5)] == [1, 0.75, 0.5, 0.25, 0.75]
     assert items["test_2"].passed == 2
-
-
-def test_discrimination_leaves_the_test_itself_out_of_the_score():
-    items = {item.name: item for item in lab_statistics(COHORT).items}
     # test_2: passed 1 1 0 0; the rest is 80 60 40 40.
     assert items["test_2"].discrimination == round(30 / math.sqrt(275) * 0.5, 3)
     # test_4: passed 1 1 0 1; the rest is 80 60 40 20: nearly nothing to do with the others.
     assert items["test_4"].discrimination == pytest.approx(0.258, abs=0.001)
 
-
-def test_discrimination_is_undefined_where_nothing_varies():
-    items = {item.name: item for item in lab_statistics(COHORT).items}
+    # It is undefined where nothing varies.
     assert items["test_0"].discrimination is None
     assert items["test_free"].discrimination is None
     assert all(item.discrimination is None for item in lab_statistics(COHORT[:2]).items)
@@ -108,11 +102,8 @@ def test_the_order_of_submissions_changes_nothing():
         assert lab_statistics(grades) == wanted
 
 
-def test_no_grades_and_no_attempts():
+def test_no_grades_no_attempts_and_grades_of_two_labs():
     assert lab_statistics([]).mean is None
     assert lab_statistics([made_grade("x", [False], fault="no file")]).items == ()
-
-
-def test_grades_of_two_labs_are_refused():
     with pytest.raises(ValueError, match="several labs"):
         lab_statistics([*COHORT, replace(COHORT[0], lab="lab-91")])

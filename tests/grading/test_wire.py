@@ -16,7 +16,7 @@ from labkit.isolation.wire import (
     unpack,
     unpack_calls,
     unpack_request,
-)
+)  # fmt: skip
 from labkit.running.trace import Call, New
 from mini_vllm.text.events import TextDelta, ToolCall
 
