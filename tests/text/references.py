@@ -8,6 +8,7 @@ short: regular expressions, `json.JSONDecoder().raw_decode`, `ast`.
 import ast
 import json
 import re
+from functools import partial
 
 from renderers import Expected, canonical
 
@@ -217,43 +218,37 @@ def typed(text, kind):
         return text
     kinds = [kind] if isinstance(kind, str) else kind or []
     names = {
-        bool: ["boolean"],
-        int: ["integer", "number"],
-        float: ["number"],
-        list: ["array"],
-        dict: ["object"],
-        type(None): ["null"],
-    }.get(type(value), [])
+        bool: ["boolean"], int: ["integer", "number"], float: ["number"], list: ["array"],
+        dict: ["object"], type(None): ["null"],
+    }.get(type(value), [])  # fmt: skip
     return value if "string" not in kinds and set(names) & set(kinds) else text
 
 
 S = r"[ \t\r\n]*"
 
 
-def qwen3_coder(text, types):
-    patterns = (
-        rf"{S}<function=\s*{NAME}\s*>{S}",
-        rf"<parameter=\s*{NAME}\s*>(.*?)</parameter>{S}",
-        rf"</function>{S}</tool_call>",
-    )
+def tagged(opener, *patterns, framed=False):
+    """A reader of a format with an opener before each call and an element per parameter."""
 
-    def read(text, place, expected):
-        return element(text, place, expected, types, *patterns, framed=True)
+    def read(text, place, expected, types):
+        return element(text, place, expected, types, *patterns, framed=framed)
 
-    return blocks(text, "<tool_call>", read)
+    return lambda text, types: blocks(text, opener, partial(read, types=types))
 
 
-def glm45(text, types):
-    patterns = (
-        rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<)){S}",
-        rf"<arg_key>\s*{NAME}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
-        "</tool_call>",
-    )
-
-    def read(text, place, expected):
-        return element(text, place, expected, types, *patterns)
-
-    return blocks(text, "<tool_call>", read)
+qwen3_coder = tagged(
+    "<tool_call>",
+    rf"{S}<function=\s*{NAME}\s*>{S}",
+    rf"<parameter=\s*{NAME}\s*>(.*?)</parameter>{S}",
+    rf"</function>{S}</tool_call>",
+    framed=True,
+)
+glm45 = tagged(
+    "<tool_call>",
+    rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<)){S}",
+    rf"<arg_key>\s*{NAME}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
+    "</tool_call>",
+)
 
 
 def minimax_m2(text, types):
@@ -339,11 +334,9 @@ def harmony(text, types):
 
 
 READERS = {
-    reader.__name__: reader
-    for reader in (
-        hermes, mistral, llama_json, pythonic, qwen3_coder, kimi_k2, harmony, deepseek_v31, glm45,
-        minimax_m2,
-    )
+    "hermes": hermes, "mistral": mistral, "llama_json": llama_json, "pythonic": pythonic,
+    "qwen3_coder": qwen3_coder, "kimi_k2": kimi_k2, "harmony": harmony, "glm45": glm45,
+    "deepseek_v31": deepseek_v31, "minimax_m2": minimax_m2,
 }  # fmt: skip
 
 

@@ -187,6 +187,10 @@ SCENES = {
     "flush cascades": (QWEN, "<think>a</think>b <tool", LENGTH, r("a") + t("b <tool"),
         "length", None),
     "flush cascades from the first": (QWEN, "<thi", LENGTH, t("<thi"), "length", None),
+    # The splitter waits for its tag, and the parser for its own, once it gets the text.
+    "flush cascades to one that waits": (QWEN, " <t", LENGTH, t(" <t"), "length", None),
+    "a call that the stop held": ({"tools": "harmony", "stop": ["}}"]},
+        "<|channel|>commentary to=f<|message|>{}", END_ID, call(), "tool_calls", None),
 }  # fmt: skip
 
 
@@ -401,18 +405,6 @@ def test_flush_cascades():
     assert not any(pipeline.held.values())
 
 
-def test_what_one_flush_lets_go_the_next_layer_takes():
-    """The splitter waits for its tag, and the parser for its own, once it gets the text."""
-    pipeline = make(reasoning="qwen3", tools="hermes")
-    assert pipeline.feed(b" <t") == []
-    assert pipeline.held["reasoning"] == " <t"
-    assert norm(pipeline.finish(LENGTH)) == [TextDelta(" <t")]
-    pipeline = make(tools="harmony", eos_token_ids=[EOS], stop=["}}"])
-    text = b"<|channel|>commentary to=f<|message|>{}"
-    assert norm(pipeline.feed([*text, EOS]))[-1] == CallEnd(0)
-    assert pipeline.finish_reason == "tool_calls"
-
-
 @pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
 def test_a_stop_that_only_the_flush_completes(reason):
     """It wins over the length and over an id, but not over a cancellation or a failure."""
@@ -437,25 +429,18 @@ def test_flush_once():
 
 def test_finish_of_an_untouched_pipeline():
     for options, _ in SESSIONS.values():
-        pipeline = make(**options)
-        assert (pipeline.finish(LENGTH), pipeline.finish_reason) == ([], "length")
-        assert (pipeline.stop_reason, pipeline.tokens) == (None, 0)
+        assert outcome(make(**options), []) == ([], "length", None, 0)
 
 
 @pytest.mark.parametrize("reason", [END_ID, LENGTH, CANCELLED, ERROR])
 @pytest.mark.parametrize(
     ("text", "called"),
     [
-        ("plain", False),
-        (OTHER, True),
-        (f"{OTHER} and text", True),
-        (OTHER + CALL[:60], True),
-        (CALL[:60], False),
-        (CALL[:25], False),
-        ("<tool_call>{}</tool_call>", False),
+        ("plain", False), (OTHER, True), (f"{OTHER} and text", True), (OTHER + CALL[:60], True),
+        (CALL[:60], False), (CALL[:25], False), ("<tool_call>{}</tool_call>", False),
         ('<tool_call>{"name": "f", "arguments": {]}</tool_call>', False),
     ],
-)
+)  # fmt: skip
 def test_tool_calls_is_a_normal_stop_with_a_complete_call(text, called, reason):
     """`length` stays `length` with half a call, and with a whole one: a client must not run it."""
     pipeline = make(tools="hermes")

@@ -18,22 +18,17 @@ def tool(parameter=None, /, *, name="f", key="k"):
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        ({"type": "integer"}, {"integer"}),
-        ({"type": ["integer", "null"]}, {"integer", "null"}),
+        ({"type": "integer"}, {"integer"}), ({"type": ["integer", "null"]}, {"integer", "null"}),
         ({"anyOf": [{"type": "string"}, {"type": "array"}]}, {"string", "array"}),
         ({"oneOf": [{"type": "number"}, {"anyOf": [{"type": "null"}]}]}, {"number", "null"}),
         ({"type": "object", "anyOf": [{"type": "null"}]}, {"object", "null"}),
         ({"enum": ["a", "b"]}, {"string"}),
         ({"enum": ["a", 1, None]}, {"string", "integer", "number", "null"}),
-        ({"enum": [True]}, {"boolean"}),
-        ({"const": 1.5}, {"number"}),
-        ({"const": [1]}, {"array"}),
-        ({"type": "string", "enum": [1]}, {"string"}),
-        ({"description": "anything"}, None),
-        ({}, None),
-        (True, None),
+        ({"enum": [True]}, {"boolean"}), ({"const": 1.5}, {"number"}), ({"const": [1]}, {"array"}),
+        ({"type": "string", "enum": [1]}, {"string"}), ({"description": "anything"}, None),
+        ({}, None), (True, None),
     ],
-)
+)  # fmt: skip
 def test_allowed_types(schema, expected):
     types = parameter_types([tool(schema)])
     assert types == {"f": {"k": frozenset(expected)} if expected else {}}
@@ -81,26 +76,20 @@ def test_invalid_tools_name_the_field(tools, field):
 @pytest.mark.parametrize(
     ("schema", "field"),
     [
-        (5, " is 5"),
-        (None, None),
-        ("string", " is 'string'"),
+        (5, " is 5"), (None, None), ("string", " is 'string'"),
         ({"type": "text"}, ".type is 'text'; known types: string, integer"),
         ({"type": ["string", "text"]}, ".type is 'text'"),
-        ({"type": [["string"]]}, ".type is ['string']"),
-        ({"type": [{}]}, ".type is {}"),
-        ({"type": 5}, ".type is 5"),
-        ({"type": None}, ".type is None"),
-        ({"type": {"string": 1}}, ".type is {'string': 1}"),
-        ({"anyOf": 5}, ".anyOf is 5"),
+        ({"type": [["string"]]}, ".type is ['string']"), ({"type": [{}]}, ".type is {}"),
+        ({"type": 5}, ".type is 5"), ({"type": None}, ".type is None"),
+        ({"type": {"string": 1}}, ".type is {'string': 1}"), ({"anyOf": 5}, ".anyOf is 5"),
         ({"anyOf": None}, ".anyOf is None"),
         ({"oneOf": {"type": "string"}}, ".oneOf is {'type': 'string'}"),
         ({"anyOf": [{"type": "string"}, 5]}, ".anyOf[1] is 5"),
         ({"oneOf": [{"anyOf": [{"type": "x"}]}]}, ".oneOf[0].anyOf[0].type is 'x'"),
-        ({"enum": 5}, ".enum is 5"),
-        ({"enum": None}, ".enum is None"),
+        ({"enum": 5}, ".enum is 5"), ({"enum": None}, ".enum is None"),
         ({"enum": "abc", "const": 1}, ".enum is 'abc'"),
     ],
-)
+)  # fmt: skip
 def test_invalid_schemas_name_the_field(schema, field):
     tools = [{"function": {"name": "f", "parameters": {"properties": {"k": schema}}}}]
     with pytest.raises(ValueError, match=r".+") as error:
@@ -110,43 +99,22 @@ def test_invalid_schemas_name_the_field(schema, field):
 
 # (text, types, JSON)
 TYPED = [
-    ("42", ["integer"], "42"),
-    (" 42\n", ["integer"], "42"),
-    ("42", ["string"], '"42"'),
-    ("42", None, '"42"'),
-    ("42", [], '"42"'),
-    ("42", ["number"], "42"),
-    ("4.5", ["integer"], '"4.5"'),
-    ("4.50", ["number"], "4.5"),
-    ("042", ["integer"], '"042"'),
-    ("+1", ["integer"], '"+1"'),
-    ("1e3", ["number"], "1000.0"),
-    ("1e999", ["number"], '"1e999"'),
-    ("[1e999]", ["array"], '"[1e999]"'),
-    ("NaN", ["number"], '"NaN"'),
-    ("-Infinity", ["number"], '"-Infinity"'),
-    ("9" * 5000, ["integer"], json.dumps("9" * 5000)),
-    ("true", ["boolean"], "true"),
-    ("True", ["boolean"], "true"),
-    ("FALSE", ["boolean"], '"FALSE"'),
-    ("False", ["boolean"], "false"),
-    ("true", ["integer"], '"true"'),
-    ("true", ["number"], '"true"'),
-    ("1", ["boolean"], '"1"'),
-    ("null", ["null"], "null"),
-    ("None", ["null", "integer"], "null"),
-    ("null", ["integer"], '"null"'),
-    ("", ["integer"], '""'),
-    (" ", ["integer"], '" "'),
-    ('{"a" :1}', ["object"], '{"a": 1}'),
-    ('{"a" :1}', ["array"], '"{\\"a\\" :1}"'),
-    ('["é", "\\u00e9"]', ["array"], '["é", "é"]'),
-    ("{'a': 1}", ["object"], "\"{'a': 1}\""),
-    ("[1, 2", ["array"], '"[1, 2"'),
-    ('"x"', ["integer"], '"\\"x\\""'),
-    ("x\n y", ["integer"], '"x\\n y"'),
+    ("42", ["integer"], "42"), (" 42\n", ["integer"], "42"), ("42", ["string"], '"42"'),
+    ("42", None, '"42"'), ("42", [], '"42"'), ("42", ["number"], "42"),
+    ("4.5", ["integer"], '"4.5"'), ("4.50", ["number"], "4.5"), ("042", ["integer"], '"042"'),
+    ("+1", ["integer"], '"+1"'), ("1e3", ["number"], "1000.0"), ("1e999", ["number"], '"1e999"'),
+    ("[1e999]", ["array"], '"[1e999]"'), ("NaN", ["number"], '"NaN"'),
+    ("-Infinity", ["number"], '"-Infinity"'), ("9" * 5000, ["integer"], json.dumps("9" * 5000)),
+    ("true", ["boolean"], "true"), ("True", ["boolean"], "true"), ("FALSE", ["boolean"], '"FALSE"'),
+    ("False", ["boolean"], "false"), ("true", ["integer"], '"true"'),
+    ("true", ["number"], '"true"'), ("1", ["boolean"], '"1"'), ("null", ["null"], "null"),
+    ("None", ["null", "integer"], "null"), ("null", ["integer"], '"null"'), ("", ["integer"], '""'),
+    (" ", ["integer"], '" "'), ('{"a" :1}', ["object"], '{"a": 1}'),
+    ('{"a" :1}', ["array"], '"{\\"a\\" :1}"'), ('["é", "\\u00e9"]', ["array"], '["é", "é"]'),
+    ("{'a': 1}", ["object"], "\"{'a': 1}\""), ("[1, 2", ["array"], '"[1, 2"'),
+    ('"x"', ["integer"], '"\\"x\\""'), ("x\n y", ["integer"], '"x\\n y"'),
     ("[" * 100_000, ["array"], json.dumps("[" * 100_000)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "allowed", "expected"), TYPED, ids=range(len(TYPED)))

@@ -12,7 +12,8 @@ S27 (the server's). S26 is about cost: `test_stop`.
 import functools
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import decoders
+from vocabularies import of_tokens
 
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
@@ -25,36 +26,20 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
-from mini_vllm.tokenizer import HuggingFaceTokenizer
-from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
 
 SPECIAL = ["<eos>", "<|im_end|>"]
-CHAR_OF = {byte: char for char, byte in BYTE_OF.items()}
-
-
-def spelling(token):
-    return "".join(
-        CHAR_OF[byte] for byte in (token if isinstance(token, bytes) else token.encode())
-    )
 
 
 @functools.cache
 def vocabulary():
     """Return a tokenizer of the tokens of all rows, and a function from them to ids."""
     tokens = [token for _, bursts, *_ in ROWS.values() for burst in bursts for token in burst]
-    words = [spelling(t) for t in tokens if not isinstance(t, int) and t not in SPECIAL]
-    numbered = {word: number for number, word in enumerate(dict.fromkeys(["<unk>", *words]))}
-    inner = Tokenizer(models.WordLevel(numbered, unk_token="<unk>"))
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL])
-    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    tokenizer, id_of = of_tokens(map(as_bytes, tokens), decoders.ByteLevel(), special=SPECIAL)
+    return tokenizer, lambda token: id_of(as_bytes(token))
 
-    def id_of(token):
-        if isinstance(token, int):
-            return token
-        return tokenizer.token_to_id(token if token in SPECIAL else spelling(token))
 
-    return tokenizer, id_of
+def as_bytes(token):
+    return token.encode() if isinstance(token, str) and token not in SPECIAL else token
 
 
 def written(event):

@@ -9,12 +9,14 @@ Rows of the catalogue that are elsewhere, because they are about other layers:
 - T36, T46, T47, T52 are the server's and its clients' (finish reasons, chunks, indices, null):
   tests of the server and of the pipeline.
 - T37, T44 and T53 are about reasoning and calls together: `test_reasoning`.
+- T48 (arguments are out with their piece) is a test of its own below.
 - T49 (re-reading what has accumulated) is P10 in `test_tool_parsers`; here its smallest case.
 - T30 is about tools of a request: parsers forward unknown names, so a row shows that.
 - T45 is two layers: a character that straddles a step is the detokenizer's; here the text after it.
 """
 
 import json
+import re
 
 import pytest
 from chunking import norm, run, same_under_all
@@ -67,6 +69,15 @@ def one(name, arguments):
     return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
+def hermes(*pairs):
+    return "".join(BEGIN + one(*pair) + END for pair in pairs)
+
+
+def kimi(*pairs):
+    written = (KIMI_CALL + id + KIMI_ARGS + arguments + KIMI_STOP for id, arguments in pairs)
+    return KIMI_BEGIN + "".join(written) + KIMI_END
+
+
 OLD = "    if x:\n        y"
 LARGE = '{"code": "' + "x = 1\\n" * 1500 + '"}'
 WEATHER = '{"city": "Paris"}'
@@ -79,28 +90,25 @@ ROWS = {
         broken('{"a": {"b": [1', "")),
     "tool-T02": ("hermes", [BEGIN + '{"name": "f", "arguments": {"id": 42', "}\n}\n</tool_call>"],
         call('{"id": 42}')),
-    "tool-T02-framed": ("hermes",
-        [BEGIN, '{"name":"f","arguments":{"id": 42', "}", "}", "\n</", "tool_call>"],
-        call('{"id": 42}')),
     "tool-T03": ("deepseek_v31",
         [DS_BEGIN + DS_CALL + "f" + DS_SEP + '{"code": 1', "23}" + DS_STOP + DS_END],
         call('{"code": 123}')),
     "tool-T03-nested": ("deepseek_v31",
         [DS_BEGIN, DS_CALL, "f", DS_SEP, '{"a": {"b": "c', '"}}' + DS_STOP, DS_END],
         call('{"a": {"b": "c"}}')),
-    "tool-T04": ("deepseek_v31", [ds("f" + DS_SEP + "{}")], call("{}")),
-    "tool-T04-two": ("deepseek_v31", ["Ok. " + ds("f" + DS_SEP + '{"a": 1}', "g" + DS_SEP + "{}")],
+    "tool-T04-T27-two": ("deepseek_v31",
+        ["Ok. " + ds("f" + DS_SEP + '{"a": 1}', "g" + DS_SEP + "{}")],
         text("Ok. ") + calls(("f", '{"a": 1}'), ("g", "{}"))),
     "tool-T05": ("llama_json", ['{"name": "f", "parameters": {"city": "Paris"}}'], call(WEATHER)),
-    "tool-T05-blocks": ("hermes",
-        [BEGIN + one("f", "{}") + END + "\n" + BEGIN + one("g", "{}") + END],
+    "tool-T05-blocks": ("hermes", [hermes(("f", "{}")) + "\n" + hermes(("g", "{}"))],
         [*call("{}"), TextDelta("\n"), *call("{}", "g", index=1)]),
-    "tool-T06": ("minimax_m2", ['<minimax:tool_call><invoke name="f"><parameter name="city">Par',
+    "tool-T06": ("minimax_m2",
+        ['<minimax:tool_call><invoke name="f"><parameter name="city">Par',
         "is</parameter></invoke>", "</minimax:tool_call>"], call(WEATHER)),
-    "tool-T07": ("kimi_k2", ["<|tool_calls_sec", "tion_begin|>", "<|tool_call_be",
-        "gin|>functions.f:0", KIMI_ARGS + "{}", KIMI_STOP + KIMI_END],
-        call("{}", id="functions.f:0")),
-    "tool-T08": ("hermes", ["<tool_call>\n", BEGIN + one("f", WEATHER) + END],
+    "tool-T07": ("kimi_k2",
+        ["<|tool_calls_sec", "tion_begin|>", "<|tool_call_be", "gin|>functions.f:0", KIMI_ARGS +
+        "{}", KIMI_STOP + KIMI_END], call("{}", id="functions.f:0")),
+    "tool-T08": ("hermes", ["<tool_call>\n", hermes(("f", WEATHER))],
         text("<tool_call>\n") + call(WEATHER)),
     "tool-T08-coder": ("qwen3_coder",
         "<tool_call>\n<tool_call>\n<function=f>\n</function>\n</tool_call>",
@@ -110,10 +118,9 @@ ROWS = {
     "tool-T09": ("hermes",
         [BEGIN + '{"name": "f", "arguments": {"cmd": "mkdir test/{test1,', 'test2"}}' + END],
         call('{"cmd": "mkdir test/{test1,test2"}')),
-    "tool-T10": ("hermes", BEGIN + one("f", '{"doc": "</tool_call> ends it"}') + END,
+    "tool-T10": ("hermes", hermes(("f", '{"doc": "</tool_call> ends it"}')),
         call('{"doc": "</tool_call> ends it"}')),
-    "tool-T10-both": ("hermes",
-        BEGIN + one("f", '{"doc": "<tool_call></tool_call>"}') + END + BEGIN + one("g", "{}") + END,
+    "tool-T10-both": ("hermes", hermes(("f", '{"doc": "<tool_call></tool_call>"}'), ("g", "{}")),
         calls(("f", '{"doc": "<tool_call></tool_call>"}'), ("g", "{}"))),
     "tool-T11": ("hermes", [BEGIN, '{"name":"f","arguments":{}}', END], call("{}")),
     "tool-T11-llama": ("llama_json", ['{"name":"f",', '"parameters":{}}'], call("{}")),
@@ -138,8 +145,8 @@ ROWS = {
     "tool-T13-minimax": ("minimax_m2",
         '<minimax:tool_call><invoke name="f"><parameter name="old">\n  x </parameter>'
         "</invoke></minimax:tool_call>", call(r'{"old": "\n  x "}')),
-    "tool-T14": ("hermes", BEGIN + one("f", '{"city":"北京"}') + END, call('{"city":"北京"}')),
-    "tool-T14-escaped": ("hermes", BEGIN + one("f", r'{"city":"\u5317京"}') + END,
+    "tool-T14-T45": ("hermes", hermes(("f", '{"city":"北京é😀"}')), call('{"city":"北京é😀"}')),
+    "tool-T14-escaped": ("hermes", hermes(("f", r'{"city":"\u5317京"}')),
         call(r'{"city":"\u5317京"}')),
     "tool-T14-coder": ("qwen3_coder",
         "<tool_call><function=f><parameter=city>北京</parameter></function></tool_call>",
@@ -148,33 +155,30 @@ ROWS = {
     "tool-T15": ("llama_json",
         ['{"name":"f","parameters":{"a":1,', '"b" : [1,2],"c":\n{"d":1.0}', "}}"],
         call('{"a":1,"b" : [1,2],"c":\n{"d":1.0}}')),
-    "tool-T16": ("mistral", ['[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": 1}',
+    "tool-T16": ("mistral",
+        ['[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": 1}',
         '[TOOL_CALLS]g[CALL_ID]def456UVW[ARGS]{"b": 2}'],
         call('{"a": 1}', id="abc123XYZ") + call('{"b": 2}', "g", index=1, id="def456UVW")),
     "tool-T17": ("mistral", ["[TOOL_CALLS]", "f", '{"city": "Paris"}'], call(WEATHER)),
     "tool-T18": ("mistral", '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{"b": 2}',
         calls(("f", '{"a": 1}'), ("g", '{"b": 2}'))),
-    "tool-T18-prose": ("mistral", "[TOOL_CALLS]f[ARGS]{} and so on",
+    "tool-T18-T50-prose": ("mistral", "[TOOL_CALLS]f[ARGS]{} and so on",
         call("{}") + text(" and so on")),
-    "tool-T19": ("hermes", 'A 5" screen.\n' + BEGIN + one("f", "{}") + END,
+    "tool-T19": ("hermes", 'A 5" screen.\n' + hermes(("f", "{}")),
         text('A 5" screen.\n') + call("{}")),
     "tool-T20": ("llama_json", '{"name": "f", "parameters": {"a": {"b": {"c": {}}}, "d": [{}]}}',
         call('{"a": {"b": {"c": {}}}, "d": [{}]}')),
     "tool-T21": ("pythonic", '[f(x=-3, y=-1.5, s="a]b", l=[-1, "]"])]',
         call('{"x": -3, "y": -1.5, "s": "a]b", "l": [-1, "]"]}')),
-    "tool-T22": ("hermes",
-        [BEGIN + one("f", '{"a": 1}') + END + BEGIN + one("g", '{"b": 2}') + END],
-        calls(("f", '{"a": 1}'), ("g", '{"b": 2}'))),
-    "tool-T22-kimi": ("kimi_k2",
-        [KIMI_BEGIN + KIMI_CALL + "functions.f:0" + KIMI_ARGS + '{"a": 1}' + KIMI_STOP
-        + KIMI_CALL + "functions.g:1" + KIMI_ARGS + "{}" + KIMI_STOP + KIMI_END],
+    "tool-T22-T27-kimi": ("kimi_k2", [kimi(("functions.f:0", '{"a": 1}'), ("functions.g:1", "{}"))],
         call('{"a": 1}', id="functions.f:0") + call("{}", "g", index=1, id="functions.g:1")),
     "tool-T22-last": ("llama_json",
         ['{"name": "f", "parameters": {"a": 1}}', '; {"name": "g", "parameters": {"b": 2}}'],
         calls(("f", '{"a": 1}'), ("g", '{"b": 2}'))),
-    "tool-T23": ("hermes", BEGIN + one("f", '{"a": 1}') + END + BEGIN + one("f", '{"a": 2}') + END,
+    "tool-T22-T23": ("hermes", hermes(("f", '{"a": 1}'), ("f", '{"a": 2}')),
         calls(("f", '{"a": 1}'), ("f", '{"a": 2}'))),
-    "tool-T24": ("mistral", ['[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}',
+    "tool-T24": ("mistral",
+        ['[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}',
         ', {"name": "g", "arguments": {"b": 2}}]'], calls(("f", '{"a": 1}'), ("g", '{"b": 2}'))),
     "tool-T25": ("minimax_m2",
         ["Ok <mini", 'max:tool_call><invoke name="f"></inv', "oke></minimax:tool", "_call>"],
@@ -184,32 +188,22 @@ ROWS = {
         '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>'
         '<invoke name="g"><parameter name="b">2</parameter></invoke></minimax:tool_call>',
         calls(("f", '{"a": "1"}'), ("g", '{"b": "2"}'))),
-    "tool-T27": ("kimi_k2",
-        KIMI_BEGIN + "".join(f"{KIMI_CALL}functions.{n}:{i}{KIMI_ARGS}{{}}{KIMI_STOP}" for i,
-        n in enumerate("fg")) + KIMI_END,
-        call("{}", id="functions.f:0") + call("{}", "g", index=1, id="functions.g:1")),
-    "tool-T27-deepseek": ("deepseek_v31", ds("f" + DS_SEP + "{}", "g" + DS_SEP + "{}"),
-        calls(("f", "{}"), ("g", "{}"))),
     "tool-T28": ("pythonic", '[search(query="hello]world"), g()]',
         calls(("search", '{"query": "hello]world"}'), ("g", "{}"))),
     "tool-T29": ("mistral", "a[0] or [TOOL]", text("a[0] or [TOOL]")),
     "tool-T29-behind": ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {}}] a[0] ]',
         call("{}") + text(" a[0] ]")),
-    "tool-T30": ("hermes",
-        BEGIN + one("nobody_knows_it", "{}") + END + BEGIN + one("f", "{}") + END,
+    "tool-T30": ("hermes", hermes(("nobody_knows_it", "{}"), ("f", "{}")),
         calls(("nobody_knows_it", "{}"), ("f", "{}"))),
-    "tool-T31": ("kimi_k2",
-        KIMI_BEGIN + KIMI_CALL + "\nfunctions.f:12\n" + KIMI_ARGS + " {}\n" + KIMI_STOP + KIMI_END,
-        call("{}", id="functions.f:12")),
-    "tool-T31-large": ("kimi_k2",
-        KIMI_BEGIN + KIMI_CALL + "functions.f:0" + KIMI_ARGS + LARGE + KIMI_STOP + KIMI_END,
-        call(LARGE, id="functions.f:0")),
-    "tool-T32": ("minimax_m2", ['<minimax:tool_call><invoke name="f"><parameter name="a">x</para',
+    "tool-T31": ("kimi_k2", kimi(("\nfunctions.f:12\n", " {}\n")), call("{}", id="functions.f:12")),
+    "tool-T31-large": ("kimi_k2", kimi(("functions.f:0", LARGE)), call(LARGE, id="functions.f:0")),
+    "tool-T32": ("minimax_m2",
+        ['<minimax:tool_call><invoke name="f"><parameter name="a">x</para',
         "meter></invoke></minimax:tool_call>"], call('{"a": "x"}')),
     "tool-T32-not": ("minimax_m2",
         ['<minimax:tool_call><invoke name="f"><parameter name="a">x</para',
         "graph></parameter></invoke></minimax:tool_call>"], call('{"a": "x</paragraph>"}')),
-    "tool-T33": ("hermes", BEGIN + one("f", "{}") + END + " That is all.",
+    "tool-T33": ("hermes", hermes(("f", "{}")) + " That is all.",
         call("{}") + text(" That is all.")),
     "tool-T34": ("hermes", ["a <"], text("a <")),
     "tool-T34-opener": ("mistral", ["a ", "[TOOL_CAL"], text("a [TOOL_CAL")),
@@ -232,24 +226,21 @@ ROWS = {
     "tool-T40-inside": ("hermes",
         BEGIN + '{"name":"f","arguments":{"arguments":{"name":"g"}}}' + END,
         call('{"arguments":{"name":"g"}}')),
-    "tool-T41": ("hermes", BEGIN + one("f", '{"x": "a ] } b"}') + END, call('{"x": "a ] } b"}')),
+    "tool-T41": ("hermes", hermes(("f", '{"x": "a ] } b"}')), call('{"x": "a ] } b"}')),
     "tool-T41-mistral": ("mistral", '[TOOL_CALLS] [{"name": "f", "arguments": {"x": "a ] } b"}}]',
         call('{"x": "a ] } b"}')),
     "tool-T42": ("mistral", '[TOOL_CALLS] [{"name": "f", "arguments": {"x": [1,2], "y": [[]]}}]',
         call('{"x": [1,2], "y": [[]]}')),
-    "tool-T43": ("hermes", [BEGIN + '{"name": "f", "arguments": {"a": "x', "\\", 'n", "b": tr',
-        "ue, ", '"c": -', "1}}" + END], call('{"a": "x\\n", "b": true, "c": -1}')),
-    "tool-T45": ("hermes", [BEGIN + '{"name": "f", "arguments": {"a": "', "é😀", '"}}', END],
-        call('{"a": "é😀"}')),
-    "tool-T48": ("qwen3_coder", ["<tool_call><function=f><parameter=a>", "one ", "two ",
-        "</parameter></function></tool_call>"], call('{"a": "one two "}')),
+    "tool-T43": ("hermes",
+        [BEGIN + '{"name": "f", "arguments": {"a": "x', "\\", 'n", "b": tr', "ue, ", '"c": -', "1}}"
+        + END], call('{"a": "x\\n", "b": true, "c": -1}')),
     "tool-T49": ("llama_json", ['{"name": "f", "parameters": {"a": "', *["long "] * 200, '"}}'],
         call('{"a": "' + "long " * 200 + '"}')),
-    "tool-T50": ("mistral", "[TOOL_CALLS]f[ARGS]{} then", call("{}") + text(" then")),
     "tool-T50-open": ("mistral", '[TOOL_CALLS]f[ARGS]{"cmd": "rm -r /tmp/',
         broken('{"cmd": "rm -r /tmp/', "")),
     "tool-T50-unclosed": ("hermes", BEGIN + one("f", "{}"), broken("{}", "}")),
-    "tool-T51": ("harmony", "<|channel|>final<|message|>a<|end|> 364 "
+    "tool-T51": ("harmony",
+        "<|channel|>final<|message|>a<|end|> 364 "
         "<|start|>assistant<|channel|>final<|message|>b<|return|>", text("a 364 b")),
     "tool-T51-doubled": ("harmony", "<|start|><|start|>assistant<|channel|>final<|message|>hi",
         text("hi")),
@@ -260,6 +251,62 @@ ROWS = {
         "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant<|channel|>commentary "
         "to=functions.f <|constrain|>json<|message|>{}<|call|>",
         [ReasoningDelta("Hm"), *call("{}")]),
+    # More than the catalogue has: found while these tests were written.
+    "a closing tag behind a bad name": ("qwen3_coder",
+        "<tool_call><function=f><parameter=a b</tool_call>x",
+        [*broken("", "><parameter=a b</tool_call>"), TextDelta("x")]),
+    "a closing tag in a name": ("qwen3_coder", "<tool_call><function=f><parameter=a</tool_call>x",
+        [*broken("", "><parameter=a</tool_call>"), TextDelta("x")]),
+    "a line break in a string": ("pythonic", '[f(a="x\ny")]', broken('{"a": "x', '\ny")]')),
+    "an escape too large": ("pythonic", r'[f(a="xy\UFFFFFFFF")]',
+        broken('{"a": "xy', r'\UFFFFFFFF")]')),
+    "a name of no character": ("pythonic", r'[f(a="xy\N{no such}")]',
+        broken('{"a": "xy', r'\N{no such}")]')),
+    "a long name of no character": ("pythonic", '[f(a="\\N{' + "x" * 120 + '}")]',
+        broken('{"a": "', "\\N{" + "x" * 120 + '}")]')),
+    "a large escape in a list": ("pythonic", r'[f(a=["\UFFFFFFFF"])]',
+        broken('{"a": ', r'["\UFFFFFFFF"])]')),
+    "half an escape in a list": ("pythonic", r'[f(a=["\xZ"])]', broken('{"a": ', r'["\xZ"])]')),
+    "a lone surrogate": ("pythonic", r'[f(a="é\ud83dé")]', call(r'{"a": "é\ud83dé"}')),
+    "a lone surrogate in a list": ("pythonic", r'[f(a=["é\ud83dé"])]',
+        call(r'{"a": ["é\ud83dé"]}')),
+    "brackets around one value": ("pythonic", "[f(a=(1), b=(1,), c=())]",
+        call('{"a": 1, "b": [1], "c": []}')),
+    "a comma and nothing else": ("pythonic", "[f(a=[,])]", broken('{"a": ', "[,])]")),
+    "arguments twice": ("llama_json", '{"name":"f","parameters":{},"arguments":{}}',
+        broken("{}", ',"arguments":{}}')),
+    "arguments twice before the name": ("llama_json", '{"parameters":{},"arguments":{},"name":"f"}',
+        text('{"parameters":{},"arguments":{},"name":"f"}')),
+    "arguments that are an array": ("kimi_k2",
+        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0{KIMI_ARGS} [1]{KIMI_STOP}",
+        broken("", f"{KIMI_ARGS} [1]{KIMI_STOP}", id="functions.f:0")),
+    "arguments that are a string": ("harmony",
+        '<|channel|>commentary to=functions.f<|message|>"{}"<|call|>', broken("", '"{}"<|call|>')),
+    "arguments that are null": ("hermes", hermes(("f", "null")), text(hermes(("f", "null")))),
+    "a name that is too long": ("deepseek_v31", DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}",
+        text(DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}")),
+    "a name that is not too long": ("deepseek_v31", ds("x" * 256 + DS_SEP + "{}"),
+        call("{}", "x" * 256)),
+    "a name that is empty": ("hermes", hermes(("", "{}")), text(hermes(("", "{}")))),
+    "a name that is a number": ("llama_json", '{"name": 5, "parameters": {}}',
+        text('{"name": 5, "parameters": {}}')),
+    "an answer with a name and parameters": ("llama_json",
+        '{"name": "Ada", "age": 36, "parameters": {}}',
+        text('{"name": "Ada", "age": 36, "parameters": {}}')),
+    "a call whose end token the server cut off": ("harmony",
+        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{} ", call("{}")),
+    "two channels in a header": ("harmony", "<|channel|>analysis<|channel|>final<|message|>hi",
+        text("hi")),
+    "the end inside a marker, before a call": ("hermes", "<tool_call>{} </tool_",
+        text("<tool_call>{} </tool_")),
+    "the end inside a marker of a header": ("kimi_k2",
+        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg",
+        text(f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg")),
+    "the end inside a marker, in a call": ("hermes", BEGIN + one("f", "{}") + "</tool_",
+        broken("{}", "}</tool_")),
+    "a marker behind a long header": ("harmony",
+        "<|start|>" + "x" * 300 + "<|channel|>final<|message|>hi",
+        text("<|start|>" + "x" * 300 + "hi")),
 }  # fmt: skip
 
 
@@ -288,8 +335,8 @@ def test_the_mistake_is_not_made(format, pieces, expected):
 
 
 def test_every_row_of_a_parser_is_there():
-    elsewhere = {36, 37, 44, 46, 47, 52, 53}
-    numbers = {int(id.removeprefix("tool-T")[:2]) for id in ROWS}
+    elsewhere = {36, 37, 44, 46, 47, 48, 52, 53}
+    numbers = {int(number) for id in ROWS for number in re.findall(r"-T(\d\d)", id)}
     assert numbers == set(range(1, 54)) - elsewhere
 
 
@@ -323,73 +370,3 @@ def test_t13_types_come_from_the_schema_and_never_from_the_text():
     tool = {"function": {"name": "f", "parameters": {"properties": schema}}}
     assert run(create_tool_parser("qwen3_coder"), [source]) == call('{"n": "42"}')
     assert run(create_tool_parser("qwen3_coder", tools=[tool]), [source]) == call('{"n": 42}')
-
-
-# More than the catalogue has: found while these tests were written.
-FOUND = {
-    "a closing tag behind a bad name": ("qwen3_coder",
-        "<tool_call><function=f><parameter=a b</tool_call>x",
-        [*broken("", "><parameter=a b</tool_call>"), TextDelta("x")]),
-    "a closing tag in a name": ("qwen3_coder", "<tool_call><function=f><parameter=a</tool_call>x",
-        [*broken("", "><parameter=a</tool_call>"), TextDelta("x")]),
-    "a line break in a string": ("pythonic", '[f(a="x\ny")]', broken('{"a": "x', '\ny")]')),
-    "an escape too large": ("pythonic", r'[f(a="xy\UFFFFFFFF")]',
-        broken('{"a": "xy', r'\UFFFFFFFF")]')),
-    "a name of no character": ("pythonic", r'[f(a="xy\N{no such}")]',
-        broken('{"a": "xy', r'\N{no such}")]')),
-    "a long name of no character": ("pythonic", '[f(a="\\N{' + "x" * 120 + '}")]',
-        broken('{"a": "', "\\N{" + "x" * 120 + '}")]')),
-    "a large escape in a list": ("pythonic", r'[f(a=["\UFFFFFFFF"])]',
-        broken('{"a": ', r'["\UFFFFFFFF"])]')),
-    "half an escape in a list": ("pythonic", r'[f(a=["\xZ"])]', broken('{"a": ', r'["\xZ"])]')),
-    "a lone surrogate": ("pythonic", r'[f(a="é\ud83dé")]', call(r'{"a": "é\ud83dé"}')),
-    "a lone surrogate in a list": ("pythonic", r'[f(a=["é\ud83dé"])]',
-        call(r'{"a": ["é\ud83dé"]}')),
-    "brackets around one value": ("pythonic", "[f(a=(1), b=(1,), c=())]",
-        call('{"a": 1, "b": [1], "c": []}')),
-    "a comma and nothing else": ("pythonic", "[f(a=[,])]", broken('{"a": ', "[,])]")),
-    "arguments twice": ("llama_json", '{"name":"f","parameters":{},"arguments":{}}',
-        broken("{}", ',"arguments":{}}')),
-    "arguments twice before the name": ("llama_json", '{"parameters":{},"arguments":{},"name":"f"}',
-        text('{"parameters":{},"arguments":{},"name":"f"}')),
-    "arguments that are an array": ("kimi_k2",
-        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0{KIMI_ARGS} [1]{KIMI_STOP}",
-        broken("", f"{KIMI_ARGS} [1]{KIMI_STOP}", id="functions.f:0")),
-    "arguments that are a string": ("harmony",
-        '<|channel|>commentary to=functions.f<|message|>"{}"<|call|>', broken("", '"{}"<|call|>')),
-    "arguments that are null": ("hermes", BEGIN + one("f", "null") + END,
-        text(BEGIN + one("f", "null") + END)),
-    "a name that is too long": ("deepseek_v31", DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}",
-        text(DS_BEGIN + DS_CALL + "x" * 257 + DS_SEP + "{}")),
-    "a name that is not too long": ("deepseek_v31", ds("x" * 256 + DS_SEP + "{}"),
-        call("{}", "x" * 256)),
-    "a name that is empty": ("hermes", BEGIN + one("", "{}") + END,
-        text(BEGIN + one("", "{}") + END)),
-    "a name that is a number": ("llama_json", '{"name": 5, "parameters": {}}',
-        text('{"name": 5, "parameters": {}}')),
-    "an answer with a name and parameters": ("llama_json",
-        '{"name": "Ada", "age": 36, "parameters": {}}',
-        text('{"name": "Ada", "age": 36, "parameters": {}}')),
-    "a call whose end token the server cut off": ("harmony",
-        "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{} ", call("{}")),
-    "two channels in a header": ("harmony", "<|channel|>analysis<|channel|>final<|message|>hi",
-        text("hi")),
-    "the end inside a marker, before a call": ("hermes", "<tool_call>{} </tool_",
-        text("<tool_call>{} </tool_")),
-    "the end inside a marker of a header": ("kimi_k2",
-        f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg",
-        text(f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0<|tool_call_arg")),
-    "the end inside a marker, in a call": ("hermes", BEGIN + one("f", "{}") + "</tool_",
-        broken("{}", "}</tool_")),
-    "a marker behind a long header": ("harmony",
-        "<|start|>" + "x" * 300 + "<|channel|>final<|message|>hi",
-        text("<|start|>" + "x" * 300 + "hi")),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("format", "source", "expected"), [pytest.param(*row, id=id) for id, row in FOUND.items()]
-)
-def test_what_was_found_here(format, source, expected):
-    events = same_under_all(lambda: create_tool_parser(format), source, MARKERS[format])
-    assert plain(events) == plain(expected)

@@ -271,27 +271,31 @@ def test_p1_p5_samples_under_every_cut(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_p1_truncated_at_every_place(name):
+def test_p1_p7_p11_samples_that_end_at_every_place(name):
+    """Calls are valid or flagged, cuts change nothing, nothing is lost, the parser is fresh."""
     style, text = STYLES[name], SAMPLES[name]
+    expected, parser = parse(style, text), make(style)
     for end in range(len(text)):
         events = parse(style, text[:end])
         check_calls(events)
         for size in (1, 2, 5):
             assert run(make(style), sized(text[:end], size)) == events
+        assert run(parser, [text[:end]]) == events
+        assert (parser.held, parser.flush()) == ("", [])
+        assert run(parser, [text]) == expected
+    for end in (len(text), *range(0, len(text), 7)):
+        check_nothing_lost(style, text[:end])
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("hermes", "a <tool_call> b </tool"),
-        ("mistral-args", "[TOOL_CALLS]f{}]"),
-        ("llama_json", '{"name":"f"; 1}'),
-        ("pythonic", "[f(a='\\x41'),g()] x"),
-        ("qwen3_coder", "<tool_call><function=>"),
-        ("glm45", "<tool_call>f</tool_call>"),
+        ("hermes", "a <tool_call> b </tool"), ("mistral-args", "[TOOL_CALLS]f{}]"),
+        ("llama_json", '{"name":"f"; 1}'), ("pythonic", "[f(a='\\x41'),g()] x"),
+        ("qwen3_coder", "<tool_call><function=>"), ("glm45", "<tool_call>f</tool_call>"),
         ("harmony", "<|channel|>x<|message|>y"),
     ],
-)
+)  # fmt: skip
 def test_p1_short_texts_under_every_two_cuts(name, text):
     assert len(text) <= 24
     same_under_all(lambda: make(STYLES[name]), text, STYLES[name].markers)
@@ -542,12 +546,6 @@ def is_json(text):
     return True
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_p7_nothing_is_lost_of_the_samples(name):
-    for end in (len(SAMPLES[name]), *range(0, len(SAMPLES[name]), 7)):
-        check_nothing_lost(STYLES[name], SAMPLES[name][:end])
-
-
 # P8: markers count only where the grammar allows them.
 
 
@@ -672,21 +670,6 @@ def test_p10_twice_the_text_is_twice_the_work(style, monkeypatch):
         more, examined = work(monkeypatch, style.format, [long])
         assert examined <= 2 * len(long)
         assert more <= 2.2 * less + 1_000
-
-
-# P11: flush ends a text, once.
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_p11_after_a_flush_at_any_place_the_parser_is_fresh(name):
-    style, text = STYLES[name], SAMPLES[name]
-    expected = parse(style, text)
-    parser = make(style)
-    for end in range(len(text)):
-        run(parser, [text[:end]])
-        assert parser.held == ""
-        assert parser.flush() == []
-        assert run(parser, [text]) == expected
 
 
 # P13: streams do not know each other.

@@ -4,6 +4,7 @@ import random
 import sys
 import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
@@ -99,11 +100,17 @@ def test_l0_forgets_the_least_recently_used():
     assert tokenizer.stats.l0.entries == 2
 
 
-def test_no_level_is_no_cache():
-    tokenizer = cached(CacheConfig(enable_l0=False))
-    assert tokenizer.encode("a") == tokenizer.encode("a")
-    assert len(tokenizer.inner.calls) == 2
-    assert tokenizer.stats == CacheStats()
+def test_clear_and_no_level():
+    tokenizer, none = cached(BOTH), cached(CacheConfig(enable_l0=False))
+    tokenizer.encode("a</s>b")
+    tokenizer.clear()
+    for level in (tokenizer.stats.l0, tokenizer.stats.l1):
+        assert (level.entries, level.memory, level.misses) == (0, 0, 1)
+    tokenizer.encode("a</s>b")
+    assert len(tokenizer.inner.calls) == 4
+    assert none.encode("a") == none.encode("a")
+    assert len(none.inner.calls) == 2
+    assert none.stats == CacheStats()
 
 
 SYSTEM, ASK, ANSWER = "<s>system Be kind.<|im_end|>", " user: hello<|im_end|>", " assistant:"
@@ -138,6 +145,12 @@ def bounded(level, memory):
     return tokenizer, lambda: getattr(tokenizer.stats, level)
 
 
+def cached_size(text, level="l1"):
+    tokenizer, stats = bounded(level, 10**9)
+    tokenizer.encode(text)
+    return stats().memory
+
+
 @pytest.mark.parametrize("level", ["l0", "l1"])
 def test_beyond_the_memory_the_least_recently_used_goes(level):
     size = cached_size("a" * 30 + "</s>", level)
@@ -147,12 +160,6 @@ def test_beyond_the_memory_the_least_recently_used_goes(level):
     assert [text[0] for text, _ in tokenizer.inner.calls] == ["a", "b", "c"]
     assert stats().entries == 2
     assert stats().memory <= size * 5 // 2
-
-
-def cached_size(text, level="l1"):
-    tokenizer, stats = bounded(level, 10**9)
-    tokenizer.encode(text)
-    return stats().memory
 
 
 @pytest.mark.parametrize("level", ["l0", "l1"])
@@ -180,13 +187,11 @@ def test_the_memory_that_is_counted_is_taken():
     counted = tokenizer.stats.l1.memory
     # Small numbers, which Python makes once, are counted like others.
     assert taken < counted < taken * 2.5
-
-
-def test_each_column_is_counted():
+    # Each column is counted: a tokenizer that tells neither tokens nor offsets takes less.
     text = "Hello world " * 20 + "</s>"
     full, bare = cached(L1), CachedTokenizer(Bare(library()), L1)
     tokens = len(full.encode(text))
-    bare.encode(text)
+    assert bare.encode(text) == bare.inner.encode(text)
     column = sys.getsizeof((0, 0)) + sys.getsizeof("a") + 2 * sys.getsizeof(None)
     assert full.stats.l1.memory - bare.stats.l1.memory > tokens * column
 
@@ -215,16 +220,6 @@ def test_without_special_tokens_there_are_no_segments():
     tokenizer = CachedTokenizer(inner, L1)
     assert tokenizer.encode("Hello</s> world") == inner.encode("Hello</s> world")
     assert tokenizer.stats.l1.entries == 0
-
-
-def test_clear():
-    tokenizer = cached(BOTH)
-    tokenizer.encode("a</s>b")
-    tokenizer.clear()
-    for level in (tokenizer.stats.l0, tokenizer.stats.l1):
-        assert (level.entries, level.memory, level.misses) == (0, 0, 1)
-    tokenizer.encode("a</s>b")
-    assert len(tokenizer.inner.calls) == 4
 
 
 def test_l1_is_on_where_the_tokenizer_allows_it():
@@ -279,54 +274,51 @@ def prompts(seed, count):
     ]
 
 
-def no_change(tokenizer):
-    pass
+def changed(**attributes):
+    """A change that sets these attributes; a list of parts is made the sequence of its kind."""
+
+    def change(tokenizer):
+        for name, value in attributes.items():
+            if isinstance(value, list):
+                module = {"pre_tokenizer": pre_tokenizers, "normalizer": normalizers}
+                value = module.get(name, processors).Sequence(value)
+            setattr(tokenizer, name, value)
+
+    return change
 
 
-def llama_3(tokenizer):
-    split = pre_tokenizers.Split(" ", "merged_with_next")
-    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_])
-    post = processors.ByteLevel(add_prefix_space=True, trim_offsets=False)
-    tokenizer.post_processor = processors.Sequence([post, template("<s> $A")])
+def added(*texts):
+    """A change that adds tokens which are none of the special ones."""
+    return lambda inner: inner.add_tokens([AddedToken(text, normalized=False) for text in texts])
 
 
-def qwen(tokenizer):
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)
+def byte_level_pieces(**options):
+    return pre_tokenizers.ByteLevel(**{"add_prefix_space": False, **options})
 
 
-def gemma(tokenizer):
-    tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+SPLIT = pre_tokenizers.Split(" ", "merged_with_next")
+SAFE = {
+    "no_change": changed(),
+    "llama_3": changed(pre_tokenizer=[SPLIT, byte_level_pieces(use_regex=False)],
+        post_processor=[processors.ByteLevel(add_prefix_space=True, trim_offsets=False),
+            template("<s> $A")]),
+    "qwen": changed(normalizer=normalizers.NFC(),
+        post_processor=processors.ByteLevel(add_prefix_space=False, trim_offsets=True)),
+    "gemma": changed(normalizer=normalizers.Replace(" ", "▁"),
+        pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous")),
+    "folded": changed(normalizer=[normalizers.NFKD(), normalizers.Lowercase()],
+        pre_tokenizer=[pre_tokenizers.Digits(True), byte_level_pieces()], post_processor=None),
+    "nested_specials": lambda inner: inner.add_special_tokens(
+        ["<|im_end|></s>", "<s>a", "s><", "Hello"]),
+    "added_tokens": added("<th", "b ", "d|>"),
+    "metaspace_never": changed(pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="never")),
+}  # fmt: skip
 
 
-def folded(tokenizer):
-    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKD(), normalizers.Lowercase()])
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.post_processor = None
-
-
-def nested_specials(tokenizer):
-    tokenizer.add_special_tokens(["<|im_end|></s>", "<s>a", "s><", "Hello"])
-
-
-def added_tokens(tokenizer):
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<th", "b ", "d|>")])
-
-
-def metaspace_never(tokenizer):
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
-
-
-SAFE = [no_change, llama_3, qwen, gemma, folded, nested_specials, added_tokens, metaspace_never]
-
-
-@pytest.mark.parametrize("change", SAFE, ids=lambda change: change.__name__)
-def test_a_cached_encoding_is_the_uncached_one(change):
+@pytest.mark.parametrize("name", SAFE)
+def test_a_cached_encoding_is_the_uncached_one(name):
     """The whole encoding: ids, tokens, offsets and mask; in any order, twice, and evicted."""
+    change = SAFE[name]
     plain = HuggingFaceTokenizer.from_tokenizer(library(change))
     caches = [
         cached(config, change)
@@ -337,20 +329,16 @@ def test_a_cached_encoding_is_the_uncached_one(change):
             CacheConfig(enable_l0=False, enable_l1=True, l1_max_memory=1),
         )
     ]
-    for number, text in enumerate(prompts(change.__name__, 400)):
+    for number, text in enumerate(prompts(name, 400)):
         for flag in (bool(number % 3), not number % 3):
             expected = plain.encode(text, add_special_tokens=flag)
             for tokenizer in caches:
                 assert tokenizer.encode(text, add_special_tokens=flag) == expected, text
     hits = [tokenizer.stats.l1.hits for tokenizer in caches]
     assert hits[0] > hits[2] > hits[3] == 0
-
-
-def test_a_text_without_offsets_stays_without():
-    inner = Bare(library())
-    tokenizer = CachedTokenizer(inner, L1)
-    for text in prompts(1, 50):
-        assert tokenizer.encode(text) == inner.encode(text)
+    # A text without offsets stays without.
+    bare = CachedTokenizer(Bare(library(change)), L1)
+    assert all(bare.encode(t) == bare.inner.encode(t) for t in prompts(1, 50))
 
 
 def test_eight_threads_get_the_same():
@@ -358,23 +346,15 @@ def test_eight_threads_get_the_same():
     texts = prompts(2, 60)
     expected = {text: plain.encode(text, add_special_tokens=True) for text in texts}
     tokenizer = cached(CacheConfig(l0_max_entries=5, enable_l1=True, l1_max_memory=8000))
-    wrong, together = [], threading.Barrier(8)
+    together = threading.Barrier(8, timeout=30)
 
     def work(seed):
-        order = random.Random(seed).choices(texts, k=300)
         together.wait()
-        wrong.extend(
-            text
-            for text in order
-            if tokenizer.encode(text, add_special_tokens=True) != expected[text]
-        )
+        for text in random.Random(seed).choices(texts, k=300):
+            assert tokenizer.encode(text, add_special_tokens=True) == expected[text]
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert wrong == []
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
     stats = tokenizer.stats
     assert 0 < stats.l1.memory <= 8000
     assert stats.l0.hits + stats.l0.misses == 8 * 300
@@ -384,49 +364,30 @@ def special(**flags):
     return lambda tokenizer: tokenizer.add_special_tokens([AddedToken("<x>", **flags)])
 
 
-def suffix(tokenizer):
-    tokenizer.post_processor = template("<s> $A </s>")
-
-
-def attribute(name, value):
-    return lambda tokenizer: setattr(tokenizer, name, value)
-
-
-def dropout(tokenizer):
-    tokenizer.model.dropout = 0.1
-
-
 UNSAFE = {
     "lstrip": special(lstrip=True),
     "rstrip": special(rstrip=True),
     "single word": special(single_word=True),
     "normalised": special(normalized=True),
-    "suffix": suffix,
-    "suffix only": attribute("post_processor", template("$A </s>")),
-    "suffix in a sequence": attribute(
-        "post_processor", processors.Sequence([processors.ByteLevel(), template("$A </s>")])
-    ),
-    "bert": attribute("post_processor", processors.BertProcessing(("</s>", 1), ("<s>", 0))),
-    "trimmed offsets": attribute("post_processor", processors.ByteLevel(True, True)),
-    "prefix space": attribute("pre_tokenizer", pre_tokenizers.ByteLevel(add_prefix_space=True)),
-    "prefix space in a sequence": attribute(
-        "pre_tokenizer", pre_tokenizers.Sequence([pre_tokenizers.ByteLevel(add_prefix_space=True)])
-    ),
-    "metaspace first": attribute("pre_tokenizer", pre_tokenizers.Metaspace(prepend_scheme="first")),
-    "metaspace always": attribute("pre_tokenizer", pre_tokenizers.Metaspace()),
-    "prepend": attribute("normalizer", normalizers.Prepend("▁")),
-    "strip": attribute("normalizer", normalizers.Sequence([normalizers.Strip()])),
+    "suffix": changed(post_processor=template("<s> $A </s>")),
+    "suffix only": changed(post_processor=template("$A </s>")),
+    "suffix in a sequence": changed(post_processor=[processors.ByteLevel(), template("$A </s>")]),
+    "bert": changed(post_processor=processors.BertProcessing(("</s>", 1), ("<s>", 0))),
+    "trimmed offsets": changed(post_processor=processors.ByteLevel(True, True)),
+    "prefix space": changed(pre_tokenizer=byte_level_pieces(add_prefix_space=True)),
+    "prefix space in a sequence": changed(
+        pre_tokenizer=[byte_level_pieces(add_prefix_space=True)]),
+    "metaspace first": changed(pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="first")),
+    "metaspace always": changed(pre_tokenizer=pre_tokenizers.Metaspace()),
+    "prepend": changed(normalizer=normalizers.Prepend("▁")),
+    "strip": changed(normalizer=[normalizers.Strip()]),
     "truncation": lambda tokenizer: tokenizer.enable_truncation(5),
     "padding": lambda tokenizer: tokenizer.enable_padding(),
-    "dropout": dropout,
-    "specials as text": attribute("encode_special_tokens", True),
-    "added token contains a special one": lambda tokenizer: tokenizer.add_tokens(
-        [AddedToken("<|im_end|>\n", normalized=False)]
-    ),
-    "added token takes the start of a special one": lambda tokenizer: tokenizer.add_tokens(
-        [AddedToken("a<", normalized=False)]
-    ),
-}
+    "dropout": lambda tokenizer: setattr(tokenizer.model, "dropout", 0.1),
+    "specials as text": changed(encode_special_tokens=True),
+    "added token contains a special one": added("<|im_end|>\n"),
+    "added token takes the start of a special one": added("a<"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNSAFE)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,24 +32,17 @@ from mini_vllm.tokenizer_errors import (
     TokenizerFileNotFound,
 )
 
-LLAMA = """\
-{%- for message in messages %}
-{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
-{{- message['content'] + '<|eot_id|>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
-{%- endif %}
-"""
-CHATML = """\
-{%- for message in messages %}
-{{- '<|im_start|>' + message['role'] + '\\n' }}
-{{- message['content'] + '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-{{- '<|im_start|>assistant\\n' }}
-{%- endif %}
-"""
+
+def turns(start, middle, end):
+    """A template that frames each turn so."""
+    return (
+        f"{{% for m in messages %}}{start}{{{{ m['role'] }}}}{middle}{{{{ m['content'] }}}}{end}"
+        f"{{% endfor %}}{{% if add_generation_prompt %}}{start}assistant{middle}{{% endif %}}"
+    )
+
+
+LLAMA = turns("<|start_header_id|>", "<|end_header_id|>{{ '\\n\\n' }}", "<|eot_id|>")
+CHATML = turns("<|im_start|>", "{{ '\\n' }}", "<|im_end|>{{ '\\n' }}")
 TALK = [ChatMessage.user("Hello"), ChatMessage.assistant("Hi"), {"role": "user", "content": "Bye"}]
 HI = [ChatMessage.user("Hi")]
 
@@ -80,12 +74,8 @@ def chatml():
 
 def render(template, messages=(), **variables):
     """Render as the worker does, in this process."""
-    variables = {"messages": [vars_of(message) for message in messages], **variables}
+    variables = {"messages": [asdict(message) for message in messages], **variables}
     return answer(Renderer(template, 10_000), variables)["text"]
-
-
-def vars_of(message):
-    return {"role": message.role, "content": message.content}
 
 
 def worker(template):
@@ -118,48 +108,44 @@ def test_chat_message_creation():
     assert ChatMessage.assistant("c").content == "c"
 
 
-def test_simple_chat_template(make):
-    template = make(
-        "{% for message in messages %}\n"
-        "{{ message.role }}: {{ message.content }}\n"
-        "{% endfor %}\n"
-        "{% if add_generation_prompt %}\n"
-        "assistant: {% endif %}"
-    )
-    messages = [ChatMessage.system("You are helpful"), ChatMessage.user("Hi")]
-    text = template.apply_chat_template(messages, add_generation_prompt=True)
-    assert text == "system: You are helpful\nuser: Hi\nassistant: "
-    assert template.apply_chat_template(messages) == "system: You are helpful\nuser: Hi\n"
+SIMPLE = (
+    "{% for message in messages %}\n"
+    "{{ message.role }}: {{ message.content }}\n"
+    "{% endfor %}\n"
+    "{% if add_generation_prompt %}\n"
+    "assistant: {% endif %}"
+)
+KNOWN = (
+    "{% if bos_token is defined %}{{ bos_token }}{% endif %}{{ eos_token is defined }}"
+    "{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}{{ pad_token }}"
+)
+TOKENS = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+PAD = {"variables": {"pad_token": "<pad>"}}
+MORE = {"bos_token": "<b>", "pad_token": "", "tools": [{}]}
+BRIEF = [ChatMessage.system("Be brief"), ChatMessage.user("Hi")]
 
 
-def test_chat_template_with_tokens(make):
-    template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
-    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
-    assert make(template, **tokens).apply_chat_template(HI) == "<s>Hi</s>"
-
-
-def test_absent_tokens_are_undefined(make):
-    template = make(
-        "{% if bos_token is defined %}{{ bos_token }}{% endif %}{{ eos_token is defined }}"
-        "{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}{{ pad_token }}",
-        variables={"pad_token": "<pad>"},
-    )
-    assert template.apply_chat_template([]) == "FalseTrueTrueFalse<pad>"
-    assert template.apply_chat_template([], True, bos_token="<b>", pad_token="", tools=[{}]) == (
-        "<b>FalseFalseTrueTrue"
-    )
-
-
-def test_chatml_and_llama_examples(chatml, make):
-    assert chatml.apply_chat_template(TALK, add_generation_prompt=True) == (
-        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nHi<|im_end|>\n"
-        "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert make(LLAMA).apply_chat_template(TALK[:2], add_generation_prompt=True) == (
-        "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\nHi<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
+@pytest.mark.parametrize(
+    ("template", "options", "messages", "prompted", "variables", "expected"),
+    [
+        (SIMPLE, {}, BRIEF, True, {}, "system: Be brief\nuser: Hi\nassistant: "),
+        (SIMPLE, {}, BRIEF, False, {}, "system: Be brief\nuser: Hi\n"),
+        (TOKENS, {"bos_token": "<s>", "eos_token": "</s>"}, HI, False, {}, "<s>Hi</s>"),
+        (KNOWN, PAD, [], False, {}, "FalseTrueTrueFalse<pad>"),
+        (KNOWN, PAD, [], True, MORE, "<b>FalseFalseTrueTrue"),
+        (CHATML, {}, [], False, {}, ""),
+        (CHATML, {}, TALK, True, {},
+            "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\nHi<|im_end|>\n"
+            "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"),
+        (LLAMA, {}, TALK[:2], True, {},
+            "<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n"),
+    ],
+)  # fmt: skip
+def test_what_it_renders(make, template, options, messages, prompted, variables, expected):
+    template = make(template, **options)
+    assert template.apply_chat_template(messages, prompted, **variables) == expected
 
 
 def test_the_format_of_models_without_a_template():
@@ -169,10 +155,6 @@ def test_the_format_of_models_without_a_template():
     assert template.apply_chat_template(HI, True) == "user: Hi\nassistant: "
     assert template.apply_chat_template(messages) == "user: Hi\nuser: ab\nassistant: \n"
     template.close()
-
-
-def test_no_messages(chatml):
-    assert chatml.apply_chat_template([]) == ""
 
 
 def test_tojson_is_plain():
@@ -189,15 +171,12 @@ def test_tojson_is_plain():
     assert render(template, x=value) == "\n".join(expected)
 
 
-def test_loop_controls_and_python_isms():
+def test_loop_controls_python_isms_and_the_date():
     assert render(
         "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}"
         "{% if i == 4 %}{% break %}{% endif %}{{ '%s-%d ' % ('x', i) }}{% endfor %}"
     ) == ("x-0 x-2 x-3 ")
     assert render("{{ messages[::-1][0].content.split('i')[0] }}", HI) == "H"
-
-
-def test_strftime_now():
     before = datetime.now().strftime("%Y-%m-%d")
     text = render("{{ strftime_now('%Y-%m-%d') }}")
     assert text in (before, datetime.now().strftime("%Y-%m-%d"))
@@ -280,9 +259,8 @@ def test_messages_of_the_wrong_kind_are_named(chatml, messages, message):
 
 
 def test_variables_that_are_not_json_are_named(chatml):
-    circle = []
+    circle, deep = [], []
     circle.append(circle)
-    deep = []
     for _ in range(100_000):
         deep = [deep]
     for name, value in {"a": b"x", "b": circle, "c": deep, "d": {(1, 2): 3}}.items():
@@ -293,18 +271,14 @@ def test_variables_that_are_not_json_are_named(chatml):
 @pytest.mark.parametrize(
     "template",
     [
-        "{{ ''.__class__.__mro__ }}",
-        "{{ messages.__class__.__base__.__subclasses__() }}",
-        "{{ raise_exception.__globals__['sys'] }}",
-        "{{ self.__init__.__globals__.x }}",
-        "{{ messages.append(1) }}",
-        "{{ messages[0].update(role='system') }}",
-        "{{ messages[0].pop('role') }}",
+        "''.__class__.__mro__", "messages.__class__.__base__.__subclasses__()",
+        "raise_exception.__globals__['sys']", "self.__init__.__globals__.x", "messages.append(1)",
+        "messages[0].update(role='system')", "messages[0].pop('role')",
     ],
-)
+)  # fmt: skip
 def test_the_sandbox_holds(template):
     messages = [{"role": "user", "content": "Hi"}]
-    reply = answer(Renderer(template, 10_000), {"messages": messages})
+    reply = answer(Renderer(f"{{{{ {template} }}}}", 10_000), {"messages": messages})
     assert "is unsafe" in reply["error"]
     assert messages == [{"role": "user", "content": "Hi"}]
 
@@ -318,24 +292,19 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% en
 HOSTILE = {
     "memory, folded": ("{{ 'a' * 10**10 }}", "memory limit of 83886080 bytes"),
     "memory": ("{% for i in messages %}{{ 'a' * (10**10 + loop.index) }}{% endfor %}", "memory"),
-    "memory, doubling": (
-        "{% set n = namespace(x='a') %}"
-        "{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
-        "memory",
-    ),
+    "memory, doubling": ("{% set n = namespace(x='a') %}"
+        "{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "memory"),
     "huge format": ("{{ '%1000000000d' | format(1) }}", "memory"),
     "list": ("{{ messages | batch(10**9, 0) | list }}", "memory"),
     "a character too many": ("{{ 'a' * (10_000 + messages | length) }}", "limit of 10000 char"),
     "one huge piece": ("{{ 'a' * (2_000_000 + messages | length) }}", "output"),
     "many pieces": ("{% for i in range(99999) %}{{ i }} {% endfor %}", "output"),
-    "many spans": (
-        "{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
-        "output",
-    ),
+    "many spans": ("{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
+        "output"),
     "recursion": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
     "range": ("{% for i in range(10**9) %}{% endfor %}", "Range too big"),
     "huge message": ("{{ raise_exception('a' * 10**6) }}", "^a{2000}$"),
-}
+}  # fmt: skip
 HOSTILE_TO_COMPILE = {
     "power": ("{{ 10 ** (10 ** 10) }}", HURRIED, r"time limit of 0\.2 s"),
     "parentheses": ("{{ " + "(" * 90_000 + " }}", TIGHT, "too deeply"),
@@ -611,26 +580,16 @@ def write(folder, **files):
 
 def test_load_from_config(tmp_path):
     named = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
-    write(
-        tmp_path,
-        plain__json={"chat_template": "é\\n ", "bos_token": "<s>"},
-        empty__json={"bos_token": "<s>"},
-        null__json={"chat_template": None},
-        named__json={"chat_template": named},
-        unnamed__json={"chat_template": named[:1]},
-    )
-    found = {
-        name: load_chat_template_from_config(tmp_path / f"{name}.json")
-        for name in ("plain", "empty", "null", "named", "unnamed", "missing")
-    }
-    assert found == {
-        "plain": "é\\n ",
-        "empty": None,
-        "null": None,
-        "named": "d",
-        "unnamed": None,
-        "missing": None,
-    }
+    for config, found in (
+        ({"chat_template": "é\\n ", "bos_token": "<s>"}, "é\\n "),
+        ({"bos_token": "<s>"}, None),
+        ({"chat_template": None}, None),
+        ({"chat_template": named}, "d"),
+        ({"chat_template": named[:1]}, None),
+    ):
+        write(tmp_path, config__json=config)
+        assert load_chat_template_from_config(tmp_path / "config.json") == found
+    assert load_chat_template_from_config(tmp_path / "missing.json") is None
 
 
 def test_load_from_file_is_verbatim(tmp_path):
@@ -661,31 +620,31 @@ def test_files_over_the_limit(tmp_path):
 
 
 def test_priority(tmp_path):
-    explicit = tmp_path / "explicit"
+    explicit, folder = tmp_path / "explicit", tmp_path / "model"
     explicit.mkdir()
-    write(explicit, mine__txt="mine", mine__json={"chat_template": "json"}, none__json={})
-    folder = tmp_path / "model"
     folder.mkdir()
-    assert find_chat_template(folder) is None
-    write(folder, tokenizer_config__json={"chat_template": "config"})
-    assert find_chat_template(folder) == "config"
-    write(folder, other__jinja="other")
-    assert find_chat_template(folder) == "other"
-    write(folder, another__jinja="another")
-    with pytest.raises(ChatTemplateError, match=r"another\.jinja, other\.jinja"):
-        find_chat_template(folder)
-    write(folder, chat_template__jinja="jinja")
-    assert find_chat_template(folder) == "jinja"
-    write(folder, chat_template__json={"chat_template": "json"})
-    assert find_chat_template(folder) == "json"
-    write(folder, chat_template__json={"something": "else"})
-    assert find_chat_template(folder) == "jinja"
+    write(explicit, mine__txt="mine", mine__json={"chat_template": "json"}, none__json={})
+    for files, found in (
+        ({}, None),
+        ({"tokenizer_config__json": {"chat_template": "config"}}, "config"),
+        ({"other__jinja": "other"}, "other"),
+        ({"chat_template__jinja": "jinja", "another__jinja": "another"}, "jinja"),
+        ({"chat_template__json": {"chat_template": "json"}}, "json"),
+        ({"chat_template__json": {"something": "else"}}, "jinja"),
+    ):
+        write(folder, **files)
+        assert find_chat_template(folder) == found
     assert find_chat_template(folder, explicit / "mine.txt") == "mine"
     assert find_chat_template(folder, str(explicit / "mine.json")) == "json"
-    with pytest.raises(ChatTemplateError, match="has no chat_template"):
-        find_chat_template(folder, explicit / "none.json")
-    for missing in ("no.jinja", "no.json"):
-        with pytest.raises(TokenizerFileNotFound):
-            find_chat_template(folder, explicit / missing)
+    for path, error, message in (
+        (explicit / "none.json", ChatTemplateError, "has no chat_template"),
+        (explicit / "no.jinja", TokenizerFileNotFound, r"no\.jinja"),
+        (explicit / "no.json", TokenizerFileNotFound, r"no\.json"),
+    ):
+        with pytest.raises(error, match=message):
+            find_chat_template(folder, path)
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ChatTemplateError, match=r"another\.jinja, other\.jinja"):
+        find_chat_template(folder)
     with pytest.raises(TokenizerFileNotFound):
         find_chat_template(tmp_path / "nowhere")

@@ -207,34 +207,21 @@ def rank_lines(path):
     return ranks_file(path, ranks()).read_bytes()
 
 
+SP, GGUF = SentencePieceTokenizer, GGUFTokenizer
 FORMATS = {
     **{
-        f"huggingface-{kind}": (
-            HuggingFaceTokenizer,
-            "tokenizer.json",
-            lambda _, kind=kind: KINDS[kind]().to_str().encode(),
-        )
+        f"huggingface-{kind}": (HuggingFaceTokenizer, "tokenizer.json",
+            lambda _, kind=kind: KINDS[kind]().to_str().encode())
         for kind in ("byte-level", "llama", "metaspace-first", "wordpiece")
     },
     "tiktoken": (TiktokenTokenizer, "a.tiktoken", rank_lines),
-    "sentencepiece-bpe": (SentencePieceTokenizer, "a.model", lambda _: sentencepiece_model()),
-    "sentencepiece-unigram": (
-        SentencePieceTokenizer,
-        "a.model",
-        lambda _: sentencepiece_model("unigram", strip=True),
-    ),
-    "sentencepiece-nfkc": (
-        SentencePieceTokenizer,
-        "a.model",
-        lambda _: sentencepiece_model("unigram", rule="nmt_nfkc"),
-    ),
-    "gguf-llama": (
-        GGUFTokenizer,
-        "a.gguf",
-        lambda _: gguf([*llama_keys(sentencepiece_model()), TEMPLATE]),
-    ),
-    "gguf-gpt2": (GGUFTokenizer, "a.gguf", lambda _: gguf([*gpt2_keys(), TEMPLATE])),
-}
+    "sentencepiece-bpe": (SP, "a.model", lambda _: sentencepiece_model()),
+    "sentencepiece-unigram": (SP, "a.model", lambda _: sentencepiece_model("unigram", strip=True)),
+    "sentencepiece-nfkc": (SP, "a.model", lambda _: sentencepiece_model("unigram",
+        rule="nmt_nfkc")),
+    "gguf-llama": (GGUF, "a.gguf", lambda _: gguf([*llama_keys(sentencepiece_model()), TEMPLATE])),
+    "gguf-gpt2": (GGUF, "a.gguf", lambda _: gguf([*gpt2_keys(), TEMPLATE])),
+}  # fmt: skip
 
 
 def damaged(data, generator):

@@ -104,24 +104,17 @@ def test_the_prompt_is_context_where_tokens_depend_on_the_one_before(kind):
 
 @pytest.mark.parametrize("kind", ["byte-level", "llama", "metaspace-first"])
 def test_the_prompt_is_context_and_never_text(kind):
+    """detok-B10: a prompt of any length does not make the first step fail."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
     generator = random.Random(1)
     for _ in range(1000):
-        ids = [generator.randrange(tokenizer.vocab_size) for _ in range(8)]
-        cut = generator.randrange(9)
+        ids = [generator.randrange(tokenizer.vocab_size) for _ in range(20)]
+        cut = generator.randrange(21)
         pieces, rest = stream(tokenizer, ids[cut:], ids[:cut])
         before = reference_bytes(tokenizer.pieces, ids[:cut], skip=True)
         whole = reference_bytes(tokenizer.pieces, ids, skip=True)
         complete = last_complete_utf8_end(before)
         assert "".join(pieces) + rest == whole[complete:].decode("utf-8", "replace")
-
-
-def test_a_character_across_the_prompt_comes_out_whole():
-    for character in "é你🚀":
-        data = list(f"abc{character}!".encode())
-        for cut in range(4, len(data) - 1):
-            pieces, rest = stream(ByteTokenizer(), data[cut:], data[:cut])
-            assert "".join(pieces) + rest == f"{character}!"
 
 
 def test_skipped_special_tokens_are_transparent_and_shown_ones_break():

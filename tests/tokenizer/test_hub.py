@@ -166,7 +166,7 @@ def files_below(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
-def test_only_the_tokenizers_files_are_fetched(stub, cache):
+def test_only_the_tokenizers_files_are_fetched_and_once(stub, cache):
     folder = download_tokenizer_from_hf(MODEL, cache_dir=cache)
     assert files_below(folder) == sorted(stub.fetched()) == FETCHED
     assert {name: (folder / name).read_bytes() for name in FETCHED} == {
@@ -174,27 +174,21 @@ def test_only_the_tokenizers_files_are_fetched(stub, cache):
     }
     assert folder == cache / "models--acme--my-model-7b" / "snapshots" / COMMIT
     assert stub.tokens == {None}
-
-
-def test_the_second_call_fetches_nothing(stub, cache):
-    folder = download_tokenizer_from_hf(MODEL, cache_dir=cache)
     stub.requests.clear()
     assert download_tokenizer_from_hf(MODEL, cache_dir=str(cache)) == folder
     assert stub.requests == [("GET", f"/api/models/{MODEL}/revision/main")]
 
 
-def test_a_new_commit_is_fetched(stub, cache):
+def test_a_new_commit_and_another_revision_are_fetched(stub, cache):
     old = download_tokenizer_from_hf(MODEL, cache_dir=cache)
     stub.commit, stub.files["config.json"] = "d" * 40, b"{}"
     new = download_tokenizer_from_hf(MODEL, cache_dir=cache)
+    stub.requests.clear()
+    download_tokenizer_from_hf(MODEL, cache_dir=cache, revision="refs/pr/1")
+    assert stub.requests[0] == ("GET", f"/api/models/{MODEL}/revision/refs%2Fpr%2F1")
     assert (new / "config.json").read_bytes() == b"{}"
     assert (old / "config.json").read_bytes() == FILES["config.json"]
     assert new.name == "d" * 40
-
-
-def test_a_revision_is_asked_for(stub, cache):
-    download_tokenizer_from_hf(MODEL, cache_dir=cache, revision="refs/pr/1")
-    assert stub.requests[0] == ("GET", f"/api/models/{MODEL}/revision/refs%2Fpr%2F1")
 
 
 def test_async_does_not_hold_the_loop(stub, cache):
@@ -210,17 +204,12 @@ def test_async_does_not_hold_the_loop(stub, cache):
 @pytest.mark.parametrize(
     ("listing", "wanted"),
     [
-        (
-            [*FILES, "../x"],
-            FETCHED,
-        ),
+        ([*FILES, "../x"], FETCHED),
         (["vocab.json", "merges.txt", "vocab.txt"], ["merges.txt", "vocab.json", "vocab.txt"]),
         (["b.model", "a.tiktoken", "tekken.json"], ["a.tiktoken", "b.model", "tekken.json"]),
         (["tokenizer.model", "added_tokens.json"], ["added_tokens.json", "tokenizer.model"]),
-        (
-            ["tokenizer.json", "special_tokens_map.json", "generation_config.json"],
-            ["generation_config.json", "special_tokens_map.json", "tokenizer.json"],
-        ),
+        (["tokenizer.json", "special_tokens_map.json", "generation_config.json"],
+            ["generation_config.json", "special_tokens_map.json", "tokenizer.json"]),
         (["config.json", "chat_template.jinja", "merges.txt"], []),
         (["w.bin", "w.gguf", "w.h5", "w.msgpack", "w.ckpt.index", "LICENSE", "w.model.bin"], []),
         (["/etc/tokenizer.json", "a/tokenizer.json", "a\\tokenizer.json", "C:tokenizer.model"], []),
@@ -234,15 +223,11 @@ def test_which_files_are_a_tokenizers(listing, wanted):
 @pytest.mark.parametrize(
     ("environment_token", "argument", "sent"),
     [
-        ("hf_env", None, "Bearer hf_env"),
-        ("hf_env", " hf_mine\n", "Bearer hf_mine"),
-        (None, "hf_mine", "Bearer hf_mine"),
-        ("", None, None),
-        (" \n", None, None),
-        ("hf_env", "", None),
-        (None, None, None),
+        ("hf_env", None, "Bearer hf_env"), ("hf_env", " hf_mine\n", "Bearer hf_mine"),
+        (None, "hf_mine", "Bearer hf_mine"), ("", None, None), (" \n", None, None),
+        ("hf_env", "", None), (None, None, None),
     ],
-)
+)  # fmt: skip
 def test_the_token_is_sent_unless_it_is_empty(
     stub, cache, monkeypatch, tmp_path, environment_token, argument, sent
 ):
@@ -272,24 +257,21 @@ def test_a_strange_token_is_neither_sent_nor_shown(stub, cache):
     assert stub.requests == []
 
 
+BAD_IDS = [
+    "../x", "a/../x", "/abs/x", "a\\b", "a/b/c", "", "a/", "/a", "a b", "a//b", "..", "a\n", "c:/x",
+]  # fmt: skip
+BAD_REVISIONS = ["../../x", "a/../../x", "/x", "a\\b", ".", "a/", "main\n"]
+
+
 @pytest.mark.parametrize(
-    "model_id",
-    [
-        "../x", "a/../x", "/abs/x", "a\\b", "a/b/c", "", "a/", "/a", "a b", "a//b", "..", "a\n",
-        "c:/x",
-    ],
-)  # fmt: skip
-def test_what_is_no_model_id_is_refused_before_any_request(stub, cache, model_id):
-    with pytest.raises(HubError, match="is not a model id; write name or organisation/name"):
-        download_tokenizer_from_hf(model_id, cache_dir=cache)
-    assert stub.requests == []
-    assert not cache.exists()
-
-
-@pytest.mark.parametrize("revision", ["../../x", "a/../../x", "/x", "a\\b", ".", "a/", "main\n"])
-def test_what_is_no_revision_is_refused_before_any_request(stub, cache, revision):
-    with pytest.raises(HubError, match="is not a revision; write a branch, a tag or a commit"):
-        download_tokenizer_from_hf(MODEL, cache_dir=cache, revision=revision)
+    ("model_id", "revision", "message"),
+    [(bad, None, "a model id; write name or organisation/name") for bad in BAD_IDS]
+    + [(MODEL, bad, "a revision; write a branch, a tag or a commit") for bad in BAD_REVISIONS],
+)
+def test_a_bad_name_is_refused_before_any_request(stub, cache, model_id, revision, message):
+    options = {} if revision is None else {"revision": revision}
+    with pytest.raises(HubError, match=f"is not {message}"):
+        download_tokenizer_from_hf(model_id, cache_dir=cache, **options)
     assert stub.requests == []
     assert not cache.exists()
 
@@ -299,10 +281,8 @@ def test_what_is_no_revision_is_refused_before_any_request(stub, cache, revision
     [
         ({"status": 401}, "no access to model 'acme/my-model-7b': it is gated.*HF_TOKEN"),
         ({"status": 403, "error_code": "GatedRepo"}, "no access to model"),
-        (
-            {"status": 403, "error_code": "GatedRepo", "refused": ("tokenizer.json",)},
-            "no access to model",
-        ),
+        ({"status": 403, "error_code": "GatedRepo", "refused": ("tokenizer.json",)},
+            "no access to model"),
         ({"status": 403, "refused": ("tokenizer.json",)}, "no access to model"),
         ({"status": 404, "error_code": "RepoNotFound"}, "the hub has no model 'acme/my-model-7b'"),
         ({"status": 404, "error_code": "RevisionNotFound"}, "no model .* with revision 'main'"),
@@ -318,25 +298,24 @@ def test_what_is_no_revision_is_refused_before_any_request(stub, cache, revision
     ],
 )  # fmt: skip
 def test_each_failure_has_its_message(stub, cache, change, message):
-    for name, value in change.items():
-        setattr(stub, name, value)
+    vars(stub).update(change)
     with pytest.raises(HubError, match=message):
         download_tokenizer_from_hf(MODEL, cache_dir=cache)
 
 
-def test_nothing_is_written_outside_the_cache(stub, cache, tmp_path):
-    stub.siblings = ["../x.model", "../../../x.model", "/tmp/x.model", "..", "tokenizer.json"]
+@pytest.mark.parametrize(
+    ("change", "fetched"),
+    [
+        ({"siblings": ["../x.model", "../../../x.model", "/tmp/x.model", "..", "tokenizer.json"]},
+            ["tokenizer.json"]),
+        # `hf_hub_download` writes `evil` and `evil.lock` four folders up.
+        ({"etag": "../../../../evil"}, FETCHED),
+    ],
+)  # fmt: skip
+def test_nothing_is_written_outside_the_cache(stub, cache, tmp_path, change, fetched):
+    vars(stub).update(change)
     folder = download_tokenizer_from_hf(MODEL, cache_dir=cache)
-    assert files_below(folder) == ["tokenizer.json"]
-    assert stub.fetched() == ["tokenizer.json"]
-    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
-
-
-def test_what_a_hub_says_of_a_file_is_no_path(stub, cache, tmp_path):
-    """`hf_hub_download` writes `evil` and `evil.lock` four folders up."""
-    stub.etag = "../../../../evil"
-    folder = download_tokenizer_from_hf(MODEL, cache_dir=cache)
-    assert files_below(folder) == FETCHED
+    assert files_below(folder) == sorted(stub.fetched()) == fetched
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     assert not [path for path in cache.rglob("*") if "evil" in path.name]
 
@@ -414,7 +393,4 @@ def test_a_cache_that_may_only_be_read_serves(stub, cache):
 
 def test_importing_the_module_does_not_import_the_library():
     code = "import sys, mini_vllm.tokenizer.loading.hub; sys.exit('huggingface_hub' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False).returncode
-        == 0
-    )
+    subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=True)

@@ -24,26 +24,20 @@ from mini_vllm.tokenizer.metered import MeteredStream, MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 EXPECTED = {
-    ("encode_duration_seconds_count",): 2,
-    ("encode_batch_duration_seconds_count",): 1,
+    ("encode_duration_seconds_count",): 2, ("encode_batch_duration_seconds_count",): 1,
     ("encode_requests_total", "tokenizer_type", "huggingface"): 3,
-    ("encode_errors_total", "error_type", "EncodeError"): 1,
-    ("tokens_per_encode_count",): 3,
-    ("chars_per_encode_sum",): 7,
-    ("decode_duration_seconds_count",): 2,
+    ("encode_errors_total", "error_type", "EncodeError"): 1, ("tokens_per_encode_count",): 3,
+    ("chars_per_encode_sum",): 7, ("decode_duration_seconds_count",): 2,
     ("decode_requests_total", "tokenizer_type", "huggingface"): 1,
-    ("decode_errors_total", "error_type", "UnknownTokenId"): 1,
-    ("tokens_per_decode_sum",): 1,
-    ("stream_tokens_total",): 5,
-    ("stream_incomplete_utf8_total",): 3,
+    ("decode_errors_total", "error_type", "UnknownTokenId"): 1, ("tokens_per_decode_sum",): 1,
+    ("stream_tokens_total",): 5, ("stream_incomplete_utf8_total",): 3,
     ("stream_step_duration_seconds_count",): 5,
     ("factory_loads_total", "file_type", "huggingface"): 1,
     ("factory_errors_total", "error_type", "TokenizerFileNotFound"): 1,
     ("factory_load_duration_seconds_count",): 2,
-    ("stop_sequences_detected_total", "type", "token"): 1,
-    ("partial_matches_total",): 1,
+    ("stop_sequences_detected_total", "type", "token"): 1, ("partial_matches_total",): 1,
     ("stop_detection_duration_seconds_count",): 1,
-}
+}  # fmt: skip
 
 
 def test_one_session_has_all_of_them(tmp_path):

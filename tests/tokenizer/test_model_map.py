@@ -86,6 +86,8 @@ def test_rules_from_a_file_override_a_built_in(tmp_path, monkeypatch):
     assert ModelTokenizerMap.load(str(listed)).resolve("gpt-4") == "cl100k_base"
     monkeypatch.setenv("MINI_VLLM_MODEL_MAP", "")
     assert ModelTokenizerMap.load().rules == ()
+    with pytest.raises(TokenizerFileNotFound, match=r"none\.toml"):
+        ModelTokenizerMap.load(tmp_path / "none.toml")
 
 
 GOOD = {"match": "exact", "pattern": "a", "target": "b"}
@@ -94,10 +96,8 @@ GOOD = {"match": "exact", "pattern": "a", "target": "b"}
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (
-            {**GOOD, "match": "regex", "pattern": "("},
-            r"rule 2: '\(' is not a regex .*match = 'prefix'",
-        ),
+        ({**GOOD, "match": "regex", "pattern": "("},
+            r"rule 2: '\(' is not a regex .*match = 'prefix'"),
         ({**GOOD, "match": "glob"}, "rule 2: unknown match 'glob'; write one of exact, prefix"),
         ({"match": "exact", "pattern": "a"}, "rule 2: no 'target'; write exactly match, pattern"),
         ({**GOOD, "patern": "a"}, "rule 2: unknown 'patern'"),
@@ -107,7 +107,7 @@ GOOD = {"match": "exact", "pattern": "a", "target": "b"}
         ({**GOOD, 7: 7}, "rule 2: unknown '7'"),
         ("gpt-4", "rule 2: it is 'gpt-4'; write a table"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_rule_is_named_when_it_is_loaded(rule, message):
     with pytest.raises(ValueError, match=message):
         ModelTokenizerMap([GOOD, rule])
@@ -118,23 +118,17 @@ def test_a_bad_rule_is_named_when_it_is_loaded(rule, message):
     [
         ("m.toml", b"", "m.toml: the file must hold one list named 'rules'"),
         ("m.toml", TOML.encode() + b"[more]", "and nothing else"),
-        ("m.json", b'{"rules": 3}', "one list"),
-        ("m.json", b"7", "one list"),
+        ("m.json", b'{"rules": 3}', "one list"), ("m.json", b"7", "one list"),
         ("m.json", b"[7]", "m.json: rule 1: it is 7"),
         ("m.yaml", b"", "m.yaml: .yaml suffix; name the file .toml or .json"),
         ("m", b"", "no suffix"),
     ],
-)
+)  # fmt: skip
 def test_a_file_of_something_else_is_named(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         ModelTokenizerMap.load(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(TokenizerFileNotFound, match=r"none\.toml"):
-        ModelTokenizerMap.load(tmp_path / "none.toml")
 
 
 def test_near_names():

@@ -29,17 +29,12 @@ def attributed(tokenizer, **options):
     return AttributedStream(create_decode_stream(tokenizer, **options))
 
 
-def test_ids_of_one_character_share_its_place():
+def test_ids_of_one_character_share_its_place_and_ids_without_text_are_zero_wide():
     stream = attributed(ByteTokenizer())
     assert stream.step_batch("a🚀b".encode()) == ["a", "", "", "", "🚀", "b"]
-    assert stream.offsets == [0, 1, 1, 1, 1, 2]
-
-
-def test_ids_without_text_are_zero_wide():
-    stream = attributed(ByteTokenizer())
-    stream.step_batch([0x41, 256, -1, 2**32, 0x42])
-    assert stream.offsets == [0, 1, 1, 1, 1]
-    assert stream.length == 2
+    assert stream.step_batch([256, -1, 2**32, 0x42]) == ["", "", "", "B"]
+    assert stream.offsets == [0, 1, 1, 1, 1, 2, 3, 3, 3, 3]
+    assert stream.length == 4
 
 
 def test_a_segment_ends_a_character():
@@ -85,6 +80,11 @@ def test_a_character_of_several_tokens_comes_with_the_last_of_them():
     assert len(ids) > 2
     pieces, rest = detokenized(REAL, REAL.encode("a").ids, ids)
     assert (pieces, rest) == ([*[""] * (len(ids) - 1), "🫣"], "")
+    # Special tokens are shown; a character that the prompt began comes whole; half a one, once.
+    assert detokenized(REAL, [], [REAL.token_to_id("</s>")])[0] == ["</s>"]
+    assert detokenized(ByteTokenizer(), b"p\xe4\xbd", b"\xa0A") == (["你", "A"], "")
+    detokenizer = IncrementalDetokenizer(ByteTokenizer(), b"p")
+    assert [detokenizer.push(0xF0), detokenizer.flush(), detokenizer.flush()] == ["", "\ufffd", ""]
 
 
 @pytest.mark.parametrize("text", ["Hello world", "naïve café — 你好 🚀 the end", "नमस्ते 世界 🫨"])
@@ -97,20 +97,6 @@ def test_text_is_the_rest_of_the_whole_decoding(text):  # I05
         pieces, rest = detokenized(REAL, ids[:cut], ids[cut:])
         assert "".join(pieces) + rest == REAL.decode(ids)[len(before) :]
         assert "\ufffd" not in "".join(pieces)
-
-
-def test_special_tokens_are_shown():
-    end = REAL.token_to_id("</s>")
-    assert detokenized(REAL, [], [end])[0] == ["</s>"]
-
-
-def test_prompt_inside_a_character_gives_the_character_whole():
-    assert detokenized(ByteTokenizer(), b"p\xe4\xbd", b"\xa0A") == (["你", "A"], "")
-
-
-def test_output_cut_inside_a_character_is_honest_once():
-    detokenizer = IncrementalDetokenizer(ByteTokenizer(), b"p")
-    assert [detokenizer.push(0xF0), detokenizer.flush(), detokenizer.flush()] == ["", "\ufffd", ""]
 
 
 # Sequence: its acceptance criteria, and the characters that other engines lose.
@@ -145,11 +131,6 @@ def test_sequence_operations(text):  # I03, I04
     assert ("".join(shown), single.text(), len(single)) == (text, text, len(whole))
 
 
-def test_two_byte_characters_are_not_lost():  # K1
-    sequence = Sequence(ByteTokenizer())
-    assert [sequence.append_token(byte) for byte in "é!".encode()] == ["", "é", "!"]
-
-
 def test_offsets_are_in_order_and_within():
     generator = random.Random(0)
     sequence = Sequence(REAL)
@@ -159,12 +140,17 @@ def test_offsets_are_in_order_and_within():
     assert sequence.text() == REAL.pieces.showing.text(sequence.token_ids)
 
 
-def test_an_open_character_shows_in_the_whole_text_only():
+def test_an_open_character_shows_in_the_whole_text_only():  # K1
     sequence = Sequence(ByteTokenizer())
     assert [sequence.append_token(byte) for byte in b"ok\xf0"] == ["o", "k", ""]
     assert (sequence.text(), sequence.read_offset) == ("ok\ufffd", 2)
     assert sequence.append_token(0x9F) == ""
     assert sequence.text() == "ok\ufffd"
+    sequence.clear()
+    assert [sequence.append_token(byte) for byte in "é!".encode()] == ["", "é", "!"]
+    ids = [256, 72, 257]
+    assert Sequence.with_tokens(ByteTokenizer(), ids).text() == "<bos>H<eos>"
+    assert Sequence.with_tokens(ByteTokenizer(), ids, skip_special_tokens=True).text() == "H"
 
 
 def test_text_that_cannot_be_encoded_leaves_the_sequence():
@@ -172,9 +158,3 @@ def test_text_that_cannot_be_encoded_leaves_the_sequence():
     with pytest.raises(EncodeError):
         sequence.append_text("b\ud800")
     assert sequence.text() == "a"
-
-
-def test_special_tokens_can_be_left_out():
-    ids = [256, 72, 257]
-    assert Sequence.with_tokens(ByteTokenizer(), ids).text() == "<bos>H<eos>"
-    assert Sequence.with_tokens(ByteTokenizer(), ids, skip_special_tokens=True).text() == "H"

@@ -47,12 +47,10 @@ def cache(tmp_path, monkeypatch):
 
 
 SIZES = {
-    TiktokenModel.CL100K_BASE: (100_256, 100_277),
-    TiktokenModel.P50K_BASE: (50_281, 50_257),
-    TiktokenModel.P50K_EDIT: (50_281, 50_284),
-    TiktokenModel.R50K_BASE: (50_257, 50_257),
+    TiktokenModel.CL100K_BASE: (100_256, 100_277), TiktokenModel.P50K_BASE: (50_281, 50_257),
+    TiktokenModel.P50K_EDIT: (50_281, 50_284), TiktokenModel.R50K_BASE: (50_257, 50_257),
     TiktokenModel.O200K_BASE: (200_019, 200_019),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("model", TiktokenModel)
@@ -90,14 +88,11 @@ def test_ids_of_a_built_in_encoding_are_tiktokens(cache, monkeypatch, model):
 
 
 NAMES = {
-    "gpt-4": TiktokenModel.CL100K_BASE,
-    "gpt-3.5-turbo": TiktokenModel.CL100K_BASE,
-    "text-davinci-003": TiktokenModel.P50K_BASE,
-    "code-davinci-002": TiktokenModel.P50K_BASE,
-    "text-davinci-edit-001": TiktokenModel.P50K_EDIT,
-    "davinci": TiktokenModel.R50K_BASE,
+    "gpt-4": TiktokenModel.CL100K_BASE, "gpt-3.5-turbo": TiktokenModel.CL100K_BASE,
+    "text-davinci-003": TiktokenModel.P50K_BASE, "code-davinci-002": TiktokenModel.P50K_BASE,
+    "text-davinci-edit-001": TiktokenModel.P50K_EDIT, "davinci": TiktokenModel.R50K_BASE,
     "gpt-4o": TiktokenModel.O200K_BASE,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,23 +110,6 @@ def test_unrecognized_model_name_returns_error(name):
         TiktokenTokenizer.from_model_name(name)
 
 
-def test_encode_decode(tokenizer, inner):
-    assert tokenizer.decode(tokenizer.encode("Hello, world!").ids) == "Hello, world!"
-    for text in CORPUS:
-        encoding = tokenizer.encode(text)
-        assert list(encoding.ids) == inner.encode(text)
-        assert encoding.kind is EncodingKind.TIKTOKEN
-        assert tokenizer.decode(encoding.ids) == inner.decode(list(encoding.ids)) == text
-
-
-def test_special_tokens(tokenizer):
-    assert tokenizer.special_tokens.eos == "<|endoftext|>"
-    assert tokenizer.special_tokens.all() == ("<|endoftext|>", "<|im_start|>")
-    assert tokenizer.eos_token_ids == {300}
-    assert tokenizer.token_to_id("<|im_start|>") == 302
-    assert tokenizer.id_to_token(302) == "<|im_start|>"
-
-
 def test_special_tokens_in_a_text_are_plain_text_unless_allowed(tokenizer):
     text = "hello<|im_start|>hello<|endoftext|>"
     assert not {300, 302} & set(tokenizer.encode(text).ids)
@@ -145,6 +123,14 @@ def test_special_tokens_in_a_text_are_plain_text_unless_allowed(tokenizer):
     assert tokenizer.decode(both.ids, skip_special_tokens=True) == "hellohello"
 
 
+def test_texts_are_the_librarys(tokenizer, inner):
+    for text in [*CORPUS, "Hello, world!"]:
+        encoding = tokenizer.encode(text)
+        assert list(encoding.ids) == inner.encode(text)
+        assert encoding.kind is EncodingKind.TIKTOKEN
+        assert tokenizer.decode(encoding.ids) == inner.decode(list(encoding.ids)) == text
+
+
 def test_every_id_has_bytes_and_every_bytes_an_id(tokenizer, inner):
     for token, rank in [*ranks().items(), *((t.encode(), i) for t, i in SPECIAL.items())]:
         assert tokenizer.token_bytes(rank) == token == inner.decode_single_token_bytes(rank)
@@ -152,6 +138,16 @@ def test_every_id_has_bytes_and_every_bytes_an_id(tokenizer, inner):
         assert tokenizer.pieces.rest[rank] == token
     assert tokenizer.vocab_size == 303
     assert tokenizer.pieces.special == {300, 302}
+    assert tokenizer.special_tokens.eos == "<|endoftext|>"
+    assert tokenizer.special_tokens.all() == ("<|endoftext|>", "<|im_start|>")
+    assert tokenizer.eos_token_ids == {300}
+    assert (tokenizer.token_to_id("<|im_start|>"), tokenizer.id_to_token(302)) == (
+        302, "<|im_start|>",
+    )  # fmt: skip
+    for token_id in (-1, 301, 303, 2**40):
+        with pytest.raises(UnknownTokenId):
+            tokenizer.token_bytes(token_id)
+    assert tokenizer.bytes_to_id(b"no such token") is None
 
 
 def test_ids_without_text(tokenizer):
@@ -163,13 +159,6 @@ def test_ids_without_text(tokenizer):
     assert tokenizer.decode([half]) == "\ufffd"
     assert tokenizer.decode([half, 300, 0x9A, 0x80], skip_special_tokens=True) == "🚀"
     assert tokenizer.decode([half, 300, 0x9A, 0x80]) == "\ufffd<|endoftext|>\ufffd\ufffd"
-
-
-@pytest.mark.parametrize("token_id", [-1, 301, 303, 2**40])
-def test_unknown_ids(tokenizer, token_id):
-    with pytest.raises(UnknownTokenId):
-        tokenizer.token_bytes(token_id)
-    assert tokenizer.bytes_to_id(b"no such token") is None
 
 
 def test_offsets_of_split_characters(tokenizer):
@@ -190,23 +179,19 @@ def test_from_file(tmp_path, inner):
     plain = TiktokenTokenizer.from_file(ranks_file(tmp_path / "some.tiktoken"))
     assert plain.special_tokens.all() == ()
     assert plain.eos_token_ids == frozenset()
-    full = TiktokenTokenizer.from_file(
-        tmp_path / "some.tiktoken", pattern=pattern, special_tokens=SPECIAL
-    )
+    path = tmp_path / "some.tiktoken"
+    full = TiktokenTokenizer.from_file(path, pattern=pattern, special_tokens=SPECIAL)
     assert full.special_tokens.eos == "<|endoftext|>"
     for text in CORPUS:
         assert plain.encode(text).ids == full.encode(text).ids == tuple(inner.encode(text))
-
-
-def test_a_file_is_what_its_name_says(tmp_path):
-    tokenizer = TiktokenTokenizer.from_file(ranks_file(tmp_path / "o200k_base.tiktoken"))
-    assert tokenizer.special_tokens.all() == ("<|endoftext|>", "<|endofprompt|>")
-
-
-@pytest.mark.parametrize("options", [{"pattern": "("}, {"special_tokens": {"<s>": 5}}])
-def test_what_the_caller_gets_wrong_is_a_value_error(tmp_path, options):
-    with pytest.raises(ValueError, match=r"parenthesis|'<s>' has the id 5"):
-        TiktokenTokenizer.from_file(ranks_file(tmp_path / "a.tiktoken"), **options)
+    named = TiktokenTokenizer.from_file(ranks_file(tmp_path / "o200k_base.tiktoken"))
+    assert named.special_tokens.all() == ("<|endoftext|>", "<|endofprompt|>")
+    for options, message in (
+        ({"pattern": "("}, "parenthesis"),
+        ({"special_tokens": {"<s>": 5}}, "'<s>' has the id 5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TiktokenTokenizer.from_file(path, **options)
 
 
 def test_ordinary_tokens_come_before_special_ones_of_the_same_text(tmp_path):

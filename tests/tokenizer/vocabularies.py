@@ -4,6 +4,9 @@ import functools
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from mini_vllm.tokenizer import HuggingFaceTokenizer
+from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF
+
 TEXTS = ["naïve café — 你好 🚀 the end", "Hello world, hello again!", "नमस्ते 世界 🇫🇷 🫨"]
 SPECIAL = ["<s>", "</s>", "<|im_end|>"]
 
@@ -23,13 +26,34 @@ def byte_level():
     return tokenizer
 
 
-def _of_words(words, decoder):
+def _of_words(words, decoder, special=SPECIAL, added=()):
     vocabulary = {word: number for number, word in enumerate(dict.fromkeys(["<unk>", *words]))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     if decoder is not None:
         tokenizer.decoder = decoder
-    tokenizer.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL])
+    tokenizer.add_tokens(list(added))
+    tokenizer.add_special_tokens([AddedToken(word, special=True) for word in special])
     return tokenizer
+
+
+_CHAR_OF = {byte: char for char, byte in BYTE_OF.items()}
+
+
+def spelling(token):
+    """A token as byte-level vocabularies spell it, if it is bytes."""
+    return "".join(_CHAR_OF[byte] for byte in token) if isinstance(token, bytes) else token
+
+
+def of_tokens(tokens, decoder, *, special, added=(), **options):
+    """A tokenizer of some tokens (ids among them are skipped), and a function from them to ids."""
+    words = [spelling(t) for t in tokens if not isinstance(t, int) and t not in special]
+    inner = _of_words(words, decoder, special, added)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner, **options)
+
+    def id_of(token):
+        return token if isinstance(token, int) else tokenizer.token_to_id(spelling(token))
+
+    return tokenizer, id_of
 
 
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
