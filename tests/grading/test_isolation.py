@@ -225,10 +225,7 @@ def test_grades_in_threads_at_once_are_those_of_one(trusting):
     with ThreadPoolExecutor(4) as threads:
         found = [*threads.map(lambda _: trusting.honest(), range(4))]
     assert found == [one] * 4
-
-
-def test_no_descriptor_is_left_open(trusting):
-    trusting.honest()
+    # No descriptor is left open.
     before = {*os.listdir("/proc/self/fd")}
     for source in (b"import os; os._exit(0)", b"def f(:", b"class Pairs: pass"):
         trusting.grade(source)

@@ -191,12 +191,10 @@ def test_csv_has_the_columns_of_nbgrader(grades):
         assert int(row["score"]) == int(row["raw_score"]) == one.score
         assert (row["max_score"], row["late_submission_penalty"]) == ("100", "0")
         assert row["email"] == row["timestamp"] == ""
-
-
-@pytest.mark.parametrize("name", ['=HYPERLINK("x")', "+1", "-1", "@x", '"a,b"', "Ada, Lovelace"])
-def test_a_name_in_csv_is_never_a_formula(grades, name):
-    (row,) = csv.DictReader(StringIO(report_csv([replace(grades[0], student=name)])))
-    assert row["student_id"] == (f"'{name}" if name[0] in "=+-@" else name)
+    # A name is never a formula.
+    for name in ('=HYPERLINK("x")', "+1", "-1", "@x", '"a,b"', "Ada, Lovelace"):
+        (row,) = csv.DictReader(StringIO(report_csv([replace(grades[0], student=name)])))
+        assert row["student_id"] == (f"'{name}" if name[0] in "=+-@" else name)
 
 
 def test_junit_counts_every_test_and_skips_none(grades):

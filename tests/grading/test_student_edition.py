@@ -105,6 +105,12 @@ def test_its_documents_are_true(pristine):
         own = (pristine / lab.readme.relative_to(ROOT)).read_text()
         assert "**Student edition.**" in own
         assert "- `solution.py`" not in own
+    # The workflow knows no secrets and no hidden tests.
+    text = (pristine / ".github/workflows/grade.yml").read_text()
+    assert "persist-credentials: false" in text
+    assert "contents: read" in text
+    assert "secrets." not in text
+    assert "overlay" not in text
 
 
 def test_every_make_target_is_there_and_those_without_references_say_why(pristine):
@@ -223,11 +229,3 @@ def test_the_workflow_grades_what_was_begun(edition, tmp_path, why_not, need):
     assert scores == {"lab-02.json": 100, "lab-05.json": 0}
     assert len([*out.iterdir()]) == 3
     assert "lab-02: 100 of 100 points" in (out / "summary.md").read_text()
-
-
-def test_the_workflow_knows_no_secrets_and_no_hidden_tests(pristine):
-    text = (pristine / ".github/workflows/grade.yml").read_text()
-    assert "persist-credentials: false" in text
-    assert "contents: read" in text
-    assert "secrets." not in text
-    assert "overlay" not in text

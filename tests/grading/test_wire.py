@@ -95,9 +95,7 @@ def test_a_dict_of_many_entries_is_refused_both_ways():
     entries = [[number, None] for number in range(MOST_ENTRIES + 1)]
     with pytest.raises(WireError, match="entries"):
         unpack(json.dumps({"dict": entries}).encode())
-
-
-def test_of_a_key_that_comes_twice_in_json_the_last_counts():
+    # Of a key that comes twice in JSON the last counts.
     assert unpack(b'{"text":"a","text":"b"}') == TextDelta("b")
 
 
@@ -131,7 +129,5 @@ def test_calls_and_recipes_come_back_as_they_were():
     assert [call.object for call in back_calls] == [0, 0, 1]
     assert {type(call) for call in back_calls} == {Call}
     assert watch == "held"
-
-
-def test_requests_hold_nothing_but_what_marshal_knows():
+    # A request holds nothing but what marshal knows.
     assert marshal.loads(pack_request((1, "load"))[HEAD.size :]) == (1, "load")
