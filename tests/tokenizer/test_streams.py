@@ -1,7 +1,4 @@
-"""What is built on a decode stream: AttributedStream, IncrementalDetokenizer, Sequence.
-
-Sequence has the ids of the acceptance list.
-"""
+"""On a decode stream: AttributedStream, IncrementalDetokenizer, Sequence (acceptance ids)."""
 
 import random
 
