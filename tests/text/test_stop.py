@@ -273,3 +273,21 @@ def test_a_bare_string_and_an_empty_stop_are_refused(name):
 @pytest.mark.parametrize("stops", [["a", "b"], ("a", "b"), {"a", "b"}, iter(["a", "b"])])
 def test_any_iterable_will_do(stops):
     assert whole(StopMatcher(stops), ["xb"]) == ("x", "b")
+
+
+def test_matchers_in_turns_give_what_each_gives_alone():
+    draw = random.Random(4)
+    for _ in range(300):
+        stops = [
+            "".join(draw.choices("ab", k=draw.randint(1, 4))) for _ in range(draw.randint(1, 3))
+        ]
+        texts = [["".join(draw.choices("ab", k=2)) for _ in range(8)] for _ in range(2)]
+        matchers = [StopMatcher(stops), StopMatcher(stops)]
+        turns = [
+            [matcher.feed(piece) for matcher, piece in zip(matchers, pieces, strict=True)]
+            for pieces in zip(*texts, strict=True)
+        ]
+        for number, pieces in enumerate(texts):
+            alone = StopMatcher(stops)
+            assert [turn[number] for turn in turns] == [alone.feed(piece) for piece in pieces]
+            assert matchers[number].flush() == alone.flush()

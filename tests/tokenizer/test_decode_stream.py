@@ -143,3 +143,17 @@ def test_what_is_remembered_of_open_characters_is_capped(monkeypatch):
     assert sum(len(joins) - 1 for joins in open_joins) == 10
     data = reference_bytes(tokenizer.pieces, ids, skip=True)
     assert "".join(pieces) + rest == data.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_in_turns_give_what_each_gives_alone(kind):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    draw = random.Random(kind)
+    for _ in range(50):
+        mine, theirs = ([draw.randrange(tokenizer.vocab_size) for _ in range(20)] for _ in "ab")
+        first, second = create_decode_stream(tokenizer), create_decode_stream(tokenizer, mine[:3])
+        turns = [(first.step(a), second.step(b)) for a, b in zip(mine, theirs, strict=True)]
+        together = [[*texts] for texts in zip(*turns, (first.flush(), second.flush()), strict=True)]
+        for ids, prompt, got in ((mine, (), together[0]), (theirs, mine[:3], together[1])):
+            texts, rest = stream(tokenizer, ids, prompt)
+            assert got == [*texts, rest]
