@@ -132,7 +132,7 @@ bench:
 oracles:
 	$(setup) dev
 	$(setup) oracles
-	@.venv/bin/python -m benchmarks.fetch_vllm
+	@.venv/bin/python -m benchmarks.peers.fetch_vllm
 	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
 	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
 

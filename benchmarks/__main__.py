@@ -8,8 +8,8 @@ import argparse
 import subprocess
 import sys
 
-from benchmarks.mistral import HAS_MISTRAL
-from benchmarks.peers import HAS_VLLM, ROOT
+from benchmarks.peers.detokenizers import HAS_VLLM, ROOT
+from benchmarks.peers.mistral import HAS_MISTRAL
 
 GROUPS = (
     "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "pipeline",

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import tokenizers
 
-from benchmarks import texts
 from benchmarks.harness import write_whole
-from benchmarks.mistral import spelled
-from benchmarks.peers import has
-from benchmarks.vocabularies import cached, corpus, trained
+from benchmarks.materials import texts
+from benchmarks.materials.vocabularies import cached, corpus, trained
+from benchmarks.peers.detokenizers import has
+from benchmarks.peers.mistral import spelled
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, Tokenizer
 
 # GPT-2's pattern, as in the ByteLevel pre-tokenizer of `tokenizers`.

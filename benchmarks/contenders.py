@@ -16,7 +16,7 @@ from typing import Any
 import tokenizers
 from tokenizers.decoders import DecodeStream as PeerStream
 
-from benchmarks.peers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
+from benchmarks.peers.detokenizers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 Emit = Callable[[Any], None]

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from benchmarks import texts
 from benchmarks.backends import backends, some_ids
 from benchmarks.encode import efficiency, many_times
 from benchmarks.harness import Report, Work, main
+from benchmarks.materials import texts
 from mini_vllm.tokenizer import (
     DecodeStream,
     Sequence,

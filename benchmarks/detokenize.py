@@ -11,9 +11,9 @@ vLLM uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for 
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import texts, vocabularies
 from benchmarks.contenders import FAST, FLOOR, HF, OURS, SLOW, Contender, check, contenders
 from benchmarks.harness import Report, Work, alone, interleaved, main
+from benchmarks.materials import texts, vocabularies
 
 STREAMS = 256
 BURST = 4

@@ -13,7 +13,7 @@ from functools import partial
 
 from benchmarks.backends import backends
 from benchmarks.harness import Report, Work, interleaved, main, seconds
-from benchmarks.texts import PROMPTS
+from benchmarks.materials.texts import PROMPTS
 from mini_vllm.tokenizer import Tokenizer
 
 MEDIUM = PROMPTS["medium"]

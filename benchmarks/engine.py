@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 
-from benchmarks import vocabularies
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
+from benchmarks.materials import vocabularies
 from mini_vllm.engine import (
     Burst,
     Engine,

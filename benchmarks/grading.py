@@ -21,7 +21,7 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.harness import Report, interleaved, main, seconds
-from benchmarks.peers import ROOT
+from benchmarks.peers.detokenizers import ROOT
 from labkit.course.lab import Lab, find_labs
 from labkit.grading.assignment import Assignment
 from labkit.grading.cohort import grade_all

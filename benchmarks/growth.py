@@ -14,9 +14,9 @@ from functools import partial
 
 import tokenizers
 
-from benchmarks import vocabularies
 from benchmarks.contenders import FAST, HF, OURS, Contender, Ids, contenders, ours
 from benchmarks.harness import Report, interleaved, main, seconds
+from benchmarks.materials import vocabularies
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)

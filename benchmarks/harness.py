@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.peers import HAS_VLLM, VLLM_VERSION
+from benchmarks.peers.detokenizers import HAS_VLLM, VLLM_VERSION
 
 OUT = Path(__file__).resolve().parent / "out"
 PACKAGES = ("tokenizers", "tiktoken", "sentencepiece", "transformers", "mistral-common")

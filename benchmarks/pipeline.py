@@ -17,11 +17,11 @@ from typing import Any
 
 import tokenizers
 
-from benchmarks import texts, vocabularies
 from benchmarks.harness import Report, Work, interleaved, main
-from benchmarks.peers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
+from benchmarks.materials import texts, vocabularies
+from benchmarks.peers.detokenizers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
+from benchmarks.peers.text_layers import HAS_VLLM_PARSERS, vllm_engine, vllm_hermes
 from benchmarks.stops import STOPS
-from benchmarks.text_peers import HAS_VLLM_PARSERS, vllm_engine, vllm_hermes
 from benchmarks.tool_parsers import arguments
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import ArgsDelta, CallStart, TextDelta

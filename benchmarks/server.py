@@ -33,9 +33,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.harness import Report, main
-from benchmarks.peers import ROOT
-from benchmarks.server_apps import material, text_of
-from benchmarks.server_client import Answer, read_streams, request
+from benchmarks.peers.detokenizers import ROOT
+from benchmarks.servers.apps import material, text_of
+from benchmarks.servers.client import Answer, read_streams, request
 
 SHAPES = {1: 2_000, 32: 500, 256: 100}
 QUICK_SHAPES = {1: 20, 8: 5}
@@ -108,7 +108,7 @@ def _asked() -> tuple[dict[str, object], dict[str, object]]:
 @contextmanager
 def _server(report: Report, *arguments: str) -> Iterator[int]:
     """Run a server; yield its port."""
-    command = [sys.executable, "-m", "benchmarks.server_apps", *arguments]
+    command = [sys.executable, "-m", "benchmarks.servers.apps", *arguments]
     command += ["--quick"] * report.quick
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

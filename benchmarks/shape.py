@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from benchmarks import texts
 from benchmarks.backends import backends, some_ids
 from benchmarks.encode import many_times
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, main
+from benchmarks.materials import texts
 from mini_vllm.tokenizer import DecodeStream, Sequence, Tokenizer, WindowDecodeStream
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 

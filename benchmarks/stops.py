@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from benchmarks import vocabularies
 from benchmarks.harness import Report, Work, interleaved, main, seconds
-from benchmarks.peers import HAS_VLLM, has, vllm_stop_check
+from benchmarks.materials import vocabularies
+from benchmarks.peers.detokenizers import HAS_VLLM, has, vllm_stop_check
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 

@@ -14,10 +14,10 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import texts
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
-from benchmarks.text_peers import (
+from benchmarks.materials import texts
+from benchmarks.peers.text_layers import (
     HAS_SGLANG,
     HAS_VLLM_PARSERS,
     Feed,

@@ -133,7 +133,7 @@ def test_a_stream_that_says_something_else_is_not_timed(body):
 
 
 def test_the_client_times_the_piece_that_completes_what_it_looks_for():
-    from benchmarks.server_client import Answer
+    from benchmarks.servers.client import Answer
 
     answer = Answer(1.0)
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -150,7 +150,7 @@ def test_the_client_times_the_piece_that_completes_what_it_looks_for():
         answer.body()
 
 
-@pytest.mark.parametrize("name", ["benchmarks", "benchmarks.report", "benchmarks.fetch_vllm"])
+@pytest.mark.parametrize("name", ["benchmarks", "benchmarks.report", "benchmarks.peers.fetch_vllm"])
 def test_help_says_what_it_does(name):
     assert "usage" in run(name, "--help")
 

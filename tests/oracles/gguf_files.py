@@ -5,7 +5,7 @@ from pathlib import Path
 import gguf
 import sentencepiece
 
-from benchmarks.mistral import spelled, tekken_merges, tekken_specials, tekken_tokens
+from benchmarks.peers.mistral import spelled, tekken_merges, tekken_specials, tekken_tokens
 
 BOS, EOS, UNK = 1, 2, 0
 

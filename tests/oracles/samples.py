@@ -6,7 +6,7 @@ But: it knows no oracle. A test says which library's bytes and texts are right.
 import os
 import random
 
-from benchmarks import texts
+from benchmarks.materials import texts
 from mini_vllm.tokenizer import create_decode_stream
 
 SEQUENCES = 60_000 if os.environ.get("SOAK") else 3_000

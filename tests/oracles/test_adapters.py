@@ -15,8 +15,8 @@ from typing import Literal
 
 import pytest
 
-from benchmarks.peers import ROOT, SGLANG, VLLM
-from benchmarks.text_peers import HAS_SGLANG, HAS_VLLM_PARSERS, _package, _vllm_given
+from benchmarks.peers.detokenizers import ROOT, SGLANG, VLLM
+from benchmarks.peers.text_layers import HAS_SGLANG, HAS_VLLM_PARSERS, _package, _vllm_given
 from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.tool_parsers import create_tool_parser

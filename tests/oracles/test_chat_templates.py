@@ -11,8 +11,8 @@ pytest.importorskip("transformers", reason="transformers is not installed: make 
 
 from jinja2 import TemplateError
 
-from benchmarks.peers import transformers_tokenizer
-from benchmarks.vocabularies import trained
+from benchmarks.materials.vocabularies import trained
+from benchmarks.peers.detokenizers import transformers_tokenizer
 from mini_vllm.tokenizer import ChatTemplate, ChatTemplateError
 
 CHATML = """\

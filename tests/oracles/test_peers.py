@@ -13,9 +13,9 @@ pytest.importorskip("transformers", reason="transformers is not installed: make 
 
 from tokenizers.decoders import DecodeStream as PeerStream
 
-from benchmarks.mistral import HAS_MISTRAL, spelled, tekken_huggingface
-from benchmarks.peers import HAS_VLLM, vllm_detokenizer, vllm_texts, vllm_tokenizer
-from benchmarks.vocabularies import trained
+from benchmarks.materials.vocabularies import trained
+from benchmarks.peers.detokenizers import HAS_VLLM, vllm_detokenizer, vllm_texts, vllm_tokenizer
+from benchmarks.peers.mistral import HAS_MISTRAL, spelled, tekken_huggingface
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 from tests.oracles.samples import SEQUENCES, bursts, streamed, strings
 

@@ -14,7 +14,7 @@ pytest.importorskip("sentencepiece", reason="sentencepiece is not installed: mak
 import sentencepiece
 
 from benchmarks.backends import sentencepiece_model
-from benchmarks.mistral import SENTENCEPIECE, data
+from benchmarks.peers.mistral import SENTENCEPIECE, data
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 from tests.oracles.gguf_files import write_sentencepiece

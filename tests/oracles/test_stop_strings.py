@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: make 
 
 import regex
 
-from benchmarks.peers import HAS_VLLM, vllm_stop_check
+from benchmarks.peers.detokenizers import HAS_VLLM, vllm_stop_check
 from mini_vllm.text.stop import StopMatcher
 
 CASES = 1_000_000 if os.environ.get("SOAK") else 100_000

@@ -13,7 +13,7 @@ pytest.importorskip("tiktoken", reason="tiktoken is not installed: make oracles"
 from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-from benchmarks.mistral import TEKKEN, data, tekken_huggingface
+from benchmarks.peers.mistral import TEKKEN, data, tekken_huggingface
 from mini_vllm.text.utf8 import last_complete_utf8_end
 from mini_vllm.tokenizer import DecodeStream, HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer

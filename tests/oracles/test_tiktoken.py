@@ -11,7 +11,7 @@ pytest.importorskip("tiktoken", reason="tiktoken is not installed: make oracles"
 
 import tiktoken
 
-from benchmarks.mistral import tekken_pattern, tekken_ranks_file, tekken_tokens
+from benchmarks.peers.mistral import tekken_pattern, tekken_ranks_file, tekken_tokens
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 from tests.oracles.samples import check_held, eager, sequences, streamed, strings, with_unknown
 

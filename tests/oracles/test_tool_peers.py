@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from benchmarks.text_peers import (
+from benchmarks.peers.text_layers import (
     HAS_SGLANG,
     HAS_VLLM_PARSERS,
     sglang_hermes,

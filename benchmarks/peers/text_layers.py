@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
-from benchmarks.peers import HAS_VLLM, SGLANG, SGLANG_FILES, VLLM, has
+from benchmarks.peers.detokenizers import HAS_VLLM, SGLANG, SGLANG_FILES, VLLM, has
 
 HAS_VLLM_PARSERS = HAS_VLLM and has("openai") and has("partial-json-parser") and has("regex")
 HAS_SGLANG = (

@@ -20,7 +20,7 @@ from typing import Any
 
 import tokenizers
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ORACLES = ROOT / ".oracles"
 VLLM_VERSION = "0.33.0"
 VLLM = ORACLES / f"vllm-{VLLM_VERSION}"

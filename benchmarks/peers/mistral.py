@@ -17,7 +17,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers
 
 from benchmarks.harness import write_whole
-from benchmarks.peers import ORACLES, has
+from benchmarks.peers.detokenizers import ORACLES, has
 
 HAS_MISTRAL = has("mistral-common")
 TEKKEN = "tekken_240911.json"

@@ -13,9 +13,9 @@ import tokenizers
 from tokenizers import AddedToken, models, pre_tokenizers, trainers
 from tokenizers import decoders as hf_decoders
 
-from benchmarks import texts
 from benchmarks.harness import OUT, write_whole
-from benchmarks.mistral import HAS_MISTRAL, tekken_huggingface
+from benchmarks.materials import texts
+from benchmarks.peers.mistral import HAS_MISTRAL, tekken_huggingface
 
 _TRAINED_ON = {"ascii": 600_000, "cjk": 500_000, "emoji": 50_000, "mixed": 300_000}
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"]

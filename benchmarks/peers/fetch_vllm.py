@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.peers import (
+from benchmarks.peers.detokenizers import (
     ORACLES,
     ROOT,
     SGLANG,

@@ -1,6 +1,6 @@
 """The servers that are measured, one per process: ours, and a bare Starlette stream as its peer.
 
-    python -m benchmarks.server_apps ours|peer [--quick] [--step SECONDS]
+    python -m benchmarks.servers.apps ours|peer [--quick] [--step SECONDS]
 
 Each prints its port and serves until SIGTERM, pinned to one core where the system can do that. All
 run under the same uvicorn settings; the client measures.
@@ -18,8 +18,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from benchmarks import vocabularies
 from benchmarks.engine import Instant
+from benchmarks.materials import vocabularies
 from mini_vllm.engine import FinishReason, StreamChunk
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
@@ -112,7 +112,7 @@ async def _never(events: list[bytes]) -> AsyncIterator[bytes]:
 
 def main() -> None:
     """Serve one of the two."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.server_apps")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.servers.apps")
     parser.add_argument("which", choices=("ours", "peer"))
     parser.add_argument("--quick", action="store_true", help="a tiny vocabulary")
     parser.add_argument("--step", type=float, default=0.0, help="seconds that a step takes")

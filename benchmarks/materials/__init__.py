@@ -1,0 +1,1 @@
+"""The texts and vocabularies that all contenders get."""

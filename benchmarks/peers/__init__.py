@@ -1,0 +1,1 @@
+"""Real engines and tokenizers to compare with, where `make oracles` has installed them."""

@@ -1,0 +1,1 @@
+"""A server of ours and a bare one, and a client that times both."""
