@@ -9,7 +9,14 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from labkit.running.diagnose import mistake
+from labkit.running.shrink import check
 from labkit.running.trace import Failure, Trace
+
+__all__ = [
+    "check", "chunkings", "decided", "decoded", "expect", "expect_in", "is_viable_prefix",
+    "mistake", "show", "small_bytes", "small_strings", "undecided",
+]  # fmt: skip
 
 _S = TypeVar("_S", str, list[int])
 

@@ -44,8 +44,8 @@ class Bug:
     replace: str
     task: int
     killed_by: frozenset[str]
-    symptom: str
     seen_in: str
+    symptom: str = ""
 
 
 @dataclass(frozen=True)

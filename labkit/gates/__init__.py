@@ -4,6 +4,7 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 """
 
 from labkit.gates.arrows import arrows_point_down
+from labkit.gates.attempts import attempts_score_as_told
 from labkit.gates.cheats import cheats_earn_nothing
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
@@ -22,6 +23,7 @@ GATES: dict[str, Gate] = {
     "starter": starter_fails_by_task,
     "order": tasks_pass_in_order,
     "bugs": bugs_die_as_told,
+    "attempts": attempts_score_as_told,
     "cheats": cheats_earn_nothing,
 }
 

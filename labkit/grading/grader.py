@@ -52,7 +52,6 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
         run_isolated(run, host, _hidden(assignment))
     finally:
         host.close()
-    bug = run.looks_like()
     return Grade(
         student=one_line(submission.student),
         lab=lab.name,
@@ -61,7 +60,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
         seed=assignment.seed,
         mode=sandbox.mode,
         fault=None,
-        looks_like=None if bug is None else bug.name,
+        looks_like=None if run.mistake is None else run.mistake.name,
         tests=tuple(_tested(test, run) for test in assignment.tests),
     )
 

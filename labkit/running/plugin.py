@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from labkit.course.lab import Lab, read_lab
 from labkit.errors import LoadFailure, UsageError
+from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
 from labkit.running.score import (
@@ -34,6 +36,7 @@ from labkit.running.watchdog import Watchdog
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
+_DIAGNOSIS_SECONDS = 2.0
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
@@ -109,16 +112,21 @@ class LabPlugin:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Find the labs among the collected tests and decide what is under test."""
         labs: dict[Path, Lab] = {}
+        selected: dict[Path, set[str]] = {}
         for item in items:
             folder = item.path.parent
             if item.path.name == "test_lab.py" and (folder / "lab.toml").exists():
                 labs.setdefault(folder, read_lab(folder))
                 self._set_limit(item)
         self._select_task(items)
+        for item in items:
+            names = selected.setdefault(item.path.parent, set())
+            names.add(getattr(item, "originalname", item.name))
         try:
             chosen = choose(wanted(), list(labs.values()), Path.cwd())
             for path, implementation in chosen.items():
                 self._runs[path] = self._start_run(labs[path], implementation)
+                self._runs[path].selected = frozenset(selected.get(path, ()))
         except (UsageError, LoadFailure) as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -247,6 +255,19 @@ class LabPlugin:
             stats.update(hidden)
             self._print_reports(terminalreporter)
 
+    def _diagnose(self) -> None:
+        """Look for the mistake behind the failures; one that takes long is not looked for."""
+        for path, run in self._runs.items():
+            if not run.failing_tasks:
+                continue
+            lab = Driver(partial(perform, self._code[path].resolve), self._seed)
+            if self._watchdog is not None:
+                self._watchdog.begin("the diagnosis", _DIAGNOSIS_SECONDS)
+            with suppress(OverdueError), time_limit(_DIAGNOSIS_SECONDS):
+                run.mistake = diagnose(read_mistakes(path), lab, run.failing_tasks)
+            if self._watchdog is not None:
+                self._watchdog.pause("the diagnosis")
+
     def _print_reports(self, terminal: Any) -> None:
         if not self._runs:
             return
@@ -262,6 +283,7 @@ class LabPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Send the watchdog home, write the results file, tell whoever remembers scores."""
+        self._diagnose()
         if self._watchdog is not None:
             self._watchdog.close()
         results: Path | None = self._config.getoption("--lab-results")

@@ -53,10 +53,9 @@ def drawn(draw: Callable[[Console], None], *, colour: bool, width: int = WIDTH) 
 
 def _print_run(console: Console, run: LabRun) -> None:
     print_tests(console, run.lab, graded_tests(run))
-    bug = run.looks_like()
-    if bug is not None:
-        _print_wrapped(console, "looks like: ", bug.symptom)
-        console.print(Text(f"hint:       make hint N={run.lab.number} T={bug.task}"))
+    if run.mistake is not None:
+        _print_wrapped(console, "looks like: ", run.mistake.symptom)
+        _print_wrapped(console, "hint:       ", run.mistake.hint)
     print_score(console, run.score, 100)
     if not run.complete:
         left = sum(test.name not in run.results for test in run.lab.tests)

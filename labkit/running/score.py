@@ -6,9 +6,10 @@ It is the same whether pytest runs the tests or the grader does.
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.course.lab import Bug, Lab
+from labkit.course.lab import Lab
 from labkit.course.manifest import Test
 from labkit.errors import LoadFailure
+from labkit.running.diagnose import Mistake
 from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
 
@@ -28,11 +29,13 @@ class Result:
             could not be imported), `not-run` (too many timeouts before), `test-error` (all else).
         message: one line for people.
         failure: the broken rule as data, for `assertion` and `raised`.
+        printed: what the code under test printed during the test.
     """
 
     kind: str
     message: str = ""
     failure: Failure | None = None
+    printed: str = ""
 
     @property
     def passed(self) -> bool:
@@ -62,7 +65,13 @@ def classify(error: BaseException) -> Result:
 
 @dataclass
 class LabRun:
-    """The results so far of one lab under one implementation."""
+    """The results so far of one lab under one implementation.
+
+    Attributes:
+        selected: the names of the tests that were to run; of all the others, `-k` or a task's
+            number made a choice.
+        mistake: the common mistake that the code makes, where a probe shows one.
+    """
 
     lab: Lab
     implementation: Implementation
@@ -70,6 +79,8 @@ class LabRun:
     seed: str
     parts: list[str] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
+    selected: frozenset[str] = frozenset()
+    mistake: Mistake | None = None
 
     def passed(self, test: Test) -> bool:
         """Whether `test` ran and passed; a test that did not run has not."""
@@ -91,12 +102,14 @@ class LabRun:
         pairs = ((test, self.results.get(test.name)) for test in self.lab.tests)
         return [(test, result) for test, result in pairs if result and not result.passed]
 
-    def looks_like(self) -> Bug | None:
-        """Return the known bug that fails exactly the tests that this run fails, or None."""
-        names = {test.name for test, _ in self.failed()}
-        if not names or not self.complete:
-            return None
-        return next((bug for bug in self.lab.bugs if bug.killed_by == names), None)
+    @property
+    def failing_tasks(self) -> frozenset[int]:
+        """The tasks of which a test ran and failed; a test that only waits for a task has not."""
+        return frozenset(
+            test.task
+            for test, result in self.failed()
+            if test.task is not None and result.kind in ("assertion", "raised", "timeout")
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain data, without times, for `--lab-results`."""
@@ -106,6 +119,7 @@ class LabRun:
             "digest": self.digest,
             "seed": self.seed,
             "score": self.score,
+            "looks_like": self.mistake.name if self.mistake is not None else "",
             "tests": {
                 name: {"kind": result.kind, "message": result.message}
                 for name, result in sorted(self.results.items())

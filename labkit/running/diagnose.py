@@ -1,0 +1,96 @@
+"""Which common mistake the code under test has made.
+
+A lab's `mistakes.py` holds a probe for each: a function that drives the code with a tiny input and
+returns whether the answer is the one that this mistake gives and no other.
+"""
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.running.drive import Driver
+
+FILE = "mistakes.py"
+Probe = Callable[[Driver], bool]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A common mistake.
+
+    Attributes:
+        name: that of its probe, with hyphens; a known bug of the lab has the same name.
+        task: the task in which it is made.
+        symptom: what the code does, to be read after "looks like:".
+        hint: what to look at.
+        probe: returns whether the code makes it.
+    """
+
+    name: str
+    task: int
+    symptom: str
+    hint: str
+    probe: Probe
+
+
+def mistake(task: int) -> Callable[[Probe], Probe]:
+    """Mark a function of `mistakes.py` as the probe of a mistake that is made in `task`.
+
+    Its docstring is the symptom and, after an empty line, the hint.
+    """
+
+    def marked(probe: Probe) -> Probe:
+        probe.task = task  # type: ignore[attr-defined]
+        return probe
+
+    return marked
+
+
+def read_mistakes(folder: Path) -> tuple[Mistake, ...]:
+    """Return the mistakes of the lab in `folder`, those of its first task first.
+
+    Without the file there are none.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return ()
+    spec = importlib.util.spec_from_file_location(f"{folder.name}.mistakes", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return tuple(sorted(_mistakes(vars(module).values()), key=lambda mistake: mistake.task))
+
+
+def _mistakes(values: Collection[object]) -> Iterator[Mistake]:
+    for probe in values:
+        if inspect.isfunction(probe) and hasattr(probe, "task"):
+            symptom, _, hint = (inspect.getdoc(probe) or "").partition("\n\n")
+            symptom, hint = " ".join(symptom.split()), " ".join(hint.split())
+            yield Mistake(probe.__name__.replace("_", "-"), probe.task, symptom, hint, probe)
+
+
+def diagnose(
+    mistakes: Collection[Mistake], lab: Driver, failing_tasks: Collection[int]
+) -> Mistake | None:
+    """Return the first mistake whose probe says that the code makes it, or None.
+
+    Args:
+        mistakes: of the lab, in the order in which they are tried.
+        lab: drives the code under test.
+        failing_tasks: those of which a test ran and failed; other tasks' mistakes are not made.
+    """
+    for candidate in mistakes:
+        if candidate.task in failing_tasks and _answers(candidate.probe, lab):
+            return candidate
+    return None
+
+
+def _answers(probe: Probe, lab: Driver) -> bool:
+    try:
+        return probe(lab) is True
+    except Exception:
+        # The code raised, or gave something that the probe does not expect: another mistake.
+        return False
