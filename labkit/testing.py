@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from labkit.running.diagnose import mistake
 from labkit.running.shrink import check
-from labkit.running.trace import Failure, Trace
+from labkit.running.trace import Failure, Trace, Unreadable
 
 __all__ = [
-    "check", "chunkings", "decided", "decoded", "expect", "expect_in", "is_viable_prefix",
-    "mistake", "show", "small_bytes", "small_strings", "undecided",
+    "check", "chunkings", "decided", "decoded", "expect", "expect_in", "expect_untouched",
+    "is_viable_prefix", "mistake", "show", "small_bytes", "small_strings", "undecided",
 ]  # fmt: skip
 
 _S = TypeVar("_S", str, list[int])
@@ -34,6 +34,8 @@ def expect(actual: Any, expected: Any, run: Trace | str, what: str = "") -> None
         return
     prefix = f"{what}: " if what else ""
     call, trace = (run, None) if isinstance(run, str) else ("", run)
+    if isinstance(actual, Unreadable):
+        raise actual.failure(call, trace)
     raise Failure(prefix + show(expected), prefix + show(actual), call, trace)
 
 
@@ -41,6 +43,12 @@ def expect_in(part: str, text: str, call: str) -> None:
     """Fail unless `part` occurs in `text` (an error message, say)."""
     if part not in text:
         raise Failure(f"a message with {part!r}", repr(text), call)
+
+
+def expect_untouched(trace: Trace) -> None:
+    """Fail if the implementation changed an argument: it got a copy, other callers would not."""
+    if trace.changed:
+        raise Failure("its argument stays as it was", trace.changed[0], "", trace, trace.changed[0])
 
 
 def show(value: Any) -> str:

@@ -147,7 +147,7 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("deaf loop", "could not be interrupted"),
         ("os._exit", "Python ended during test_pairs, before the report"),
         ("raises", "IndexError: string index out of range"),
-        ("subclass", "S 'ab' came back"),
+        ("subclass", "feed returned a S; return str, bytes"),
         ("none", "[None, None]"),
     ],
 )
@@ -197,4 +197,5 @@ def test_results_file_has_no_times(run_pytest, tmp_path):
     (run,) = json.loads(file.read_text())
     assert run["score"] == 85
     assert run["tests"]["test_flush_once"]["kind"] == "assertion"
-    assert set(run) == {"lab", "implementation", "digest", "seed", "score", "tests"}
+    assert run["looks_like"] == "keeps"
+    assert set(run) == {"lab", "implementation", "digest", "seed", "score", "looks_like", "tests"}

@@ -12,13 +12,21 @@ from typing import Any
 
 from labkit.isolation.meter import Meter
 from labkit.isolation.sandbox import Sandbox, Worker
-from labkit.isolation.wire import HEAD, WireError, pack_calls, pack_request, step_of, unpack
+from labkit.isolation.wire import (
+    HEAD,
+    MOST_CHARACTERS,
+    WireError,
+    pack_calls,
+    pack_request,
+    step_of,
+    unpack,
+)
+from labkit.running.drive import MOST_CHANGES
 from labkit.running.trace import Call, New, Raised, Trace
 
 # Of one answer, and of all answers in one test. The longest that a reference gives has 2 MB.
 _MOST_BYTES = 16 << 20
 _MOST_BYTES_OF_TEST = 64 << 20
-_MOST_CHARACTERS = 4_000
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
@@ -113,7 +121,7 @@ class Host:
         self._meter.end()
         if failure is not None:
             self.close()
-            self._hopeless = f"{failure!s:.{_MOST_CHARACTERS}}"
+            self._hopeless = f"{failure!s:.{MOST_CHARACTERS}}"
             return self._hopeless
         self._imported = True
         self._measure(self._limit)
@@ -127,7 +135,7 @@ class Host:
         """
         answer = self._ask("perform", *pack_calls(new, calls), watch)
         try:
-            results, held, raised = answer
+            results, held, raised, changed = answer
             if type(results) is not list:
                 raise ValueError("a list was expected")
             if held is None and not watch:
@@ -137,7 +145,8 @@ class Host:
             if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
                 raise ValueError("it did not answer each call once")
             steps = [*map(step_of, zip(calls, results, held, strict=False))]
-            return Trace(tuple(new), steps, None if raised is None else _raised(*raised))
+            told = None if raised is None else _raised(*raised)
+            return Trace(tuple(new), steps, told, _changes(changed))
         except (TypeError, ValueError) as error:
             raise self._broken(f"its answer has the wrong shape ({error})") from None
 
@@ -181,7 +190,7 @@ class Host:
         if type(answer) is not list or len(answer) < 2 or answer[0] != number:
             raise self._broken("it answered something that was not asked")
         if answer[1] is not None:
-            raise self._gone(f"it stopped with {answer[1]!s:.{_MOST_CHARACTERS}}")
+            raise self._gone(f"it stopped with {answer[1]!s:.{MOST_CHARACTERS}}")
         return answer[2:]
 
     def _tell(self, request: Any) -> None:
@@ -261,7 +270,13 @@ class Host:
 
 
 def _raised(*told: Any) -> Raised:
-    kind, message, line = told
-    if not type(kind) is type(message) is type(line) is str:
+    kind, message, line, call = told
+    if not type(kind) is type(message) is type(line) is type(call) is str:
         raise TypeError("an error is described in texts")
-    return Raised(kind[:100], message[:_MOST_CHARACTERS], line[:_MOST_CHARACTERS])
+    return Raised(kind[:100], *(text[:MOST_CHARACTERS] for text in (message, line, call)))
+
+
+def _changes(told: Any) -> list[str]:
+    if type(told) is not list or not all(type(text) is str for text in told):
+        raise TypeError("changed arguments are described in texts")
+    return [text[:MOST_CHARACTERS] for text in told[:MOST_CHANGES]]

@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from labkit.running.trace import Call, New, Step
+from labkit.running.trace import Call, New, Step, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
 HEAD = struct.Struct(">I")
 # Keys can be chosen so that a dict takes quadratic time; with few entries that costs little.
 MOST_ENTRIES = 256
+# Of each text that describes an error.
+MOST_CHARACTERS = 4_000
 _NATIVE = frozenset([str, bool, type(None)])
 _SENT_AS_IS = frozenset([str, bool, type(None), int])
 _SMALL = 2**53
@@ -122,6 +124,8 @@ def _out(value: Any) -> Any:
         return {"text": _text(value.text)}
     if kind is ToolCall:
         return {"call": [_out(value.index), _text(value.name), _text(value.arguments)]}
+    if kind is Unreadable:
+        return {"unreadable": [*map(_text, (value.kind, value.message, value.line, value.name))]}
     if kind is dict:
         if len(value) > MOST_ENTRIES:
             raise TypeError(f"a dict of more than {MOST_ENTRIES} entries does not cross")
@@ -179,6 +183,11 @@ def _call(content: Any) -> ToolCall:
     return ToolCall(index, _text(name), _text(arguments))
 
 
+def _unreadable(content: Any) -> Unreadable:
+    kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content))
+    return Unreadable(kind, message, line, name)
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": lambda content: int(_text(content), 16),
     "bytes": lambda content: bytes.fromhex(_text(content)),
@@ -186,4 +195,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "dict": _dict,
     "text": lambda content: TextDelta(_text(content)),
     "call": _call,
+    "unreadable": _unreadable,
 }

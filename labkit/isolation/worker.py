@@ -65,7 +65,8 @@ def main(root: str, mode: str, user: str) -> None:
                 None,
                 [step.result for step in trace.steps],
                 [step.held for step in trace.steps] if watch else None,
-                raised and [raised.kind, raised.message, raised.line],
+                raised and [raised.kind, raised.message, raised.line, raised.call],
+                trace.changed,
             )
         except BaseException as error:
             write(number, f"{type(error).__name__}: {error}")

@@ -9,40 +9,164 @@ import random
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
-from labkit.running.trace import Call, Failure, New, Raised, Step, Trace
+from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]
 Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
+# What was called, the test's value, and the copy that the implementation got.
+_Given = tuple[str, Any, Any]
+
 _ATOMS = frozenset([type(None), bool, int, str, bytes])
 _LABKIT = str(Path(__file__).parents[1])
+# Of an exception's text, of a changed argument, and of how many arguments were changed.
+_MOST_CHARACTERS = 4_000
+_MOST_SHOWN = 60
+MOST_CHANGES = 10
+# What to return instead of a type that does not cross.
+_INSTEAD = {
+    **dict.fromkeys(["bytearray", "memoryview"], "return bytes"),
+    **dict.fromkeys(["set", "frozenset", "deque", "map", "filter", "zip"], "return a list"),
+    "generator": "return a list (a function with `yield` returns a generator)",
+}
+_CROSSING = (
+    "return str, bytes, int, bool, None, an event whose fields are str, or a list, tuple or dict "
+    "of those"
+)
 
 
 def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
-    """Make the objects, carry out the calls, and after each read the attribute `watch`, if any."""
+    """Make the objects, carry out the calls, and after each read the attribute `watch`, if any.
+
+    The implementation gets copies of arguments that can change, so it never touches a test's data.
+    """
     trace = Trace(tuple(new), [])
+    objects: list[Any] = []
+    given: list[_Given] = []
+    held: Any = None
+    doing: New | Call | None = None
     try:
-        objects = [_make(resolve, recipe) for recipe in new]
-        for call in calls:
-            target = objects[call.object] if objects else None
-            value = resolve(call.name) if target is None else getattr(target, call.name)
-            result = value if call.args is None else value(*call.args, **call.kwargs)
-            held = getattr(target, watch) if watch else None
-            trace.steps.append(Step(call, _plain(result), _plain(held)))
+        for doing in new:
+            objects.append(_make(resolve, doing, given))
+        for doing in calls:
+            target = objects[doing.object] if objects else None
+            if doing.args is None:
+                result = _read(resolve, target, doing.name)
+            else:
+                result = _call(resolve, target, doing, trace.changed)
+            if watch and type(held) is not Unreadable:
+                held = _read(resolve, target, watch)
+            trace.steps.append(Step(doing, result, held))
     except Exception as error:
-        trace.raised = _raised(error)
+        trace.raised = _raised(error, str(doing))
+    for name, before, after in given:
+        _note_change(trace.changed, name, before, after)
     return trace
 
 
-def _make(resolve: Resolve, value: Any) -> Any:
+def _make(resolve: Resolve, value: Any, given: list[_Given]) -> Any:
     if not isinstance(value, New):
-        return value
-    args = [_make(resolve, argument) for argument in value.args]
-    kwargs = {key: _make(resolve, argument) for key, argument in value.kwargs.items()}
+        return _copy(value)
+    args = [_make(resolve, argument, given) for argument in value.args]
+    kwargs = {key: _make(resolve, argument, given) for key, argument in value.kwargs.items()}
+    pairs = [*zip(value.args, args, strict=True)]
+    pairs += [(argument, kwargs[key]) for key, argument in value.kwargs.items()]
+    given += [(value.name, old, copy) for old, copy in pairs if not isinstance(old, New)]
     return resolve(value.name)(*args, **kwargs)
+
+
+def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
+    method = resolve(call.name) if target is None else _method(target, call.name)
+    args, kwargs = call.args, call.kwargs
+    assert args is not None
+    if not kwargs and _ATOMS.issuperset(map(type, args)):
+        result = method(*args)
+    else:
+        args, kwargs = _copy(args), _copy(dict(kwargs))
+        result = method(*args, **kwargs)
+        _note_change(changed, call.name, (call.args, dict(call.kwargs)), (args, kwargs))
+    return result if type(result) in _ATOMS else _told(result, f"{call.name} returned", call.name)
+
+
+def _method(target: Any, name: str) -> Any:
+    try:
+        return getattr(target, name)
+    except AttributeError as error:
+        if _own_frames(error):
+            raise
+        raise AttributeError(f"{type(target).__name__} has no method {name!r}") from None
+
+
+def _read(resolve: Resolve, target: Any, name: str) -> Any:
+    """Return the value of an attribute, or `Unreadable`."""
+    try:
+        value = resolve(name) if target is None else getattr(target, name)
+    except Exception as error:
+        raised = _raised(error, name)
+        if isinstance(error, AttributeError) and not raised.line:
+            missing = f"{type(target).__name__} has no attribute {name!r}"
+            return Unreadable("AttributeError", missing, "", name)
+        return Unreadable(raised.kind, raised.message, raised.line, name)
+    if type(value) in _ATOMS:
+        return value
+    if type(value) is MethodType:
+        words = f"`{name}` is a method: put `@property` above it"
+        return Unreadable("method", words, "", name)
+    return _told(value, f"`{name}` is", name)
+
+
+def _copy(value: Any) -> Any:
+    """Return a value whose parts that can change are new."""
+    if type(value) is list:
+        return value[:] if _ATOMS.issuperset(map(type, value)) else [*map(_copy, value)]
+    if type(value) is tuple:
+        return tuple(map(_copy, value))
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    return bytearray(value) if type(value) is bytearray else value
+
+
+def _note_change(changed: list[str], name: str, before: Any, after: Any) -> None:
+    """Say so if a copy is no longer what it was made from."""
+    try:
+        if after == before or len(changed) == MOST_CHANGES:
+            return
+        old, new = _first_difference(before, after)
+        words = f"{old!r:.{_MOST_SHOWN}} became {new!r:.{_MOST_SHOWN}}"
+    except Exception:
+        # Of what the implementation put there, `==` or `repr` raised.
+        words = "it became something else"
+    changed.append(f"{name} changed its argument: {words}")
+
+
+def _first_difference(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return the one argument that changed."""
+    if type(before) is not tuple:
+        return before, after
+    (args, kwargs), (new_args, new_kwargs) = before, after
+    pairs = [*zip(args, new_args, strict=True), *((kwargs[key], new_kwargs[key]) for key in kwargs)]
+    return next((old, new) for old, new in pairs if old != new)
+
+
+class _ForeignError(Exception):
+    """A value of a type that does not cross."""
+
+
+def _told(value: Any, what: str, name: str) -> Any:
+    """Return the value as plain data, or `Unreadable`."""
+    try:
+        return _plain(value)
+    except _ForeignError as error:
+        kind = str(error)
+        nested = "" if kind == type(value).__name__ else f"a {type(value).__name__} with "
+        instead = _INSTEAD.get(kind, _CROSSING)
+        return Unreadable("type", f"{what} {nested}a {kind}; {instead}", "", name)
+    except RecursionError:
+        return Unreadable("type", f"{what} nested too deep", "", name)
 
 
 def _plain(value: Any) -> Any:
@@ -57,18 +181,24 @@ def _plain(value: Any) -> Any:
         return value
     if type(value) is ToolCall and type(value.name) is type(value.arguments) is str:
         return value
-    raise TypeError(
-        f"{type(value).__name__} {value!r:.80} came back; return str, bytes, int, bool, None, an "
-        "event whose fields are str, or a list, tuple or dict of those"
-    )
+    raise _ForeignError(f"{type(value).__name__:.100}")
 
 
-def _raised(error: Exception) -> Raised:
+def _raised(error: Exception, call: str) -> Raised:
+    own = _own_frames(error)
+    line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
+    message = str(error)
+    if isinstance(error, NotImplementedError) and not message and own:
+        message = f"{own[-1].name} (line {own[-1].lineno})"
+    clipped = (text[:_MOST_CHARACTERS] for text in (message, line, call))
+    return Raised(type(error).__name__, *clipped)
+
+
+def _own_frames(error: Exception) -> list[traceback.FrameSummary]:
+    """Return where the error passed through the file in which it was first seen outside of here."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(_LABKIT)]
-    own = [frame for frame in theirs if frame.filename == theirs[0].filename]
-    line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
-    return Raised(type(error).__name__, str(error), line)
+    return [frame for frame in theirs if frame.filename == theirs[0].filename]
 
 
 class Driver:
@@ -105,7 +235,7 @@ class Driver:
         if trace.raised.kind == "NotImplementedError":
             self._checked(trace)
         if trace.raised.kind not in ("ValueError", "UnicodeEncodeError"):
-            raise Failure("a ValueError", str(trace.raised), call)
+            raise _raising("a ValueError", trace.raised, None)
         return trace.raised.message
 
     def script(
@@ -135,15 +265,22 @@ class Driver:
         calls += [Call(end, (), object=i) for i in range(len(new))]
         trace = self._checked(self._perform(new, calls, "held"))
         return [
-            Trace((recipe,), [step for step in trace.steps if step.call.object == number])
+            Trace(
+                (recipe,),
+                [step for step in trace.steps if step.call.object == number],
+                changed=trace.changed,
+            )
             for number, recipe in enumerate(new)
         ]
 
     def _checked(self, trace: Trace) -> Trace:
         if trace.raised is not None:
-            after = str(trace.steps[-1].call) if trace.steps else "the first call"
-            raise Failure("no exception", str(trace.raised), f"the call after {after}", trace)
+            raise _raising("no exception", trace.raised, trace)
         return trace
+
+
+def _raising(expected: str, raised: Raised, trace: Trace | None) -> Failure:
+    return Failure(expected, str(raised), raised.call, trace, str(raised), raised)
 
 
 def _plan(

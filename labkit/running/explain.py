@@ -74,6 +74,11 @@ def explain(test: Test, result: Result) -> str:
     failure = result.failure
     if failure is None:
         return "\n".join(lines + _labelled("but", result.message))
+    if failure.raised is not None:
+        said = f"{failure.raised.call or 'the call'} raised {failure.raised}"
+        return "\n".join(
+            lines + _labelled("expected", failure.expected) + _labelled("actual", said)
+        )
     if call := failure.call or _calls(failure.trace):
         lines += _labelled("call", call)
     lines += _labelled("expected", failure.expected) + _labelled("actual", failure.actual)

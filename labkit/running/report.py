@@ -56,6 +56,8 @@ def _print_run(console: Console, run: LabRun) -> None:
     if run.mistake is not None:
         _print_wrapped(console, "looks like: ", run.mistake.symptom)
         _print_wrapped(console, "hint:       ", run.mistake.hint)
+        print_command = f"make hint N={run.lab.number} T={run.mistake.task}"
+        console.print(Text(f"more:       {print_command}"))
     print_score(console, run.score, 100)
     if not run.complete:
         left = sum(test.name not in run.results for test in run.lab.tests)

@@ -54,12 +54,11 @@ def classify(error: BaseException) -> Result:
     if isinstance(error, LoadFailure):
         return Result("load", str(error))
     if isinstance(error, Failure):
-        raised = error.trace.raised if error.trace is not None else None
-        if raised is None:
+        if error.raised is None:
             return Result("assertion", str(error), error)
-        if raised.kind == "NotImplementedError":
-            return Result("unwritten", f"{raised.message} is not written yet")
-        return Result("raised", str(raised), error)
+        if error.raised.kind == "NotImplementedError":
+            return Result("unwritten", f"{error.raised.message} is not written yet")
+        return Result("raised", str(error), error)
     return Result("test-error", f"{type(error).__name__}: {error}")
 
 

@@ -46,8 +46,7 @@ def _shrunk(rule: Callable[[_C], object], case: _C, failure: Failure) -> Failure
 
 def _kind(failure: Failure) -> str:
     """Return what went wrong: a wrong answer, or an exception of this kind."""
-    raised = failure.trace.raised if failure.trace is not None else None
-    return raised.kind if raised is not None else ""
+    return failure.raised.kind if failure.raised is not None else ""
 
 
 def _smaller(case: Any) -> Iterator[Any]:

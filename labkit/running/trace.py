@@ -46,18 +46,59 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception of the implementation, as data. `line` is the deepest line of its own code."""
+    """An exception of the implementation, as data.
+
+    Attributes:
+        kind: its class.
+        message: its text.
+        line: the deepest line of the implementation's own code: number and source.
+        call: what was called, with its arguments.
+    """
 
     kind: str
     message: str
     line: str = ""
+    call: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}" + (f"\n{self.line}" if self.line else "")
 
 
+@dataclass(frozen=True, eq=False)
+class Unreadable:
+    """What stands for a value that could not be read; a test that uses it fails, in words.
+
+    Attributes:
+        kind: `method` (an attribute that should be called first), `type` (of a type that does not
+            cross to the tests), or the class of the exception that reading raised.
+        message: in words; the exception's text if there is one.
+        line: the deepest line of the implementation's own code, for an exception.
+        name: the attribute, or the method that returned it.
+    """
+
+    kind: str
+    message: str
+    line: str = ""
+    name: str = ""
+
+    def failure(self, call: str = "", trace: "Trace | None" = None) -> "Failure":
+        """Return how a test fails that needs the value."""
+        if self.kind in ("method", "type"):
+            return Failure("a value of the right type", self.message, call, trace, self.message)
+        raised = Raised(self.kind, self.message, self.line, self.name)
+        return Failure("no exception", str(raised), self.name, trace, str(raised), raised)
+
+    def __repr__(self) -> str:
+        return f"({self.message if self.kind in ('method', 'type') else self.kind})"
+
+    def _fail(self, *_: Any) -> Any:
+        raise self.failure()
+
+    __bool__ = __contains__ = __getitem__ = __iter__ = __len__ = __add__ = __radd__ = _fail
+
+
 class Step(NamedTuple):
-    """What one call returned, and what its object held afterwards."""
+    """What one call returned, and what its object held afterwards: values or `Unreadable`."""
 
     call: Call
     result: Any
@@ -66,21 +107,35 @@ class Step(NamedTuple):
 
 @dataclass
 class Trace:
-    """A run and its outcome. `raised` is set if the implementation raised; the run ends there."""
+    """A run and its outcome.
+
+    Attributes:
+        new: what was made.
+        steps: what came of each call.
+        raised: set if the implementation raised; the run ended there.
+        changed: in words, which arguments the implementation changed: it got copies.
+    """
 
     new: tuple[New, ...]
     steps: list[Step]
     raised: Raised | None = None
+    changed: list[str] = field(default_factory=list)
 
     @property
     def outputs(self) -> list[Any]:
-        """What every call returned, in order."""
-        return [step.result for step in self.steps]
+        """What every call returned, in order; fails if that is `Unreadable`."""
+        return self._readable([step.result for step in self.steps])
 
     @property
     def held(self) -> list[Any]:
-        """What was held after every call, in order."""
-        return [step.held for step in self.steps]
+        """What was held after every call, in order; fails if that is `Unreadable`."""
+        return self._readable([step.held for step in self.steps])
+
+    def _readable(self, values: list[Any]) -> list[Any]:
+        if Unreadable in set(map(type, values)):
+            number = next(i for i, value in enumerate(values) if type(value) is Unreadable)
+            raise values[number].failure(str(self.steps[number].call), self)
+        return values
 
     @property
     def calls(self) -> list["Step"]:
@@ -92,8 +147,7 @@ class Trace:
         """What the method calls returned, joined; fails if one of them is not a `str`."""
         for step in self.calls:
             if not isinstance(step.result, str):
-                returned = f"{step.result!r} ({type(step.result).__name__})"
-                raise Failure("a str; '' when nothing is ready", returned, str(step.call), self)
+                raise _of_wrong_type(step, "a str; '' when nothing is ready", self)
         return "".join(step.result for step in self.calls)
 
     @property
@@ -109,9 +163,7 @@ class Trace:
 
         for step in self.calls:
             if not isinstance(step.result, list):
-                returned = f"{step.result!r} ({type(step.result).__name__})"
-                wanted = "a list of events; [] when there are none"
-                raise Failure(wanted, returned, str(step.call), self)
+                raise _of_wrong_type(step, "a list of events; [] when there are none", self)
             for event in step.result:
                 if event == TextDelta(""):
                     raise Failure("no empty TextDelta", "TextDelta('')", str(step.call), self)
@@ -131,16 +183,35 @@ class Failure(AssertionError):
         expected, actual: already in words or as `repr`.
         call: the call that shows it.
         trace: the run, or None.
+        reason: what is wrong whatever the input was, where that can be said; else "".
+        raised: the exception that broke the rule, if one did.
     """
 
     def __init__(
-        self, expected: str, actual: str, call: str = "", trace: Trace | None = None
+        self,
+        expected: str,
+        actual: str,
+        call: str = "",
+        trace: Trace | None = None,
+        reason: str = "",
+        raised: Raised | None = None,
     ) -> None:
-        super().__init__(f"expected {expected}, got {actual}")
+        super().__init__(reason or f"expected {expected}, got {actual}")
         self.expected = expected
         self.actual = actual
         self.call = call
         self.trace = trace
+        self.reason = reason
+        self.raised = raised
+
+
+def _of_wrong_type(step: Step, wanted: str, trace: Trace) -> Failure:
+    if type(step.result) is Unreadable:
+        return step.result.failure(str(step.call), trace)
+    kind = type(step.result).__name__
+    returned = "None" if step.result is None else f"{step.result!r} ({kind})"
+    reason = f"{step.call.name} returned {'None' if step.result is None else f'a {kind}'}"
+    return Failure(wanted, returned, str(step.call), trace, f"{reason}; expected {wanted}")
 
 
 def _show_argument(value: Any) -> str:

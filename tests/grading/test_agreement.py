@@ -10,16 +10,22 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from part_right import mutate
-from walled import Grader
+from walled import SLOT, Grader
 
 from labkit.course.lab import find_labs
 from labkit.isolation import isolated_run
+from labkit.isolation.host import Host, Sources
+from labkit.isolation.sandbox import Sandbox
+from labkit.running.drive import perform
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import TEST_LIMIT
+from labkit.running.source import load_source
+from labkit.running.trace import Call, New, Unreadable
 
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/tiny_repo"
@@ -128,6 +134,8 @@ def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path
         **sources(TINY_LAB),
         "raises": right.replace("return rest", "return rest[9]").encode(),
         "another type": right.replace("return rest", "return {rest}").encode(),
+        "held is a method": right.replace("    @property\n", "").encode(),
+        "held raises": right.replace("return self._held\n", "return self._hold\n").encode(),
         "cannot be imported": b"def f(:",
         **{f"seed {n}": mutate(right, n) for n in range(200 if SOAK else 8)},
     }
@@ -137,6 +145,61 @@ def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path
     assert found == plain_pytest(tmp_path)
     kinds = {kind for kinds in found.values() for kind in kinds.values()}
     assert kinds >= {"passed", "assertion", "raised", "unwritten", "load"}
+
+
+STRANGE = """
+class A:
+    HELD
+    def __init__(self, *given): self.given = given; del given[0][:1]
+    def f(self, *given, **more): return BODY
+    def secret(self): raise NotImplementedError
+"""
+STRANGE_ANSWERS = [
+    ("held = 'h'", "7"),
+    ("held = b'h'", "given[0].clear()"),
+    ("held = b'h'", "more.get('more', {'a': []})['a'].append(9)"),
+    ("def held(self): return 'h'", "bytearray(b'a')"),
+    ("@property\n    def held(self): return self.hedl", "(c for c in 'abc')"),
+    ("@property\n    def held(self): raise NotImplementedError", "[1, {2}]"),
+    ("@property\n    def held(self): return bytearray(b'h')", "self"),
+    ("other = 1", "self.nothing"),
+    ("held = 1.5", "given[0][7]"),
+    ("held = []", "self.secret()"),
+    ("held = []; held.append(held)", "type('S', (str,), {})('s')"),
+]
+
+
+@pytest.mark.parametrize(("held", "body"), STRANGE_ANSWERS)
+def test_a_run_has_the_same_trace_here_and_behind_the_pipe(worker_root, mode, held, body):
+    source = STRANGE.replace("HELD", held).replace("BODY", body).encode()
+    new = [New("A", ([1, 2],))]
+    calls = [Call("f", ([240], "a"), {"more": {"a": [3]}}), Call("held", None), Call("f", ([5],)),
+             Call("g")]  # fmt: skip
+    module = load_source(source, "starter.py", "starter.py", "strange")
+    here = perform(partial(getattr, module), new, calls, "held")
+    host = Host(
+        Sandbox(mode, worker_root), Sources("m", {"m": ("starter.py",) * 2 + (source,)}), SLOT
+    )
+    host.begin(9)
+    assert host.load() is None
+    there = host.perform(new, calls, "held")
+    host.close()
+    assert told(there) == told(here)
+    assert here.raised is not None
+    assert "A changed its argument: [1, 2] became [2]" in here.changed
+    # What a test gave is as it was.
+    assert new[0].args == ([1, 2],)
+    assert calls[0].args == ([240], "a")
+    assert calls[0].kwargs == {"more": {"a": [3]}}
+
+
+def told(trace):
+    """A run as data that can be compared, `Unreadable` values included."""
+    plain = [
+        [vars(value) if isinstance(value, Unreadable) else value for value in step]
+        for step in trace.steps
+    ]
+    return plain, trace.raised, trace.changed
 
 
 def test_part_right_submissions_differ_and_are_the_same_each_time():
