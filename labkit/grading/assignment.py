@@ -13,6 +13,7 @@ from labkit.course.lab import ROOT, Lab
 from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
+from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.lab_impl import Implementation
 
 # Where grading begins: reading what was handed in, grading it, and the process that holds it.
@@ -70,13 +71,11 @@ class Assignment:
     def _files(self) -> Iterator[tuple[str | bytes, ...]]:
         lab = self.lab
         tests = [lab.test_file] if self.overlay is None else [lab.test_file, self.overlay.path]
-        roots = [*(ROOT / name for name in GRADER), *tests]
+        mistakes = [lab.path / MISTAKES] if (lab.path / MISTAKES).exists() else []
+        roots = [*(ROOT / name for name in GRADER), *tests, *mistakes]
         for name, data in imported_files(roots, ROOT).items():
             yield "course", name, data
-        for path in (lab.path / "lab.toml", *tests):
+        for path in (lab.path / "lab.toml", *tests, *mistakes):
             yield "lab", path.name, path.read_bytes()
-        for bug in lab.bugs:
-            # Of a known bug only this shows in a grade, and only this is handed on.
-            yield "bug", bug.name, *sorted(bug.killed_by)
         for name, part in sorted(self.parts.items()):
             yield "part", name, part.path.name, part.source()

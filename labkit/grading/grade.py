@@ -25,7 +25,7 @@ class Grade:
         seed: of the randomised tests.
         mode: how the submission was walled in, see `labkit.isolation.sandbox`.
         fault: why no test could run, for people; None if tests ran.
-        looks_like: the name of the known bug that fails the same tests, if there is one.
+        looks_like: the name of the common mistake that a probe showed, if one did.
         tests: what became of each test, the lab's own first.
     """
 

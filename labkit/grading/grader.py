@@ -1,6 +1,7 @@
 """Grading one submission: its lab's tests, run here, on its code, run behind a pipe."""
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from labkit.grading.reading.submission import (
     printable,
     repeatable,
 )
-from labkit.isolation.host import Host, Sources
+from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
+from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
+from labkit.running.drive import Driver
 from labkit.running.explain import VISIBLE, GradedTest, graded_test
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.score import LabRun
@@ -50,6 +53,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
     host = Host(sandbox, _sources(source, submission, assignment), slot)
     try:
         run_isolated(run, host, _hidden(assignment))
+        run.mistake = _diagnosed(run, host)
     finally:
         host.close()
     return Grade(
@@ -63,6 +67,23 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
         looks_like=None if run.mistake is None else run.mistake.name,
         tests=tuple(_tested(test, run) for test in assignment.tests),
     )
+
+
+def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
+    """Return the common mistake that the submission makes, if a probe shows one.
+
+    It shows in no test and moves no points, whatever the submission answers.
+    """
+    if not run.failing_tasks:
+        return None
+    found = None
+    with suppress(WorkerError):
+        host.begin(MOST_SECONDS)
+        if host.load() is None:
+            lab = Driver(host.perform, run.seed)
+            found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks)
+        host.end()
+    return found
 
 
 def refused(submission: Submission, assignment: Assignment, mode: str, why: str) -> Grade:

@@ -1,6 +1,6 @@
 """Packing zips that are equal to the byte, and the files of the course that graders elsewhere need.
 
-A lab's own solution and the edits of its known bugs are never packed: no grading needs them.
+A lab's own solution and its known bugs are never packed: no grading needs them.
 """
 
 import json
@@ -14,6 +14,7 @@ from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.assignment import GRADER
 from labkit.grading.digest import imported_files
+from labkit.running.diagnose import FILE as MISTAKES
 
 # What the grader imports besides the standard library, and what those need.
 _PACKAGES = (
@@ -61,11 +62,10 @@ def grader_files(
         UsageError: a file is missing.
     """
     code = [root / name for name in (runner, *GRADER)]
-    files = imported_files([*code, lab.test_file, *hidden], root)
-    for path in (*(other.path / "lab.toml" for other in labs), lab.test_file):
+    own = [path for path in (lab.test_file, lab.path / MISTAKES) if path.exists()]
+    files = imported_files([*code, *own, *hidden], root)
+    for path in (*(other.path / "lab.toml" for other in labs), *own):
         files[path.relative_to(root).as_posix()] = _read(path, root)
-    if lab.bugs:
-        files[(lab.path / "bugs.toml").relative_to(root).as_posix()] = bugs_without_edits(lab)
     lock = _read(root / "requirements/core.txt", root).decode()
     files["requirements.txt"] = _only(lock, _PACKAGES).encode()
     return files

@@ -17,6 +17,7 @@ from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.isolation.sandbox import choose_mode
+from labkit.running.diagnose import read_mistakes
 from labkit.running.explain import GradedTest
 
 
@@ -107,10 +108,11 @@ def summary(grade: Grade, lab: Lab) -> str:
     lines = [f"{lab.name}, graded in {grade.mode} mode with seed {grade.seed}."]
     if grade.fault is not None:
         lines.append(f"No test could run: {grade.fault}.")
-    for bug in lab.bugs:
-        if bug.name == grade.looks_like:
-            lines.append(f"This looks like: {bug.symptom}")
-            lines.append(f"A hint: make hint N={lab.number} T={bug.task}")
+    for mistake in read_mistakes(lab.path):
+        if mistake.name == grade.looks_like:
+            lines.append(f"This looks like: {mistake.symptom}")
+            lines.append(f"A hint: {mistake.hint}")
+            lines.append(f"More hints: make hint N={lab.number} T={mistake.task}")
     return "\n".join(lines)
 
 

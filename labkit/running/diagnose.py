@@ -4,15 +4,18 @@ A lab's `mistakes.py` holds a probe for each: a function that drives the code wi
 returns whether the answer is the one that this mistake gives and no other.
 """
 
-import importlib.util
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labkit.running.drive import Driver
 
 FILE = "mistakes.py"
+# Of processor time, for all probes together.
+MOST_SECONDS = 2.0
 Probe = Callable[[Driver], bool]
 
 
@@ -54,14 +57,14 @@ def read_mistakes(folder: Path) -> tuple[Mistake, ...]:
     Without the file there are none.
     """
     path = folder / FILE
-    if not path.exists():
-        return ()
-    spec = importlib.util.spec_from_file_location(f"{folder.name}.mistakes", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return tuple(sorted(_mistakes(vars(module).values()), key=lambda mistake: mistake.task))
+    return _read(path, path.read_bytes()) if path.exists() else ()
+
+
+@functools.lru_cache(maxsize=64)
+def _read(path: Path, source: bytes) -> tuple[Mistake, ...]:
+    names: dict[str, Any] = {"__name__": f"{path.parent.name}.mistakes", "__file__": str(path)}
+    exec(compile(source, path, "exec"), names)
+    return tuple(sorted(_mistakes(names.values()), key=lambda mistake: mistake.task))
 
 
 def _mistakes(values: Collection[object]) -> Iterator[Mistake]:

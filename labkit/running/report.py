@@ -54,8 +54,8 @@ def drawn(draw: Callable[[Console], None], *, colour: bool, width: int = WIDTH) 
 def _print_run(console: Console, run: LabRun) -> None:
     print_tests(console, run.lab, graded_tests(run))
     if run.mistake is not None:
-        _print_wrapped(console, "looks like: ", run.mistake.symptom)
-        _print_wrapped(console, "hint:       ", run.mistake.hint)
+        print_wrapped(console, "looks like: ", run.mistake.symptom)
+        print_wrapped(console, "hint:       ", run.mistake.hint)
         print_command = f"make hint N={run.lab.number} T={run.mistake.task}"
         console.print(Text(f"more:       {print_command}"))
     print_score(console, run.score, 100)
@@ -84,7 +84,7 @@ def print_tests(console: Console, lab: Lab, tests: Sequence[GradedTest]) -> None
     console.print()
     for message, count in waiting.items():
         those = "1 test waits" if count == 1 else f"{count} tests wait"
-        _print_wrapped(console, f"{those} for this: ", message)
+        print_wrapped(console, f"{those} for this: ", message)
 
 
 def print_score(console: Console, score: int, most: int) -> None:
@@ -135,7 +135,8 @@ def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
     return FAIL
 
 
-def _print_wrapped(console: Console, label: str, text: str) -> None:
+def print_wrapped(console: Console, label: str, text: str) -> None:
+    """Print a text behind a label, in lines that fit."""
     lines: list[str] = []
     for line in (label + text).splitlines():
         lines += textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=False) or [""]

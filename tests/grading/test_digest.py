@@ -146,27 +146,6 @@ def test_of_the_labs_exactly_tests_facts_hidden_tests_and_parts_move_it(labs_cop
     }
 
 
-@pytest.mark.parametrize(
-    ("find", "replacement", "is_other"),
-    [
-        ('name = "restart"', 'name = "again"', True),
-        ("killed_by = [", "killed_by = ['test_more',", True),
-        ('symptom = "', 'symptom = "Well: ', False),
-        ('replace = "', 'replace = " ', False),
-    ],
-)
-def test_of_a_known_bug_only_what_a_grade_shows_moves_it(labs_copy, find, replacement, is_other):
-    before = assignment_of(labs_copy, "04")
-    path = before.lab.path / "bugs.toml"
-    text = path.read_text()
-    assert find in text
-    assert before.digest
-    path.write_text(text.replace(find, replacement, 1))
-    after = assignment_of(labs_copy, "04").digest
-    path.write_text(text)
-    assert (after != before.digest) is is_other
-
-
 def test_seed_and_hidden_tests_move_it_and_the_place_of_the_labs_does_not(labs_copy):
     home = assignment_of(ROOT, "04")
     assert assignment_of(labs_copy, "04").digest == home.digest

@@ -97,12 +97,12 @@ def test_few_grades_and_labs_and_versions_of_tests_are_told_apart(tmp_path):
     assert text.count('<a href="#lab') == 3
 
 
-def test_bugs_are_told_with_their_titles(tmp_path, tiny):
+def test_mistakes_are_told_in_words(tmp_path, tiny):
     labs = find_labs(tiny)
     grades, sources = made_cohort(4, lab=labs[0].name)
     grades[0] = replace(grades[0], looks_like="triples")
     _, text = page_of(tmp_path, grades, sources, labs)
-    assert "Threes instead of twos" in text
+    assert "<code>triples</code>" in text
     assert "Text comes in threes." in text
 
 

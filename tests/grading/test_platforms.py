@@ -36,6 +36,7 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.slot import Slot
 from labkit.publish import classroom50, gradescope
+from labkit.running.diagnose import read_mistakes
 
 FACTS = {
     "CLASSROOM": "cs-101",
@@ -83,7 +84,7 @@ def on(tmp_path, courses, why_not, need, worker_root, monkeypatch):
     [
         (RIGHT, 100, [f"{LAB.name}, graded in"]),
         (PART_RIGHT, None, ["rule", "expected", "actual", "a ValueError",
-                            "looks like: encode never complains"]),
+                            "looks like: ", "More hints: "]),
         (STARTER, 0, ["task 1: encode is not written yet"]),
         (None, 0, ["there is no starter.py"]),
         (b"def broken(:\n", 0, ["not valid Python"]),
@@ -121,7 +122,6 @@ def test_a_zip_is_always_the_same_and_takes_no_students_work_no_edits_and_few_re
         assert path.stat().st_size < 10 << 20
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            bugs = archive.read(next(n for n in names if n.endswith("bugs.toml"))).decode()
             assert {name.split("/")[0] for name in names} == {*programs[platform], "course"}
             for name in {"run_autograder", "setup.sh"} & {*names}:
                 assert archive.getinfo(name).external_attr >> 16 == 0o100755
@@ -131,8 +131,8 @@ def test_a_zip_is_always_the_same_and_takes_no_students_work_no_edits_and_few_re
         solutions[lab.number] = {*own}
         assert not [n for n in names if "starter" in n.rsplit("/")[-1] and "labs/" in n]
         assert not [name for name in names if name.endswith("test_hidden.py")]
-        edits = [line for line in bugs.splitlines() if line.startswith(("find", "replace"))]
-        assert {*edits} == {'find = ""', 'replace = ""'}
+        assert not [name for name in names if name.endswith("bugs.toml")]
+        assert f"course/{lab.path.relative_to(ROOT).as_posix()}/mistakes.py" in names
     assert (tmp_path / f"{platform}-03.zip").read_bytes() == before
     # Students can fetch what Classroom 50 has.
     parts = {"lab-01", "lab-03", "lab-04"} if platform == "gradescope" else set()
@@ -176,7 +176,7 @@ def test_it_grades_against_the_same_as_at_home(courses):
         there = find_labs(courses(Gradescope, number))
         lab, home = pick_lab(there, number), pick_lab(LABS, number)
         assert Assignment.of(lab, there).digest == Assignment.of(home, LABS).digest
-        assert [bug.killed_by for bug in lab.bugs] == [bug.killed_by for bug in home.bugs]
+        assert len(read_mistakes(lab.path)) == len(read_mistakes(home.path)) > 0
 
 
 def test_mistakes_get_one_line(tmp_path, capsys):

@@ -229,7 +229,7 @@ def test_junit_counts_every_test_and_skips_none(grades):
         ("bug", ["lab-90-pairs, handed in by bug", "mode trust (NOT walled in",
                  "1 feed 3/3 45/45 PASS", "2 flush 1/4 10/55 FAIL", "given, to look at 1/1 - PASS",
                  "FAIL test_flush (task 2, 15 points)", " rule flush returns the odd one.",
-                 "looks like: flush drops", "score 55/100"]),
+                 "looks like: The last character is missing.", "score 55/100"]),
         ("starter", ["1 feed 0/3 0/45 FAIL", "2 flush 0/4 0/55 BLOCKED by task 1", "score 0/100"]),
         ("empty", ["No test could run: starter.py is empty", "score 0/100"]),
     ],
@@ -249,7 +249,7 @@ def test_a_grader_and_a_students_own_run_show_the_same_table_and_failures(
         shown = run_pytest(own, "-q").stdout
         graded = report_text([by_student[student]], {lab.name: lab}, colour=False)
         parts = [text[text.index("task  ") : text.index("score  ")] for text in (shown, graded)]
-        # What it looks like is told to students with a hint, to instructors by its title.
+        # What it looks like is told to students with a hint, to instructors without.
         assert parts[0].partition("looks like")[0] == parts[1].partition("looks like")[0]
 
 
@@ -257,7 +257,7 @@ def test_text_of_many_has_a_row_each_and_a_summary(grades, lab):
     text = report_text(grades, {lab.name: lab}, colour=False, width=120)
     rows = {line.split()[0]: " ".join(line.split()) for line in text.splitlines() if line}
     assert rows["right"] == "right 100/100 3/3 4/4"
-    assert rows["bug"] == "bug 55/100 3/3 1/4 looks like: flush drops"
+    assert rows["bug"] == "bug 55/100 3/3 1/4 looks like: The last character is missing."
     assert rows["starter"] == "starter 0/100 0/3 0/4 nothing is written yet"
     assert rows["empty"] == "empty 0/100 0/3 0/4 starter.py is empty"
     assert "is not valid Python" in rows["syntax"]

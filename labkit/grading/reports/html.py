@@ -1,4 +1,4 @@
-"""One page about a cohort, for its instructors: scores, tests, bugs, likenesses, every failure.
+"""One page about a cohort, for its instructors: scores, tests, mistakes, likenesses, every failure.
 
 The page is one file that makes no request. Its charts are SVG, and its Content-Security-Policy
 allows its own script and style only, so nothing in a submission can run or load anything. Equal
@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from labkit.course.lab import ROOT, Bug, Lab, find_labs
+from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.grading.grade import Grade
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_pairs
 from labkit.grading.reports.statistics import Statistics, lab_statistics
+from labkit.running.diagnose import Mistake, read_mistakes
 
 _HERE = Path(__file__).resolve().parent
 # The most that the page holds, so that a browser opens it at once.
@@ -72,7 +73,7 @@ class _Section:
     scatter: Markup
     heat_map: HeatMap
     tasks: dict[int, str]
-    bugs: dict[str, Bug]
+    mistakes: dict[str, Mistake]
     students: list[_Student]
     pairs: list[_Alike]
     most_pairs: bool
@@ -91,7 +92,7 @@ def write_html(
         grades: of one lab or several.
         sources: the students' files by the grade's `submission`.
         path: the file to write.
-        labs: where titles of bugs and the starters come from; those of this repository by default.
+        labs: where mistakes in words and the starters come from; those of this repository if None.
     """
     known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
@@ -150,7 +151,7 @@ def _section(
         scatter=scatter(numbers),
         heat_map=heat_map(order),
         tasks={task.number: task.title for task in lab.tasks} if lab is not None else {},
-        bugs={bug.name: bug for bug in lab.bugs} if lab is not None else {},
+        mistakes={one.name: one for one in read_mistakes(lab.path)} if lab is not None else {},
         students=[
             _Student(
                 grade=grade,

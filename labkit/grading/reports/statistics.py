@@ -55,7 +55,7 @@ class Statistics:
         histogram: how many scores are in each tenth of `max_score`; the last includes it.
         items: the tests, in the order of the lab; empty without attempts.
         tasks: by task, the mean share of its points.
-        bugs: by known bug, how many submissions look like it; the most frequent first.
+        mistakes: by common mistake, how many submissions look like it; the most frequent first.
         nobody, everybody: names of tests that no attempt passed, and that all did.
     """
 
@@ -67,7 +67,7 @@ class Statistics:
     histogram: tuple[int, ...]
     items: tuple[Item, ...]
     tasks: dict[int, float]
-    bugs: dict[str, int]
+    mistakes: dict[str, int]
     nobody: tuple[str, ...]
     everybody: tuple[str, ...]
 
@@ -86,7 +86,7 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
     items = tuple(_item(attempts, totals, number) for number in range(count))
     scores = [grade.score for grade in grades]
     most = max((grade.max_score for grade in grades), default=0)
-    bugs = Counter(grade.looks_like for grade in grades if grade.looks_like is not None)
+    made = Counter(grade.looks_like for grade in grades if grade.looks_like is not None)
     return Statistics(
         submissions=len(grades),
         attempts=len(attempts),
@@ -96,7 +96,7 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
         histogram=_histogram(scores, most),
         items=items,
         tasks=_tasks(attempts),
-        bugs=dict(sorted(bugs.items(), key=lambda pair: (-pair[1], pair[0]))),
+        mistakes=dict(sorted(made.items(), key=lambda pair: (-pair[1], pair[0]))),
         nobody=tuple(item.name for item in items if item.passed == 0),
         everybody=tuple(item.name for item in items if item.passed == len(attempts)),
     )

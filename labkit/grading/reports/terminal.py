@@ -12,8 +12,9 @@ from rich.text import Text
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
+from labkit.running.diagnose import read_mistakes
 from labkit.running.explain import WIDTH
-from labkit.running.report import drawn, of_task, print_score, print_tests, tally
+from labkit.running.report import drawn, of_task, print_score, print_tests, print_wrapped, tally
 
 _LONGEST_NOTE = 160
 
@@ -43,9 +44,8 @@ def _print_one(console: Console, grade: Grade, lab: Lab) -> None:
         console.print(Text(f"No test could run: {grade.fault}\n"))
     else:
         print_tests(console, lab, grade.tests)
-    bug = _bug(grade, lab)
-    if bug:
-        console.print(Text(f"looks like: {bug}"))
+    if symptom := _symptom(grade, lab):
+        print_wrapped(console, "looks like: ", symptom)
     print_score(console, grade.score, grade.max_score)
 
 
@@ -95,7 +95,7 @@ def _mode(grade: Grade) -> str:
 
 
 def _note(grade: Grade, lab: Lab) -> str:
-    """Return what to know about a grade in a few words: why nothing ran, or a known bug."""
+    """Return what to know about a grade in a few words: why nothing ran, or a common mistake."""
     if grade.fault is not None:
         return _short(grade.fault)
     worth = [test for test in grade.tests if test.max_score]
@@ -104,13 +104,13 @@ def _note(grade: Grade, lab: Lab) -> str:
     messages = {test.message for test in worth}
     if grade.score == 0 and len(messages) == 1:
         return _short(min(messages))
-    bug = _bug(grade, lab)
-    return f"looks like: {_short(bug)}" if bug else ""
+    symptom = _symptom(grade, lab)
+    return f"looks like: {_short(symptom)}" if symptom else ""
 
 
-def _bug(grade: Grade, lab: Lab) -> str:
-    titles = {bug.name: bug.title for bug in lab.bugs}
-    return titles.get(grade.looks_like or "", "")
+def _symptom(grade: Grade, lab: Lab) -> str:
+    symptoms = {mistake.name: mistake.symptom for mistake in read_mistakes(lab.path)}
+    return symptoms.get(grade.looks_like or "", "")
 
 
 def _short(text: str) -> str:
