@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from labkit.running.diagnose import mistake
+from labkit.running.locate import find
+from labkit.running.showing import show, show_pair
 from labkit.running.shrink import check
 from labkit.running.trace import Failure, Trace, Unreadable
 
@@ -21,7 +23,9 @@ __all__ = [
 _S = TypeVar("_S", str, list[int])
 
 
-def expect(actual: Any, expected: Any, run: Trace | str, what: str = "") -> None:
+def expect(
+    actual: Any, expected: Any, run: Trace | str, what: str = "", at: int | None = None
+) -> None:
     """Fail unless `actual == expected`.
 
     Args:
@@ -29,14 +33,18 @@ def expect(actual: Any, expected: Any, run: Trace | str, what: str = "") -> None
         expected: what the contract asks for.
         run: the trace that shows it, or the call in words.
         what: what is compared, when it is not the output itself (`"held after feed(3)"`).
+        at: the number of the step of `run` that is wrong; where possible it is found.
     """
     if actual == expected and type(actual) is type(expected):
         return
-    prefix = f"{what}: " if what else ""
     call, trace = (run, None) if isinstance(run, str) else ("", run)
     if isinstance(actual, Unreadable):
         raise actual.failure(call, trace)
-    raise Failure(prefix + show(expected), prefix + show(actual), call, trace)
+    found = find(actual, expected, run, what)
+    prefix = f"{what}: " if what else ""
+    wanted, got = (prefix + text for text in show_pair(expected, actual))
+    at = found.at if at is None else at
+    raise Failure(wanted, got, call, trace, found.reason, at=at)
 
 
 def expect_in(part: str, text: str, call: str) -> None:
@@ -49,16 +57,6 @@ def expect_untouched(trace: Trace) -> None:
     """Fail if the implementation changed an argument: it got a copy, other callers would not."""
     if trace.changed:
         raise Failure("its argument stays as it was", trace.changed[0], "", trace, trace.changed[0])
-
-
-def show(value: Any) -> str:
-    """Return `repr(value)` with the code points of its non-ASCII characters behind it."""
-    text = repr(value)
-    if len(text) > 400:
-        text = f"{text[:200]} … {text[-150:]} ({len(text)} characters in all)"
-    special = list(dict.fromkeys(char for char in text if ord(char) > 126))
-    names = " ".join(f"{char}=U+{ord(char):04X}" for char in special[:6])
-    return f"{text}   {names}" if names else text
 
 
 def small_strings(alphabet: Sequence[str], longest: int) -> Iterator[str]:

@@ -60,7 +60,8 @@ def test_pristine_starter_scores_zero_and_a_missing_one_can_be_had_again(run_pyt
     assert str(tiny_lab.starter) in done.stdout
     assert "seed 7" in done.stdout
     tiny_lab.starter.unlink()
-    assert "`make reset` brings the starter back" in run_pytest("starter", "-q").stdout
+    out = run_pytest("starter", "-q").stdout
+    assert "`make reset` brings the starter back" in " ".join(out.split())
 
 
 def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
@@ -170,14 +171,13 @@ def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
     assert "7 failed, 2 passed" in done.stdout
 
 
-def test_one_task_can_be_run_alone_and_deselected_tests_count_as_failed(run_pytest, student):
+def test_one_task_can_be_run_alone_and_then_there_is_no_score(run_pytest, student):
     student()
     out = run_pytest("starter", "-q", "-k", "test_pairs").stdout
-    assert "score       15/100" in out
-    assert "7 tests did not run and count as failed" in out
+    assert "score       none: 7 tests were not run" in out
     out = run_pytest("starter", "-q", "--lab-task", "1").stdout
     assert "3 passed, 5 deselected" in out
-    assert "NOT RUN" in out
+    assert "not run" in out
 
 
 def test_report_fits_88_columns_is_plain_without_a_terminal_and_equal_each_time(run_pytest):

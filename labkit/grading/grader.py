@@ -13,8 +13,6 @@ from labkit.grading.reading.submission import (
     MOST_SOURCE_BYTES,
     Submission,
     one_line,
-    printable,
-    repeatable,
 )
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.isolated_run import Planned, run_isolated
@@ -24,6 +22,7 @@ from labkit.running.drive import Driver
 from labkit.running.explain import VISIBLE, GradedTest, graded_test
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.score import LabRun
+from labkit.running.showing import printable, repeatable
 
 # How often a submission may bring the grader down, and what its grade says then.
 MOST_DEATHS = 2

@@ -187,11 +187,27 @@ def _plain(value: Any) -> Any:
 def _raised(error: Exception, call: str) -> Raised:
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
-    message = str(error)
+    message = str(error) + _suggestion(error)
     if isinstance(error, NotImplementedError) and not message and own:
         message = f"{own[-1].name} (line {own[-1].lineno})"
     clipped = (text[:_MOST_CHARACTERS] for text in (message, line, call))
     return Raised(type(error).__name__, *clipped)
+
+
+def _suggestion(error: Exception) -> str:
+    """Return which name was probably meant, for a name that does not exist."""
+    name = getattr(error, "name", None)
+    if isinstance(error, AttributeError) and isinstance(name, str):
+        known = dir(error.obj)
+    elif isinstance(error, NameError) and isinstance(name, str) and error.__traceback__:
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        known = [*frame.f_locals, *frame.f_globals]
+    else:
+        return ""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known), 1, 0.75)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _own_frames(error: Exception) -> list[traceback.FrameSummary]:

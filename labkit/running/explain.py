@@ -9,11 +9,15 @@ from dataclasses import dataclass
 
 from labkit.course.manifest import Test
 from labkit.running.score import LabRun, Result
-from labkit.running.trace import Step, Trace
+from labkit.running.showing import repeatable
+from labkit.running.trace import Failure
+from labkit.running.trace_table import trace_rows
 
 WIDTH = 88
 VISIBLE = "visible"
-_ROWS = 12
+# Of what was printed, and of an exception's text.
+_MOST_LINES = 6
+_LABEL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,11 @@ class GradedTest:
         return self.kind == "passed"
 
     @property
+    def ran(self) -> bool:
+        """Whether anything became of it."""
+        return self.passed or bool(self.message)
+
+    @property
     def score(self) -> int:
         """The points it earned: all of them or none."""
         return self.max_score if self.passed else 0
@@ -69,57 +78,52 @@ def graded_tests(run: LabRun) -> list[GradedTest]:
 
 
 def explain(test: Test, result: Result) -> str:
-    """Return one failure in full: the rule, the call, expected and actual, the trace."""
+    """Return one failure in full: the rule, the call, expected and actual, the trace, prints."""
     lines = _labelled("rule", test.rule)
-    failure = result.failure
-    if failure is None:
-        return "\n".join(lines + _labelled("but", result.message))
-    if failure.raised is not None:
-        said = f"{failure.raised.call or 'the call'} raised {failure.raised}"
-        return "\n".join(
-            lines + _labelled("expected", failure.expected) + _labelled("actual", said)
-        )
-    if call := failure.call or _calls(failure.trace):
-        lines += _labelled("call", call)
-    lines += _labelled("expected", failure.expected) + _labelled("actual", failure.actual)
-    if failure.trace is not None and failure.trace.steps:
-        lines += _trace_rows(failure.trace)
+    if result.failure is None:
+        lines += _labelled("but", result.message)
+    else:
+        lines += _told(result.failure)
+    if result.printed.strip():
+        lines += _labelled("printed", result.printed.rstrip(), _MOST_LINES)
     return "\n".join(lines)
 
 
-def _labelled(label: str, text: str) -> list[str]:
-    lines: list[str] = []
-    for line in text.splitlines() or [""]:
-        lines += textwrap.wrap(line, WIDTH - 14, break_long_words=True) or [""]
-    return [f"{label if not i else '':<10}{line}" for i, line in enumerate(lines)]
-
-
-def _calls(trace: Trace | None) -> str:
-    if trace is None:
-        return ""
-    words = [*map(str, trace.new), *(str(step.call) for step in trace.steps)]
-    if len(words) > 6:
-        words = [*words[:4], f"… {len(words) - 5} more …", words[-1]]
-    return "; ".join(words)
-
-
-def _trace_rows(trace: Trace) -> list[str]:
-    steps: list[Step | None] = list(trace.steps)
-    if len(steps) > _ROWS:
-        steps = [*steps[: _ROWS - 3], None, *steps[-2:]]
-    rows = [("trace", "call", "emitted", "held")]
-    for step in steps:
-        if step is None:
-            rows.append(("", "…", "", ""))
+def _told(failure: Failure) -> list[str]:
+    trace, raised = failure.trace, failure.raised
+    lines = []
+    if raised is not None:
+        lines += _labelled("call", raised.call) if raised.call else []
+        lines += _labelled("raised", f"{raised.kind}: {raised.message}", _MOST_LINES)
+        lines += _labelled("at", raised.line) if raised.line else []
+        if failure.expected != "no exception":
+            lines += _labelled("expected", failure.expected)
+    else:
+        made = ", ".join(map(str, trace.new)) if trace is not None else ""
+        lines += _labelled("made", made) if made and not failure.call else []
+        lines += _labelled("call", failure.call) if failure.call else []
+        if failure.actual == failure.reason:
+            lines += _labelled("but", failure.reason)
         else:
-            held = "" if step.held is None else repr(step.held)
-            rows.append(("", str(step.call), repr(step.result), held))
-    widths = [min(max(len(row[i]) for row in rows), 30) for i in (1, 2)]
-    return [
-        f"{a:<10}{_clip(b, 30):<{widths[0]}}  {_clip(c, 30):<{widths[1]}}  {_clip(d, 20)}".rstrip()
-        for a, b, c, d in rows
-    ]
+            lines += _labelled("expected", failure.expected) + _labelled("actual", failure.actual)
+        if failure.reason and not _is_told(failure):
+            lines += _labelled("in short", failure.reason)
+    if trace is not None and trace.steps and failure.actual != failure.reason:
+        lines += trace_rows(trace, failure.at, _LABEL)
+    if failure.shrunk:
+        lines.append(" " * _LABEL + "(smallest case found)")
+    return lines
 
 
-def _clip(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _is_told(failure: Failure) -> bool:
+    return failure.expected in failure.reason or failure.reason == failure.actual
+
+
+def _labelled(label: str, text: str, most: int = 12) -> list[str]:
+    lines: list[str] = []
+    for line in repeatable(text).splitlines() or [""]:
+        wrapped = textwrap.wrap(line, WIDTH - _LABEL - 4, break_long_words=True)
+        lines += wrapped or [""]
+    if len(lines) > most:
+        lines[most:] = [f"… ({len(text)} characters in all)"]
+    return [f"{label if not i else '':<{_LABEL}}{line}" for i, line in enumerate(lines)]

@@ -1,24 +1,25 @@
-"""How a run reads in a terminal: header, table of tasks, each failure in full, what to do next.
+"""How a run reads in a terminal: header, table of tasks, failures, what to do next.
 
-`print_tests` serves graders too, so a student and an instructor see the same table and failures. At
-most 88 columns. Colour only repeats what the words say; without a terminal it is plain text.
+A student reads the failures of the first task that has some, a grader all of them. At most 88
+columns. Colour only repeats what the words say; without a terminal it is plain text.
 """
 
 import io
-import textwrap
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labkit.course.lab import Lab, Task
-from labkit.running.explain import VISIBLE, WIDTH, GradedTest, graded_tests
+from labkit.course.lab import Lab, Task, find_labs
+from labkit.running.explain import WIDTH, GradedTest, graded_tests
+from labkit.running.failures import print_all, print_first_task, print_wrapped
+from labkit.running.next_step import command, next_step
 from labkit.running.score import LabRun
 
-PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "NOT RUN"
-# Many tests fail for one such reason, so it is told once.
-_WAITING = ("unwritten", "load", "not-run")
+PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "not run"
 
 
 def header(run: LabRun) -> str:
@@ -37,11 +38,15 @@ def header(run: LabRun) -> str:
     return "\n".join(lines)
 
 
-def render(run: LabRun, *, colour: bool) -> str:
-    """Return the report of a finished run."""
-    if run.score == 100 and not run.failed():
-        return f"{run.lab.name}: 100/100 points, every test passes ({run.implementation.title})"
-    return drawn(lambda console: _print_run(console, run), colour=colour)
+def render(run: LabRun, *, colour: bool, with_next: bool = True) -> str:
+    """Return the report of a finished run.
+
+    Args:
+        run: the run.
+        colour: whether to use colours.
+        with_next: whether its last line says what to do next.
+    """
+    return drawn(lambda console: _print_run(console, run, with_next), colour=colour)
 
 
 def drawn(draw: Callable[[Console], None], *, colour: bool, width: int = WIDTH) -> str:
@@ -51,40 +56,36 @@ def drawn(draw: Callable[[Console], None], *, colour: bool, width: int = WIDTH) 
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _print_run(console: Console, run: LabRun) -> None:
-    print_tests(console, run.lab, graded_tests(run))
+def _print_run(console: Console, run: LabRun, with_next: bool) -> None:
+    if run.score == 100 and not run.failed():
+        title = run.implementation.title
+        console.print(Text(f"{run.lab.name}: 100/100 points, every test passes ({title})"))
+    else:
+        _print_failed(console, run)
+    labs = find_labs(run.lab.path.parents[2])
+    if with_next and (step := next_step(run, labs)):
+        print_wrapped(console, "next:       ", step)
+
+
+def _print_failed(console: Console, run: LabRun) -> None:
+    tests = graded_tests(run)
+    console.print(_table(run.lab, tests))
+    print_first_task(console, run.lab, tests, partial(command, run))
     if run.mistake is not None:
         print_wrapped(console, "looks like: ", run.mistake.symptom)
         print_wrapped(console, "hint:       ", run.mistake.hint)
-        print_command = f"make hint N={run.lab.number} T={run.mistake.task}"
-        console.print(Text(f"more:       {print_command}"))
-    print_score(console, run.score, 100)
-    if not run.complete:
-        left = sum(test.name not in run.results for test in run.lab.tests)
-        console.print(Text(f"            {left} tests did not run and count as failed"))
+    if run.complete:
+        print_score(console, run.score, 100)
+    else:
+        left = sum(not test.ran for test in tests)
+        those = "1 test was" if left == 1 else f"{left} tests were"
+        console.print(Text(f"score       none: {those} not run"))
 
 
 def print_tests(console: Console, lab: Lab, tests: Sequence[GradedTest]) -> None:
     """Print the table of a lab's tasks, then each failure in full."""
     console.print(_table(lab, tests))
-    waiting: dict[str, int] = {}
-    for test in tests:
-        if test.passed or not test.message:
-            continue
-        if test.kind in _WAITING:
-            waiting[test.message] = waiting.get(test.message, 0) + 1
-            continue
-        worth = f"task {test.task}, {test.max_score} points" if test.task else "given"
-        if test.visibility != VISIBLE:
-            worth += f", {test.visibility}"
-        console.print()
-        console.print(Text(f"FAIL {test.name} ({worth})", style="bold red"))
-        for line in test.detail.splitlines():
-            console.print(Text("  " + line), soft_wrap=True)
-    console.print()
-    for message, count in waiting.items():
-        those = "1 test waits" if count == 1 else f"{count} tests wait"
-        print_wrapped(console, f"{those} for this: ", message)
+    print_all(console, tests)
 
 
 def print_score(console: Console, score: int, most: int) -> None:
@@ -114,30 +115,41 @@ def _table(lab: Lab, tests: Sequence[GradedTest]) -> Table:
         status = _status(lab, task, tests)
         style = {PASS: "green", FAIL: "red"}.get(status, "yellow")
         title = Text(f"{task.number} {task.title}")
-        table.add_row(title, tally(own), points, Text(status, style=style))
+        table.add_row(title, _tally_of_run(own), points, Text(status, style=style))
     if given := of_task(tests, None):
-        status = PASS if all(test.passed for test in given) else FAIL
-        table.add_row("  given, to look at", tally(given), "-", status)
+        failed = any(test.ran and not test.passed for test in given)
+        status = FAIL if failed else PASS if any(test.ran for test in given) else NOT_RUN
+        table.add_row("  given, to look at", _tally_of_run(given), "-", status)
     return table
 
 
+def _tally_of_run(tests: Sequence[GradedTest]) -> str:
+    """Return `3/4`, or `1/1 of 4` where a choice of them ran."""
+    ran = [test for test in tests if test.ran]
+    return f"{tally(ran)} of {len(tests)}" if 0 < len(ran) < len(tests) else tally(tests)
+
+
 def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
-    """Return PASS, FAIL, NOT RUN, or `BLOCKED by task k` for a task that waits for another."""
-    own = of_task(tests, task.number)
-    if all(test.passed for test in own):
-        return PASS
-    # Whatever ran and failed says why.
-    if not any(test.passed or test.message for test in own):
+    """Return PASS, FAIL, not run, or `BLOCKED by task k` for a task that waits for another."""
+    own = [test for test in of_task(tests, task.number) if test.ran]
+    missed = [test for test in own if not test.passed]
+    if all(test.kind == "not-run" for test in own):
         return NOT_RUN
-    for blocker in sorted(lab.blockers(task.number)):
-        if not all(test.passed for test in of_task(tests, blocker)):
-            return f"{BLOCKED} by task {blocker}"
-    return FAIL
+    if not missed:
+        return PASS
+    waits = [_waits_for(lab, task, test, tests) for test in missed]
+    earlier = [number for number in waits if number is not None]
+    return f"{BLOCKED} by task {min(earlier)}" if len(earlier) == len(waits) else FAIL
 
 
-def print_wrapped(console: Console, label: str, text: str) -> None:
-    """Print a text behind a label, in lines that fit."""
-    lines: list[str] = []
-    for line in (label + text).splitlines():
-        lines += textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=False) or [""]
-    console.print(Text("\n".join(lines)), soft_wrap=True)
+def _waits_for(lab: Lab, task: Task, test: GradedTest, tests: Sequence[GradedTest]) -> int | None:
+    """Return the earlier task that a test waits for, if it does."""
+    if test.kind != "unwritten":
+        return None
+    earlier = sorted(lab.blockers(task.number))
+    named = re.search(r"\btask (\d+)\b", test.message)
+    if named is not None:
+        return int(named[1]) if int(named[1]) in earlier else None
+    # It does not say whose function is missing.
+    missed = [k for k in earlier if not all(one.passed for one in of_task(tests, k))]
+    return missed[0] if missed else None

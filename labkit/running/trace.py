@@ -39,7 +39,7 @@ class Call(NamedTuple):
     def __str__(self) -> str:
         if self.args is None:
             return self.name
-        words = [_show_argument(value) for value in self.args]
+        words = [_show_argument(value, as_ids=True) for value in self.args]
         words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(words)})"
 
@@ -134,7 +134,9 @@ class Trace:
     def _readable(self, values: list[Any]) -> list[Any]:
         if Unreadable in set(map(type, values)):
             number = next(i for i, value in enumerate(values) if type(value) is Unreadable)
-            raise values[number].failure(str(self.steps[number].call), self)
+            failure: Failure = values[number].failure(str(self.steps[number].call), self)
+            failure.at = number
+            raise failure
         return values
 
     @property
@@ -142,12 +144,15 @@ class Trace:
         """The steps that were method calls, without the attribute reads."""
         return [step for step in self.steps if step.call.args is not None]
 
+    def _numbered_calls(self) -> list[tuple[int, Step]]:
+        return [(i, step) for i, step in enumerate(self.steps) if step.call.args is not None]
+
     @property
     def text(self) -> str:
         """What the method calls returned, joined; fails if one of them is not a `str`."""
-        for step in self.calls:
+        for number, step in self._numbered_calls():
             if not isinstance(step.result, str):
-                raise _of_wrong_type(step, "a str; '' when nothing is ready", self)
+                raise _of_wrong_type(number, "a str; '' when nothing is ready", self)
         return "".join(step.result for step in self.calls)
 
     @property
@@ -161,12 +166,16 @@ class Trace:
                 merged.append(TextDelta("".join(texts)))
                 texts.clear()
 
-        for step in self.calls:
+        for number, step in self._numbered_calls():
             if not isinstance(step.result, list):
-                raise _of_wrong_type(step, "a list of events; [] when there are none", self)
+                raise _of_wrong_type(number, "a list of events; [] when there are none", self)
             for event in step.result:
                 if event == TextDelta(""):
-                    raise Failure("no empty TextDelta", "TextDelta('')", str(step.call), self)
+                    reason = f"{step.call.name} returned an empty TextDelta"
+                    raise Failure(
+                        "no empty TextDelta", repr(step.result), str(step.call), self, reason,
+                        at=number,
+                    )  # fmt: skip
                 if isinstance(event, TextDelta):
                     texts.append(event.text)
                 else:
@@ -185,6 +194,8 @@ class Failure(AssertionError):
         trace: the run, or None.
         reason: what is wrong whatever the input was, where that can be said; else "".
         raised: the exception that broke the rule, if one did.
+        at: the number of the step that shows it first, where that is known.
+        shrunk: whether it is of a smaller case than the one that was found first.
     """
 
     def __init__(
@@ -195,6 +206,7 @@ class Failure(AssertionError):
         trace: Trace | None = None,
         reason: str = "",
         raised: Raised | None = None,
+        at: int | None = None,
     ) -> None:
         super().__init__(reason or f"expected {expected}, got {actual}")
         self.expected = expected
@@ -203,19 +215,41 @@ class Failure(AssertionError):
         self.trace = trace
         self.reason = reason
         self.raised = raised
+        self.at = at
+        self.shrunk = False
 
 
-def _of_wrong_type(step: Step, wanted: str, trace: Trace) -> Failure:
+def a_type(value: Any) -> str:
+    """Return what a value is, with its article: `a str`, `None`."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+
+
+def _of_wrong_type(number: int, wanted: str, trace: Trace) -> Failure:
+    step = trace.steps[number]
     if type(step.result) is Unreadable:
-        return step.result.failure(str(step.call), trace)
-    kind = type(step.result).__name__
-    returned = "None" if step.result is None else f"{step.result!r} ({kind})"
-    reason = f"{step.call.name} returned {'None' if step.result is None else f'a {kind}'}"
-    return Failure(wanted, returned, str(step.call), trace, f"{reason}; expected {wanted}")
+        failure = step.result.failure(str(step.call), trace)
+        failure.at = number
+        return failure
+    returned = "None" if step.result is None else f"{step.result!r}, {a_type(step.result)}"
+    reason = f"{step.call.name} returned {a_type(step.result)}; expected {wanted}"
+    return Failure(wanted, returned, str(step.call), trace, reason, at=number)
 
 
-def _show_argument(value: Any) -> str:
+def _show_argument(value: Any, *, as_ids: bool = False) -> str:
     if isinstance(value, New):
         return str(value)
-    text = repr(value)
+    if as_ids and type(value) is list and _are_bytes(value):
+        text = f"[{', '.join(map(_show_byte, value))}]"
+    else:
+        text = _show_byte(value) if as_ids and _are_bytes([value]) else repr(value)
     return text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}"
+
+
+def _are_bytes(values: list[Any]) -> bool:
+    return all(type(value) is int and 0 <= value < 256 for value in values)
+
+
+def _show_byte(value: int) -> str:
+    """Return a byte id as people think of it: `0xE2`, or with its ASCII character, `97 'a'`."""
+    return f"{value} {chr(value)!r}" if 32 <= value < 127 else f"0x{value:02X}"

@@ -18,17 +18,15 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import (
-    MOST_CHARACTERS,
     MOST_SOURCE_BYTES,
     Submission,
     one_line,
-    printable,
-    repeatable,
 )  # fmt: skip
 from labkit.grading.reports.csv_json_junit import COLUMNS, report_csv, report_json, report_junit
 from labkit.grading.reports.terminal import report_text
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.lab_impl import Implementation
+from labkit.running.showing import MOST_CHARACTERS, printable, repeatable
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"

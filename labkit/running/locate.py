@@ -1,0 +1,82 @@
+"""Where a run first goes wrong, and whether it does so by the type of what came back."""
+
+from typing import Any, NamedTuple
+
+from labkit.running.showing import first_difference
+from labkit.running.trace import Trace, a_type
+from mini_vllm.text.events import TextDelta
+
+
+class Place(NamedTuple):
+    """Where a run goes wrong.
+
+    Attributes:
+        at: the number of the step, or None if it cannot be told.
+        reason: in words, if a type is wrong; else "".
+    """
+
+    at: int | None = None
+    reason: str = ""
+
+
+def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
+    """Return the first step that shows a difference.
+
+    Args:
+        actual: of the run: its outputs, what was held, its text, its events, or an attribute.
+        expected: the same, as it should be.
+        run: the run, or one call in words.
+        what: what is compared, if it is not the output.
+    """
+    if isinstance(run, str):
+        return Place(None, _wrong_type(f"{run.partition('(')[0]} returned", actual, expected))
+    if type(actual) is type(expected) is list:
+        results = [step.result for step in run.steps[: len(actual)]]
+        held = [step.held for step in run.steps[: len(actual)]]
+        if actual in (results, held) and (len(actual) > 1 or len(run.steps) == 1):
+            at = min(first_difference(actual, expected), len(actual) - 1)
+            call = run.steps[at].call
+            returned = f"{call.name} returned" if call.args is not None else ""
+            told = returned if actual == results else "`held` is"
+            wanted = expected[at] if at < len(expected) else None
+            return Place(at, _wrong_type(told, actual[at], wanted))
+    return Place(_last_read(what, run) if what else _first_wrong_call(actual, expected, run))
+
+
+def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> int | None:
+    """Return the first call after which a text, or a list of events, is not what it should be."""
+    calls = [number for number, step in enumerate(run.steps) if step.call.args is not None]
+    pieces, numbers = [], []
+    for number in calls:
+        own = _pieces(run.steps[number].result)
+        pieces += own
+        numbers += [number] * len(own)
+    if _pieces(actual) != pieces or not calls:
+        return None
+    return [*numbers, calls[-1]][first_difference(pieces, _pieces(expected))]
+
+
+def _pieces(value: Any) -> list[Any]:
+    """Return a text as its characters; a list of events as those of its texts, and the others."""
+    if isinstance(value, str):
+        return [*value]
+    if not isinstance(value, list):
+        return []
+    return [
+        piece
+        for event in value
+        for piece in (event.text if isinstance(event, TextDelta) else [event])
+    ]
+
+
+def _last_read(what: str, run: Trace) -> int | None:
+    """Return the last reading of an attribute."""
+    reads = [n for n, step in enumerate(run.steps) if step.call[:2] == (what, None)]
+    return reads[-1] if reads else None
+
+
+def _wrong_type(told: str, actual: Any, expected: Any) -> str:
+    """Return what was told of a value, and its type, if that is not the expected one."""
+    if not told or expected is None or type(actual) is type(expected):
+        return ""
+    return f"{told} {a_type(actual)}; expected {a_type(expected)}"

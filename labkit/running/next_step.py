@@ -1,0 +1,49 @@
+"""What to do after a run: one line, with the command."""
+
+import os
+from collections.abc import Sequence
+
+from labkit.course.lab import Lab
+from labkit.running.explain import graded_tests
+from labkit.running.failures import first_open_task
+from labkit.running.score import LabRun
+
+
+def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
+    """Return what to do next; "" after a run of a reference.
+
+    Args:
+        run: a finished run.
+        labs: the labs of the ladder, in order.
+    """
+    if run.implementation.is_reference or not run.results:
+        return ""
+    tests = graded_tests(run)
+    task = first_open_task(run.lab, tests)
+    if task is None:
+        return _after(run, labs) if run.complete else f"the whole lab: {command(run)}"
+    missed = [test for test in tests if test.task == task and test.ran and not test.passed]
+    if any(test.kind == "load" for test in missed):
+        return f"mend what is said above, then {command(run)}"
+    if run.score == 0 and not any(test.kind == "raised" for test in missed):
+        readme = os.path.relpath(run.lab.readme)
+        return f"read {readme}, then work on task {task}: {command(run, task)}"
+    verb = "write" if all(test.kind == "unwritten" for test in missed) else "mend"
+    hint = f"make hint N={run.lab.number} T={task}"
+    return f"{verb} task {task}, then {command(run, task)} (stuck? {hint})"
+
+
+def command(run: LabRun, task: int | None = None) -> str:
+    """Return what runs the lab, or one task of it, on the same code again."""
+    if run.implementation.kind == "starter":
+        return f"make lab N={run.lab.number}" + (f" T={task}" if task is not None else "")
+    return "the same command" + (f" with --lab-task {task}" if task is not None else "")
+
+
+def _after(run: LabRun, labs: Sequence[Lab]) -> str:
+    later = [lab for lab in labs if (lab.place, lab.name) > (run.lab.place, run.lab.name)]
+    if not later:
+        return "see it work: make demo, then make serve"
+    lab = later[0]
+    readme = os.path.relpath(lab.readme)
+    return f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"

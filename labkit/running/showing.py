@@ -1,0 +1,76 @@
+"""Values and texts as people read them: clipped, from their first difference, with code points.
+
+What is shown is fit for any terminal and file, and the same every time.
+"""
+
+import re
+from typing import Any
+
+# Of a value; what is longer is shown around its first difference.
+_MOST = 240
+_BEFORE = 80
+_MOST_NAMES = 6
+# Of a text that others chose.
+MOST_CHARACTERS = 4_000
+# Written words need these, though Python counts them as not printable.
+_JOINERS = "\u00a0\u200c\u200d\u3000"
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")
+
+
+def show(value: Any) -> str:
+    """Return `repr(value)`, clipped, with the code points of its non-ASCII characters behind it."""
+    return _window(repr(value), 0)
+
+
+def show_pair(one: Any, other: Any) -> tuple[str, str]:
+    """Return two values as `show` does; long ones begin shortly before they differ."""
+    texts = repr(one), repr(other)
+    if max(map(len, texts)) <= _MOST:
+        return show(one), show(other)
+    start = max(0, first_difference(*texts) - _BEFORE)
+    return _window(texts[0], start), _window(texts[1], start)
+
+
+def first_difference(one: Any, other: Any) -> int:
+    """Return the first place at which two sequences differ: the shorter length if one is a
+    beginning of the other.
+    """
+    for place, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return place
+    return min(len(one), len(other))
+
+
+def printable(text: str, most: int = MOST_CHARACTERS) -> str:
+    r"""Return `text` without what a terminal obeys or a file cannot hold.
+
+    Control characters, marks of writing direction and lone surrogates become escapes, `\x1b`; lines
+    and tabs stay. What is too long is cut.
+    """
+    if len(text) > most:
+        text = f"{text[:most]}… ({len(text)} characters)"
+    return "".join(c if c.isprintable() or c in "\n\t" + _JOINERS else _escape(c) for c in text)
+
+
+def repeatable(text: str) -> str:
+    """Return `text` as `printable` does, without addresses in memory: they change at each run."""
+    return _ADDRESS.sub("0x…", printable(text))
+
+
+def clip(text: str, width: int) -> str:
+    """Return a text of at most `width` characters."""
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _window(text: str, start: int) -> str:
+    shown = text[start : start + _MOST]
+    special = list(dict.fromkeys(char for char in shown if ord(char) > 126))
+    names = " ".join(f"{char}=U+{ord(char):04X}" for char in special[:_MOST_NAMES])
+    if len(shown) < len(text):
+        ends = "…" if start else "", "…" if start + _MOST < len(text) else ""
+        shown = f"{ends[0]}{shown}{ends[1]} ({len(text)} characters in all)"
+    return f"{shown}   {names}" if names else shown

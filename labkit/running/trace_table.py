@@ -1,0 +1,106 @@
+"""A run as a table: each call, what it emitted, what was held; around the step that went wrong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from labkit.running.showing import clip, repeatable
+from labkit.running.trace import Step, Trace, Unreadable
+from mini_vllm.text.events import TextDelta, ToolCall
+
+# Of the table, in rows and in columns of the terminal.
+_ROWS = 12
+_ROOM = 76
+_BEFORE = 7
+
+
+def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
+    """Return the lines of the table.
+
+    Args:
+        trace: the run.
+        at: the number of the step that went wrong: the rows are those around it, and it is marked.
+            Without it, they are the first and the last.
+        indent: how far the first line's label reaches.
+    """
+    steps, raised = trace.steps, trace.raised
+    if raised is not None:
+        at = len(steps)
+    layers = _layers(steps)
+    marks, rows = [""], [("call", "emitted", *layers.values())]
+    for place in _chosen(len(steps) + (raised is not None), at):
+        marks.append(">" if place == at else "")
+        if isinstance(place, str):
+            rows.append((place,))
+        elif raised is not None and place == len(steps):
+            rows.append((raised.call, f"raised {raised.kind}"))
+        else:
+            rows.append(_row(steps[place], layers))
+    rows = [(*row, *[""] * (len(rows[0]) - len(row))) for row in rows]
+    widths = _fit([max(map(len, column)) for column in zip(*rows, strict=True)])
+    labels = ["trace", *[""] * (len(rows) - 1)]
+    return [
+        f"{label:<{indent - 2}}{mark:<2}{_joined(row, widths)}".rstrip()
+        for label, mark, row in zip(labels, marks, rows, strict=True)
+    ]
+
+
+def _layers(steps: Sequence[Step]) -> dict[str | None, str]:
+    """Return the columns of what was held: one, or one for each key of a dict; none if nothing."""
+    held = [step.held for step in steps if step.held is not None]
+    if held and all(type(value) is dict and all(type(k) is str for k in value) for value in held):
+        return {key: key for value in held for key in value}
+    return {None: "held"} if held else {}
+
+
+def _chosen(count: int, at: int | None) -> list[int | str]:
+    """Return which of so many steps to show, with words where others are left out."""
+    if count <= _ROWS:
+        return [*range(count)]
+    shown = _ROWS - 1
+    if at is None:
+        return [*range(shown - 2), f"… {count - shown} more …", count - 2, count - 1]
+    start = min(max(0, at - _BEFORE), count - shown)
+    end = start + shown
+    before: list[int | str] = [f"… {start} before …"] if start else []
+    after: list[int | str] = [f"… {count - end} more …"] if end < count else []
+    return [*before, *range(start, end), *after]
+
+
+def _row(step: Step, layers: dict[str | None, str]) -> tuple[str, ...]:
+    held = [
+        step.held if key is None else step.held.get(key) if type(step.held) is dict else None
+        for key in layers
+    ]
+    cells = ("" if value is None else _cell(value) for value in held)
+    return str(step.call), _cell(step.result), *cells
+
+
+def _cell(value: Any) -> str:
+    return repeatable(_words(value))
+
+
+def _words(value: Any) -> str:
+    """Return a value as legibly as it can be: bytes in hex, events by what they carry."""
+    if type(value) is bytes:
+        return value.hex(" ").upper() or "b''"
+    if type(value) is Unreadable:
+        return f"({value.kind})"
+    if type(value) is TextDelta:
+        return repr(value.text)
+    if type(value) is ToolCall:
+        return f"{value.index}: {value.name}({value.arguments})"
+    if type(value) is list and any(type(item) in (TextDelta, ToolCall) for item in value):
+        return f"[{', '.join(map(_words, value))}]"
+    return repr(value)
+
+
+def _fit(widths: list[int]) -> list[int]:
+    """Make the widest columns smaller until all fit."""
+    while sum(widths) + 2 * (len(widths) - 1) > _ROOM:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (f"{clip(cell, width):<{width}}" for cell, width in zip(row, widths, strict=True))
+    return "  ".join(cells)
