@@ -222,7 +222,9 @@ class Failure(AssertionError):
 def a_type(value: Any) -> str:
     """Return what a value is, with its article: `a str`, `None`."""
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+    if value is None or name == "bytes":
+        return "None" if value is None else name
+    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
 
 
 def _of_wrong_type(number: int, wanted: str, trace: Trace) -> Failure:

@@ -1,0 +1,277 @@
+"""What a report says: of made results, and of small classes driven as a lab's code is."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from labkit.course.lab import find_labs
+from labkit.running.drive import Driver, perform
+from labkit.running.explain import explain, graded_tests
+from labkit.running.lab_impl import Implementation
+from labkit.running.next_step import next_step
+from labkit.running.report import drawn, print_tests, render
+from labkit.running.score import LabRun, Result, classify
+from labkit.running.trace import Call, Failure
+from labkit.testing import check, expect, expect_untouched
+from mini_vllm.text.events import TextDelta, ToolCall
+
+(LAB,) = find_labs(Path(__file__).parent / "tiny_repo")
+NAMES = [test.name for test in LAB.tests]
+FIRST = [test.name for test in LAB.tests if test.task == 1]
+SECOND = [test.name for test in LAB.tests if test.task == 2]
+OK = Result("passed")
+WRONG = Result("assertion", "expected 1, got 2", Failure("1", "2", "f()"))
+ONE = Result("unwritten", "lab-90 task 1: feed is not written yet")
+TWO = Result("unwritten", "lab-90 task 2: flush is not written yet")
+BARE = Result("unwritten", "feed (line 9) is not written yet")
+LOAD = Result("load", "starter.py line 3 is not valid Python: invalid syntax")
+LATE = Result("not-run", "2 tests ran into the time limit; mend those first")
+RULE = replace(LAB.tests[1], rule="The rule.")
+
+
+def run_of(first, second, given=OK, **by_name):
+    """A run of the tiny lab with these results for the tests of each task; None: it did not run."""
+    results = {"test_two_is_even": given}
+    results |= dict.fromkeys(FIRST, first) | dict.fromkeys(SECOND, second) | by_name
+    results = {name: result for name, result in results.items() if result is not None}
+    return LabRun(LAB, Implementation("starter", LAB.starter), "0", "0", [], results)
+
+
+def report(run):
+    return render(run, colour=False)
+
+
+def statuses(run):
+    """The status of each task and of what is given, as the table has them."""
+    rows = report(run).split("\n\n")[0].splitlines()[1:]
+    return [re.split(r" {2,}", row.strip())[-1] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (OK, WRONG, ["PASS", "FAIL", "PASS"]),
+        (WRONG, WRONG, ["FAIL", "FAIL", "PASS"]),
+        (ONE, ONE, ["FAIL", "BLOCKED by task 1", "PASS"]),
+        (ONE, TWO, ["FAIL", "FAIL", "PASS"]),
+        (BARE, BARE, ["FAIL", "BLOCKED by task 1", "PASS"]),
+        (OK, BARE, ["PASS", "FAIL", "PASS"]),
+        (LOAD, LOAD, ["FAIL", "FAIL", "PASS"]),
+        (WRONG, LATE, ["FAIL", "not run", "PASS"]),
+        (None, OK, ["not run", "PASS", "PASS"]),
+        (WRONG, None, ["FAIL", "not run", "PASS"]),
+    ],
+)
+def test_a_status_is_true(first, second, said):
+    assert statuses(run_of(first, second)) == said
+
+
+def test_of_a_choice_of_tests_there_is_no_score():
+    text = report(run_of(None, OK, given=None))
+    assert "score       none: 4 tests were not run" in text
+    assert "given, to look at     0/1        -   not run" in text
+    some = report(run_of(OK, None, test_flush=OK))
+    assert re.search(r"2 flush +1/1 of 4 ", some)
+    assert "next:       the whole lab: make lab N=90" in some
+
+
+SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", place=99)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (run_of(ONE, ONE), "README.md, then work on task 1: make lab N=90 T=1"),
+        (run_of(WRONG, WRONG), "README.md, then work on task 1: make lab N=90 T=1"),
+        (run_of(LOAD, LOAD), "mend what is said above, then make lab N=90"),
+        (run_of(OK, TWO), "write task 2, then make lab N=90 T=2 (stuck? make hint N=90 T=2)"),
+        (run_of(OK, OK, test_flush=WRONG), "mend task 2, then make lab N=90 T=2 (stuck? make hint"),
+        (run_of(OK, OK), "lab-91-more/README.md, then make lab N=91"),
+    ],
+)
+def test_the_next_step_is_told_with_its_command(run, said):
+    assert said in next_step(run, [LAB, SECOND_LAB])
+
+
+def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step():
+    assert next_step(run_of(OK, OK), [LAB]) == "see it work: make demo, then make serve"
+    right = report(run_of(OK, OK))
+    assert right.splitlines()[-1] == "next:       see it work: make demo, then make serve"
+    solution = replace(run_of(OK, OK), implementation=Implementation("solution", LAB.solution))
+    assert "next:" not in report(solution)
+    own = replace(run_of(OK, WRONG), implementation=Implementation("path", Path("/x/try.py")))
+    assert "the same command with --lab-task 2" in next_step(own, [LAB])
+
+
+def test_equal_failures_are_told_once_and_later_tasks_in_a_line():
+    run = run_of(WRONG, replace(WRONG, message="expected 3, got 4"))
+    text = report(run)
+    assert text.count("FAIL test_") == 1
+    assert "and 2 more for the same reason (30 points): test_held, test_empty" in text
+    assert "also failing: 4 of task 2; to see those of task 2: make lab N=90 T=2" in text
+    # A grader reads all of them.
+    graded = drawn(lambda console: print_tests(console, LAB, graded_tests(run)), colour=False)
+    assert graded.count("FAIL test_") == 2
+    # One reason counts across tasks.
+    assert "and 6 more for the same reason (85 points)" in report(run_of(WRONG, WRONG))
+
+
+def test_what_all_wait_for_is_told_once():
+    text = report(run_of(ONE, ONE))
+    assert text.count("is not written yet") == 1
+    assert "7 tests wait for this: lab-90 task 1: feed is not written yet" in text
+    assert "7 tests cannot run: starter.py line 3 is not valid" in report(run_of(LOAD, LOAD))
+
+
+def driver(**classes):
+    return Driver(partial(perform, classes.__getitem__), "0")
+
+
+def failure_of(test, **classes):
+    """How a test fails on such a class, in full."""
+    with pytest.raises(Failure) as caught:
+        test(driver(**classes))
+    return explain(RULE, replace(classify(caught.value), printed=""))
+
+
+class Echo:
+    """Gives each id back as text, and holds what it says."""
+
+    def __init__(self, **more):
+        self.more = more
+
+    def __getattr__(self, name):
+        made = self.__dict__["more"][name]
+        return made() if name == "held" else made
+
+
+def streamed(expected, pieces, what="", read="outputs"):
+    def test(lab):
+        trace = lab.stream(lab.new("Echo"), pieces, end="")
+        expect(getattr(trace, read), expected, trace, what)
+
+    return test
+
+
+def echo(feed, held=lambda: None):
+    return {"Echo": partial(Echo, feed=feed, held=held)}
+
+
+def raising(error):
+    def do(*_):
+        raise error
+
+    return do
+
+
+LONG = "x" * 5_000
+EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
+
+
+@pytest.mark.parametrize(
+    ("test", "classes", "said"),
+    [
+        # Byte ids as people think of them, and what is held in hex.
+        (streamed(["", ""], [0xE2, 65]), echo(lambda i: "" if i > 99 else "A", lambda: b"\xe2\x82"),
+         ["    feed(0xE2)   ''       E2 82", "  > feed(65 'A')  'A'      E2 82"]),
+        (lambda lab: expect(lab.call(lab.new("Echo"), "feed", [0xF0, 104]), [], "feed([0xF0])"),
+         echo(lambda ids: ids), ["actual    [240, 104]"]),
+        # What is held by layers, in columns.
+        (streamed(["b"], [1]), echo(lambda i: "a", lambda: {"bytes": b"", "text": "E"}),
+         ["call        emitted  bytes  text", "feed(0x01)  'a'      b''    'E'"]),
+        # A long run around its first wrong step.
+        (streamed([*"x" * 40, "y", *"x" * 40], [1] * 81), echo(lambda i: "x"),
+         ["… 33 before …", "> feed(0x01)  'x'", "… 37 more …"]),
+        (streamed("x" * 40 + "y" + "x" * 40, [1] * 81, read="text"), echo(lambda i: "x"),
+         ["… 33 before …", "> feed(0x01)  'x'"]),
+        (streamed([TextDelta("ab"), ToolCall(0, "f", "[]")], [1], read="events"),
+         echo(lambda i: EVENTS), ["['ab', 0: f({})]"]),
+        # Long values from their first difference.
+        (streamed([LONG + "b"], [1]), echo(lambda i: LONG + "a"),
+         ["xb'] (5005 characters in all)", "xa'] (5005 characters in all)"]),
+        # The wrong type, in short.
+        (streamed(["a"], [1]), echo(lambda i: None), ["feed returned None; expected a str"]),
+        (streamed([b"a"], [1], "held", "held"), echo(lambda i: "", lambda: [1]),
+         ["`held` is a list; expected bytes"]),
+        (streamed("a", [1], read="text"), echo(lambda i: None), ["actual    None"]),
+        (streamed([b""], [1], "held", "held"), echo(lambda i: "", lambda: bytearray()),
+         ["but       `held` is a bytearray; return bytes"]),
+        (streamed([""], [1]), echo(lambda i: (c for c in "a")), ["returned a generator; return"]),
+        # What raised, with its input.
+        (streamed([""], [97]), echo(raising(KeyError("x"))),
+         ["call      feed(97 'a')", "raised    KeyError: 'x'", "at        line "]),
+        (streamed([""], [97], "", "held"), echo(lambda i: "", raising(KeyError("x"))),
+         ["call      held", "raised    KeyError: 'x'"]),
+        (streamed([""], [97]), echo(raising(ValueError("a\ud800\x1b[31m\n" * 999))),
+         [r"a\ud800\x1b[31m", "characters in all)"]),
+        (lambda lab: lab.call(lab.new("Echo"), "fed"), {"Echo": object},
+         ["AttributeError: object has no method 'fed'"]),
+        (lambda lab: lab.rejects(lab.new("Echo"), "feed", 1), echo(raising(KeyError("x"))),
+         ["raised    KeyError: 'x'", "expected  a ValueError"]),
+        # Arguments are copies, and a change of one is told.
+        (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", [240])], "")),
+         echo(lambda ids: ids.clear()), ["feed changed its argument: [240] became []"]),
+        # A case as small as can be.
+        (lambda lab: check(lambda case: streamed("", case, read="text")(lab), ["ab" * 20]),
+         echo(lambda c: c.replace("a", "")), ["feed('b')", "(smallest case found)"]),
+    ],
+)  # fmt: skip
+def test_a_failure_in_words(test, classes, said):
+    text = failure_of(test, **classes)
+    squeezed = re.sub(" +", " ", text)
+    assert [words for words in said if re.sub(" +", " ", words) not in squeezed] == [], text
+    assert len(text.splitlines()) <= 30
+    assert max(map(len, text.splitlines())) <= 86
+
+
+def test_a_name_that_does_not_exist_comes_with_the_one_that_does():
+    class Lab:
+        def __init__(self):
+            self._detokenizer = 1
+
+        def feed(self, token_id):
+            return self.detokenizer
+
+    trace = perform({"Lab": Lab}.__getitem__, [driver().new("Lab")], [Call("feed", (1,))], "")
+    assert trace.raised.message.endswith("(did you mean '_detokenizer'?)")
+
+
+def test_a_bare_not_implemented_names_its_function():
+    class Lab:
+        def feed(self):
+            raise NotImplementedError
+
+    with pytest.raises(Failure) as caught:
+        driver(Lab=Lab).call(driver().new("Lab"), "feed")
+    result = classify(caught.value)
+    assert result.kind == "unwritten"
+    assert re.fullmatch(r"feed \(line \d+\) is not written yet", result.message)
+
+
+def test_what_was_printed_stands_with_its_test_and_is_cut():
+    text = explain(RULE, replace(WRONG, printed="seen: 7\n" + "flood\n" * 9_999))
+    assert "printed   seen: 7\n          flood" in text
+    assert len(text.splitlines()) < 15
+
+
+def test_a_report_is_short_and_narrow_whatever_fails():
+    failures = {
+        name: classify(Failure(LONG, f"{number}{LONG}", "f()"))
+        for number, name in enumerate(NAMES * 9)
+    }
+    lab = replace(LAB)
+    lab.__dict__["tests"] = tuple(
+        replace(LAB.tests[1], name=f"test_{number}") for number in range(60)
+    )
+    results = {f"test_{n}": [*failures.values()][n % 8] for n in range(60)}
+    results |= {
+        f"test_{n}": classify(Failure(f"{n}{LONG}", f"{n}\n" * 300, "f()")) for n in range(40)
+    }
+    run = replace(run_of(OK, OK), lab=lab, results=results)
+    lines = report(run).splitlines()
+    assert len(lines) <= 100
+    assert max(map(len, lines)) <= 88
+    assert any("more failures of this task" in line for line in lines)
