@@ -61,7 +61,7 @@ def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: 
             if watch and type(held) is not Unreadable:
                 held = _read(resolve, target, watch)
             trace.steps.append(Step(doing, result, held))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         trace.raised = _raised(error, str(doing))
     for name, before, after in given:
         _note_change(trace.changed, name, before, after)
@@ -184,17 +184,20 @@ def _plain(value: Any) -> Any:
     raise _ForeignError(f"{type(value).__name__:.100}")
 
 
-def _raised(error: Exception, call: str) -> Raised:
+def _raised(error: Exception | SystemExit, call: str) -> Raised:
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
     message = str(error) + _suggestion(error)
     if isinstance(error, NotImplementedError) and not message and own:
         message = f"{own[-1].name} (line {own[-1].lineno})"
     clipped = (text[:_MOST_CHARACTERS] for text in (message, line, call))
-    return Raised(type(error).__name__, *clipped)
+    if error.__traceback__ is not None:
+        # Its first frame holds the trace, which is to hold the error.
+        error.__traceback__ = error.__traceback__.tb_next
+    return Raised(type(error).__name__, *clipped, error=error)
 
 
-def _suggestion(error: Exception) -> str:
+def _suggestion(error: BaseException) -> str:
     """Return which name was probably meant, for a name that does not exist."""
     name = getattr(error, "name", None)
     if isinstance(error, AttributeError) and isinstance(name, str):
@@ -210,7 +213,7 @@ def _suggestion(error: Exception) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _own_frames(error: Exception) -> list[traceback.FrameSummary]:
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return where the error passed through the file in which it was first seen outside of here."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(_LABKIT)]

@@ -77,13 +77,22 @@ def wanted() -> str:
     return os.environ.get("LAB_IMPL", "").strip()
 
 
+def is_student_edition(labs: list[Lab]) -> bool:
+    """Return whether no lab of the course has a reference."""
+    return not any(any(lab.path.parent.glob("*/solution.py")) for lab in labs)
+
+
 def choose(value: str, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]:
-    """Return what `LAB_IMPL=value` means for each lab, by lab folder. Empty means the solution.
+    """Return what `LAB_IMPL=value` means for each lab, by lab folder.
+
+    Empty means the solution; in a student edition, where no lab has one, the starter.
 
     Raises:
         UsageError: the value is not allowed, names one file while several labs are collected, or
             asks for a reference that is not there.
     """
+    if not value and is_student_edition(labs):
+        value = "starter"
     if value in ("", "solution") or value.startswith("bug:"):
         missing = next((lab for lab in labs if not lab.solution.exists()), None)
         if missing is not None:

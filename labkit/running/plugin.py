@@ -3,22 +3,25 @@
 It acts on tests in a `test_lab.py` beside a `lab.toml`; all other tests are left alone.
 """
 
+import importlib.util
 import json
 import os
 import sys
-from collections.abc import Generator
-from contextlib import suppress
-from functools import partial
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from labkit.course.lab import Lab, read_lab
-from labkit.errors import LoadFailure, UsageError
-from labkit.running.diagnose import diagnose, read_mistakes
-from labkit.running.drive import Driver, perform
-from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
+from labkit.course.lab import Lab
+from labkit.errors import LabkitError
+from labkit.running.drive import Driver
+from labkit.running.explain import explain
+from labkit.running.lab_impl import wanted
+from labkit.running.limits import Limits
+from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -29,20 +32,22 @@ from labkit.running.score import (
     Result,
     classify,
 )
+from labkit.running.session import LabsOfSession, folder_of_lab
 from labkit.running.source import last_line_in
-from labkit.running.time_limit import REAL_TO_PROCESSOR, OverdueError, time_limit
-from labkit.running.under_test import CodeUnderTest
-from labkit.running.watchdog import Watchdog
+from labkit.running.time_limit import OverdueError
+from labkit.running.travel import pack, unpack
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _DIAGNOSIS_SECONDS = 2.0
+_MOST_PRINTED = 4_000
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
     "given: shows something instead of grading it; no points",
     "varies(name): of a hidden test: the test of the lab whose rule it asks again",
     "visibility(when): of a hidden test: who may see it, see labkit.grading.overlay",
+    "timeout(seconds): how long a test may take; a lab's test in processor time",
 )
 
 
@@ -54,8 +59,8 @@ class LabHooks:
         """Return whether the student's own `starter.py` of `lab` passes as it is now."""
 
     @pytest.hookspec
-    def pytest_lab_finished(self, config: pytest.Config, run: LabRun) -> None:
-        """Called for each lab when the session is over."""
+    def pytest_lab_finished(self, config: pytest.Config, run: LabRun) -> str | None:
+        """Called for each lab when the session is over. A text that it returns is shown."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -65,6 +70,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of lab runs."""
+    if importlib.util.find_spec("pytest_timeout") is None:
+        parser.addini("timeout", "for pytest-timeout, which is not installed here")
     group = parser.getgroup("labs")
     group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
@@ -82,59 +89,63 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin = LabPlugin(config)
     config.stash[_PLUGIN] = plugin
     config.pluginmanager.register(plugin, "labkit-session")
+    config.pluginmanager.register(plugin.limits, "labkit-limits")
 
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Driver:
     """The implementation under test, driven through `labkit.running.drive`."""
     plugin = request.config.stash[_PLUGIN]
-    return plugin.driver(request.node)
+    return plugin.labs.driver(request.path.parent, request.node.name)
 
 
 class LabPlugin:
-    """The state of one pytest session."""
+    """The state of one pytest session.
+
+    Under pytest-xdist the workers run tests and send what became of them; the process that started
+    them, the controller, scores and reports. Without it one process is both.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._seed: str = config.getoption("--lab-seed")
         self._limit: float = config.getoption("--lab-limit")
-        self._runs: dict[Path, LabRun] = {}
-        self._code: dict[Path, CodeUnderTest] = {}
+        self._is_worker = hasattr(config, "workerinput")
         self._timeouts: dict[Path, int] = {}
-        self._watchdog: Watchdog | None = None
+        self._lost_worker = False
+        self._quit = False
+        self._notes: list[str] = []
+        self.limits = Limits(config)
+        self.labs = LabsOfSession(
+            self._seed,
+            lambda lab: bool(config.hook.pytest_lab_passes(config=config, lab=lab)),
+            self.limits.leave_if_quit,
+        )
+        self._runs = self.labs.runs
 
     @property
     def _reports_itself(self) -> bool:
         """Whether failures of labs show in our report only; `--tb=long` asks for pytest's too."""
         return bool(self._config.option.tbstyle == "auto")
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Find the labs among the collected tests and decide what is under test."""
-        labs: dict[Path, Lab] = {}
-        selected: dict[Path, set[str]] = {}
-        for item in items:
-            folder = item.path.parent
-            if item.path.name == "test_lab.py" and (folder / "lab.toml").exists():
-                labs.setdefault(folder, read_lab(folder))
-                self._set_limit(item)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
+        """Give labs' tests their limits; let no plugin shuffle them, as scores must not change."""
+        ours = [item for item in items if folder_of_lab(item.path) is not None]
+        for item in ours:
+            self._set_limit(item)
         self._select_task(items)
-        for item in items:
-            names = selected.setdefault(item.path.parent, set())
-            names.add(getattr(item, "originalname", item.name))
-        try:
-            chosen = choose(wanted(), list(labs.values()), Path.cwd())
-            for path, implementation in chosen.items():
-                self._runs[path] = self._start_run(labs[path], implementation)
-                self._runs[path].selected = frozenset(selected.get(path, ()))
-        except (UsageError, LoadFailure) as error:
-            raise pytest.UsageError(str(error)) from None
+        yield
+        left = set(items)
+        in_order = iter([item for item in ours if item in left])
+        mine = set(ours)
+        items[:] = [next(in_order) if item in mine else item for item in items]
 
     def _set_limit(self, item: pytest.Item) -> None:
-        """Take the mark `timeout` as processor time; pytest-timeout minds the real time."""
+        """Take the mark `timeout` as processor time, and not as pytest-timeout does."""
         mark = item.get_closest_marker("timeout")
         item.stash[_LIMIT] = float(mark.args[0]) if mark else self._limit
-        item.add_marker(pytest.mark.timeout(item.stash[_LIMIT] * REAL_TO_PROCESSOR), append=False)
+        item.add_marker(pytest.mark.timeout(0), append=False)
 
     def _select_task(self, items: list[pytest.Item]) -> None:
         task = self._config.getoption("--lab-task")
@@ -145,41 +156,45 @@ class LabPlugin:
         self._config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
 
-    def _start_run(self, lab: Lab, implementation: Implementation) -> LabRun:
-        try:
-            digest = short_hash(implementation.source())
-        except LoadFailure:
-            digest = "missing"
-        code = CodeUnderTest(lab, implementation, self._config.rootpath, self._passes)
-        self._code[lab.path] = code
-        return LabRun(lab, implementation, digest, self._seed, code.where_parts_come_from())
-
-    def _passes(self, lab: Lab) -> bool:
-        return bool(self._config.hook.pytest_lab_passes(config=self._config, lab=lab))
-
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Say what is under test, and start the watchdog where it may be needed."""
-        from labkit.running import report
-
-        if not self._runs or self._config.option.collectonly:
-            return
-        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
-        for run in self._runs.values():
-            terminal.ensure_newline()
-            terminal.write_line(report.header(run))
+        """Decide what is under test and say so; start the watchdog where it may be needed."""
+        if not self._config.option.collectonly:
+            self._begin((item.path, item.name) for item in session.items)
         strangers = [run for run in self._runs.values() if run.implementation.kind != "solution"]
-        if strangers and hasattr(os, "fork") and not self._config.getoption("usepdb"):
-            capture: Any = self._config.pluginmanager.getplugin("capturemanager")
-            with capture.global_and_fixture_disabled():
-                out = os.dup(2)
-            self._watchdog = Watchdog(out, strangers[0].implementation.path.name)
+        if strangers:
+            self.limits.start_watchdog(strangers[0].implementation.path)
 
-    def driver(self, item: pytest.Item) -> Driver:
-        """Return the driver for one test."""
-        code = self._code[item.path.parent]
-        code.load()
-        return Driver(partial(perform, code.resolve), f"{self._seed}/{item.name}")
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Do the same in the controller, which collects nothing itself, when a worker has."""
+        if not self._runs:
+            self._begin((self._config.rootpath / path, name) for path, name in map(_split, ids))
+            self.labs.decide_parts()
+
+    def _begin(self, selected: Iterable[tuple[Path, str]]) -> None:
+        try:
+            self.labs.begin(selected)
+        except LabkitError as error:
+            # A worker leaves it to the controller to say so.
+            if not self._is_worker:
+                raise pytest.UsageError(str(error)) from None
+        if self._runs and not self._is_worker:
+            self._print_header()
+
+    def _print_header(self) -> None:
+        from labkit.running import report, summary
+
+        terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        runs = [*self._runs.values()]
+        terminal.ensure_newline()
+        if not wanted() and runs[0].implementation.kind == "starter":
+            terminal.write_line("LAB_IMPL is not set: without references here, your own runs.")
+        if len(runs) > 1:
+            terminal.write_line(summary.header(runs))
+        else:
+            self.labs.decide_parts()
+            terminal.write_line(report.header(runs[0]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -189,9 +204,8 @@ class LabPlugin:
             return (yield)
         if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
             raise NotRunError(ENOUGH_TIMEOUTS)
-        if self._watchdog is not None:
-            self._watchdog.begin(item.name, item.stash[_LIMIT])
-        with time_limit(item.stash[_LIMIT]):
+        self.limits.begin(item.name, item.stash[_LIMIT])
+        with self.limits.kept(item.stash[_LIMIT]):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -199,13 +213,12 @@ class LabPlugin:
         """Hold the test to its limit."""
         if item.path.parent not in self._runs:
             return (yield)
-        with time_limit(item.stash[_LIMIT]):
+        with self.limits.kept(item.stash[_LIMIT]):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Tell the watchdog that the test is over; those of other folders have their own limits."""
-        if self._watchdog is not None:
-            self._watchdog.pause(nodeid.rpartition("::")[2])
+        self.limits.pause(nodeid.rpartition("::")[2])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -215,27 +228,62 @@ class LabPlugin:
         run = self._runs.get(item.path.parent)
         if run is None:
             return (yield)
+        result = self._result(run, call)
         if self._reports_itself:
             # Our report shows the failure; pytest need not draw the traceback, which takes long.
             item.repr_failure = _in_one_line  # type: ignore[method-assign]
-        outcome = yield
-        name = getattr(item, "originalname", item.name)
-        if call.excinfo is not None:
-            result = self._classify(run, call.excinfo.value)
-            run.results[name] = result
-            if result.kind == "timeout" and item.stash[_LIMIT] == self._limit:
-                self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
-        elif call.when == "call":
-            run.results.setdefault(name, Result("passed"))
-        return outcome
+            if call.excinfo is not None and call.when != "call":
+                call.excinfo = last_frame(call.excinfo)
+        report = yield
+        if result is None:
+            return report
+        if result.kind == "timeout" and item.stash[_LIMIT] == self._limit:
+            self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
+        result = replace(result, printed=_printed(report))
+        self.labs.note(run, item.name, result)
+        if self._is_worker:
+            report.lab_result = pack(result)  # type: ignore[attr-defined]
+        if self._reports_itself and not result.passed:
+            # For those who show each failure by itself, as editors do.
+            report.longrepr = _in_full(run, item, result)
+        return report
 
-    def _classify(self, run: LabRun, error: BaseException) -> Result:
-        limits = isinstance(error, OverdueError | pytest.fail.Exception)
-        if limits and str(error).startswith("Timeout"):
+    def _result(self, run: LabRun, call: pytest.CallInfo[None]) -> Result | None:
+        """Return what this phase of a test says of it: a failure, or that its call passed."""
+        if call.excinfo is None:
+            return Result("passed") if call.when == "call" else None
+        error = call.excinfo.value
+        if isinstance(error, OverdueError):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
             return Result("timeout", f"the test did not end within its time limit{at}. {TOO_LONG}")
         return classify(error)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the results that workers send."""
+        path, test = _split(report.nodeid)
+        run = self._runs.get((self._config.rootpath / path).parent)
+        if run is None or self._is_worker:
+            return
+        if hasattr(report, "lab_result"):
+            self.labs.note(run, test, unpack(report.lab_result))
+        elif hasattr(report, "node") and report.when not in ("setup", "call", "teardown"):
+            self._lost_worker = True
+            self.labs.note(
+                run, test, Result("timeout", f"its process did not survive it. {TOO_LONG}")
+            )
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_exception_interact(self, node: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Let `--pdb` stop where there is something to see."""
+        run = self._runs.get(node.path.parent)
+        if run is not None and call.excinfo is not None and self._config.option.usepdb:
+            code = run.implementation.filename
+            call.excinfo = students_frames(call.excinfo, code, str(run.lab.test_file))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note that somebody has left the debugger, and wants no report."""
+        self._quit = isinstance(excinfo.value, pytest.exit.Exception)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Generator[None, None, None]:
@@ -255,44 +303,74 @@ class LabPlugin:
             stats.update(hidden)
             self._print_reports(terminalreporter)
 
+    def _print_reports(self, terminal: Any) -> None:
+        from labkit.running import report, summary
+
+        runs = [run for run in self._runs.values() if run.results]
+        if not runs or self._quit:
+            return
+        colour = terminal._tw.hasmarkup
+        terminal.ensure_newline()
+        terminal.write_line("")
+        for note in dict.fromkeys(self._notes):
+            terminal.write_line(note)
+        if len(runs) == 1:
+            terminal.write(report.render(runs[0], colour=colour) + "\n")
+            return
+        terminal.write(summary.render(runs, colour=colour) + "\n")
+
     def _diagnose(self) -> None:
         """Look for the mistake behind the failures; one that takes long is not looked for."""
-        for path, run in self._runs.items():
-            if not run.failing_tasks:
-                continue
-            lab = Driver(partial(perform, self._code[path].resolve), self._seed)
-            if self._watchdog is not None:
-                self._watchdog.begin("the diagnosis", _DIAGNOSIS_SECONDS)
-            with suppress(OverdueError), time_limit(_DIAGNOSIS_SECONDS):
-                run.mistake = diagnose(read_mistakes(path), lab, run.failing_tasks)
-            if self._watchdog is not None:
-                self._watchdog.pause("the diagnosis")
-
-    def _print_reports(self, terminal: Any) -> None:
-        if not self._runs:
-            return
-        from labkit.running import report
-
-        terminal.ensure_newline()
         for run in self._runs.values():
-            if not run.results:
-                continue
-            terminal.write_line("")
-            terminal.write(report.render(run, colour=terminal._tw.hasmarkup) + "\n")
+            if run.failing_tasks:
+                with self.limits.kept_quietly("the diagnosis", _DIAGNOSIS_SECONDS):
+                    self.labs.diagnose(run)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Send the watchdog home, write the results file, tell whoever remembers scores."""
-        self._diagnose()
-        if self._watchdog is not None:
-            self._watchdog.close()
+        if not (self._is_worker or self._quit or self._lost_worker):
+            self._diagnose()
+        self.limits.close()
+        if threads := _left_running():
+            # Python waits for them when it ends, for ever perhaps.
+            threading._shutdown = lambda: None  # type: ignore[attr-defined]
+        if self._is_worker:
+            return
+        if threads:
+            self._notes.append(f"A thread was left running, and ends with the run: {threads[0]}")
         results: Path | None = self._config.getoption("--lab-results")
         if results is not None:
             data = [run.as_dict() for run in self._runs.values()]
             results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         for run in self._runs.values():
-            self._config.hook.pytest_lab_finished(config=self._config, run=run)
+            self._notes += self._config.hook.pytest_lab_finished(config=self._config, run=run)
         sys.stdout.flush()
+
+
+def _split(nodeid: str) -> tuple[str, str]:
+    """Return the file and the test of a node id."""
+    path, _, test = nodeid.partition("::")
+    return path, test
+
+
+def _left_running() -> list[str]:
+    """Return the names of threads that the code under test started and did not end."""
+    own = (threading.main_thread(), threading.current_thread())
+    return [t.name for t in threading.enumerate() if t not in own and not t.daemon]
+
+
+def _printed(report: pytest.TestReport) -> str:
+    text = report.capstdout + report.capstderr
+    if len(text) <= _MOST_PRINTED:
+        return text
+    return f"{text[:_MOST_PRINTED]}… ({len(text) - _MOST_PRINTED} characters more)"
+
+
+def _in_full(run: LabRun, item: pytest.Item, result: Result) -> str:
+    name = getattr(item, "originalname", item.name)
+    tests = (test for test in run.lab.tests if test.name == name)
+    return next((explain(test, result) for test in tests), result.message)
 
 
 def _in_one_line(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:

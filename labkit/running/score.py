@@ -70,6 +70,7 @@ class LabRun:
         selected: the names of the tests that were to run; of all the others, `-k` or a task's
             number made a choice.
         mistake: the common mistake that the code makes, where a probe shows one.
+        waits_for: the lab that has to pass before this one can run ("lab-03"), or "".
     """
 
     lab: Lab
@@ -80,6 +81,7 @@ class LabRun:
     results: dict[str, Result] = field(default_factory=dict)
     selected: frozenset[str] = frozenset()
     mistake: Mistake | None = None
+    waits_for: str = ""
 
     def passed(self, test: Test) -> bool:
         """Whether `test` ran and passed; a test that did not run has not."""

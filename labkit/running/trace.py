@@ -53,12 +53,14 @@ class Raised:
         message: its text.
         line: the deepest line of the implementation's own code: number and source.
         call: what was called, with its arguments.
+        error: the exception itself, for a debugger; None if it was raised in another process.
     """
 
     kind: str
     message: str
     line: str = ""
     call: str = ""
+    error: BaseException | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}" + (f"\n{self.line}" if self.line else "")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,11 +12,17 @@ from labkit.errors import LoadFailure, UsageError
 from labkit.running.lab_impl import NO_REFERENCE, Implementation, load
 
 
+def root_of(lab: Lab) -> Path:
+    """Return the repository of a lab, wherever pytest was told that its root is."""
+    return lab.path.parents[2]
+
+
 class CodeUnderTest:
     """Finds names in the implementation under test, then in the lab's parts.
 
     A part is the student's own where that lab passes as it is now, else the reference. References
-    are tested with references; `LAB_PARTS` overrides.
+    are tested with references; `LAB_PARTS` overrides. It is decided when the first name is looked
+    for: in a run of several labs an earlier one may just have passed.
 
     Args:
         lab: the lab.
@@ -24,8 +31,8 @@ class CodeUnderTest:
         passes: whether the student's own file of a lab passes as it is now.
 
     Raises:
-        UsageError: `LAB_PARTS` is neither `own` nor `reference`, or a part's lab is missing, or a
-            part needs its reference where there are none.
+        UsageError: `LAB_PARTS` is neither `own` nor `reference`, or asks for references where
+            there are none; or a part's lab is missing.
     """
 
     def __init__(
@@ -33,23 +40,57 @@ class CodeUnderTest:
     ) -> None:
         self._lab = lab
         self._implementation = implementation
-        self._parts = _choose_parts(lab, implementation, root, passes)
+        self._passes = passes
+        self._wanted = _wanted(implementation)
+        self._labs_of_parts = _labs_of_parts(lab, root)
+        if self._wanted == "reference" and _first_without_reference(self._labs_of_parts):
+            raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
         self._modules: dict[str, ModuleType | LoadFailure] = {}
+
+    @cached_property
+    def waits_for(self) -> Lab | None:
+        """The lab that has to pass first: it builds a part, and there is no reference."""
+        return _first_without_reference(
+            {name: lab for name, lab in self._labs_of_parts.items() if name not in self._parts}
+        )
+
+    @cached_property
+    def _parts(self) -> dict[str, Implementation]:
+        """The parts that there are, by name."""
+        parts = {}
+        for name, lab in self._labs_of_parts.items():
+            if self._wanted == "own" and self._passes(lab):
+                parts[name] = Implementation("starter", lab.starter)
+            elif lab.solution.exists():
+                parts[name] = Implementation("solution", lab.solution)
+        return parts
 
     def where_parts_come_from(self) -> list[str]:
         """Return a line for each part, for the header."""
-        owners = {True: "the reference", False: "your own"}
-        return [
-            f"{name}: {owners[part.is_reference]}, {part.path.parent.name}/{part.path.name}"
-            for name, part in self._parts.items()
-        ]
+        lines = []
+        for name, lab in self._labs_of_parts.items():
+            part = self._parts.get(name)
+            if part is None:
+                lines.append(f"{name}: missing, as {lab.label} does not pass")
+            else:
+                owner = "the reference" if part.is_reference else "your own"
+                lines.append(f"{name}: {owner}, {lab.name}/{part.path.name}")
+        return lines
 
     def load(self) -> ModuleType:
         """Import the implementation under test, once.
 
         Raises:
-            LoadFailure: it could not be imported, now or at an earlier call.
+            LoadFailure: it could not be imported, now or at an earlier call, or a part is missing.
         """
+        if (first := self.waits_for) is not None:
+            names = " and ".join(
+                name for name, lab in self._labs_of_parts.items() if lab.path == first.path
+            )
+            raise LoadFailure(
+                f"{self._lab.label} builds on {names} of {first.label}, which does not pass as it "
+                f"is now. Do that first: make lab N={first.number}"
+            )
         return self._module(self._lab.label, self._implementation)
 
     def resolve(self, name: str) -> Any:
@@ -77,32 +118,22 @@ class CodeUnderTest:
         return module
 
 
-def _choose_parts(
-    lab: Lab, implementation: Implementation, root: Path, passes: Callable[[Lab], bool]
-) -> dict[str, Implementation]:
+def _wanted(implementation: Implementation) -> str:
     wanted = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
     if wanted not in ("own", "reference"):
         raise UsageError(f"LAB_PARTS={wanted!r} is not known; use own or reference")
+    return wanted
+
+
+def _labs_of_parts(lab: Lab, root: Path) -> dict[str, Lab]:
     if not lab.parts:
         return {}
     labs = {other.name: other for other in find_labs(root)}
-    parts = {}
-    for name, folder in lab.parts.items():
-        if folder not in labs:
-            raise UsageError(f"{lab.path / 'lab.toml'}: parts: there is no lab {folder!r}")
-        if wanted == "own" and passes(labs[folder]):
-            parts[name] = Implementation("starter", labs[folder].starter)
-        elif not labs[folder].solution.exists():
-            raise UsageError(_why_no_part(lab, name, labs[folder], wanted))
-        else:
-            parts[name] = Implementation("solution", labs[folder].solution)
-    return parts
+    missing = [folder for folder in lab.parts.values() if folder not in labs]
+    if missing:
+        raise UsageError(f"{lab.path / 'lab.toml'}: parts: there is no lab {missing[0]!r}")
+    return {name: labs[folder] for name, folder in lab.parts.items()}
 
 
-def _why_no_part(lab: Lab, name: str, part: Lab, wanted: str) -> str:
-    if wanted == "reference":
-        return f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out"
-    return (
-        f"{lab.label} builds on {name} of {part.label}, which does not pass as it is now. "
-        f"Do that first: make lab N={part.number}"
-    )
+def _first_without_reference(labs: dict[str, Lab]) -> Lab | None:
+    return next((lab for lab in labs.values() if not lab.solution.exists()), None)

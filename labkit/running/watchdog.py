@@ -7,19 +7,27 @@ happened and, if need be, ends the process.
 """
 
 import contextlib
+import faulthandler
 import os
+import re
 import select
 import signal
 import sys
+import tempfile
 import time
+import warnings
+from pathlib import Path
+from typing import IO
 
 from labkit.running.time_limit import REAL_TO_PROCESSOR, processor_seconds
 
 _GOODBYE = b"\n"
 _NO_LIMIT = 0.0
-# How long after its limit a test that still runs counts as one that cannot be interrupted.
-_GRACE_SECONDS = 3.0
+# How long after its limit a test that still runs counts as one that cannot be interrupted: at most
+# so long, and less after a small limit.
+_MOST_GRACE_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
+_MOST_FILES = 4096
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
 _EXIT = "Is there a call of os._exit, or a recursion without end, in"
 
@@ -28,20 +36,31 @@ class Watchdog:
     """Fork on creation; call `begin` at each test and `close` at the end.
 
     Args:
-        out: a file descriptor to which the message is written.
-        hint: who to blame, "starter.py".
+        out: a file descriptor to which the message is written; it is closed here.
+        code: who to blame, starter.py.
     """
 
-    def __init__(self, out: int, hint: str) -> None:
+    def __init__(self, out: int, code: Path) -> None:
+        # If Python crashes it writes here where it was, for the watchdog to read.
+        self._crash = tempfile.TemporaryFile()  # noqa: SIM115
+        faulthandler.enable(self._crash)
         reader, self._writer = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         test_process = os.getpid()
-        self._pid = os.fork()
+        with warnings.catch_warnings():
+            # Python warns of forks where there are threads, as in a worker of pytest-xdist. The
+            # child takes no locks.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._writer)
-            _watch(reader, out, hint, test_process)
+            try:
+                _close_all_but(reader, out, self._crash.fileno())
+                _watch(reader, out, code, test_process, self._crash)
+            finally:
+                os._exit(1)
         os.close(reader)
+        os.close(out)
 
     def begin(self, test: str, limit: float) -> None:
         """Say that `test` starts and may use `limit` seconds of processor time (0: no limit)."""
@@ -58,30 +77,53 @@ class Watchdog:
             os.write(self._writer, _GOODBYE)
         os.close(self._writer)
         os.waitpid(self._pid, 0)
+        faulthandler.disable()
+        self._crash.close()
 
 
-def _watch(reader: int, out: int, hint: str, test_process: int) -> None:
+def _close_all_but(*kept: int) -> None:
+    """Close what others wait for: the pipes of a worker end when nobody has them open."""
+    low = 0
+    for number in sorted(kept):
+        os.closerange(low, number)
+        low = number + 1
+    os.closerange(low, _MOST_FILES)
+
+
+def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit, test = 60.0, "the start"
     used, began = processor_seconds(test_process), time.monotonic()
     while True:
         ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
         if not ready:
-            late = processor_seconds(test_process) - used > limit + _GRACE_SECONDS
-            if not late and time.monotonic() - began < limit * REAL_TO_PROCESSOR + _GRACE_SECONDS:
+            grace = min(_MOST_GRACE_SECONDS, limit * REAL_TO_PROCESSOR)
+            late = processor_seconds(test_process) - used > limit + grace
+            if not late and time.monotonic() - began < limit * REAL_TO_PROCESSOR + grace:
                 continue
-            _say(out, f"{test} did not end and could not be interrupted. {_LOOP} {hint}?")
+            _say(out, f"{test} did not end and could not be interrupted. {_LOOP} {code.name}?")
             os.kill(test_process, signal.SIGKILL)
             os._exit(0)
         data = os.read(reader, 65536)
         if not data:
-            _say(out, f"Python ended during {test}, before the report. {_EXIT} {hint}?")
+            ended = f"Python ended during {test}, before the report. {_EXIT} {code.name}?"
+            _say(out, _crashed(crash, test, code) or ended)
             os._exit(0)
         if data.endswith(b"\n" + _GOODBYE) or data == _GOODBYE:
             os._exit(0)
         number, _, test = data.decode().splitlines()[-1].partition(" ")
         limit = float(number)
         used, began = processor_seconds(test_process), time.monotonic()
+
+
+def _crashed(crash: IO[bytes], test: str, code: Path) -> str:
+    """Return how and where Python crashed; empty if it did not."""
+    crash.seek(0)
+    report = crash.read().decode(errors="replace")
+    how = report.partition("\n")[0].rpartition(": ")[2].lower()
+    lines = re.findall(rf'File "{re.escape(str(code))}", line (\d+)', report)
+    at = f"at line {lines[0]} of {code.name}" if lines else f"in what {code.name} calls"
+    return f"Python crashed during {test}, {at}: {how}." if report else ""
 
 
 def _say(out: int, text: str) -> None:

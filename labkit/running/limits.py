@@ -1,0 +1,99 @@
+"""Who minds how long each test takes, and when nobody does: once a debugger looks on.
+
+It is a plugin of the session, because pytest tells plugins when its debugger starts.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.running.time_limit import OverdueError, end_time_limit, is_traced, time_limit
+from labkit.running.watchdog import Watchdog
+
+_QUIT = "the debugger was quit, and with it the run: nothing is scored"
+
+
+class Limits:
+    """Holds tests to their limits by timers in this process and by a watchdog beside it.
+
+    Args:
+        config: of the session.
+
+    Attributes:
+        off: whether nothing is minded any more.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._watchdog: Watchdog | None = None
+        self._debugger: Any = None
+        self.off: bool = is_traced() or config.option.usepdb or config.option.trace
+
+    def start_watchdog(self, code: Path) -> None:
+        """Have a watchdog, where there can be one, that blames the file under test."""
+        if self.off or not hasattr(os, "fork"):
+            return
+        capture: Any = self._config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            out = os.dup(2)
+        self._watchdog = Watchdog(out, code)
+
+    def begin(self, test: str, seconds: float) -> None:
+        """Tell the watchdog that `test` starts and may use so many seconds of processor time."""
+        if self._watchdog is not None and not self.off:
+            self._watchdog.begin(test, seconds)
+
+    def pause(self, test: str) -> None:
+        """Tell the watchdog that `test` is over."""
+        if self._watchdog is not None:
+            self._watchdog.pause(test)
+
+    def close(self) -> None:
+        """Send the watchdog home."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
+
+    @contextmanager
+    def kept(self, seconds: float) -> Iterator[None]:
+        """Raise `OverdueError` in what runs inside if it takes longer."""
+        if self.off:
+            yield
+            return
+        with time_limit(seconds, self._lift):
+            yield
+
+    @contextmanager
+    def kept_quietly(self, what: str, seconds: float) -> Iterator[None]:
+        """Give up what runs inside if it takes longer."""
+        self.begin(what, seconds)
+        with suppress(OverdueError), self.kept(seconds):
+            yield
+        self.pause(what)
+
+    def pytest_enter_pdb(self, pdb: Any) -> None:
+        """Mind nothing from now on: whoever debugs takes their time."""
+        # The code under test may have caught what the debugger's end raised.
+        self.leave_if_quit()
+        self._debugger = pdb
+        self._lift()
+
+    def _lift(self) -> None:
+        self.off = True
+        end_time_limit()
+        self.pause("the debugger")
+
+    def leave_if_quit(self, raised: str = "") -> None:
+        """End the run if the debugger was quit.
+
+        Quitting raises an exception in the code under test, which may be caught there or by us.
+
+        Args:
+            raised: the kind of exception that the code under test ended with, if any.
+        """
+        if raised == "BdbQuit" or getattr(self._debugger, "quitting", False):
+            pytest.exit(_QUIT)

@@ -1,0 +1,124 @@
+"""The labs of one session: what is under test in each, and what became of its tests."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from labkit.course.lab import Lab, read_lab
+from labkit.errors import LoadFailure
+from labkit.running.diagnose import diagnose, read_mistakes
+from labkit.running.drive import Driver, perform
+from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
+from labkit.running.score import LabRun, Result
+from labkit.running.trace import Call, New, Trace
+from labkit.running.under_test import CodeUnderTest, root_of
+
+
+def folder_of_lab(path: Path) -> Path | None:
+    """Return the folder of the lab whose test file this is, or None."""
+    is_lab = path.name == "test_lab.py" and (path.parent / "lab.toml").exists()
+    return path.parent if is_lab else None
+
+
+class LabsOfSession:
+    """The runs of labs, by folder.
+
+    Args:
+        seed: of the randomised cases.
+        passed_before: whether the student's own file of a lab, as it is now, passed in an earlier
+            session.
+        after_run: called after the code under test has run, with the kind of exception that it
+            raised, or "".
+
+    Attributes:
+        runs: what became of each lab so far.
+    """
+
+    def __init__(
+        self, seed: str, passed_before: Callable[[Lab], bool], after_run: Callable[[str], None]
+    ) -> None:
+        self._seed = seed
+        self._passed_before = passed_before
+        self._after_run = after_run
+        self._code: dict[Path, CodeUnderTest] = {}
+        self.runs: dict[Path, LabRun] = {}
+
+    def begin(self, selected: Iterable[tuple[Path, str]]) -> None:
+        """Decide what is under test in each lab of which there is a test.
+
+        Args:
+            selected: the tests that are to run: file and name.
+
+        Raises:
+            LabkitError: `LAB_IMPL` or `LAB_PARTS` does not fit, or a lab is malformed.
+        """
+        names: dict[Path, set[str]] = {}
+        for path, name in selected:
+            folder = folder_of_lab(path)
+            if folder is not None:
+                names.setdefault(folder, set()).add(_function(name))
+        labs = [read_lab(folder) for folder in names]
+        chosen = choose(wanted(), labs, Path.cwd())
+        for lab in labs:
+            self.runs[lab.path] = self._start(lab, chosen[lab.path])
+            self.runs[lab.path].selected = frozenset(names[lab.path])
+
+    def _start(self, lab: Lab, implementation: Implementation) -> LabRun:
+        try:
+            digest = short_hash(implementation.source())
+        except LoadFailure:
+            digest = "missing"
+        self._code[lab.path] = CodeUnderTest(lab, implementation, root_of(lab), self._passes)
+        return LabRun(lab, implementation, digest, self._seed)
+
+    def _passes(self, lab: Lab) -> bool:
+        """Return whether the student's file of a lab has passed in this session or before."""
+        run = self.runs.get(lab.path)
+        if run is not None and run.implementation.kind == "starter" and run.complete:
+            return run.score == 100
+        return self._passed_before(lab)
+
+    def decide_parts(self, *folders: Path) -> None:
+        """Decide where the parts of labs come from, all labs' without an argument."""
+        for folder in folders or self.runs:
+            code, run = self._code[folder], self.runs[folder]
+            run.parts = code.where_parts_come_from()
+            run.waits_for = code.waits_for.label if code.waits_for is not None else ""
+
+    def driver(self, folder: Path, test: str) -> Driver:
+        """Return what drives a lab's code in one test.
+
+        Raises:
+            LoadFailure: it cannot be imported, or a part is missing.
+        """
+        self.decide_parts(folder)
+        try:
+            self._code[folder].load()
+        finally:
+            self._after_run("")
+        return self._driver(folder, f"{self._seed}/{test}")
+
+    def _driver(self, folder: Path, seed: str) -> Driver:
+        resolve = self._code[folder].resolve
+
+        def performed(new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
+            trace = perform(resolve, new, calls, watch)
+            self._after_run("" if trace.raised is None else trace.raised.kind)
+            return trace
+
+        return Driver(performed, seed)
+
+    def note(self, run: LabRun, test: str, result: Result) -> None:
+        """Take the result of a test; a failure of any of its phases is what counts."""
+        if not result.passed or _function(test) not in run.results:
+            run.results[_function(test)] = result
+
+    def diagnose(self, run: LabRun) -> None:
+        """Look for the mistake behind the failures of a lab."""
+        folder = run.lab.path
+        lab = self._driver(folder, self._seed)
+        run.mistake = diagnose(read_mistakes(folder), lab, run.failing_tasks)
+
+
+def _function(test: str) -> str:
+    """Return the name of a test's function, without parameters."""
+    return test.partition("[")[0]

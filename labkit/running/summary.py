@@ -1,0 +1,82 @@
+"""How a run over several labs reads: each lab under its name, and one board at the end."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from labkit.running import report
+from labkit.running.score import LabRun
+
+
+def header(runs: Sequence[LabRun]) -> str:
+    """Return what is under test, in a line for each kind of it."""
+    labels = ", ".join(run.lab.label for run in runs)
+    kind = runs[0].implementation.kind
+    if kind == "solution":
+        what = "UNDER TEST: THE REFERENCES, solution.py, not your code. For yours: LAB_IMPL=starter"
+    else:
+        what = f"under test  {runs[0].implementation.title} of each lab"
+    return f"{len(runs)} labs: {labels}\n  {what}\n  seed        {runs[0].seed}"
+
+
+def render(runs: Sequence[LabRun], *, colour: bool) -> str:
+    """Return the report of each lab under its name, then the board."""
+    parts = []
+    for run in runs:
+        if not is_perfect(run):
+            parts += [report.header(run), "", report.render(run, colour=colour), ""]
+    board = report.drawn(lambda console: _print_board(console, runs), colour=colour)
+    return "\n".join([*parts, board])
+
+
+def is_perfect(run: LabRun) -> bool:
+    """Whether every test passes, those that show something included."""
+    return run.score == 100 and not run.failed()
+
+
+def _print_board(console: Console, runs: Sequence[LabRun]) -> None:
+    in_order = sorted(runs, key=lambda run: (run.lab.place, run.lab.name))
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("lab")
+    table.add_column("score", justify="right")
+    table.add_column("status")
+    for run in in_order:
+        name = f"{run.lab.number} {run.lab.title}"
+        style = "green" if is_perfect(run) else "yellow"
+        table.add_row(name, _score(run), Text(_status(run), style=style))
+    console.print(table)
+    if runs[0].implementation.kind == "starter":
+        console.print(f"\n{_next(in_order)}")
+
+
+def _score(run: LabRun) -> str:
+    return f"{run.score}/100" if run.complete else "-"
+
+
+def _status(run: LabRun) -> str:
+    if is_perfect(run):
+        return "passed"
+    failed = run.failed()
+    kinds = {result.kind for _, result in failed}
+    if run.waits_for:
+        return f"waits for {run.waits_for}"
+    if "load" in kinds:
+        return "cannot be imported"
+    ran = sum(test.name in run.results for test in run.lab.tests)
+    if not run.complete:
+        return f"{len(failed)} of {ran} tests failed, {len(run.lab.tests) - ran} did not run"
+    if run.score == 0 and kinds <= {"unwritten"}:
+        return "not started"
+    tasks = sorted({test.task for test, _ in failed if test.task is not None})
+    return f"task {tasks[0]} is next" if tasks else "a given test fails"
+
+
+def _next(runs: Sequence[LabRun]) -> str:
+    """Return what to do next: the first lab of the ladder that does not pass."""
+    run = next((run for run in runs if not is_perfect(run)), None)
+    if run is None:
+        return "Every lab passes."
+    number = run.waits_for.removeprefix("lab-") or run.lab.number
+    return f"next: make lab N={number}"
