@@ -7,6 +7,7 @@ But: it isolates nothing. The module runs in this process.
 """
 
 import ast
+import codecs
 import linecache
 import sys
 import traceback
@@ -74,6 +75,7 @@ def _stopped(error: BaseException, filename: str) -> str:
 
 
 def _parse(data: bytes, shown: str) -> ast.Module:
+    _check_encoding(data, shown)
     try:
         return ast.parse(data, shown)
     except SyntaxError as error:
@@ -84,6 +86,18 @@ def _parse(data: bytes, shown: str) -> ast.Module:
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise LoadFailure(f"{shown} is not valid Python: {error}") from None
+
+
+def _check_encoding(data: bytes, shown: str) -> None:
+    """Say in words what the parser would only call null bytes."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise LoadFailure(f"{shown} is saved as UTF-16: save it as UTF-8, as Python files are")
+    if (where := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, where) + 1
+        raise LoadFailure(
+            f"{shown} line {line} holds a NUL character, which no Python file may: delete it (in a "
+            "string, write \\0). If it holds many, save the file as UTF-8"
+        )
 
 
 def _check_tree(tree: ast.Module, shown: str) -> None:
