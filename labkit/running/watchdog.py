@@ -14,10 +14,12 @@ import select
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, NoReturn
 
 from labkit.running.time_limit import REAL_TO_PROCESSOR, processor_seconds
 
@@ -61,6 +63,8 @@ class Watchdog:
                 os._exit(1)
         os.close(reader)
         os.close(out)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._leave)
 
     def begin(self, test: str, limit: float) -> None:
         """Say that `test` starts and may use `limit` seconds of processor time (0: no limit)."""
@@ -79,6 +83,11 @@ class Watchdog:
         os.waitpid(self._pid, 0)
         faulthandler.disable()
         self._crash.close()
+
+    def _leave(self, number: int, frame: FrameType | None) -> NoReturn:
+        """End because somebody asks for it, `make watch` for one: there is nothing to explain."""
+        self.close()
+        os._exit(128 + number)
 
 
 def _close_all_but(*kept: int) -> None:
