@@ -14,7 +14,7 @@ def triples(lab):
 
     A pair is two characters: look at the number that you divide by.
     """
-    return outputs(lab, ("feed", "abc"), ("feed", "def")) == ["abc", "def"]
+    return outputs(lab, ("feed", "ab"), ("feed", "c")) == ["", "abc"]
 
 
 @mistake(task=1)
