@@ -8,13 +8,15 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.running.lab_impl import NO_REFERENCE
-from labkit.student.progress import Progress, next_unfinished
+from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, remember, task_of
+from labkit.student.progress import Progress
 
 Run = Callable[[argparse.Namespace, Path], int]
 Declare = Callable[[argparse.ArgumentParser], Run]
@@ -69,35 +71,18 @@ def _list_of_verbs() -> str:
     return "\n".join(lines[1:])
 
 
-def _lab_or_next(args: argparse.Namespace, root: Path) -> Lab:
-    labs = find_labs(root)
-    lab = pick_lab(labs, args.lab) if args.lab else next_unfinished(labs, Progress(root))
-    if lab is None:
-        print("Every lab passes. Name one to run it again, for example N=03.")
-        raise SystemExit(0)
-    return lab
-
-
-def _task(args: argparse.Namespace, lab: Lab) -> int:
-    numbers = [task.number for task in lab.tasks]
-    if args.task.isdigit() and int(args.task) in numbers:
-        return int(args.task)
-    have = ", ".join(f"T={number}" for number in numbers)
-    raise UsageError(f"{lab.label} has no task {args.task!r}; it has {have}")
-
-
 def _lab(args: argparse.Namespace, root: Path) -> int:
-    lab = _lab_or_next(args, root)
-    return _run_pytest(lab, root, args.impl, str(_task(args, lab)) if args.task else "")
+    lab = lab_or_next(args.lab, root)
+    task = ["--lab-task", str(task_of(lab, args.task))] if args.task else []
+    return _run_pytest(lab, root, args.impl, *task, *args.pytest)
 
 
-def _run_pytest(lab: Lab, root: Path, implementation: str, task: str = "") -> int:
+def _run_pytest(lab: Lab, root: Path, implementation: str, *options: str) -> int:
     """Run one lab in this process, as the raw pytest command would; return pytest's exit code."""
     import pytest
 
     os.environ["LAB_IMPL"] = implementation
     os.chdir(root)
-    options = ["--lab-task", task] if task else []
     return int(pytest.main([str(lab.path), "-q", "-p", "no:cacheprovider", *options]))
 
 
@@ -112,20 +97,22 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from labkit.course.hints import read_hints
+    from labkit.course.hints import HINT_LEVELS, read_hints
 
-    lab = pick_lab(find_labs(root), args.lab)
-    task = _task(args, lab)
-    hints = read_hints(lab)[task]
-    level = Progress(root).next_hint(lab, task)
-    hint = hints[level - 1]
-    console = Console(width=88 if not sys.stdout.isatty() else None)
-    console.print(f"{lab.label} task {task}, hint {level} of {len(hints)}: {hint.symptom}\n")
-    console.print(Markdown(hint.text))
-    if level < len(hints):
-        console.print("\nThe same command goes one level deeper.")
+    lab, progress = lab_or_next(args.lab, root), Progress(root)
+    task = task_of(lab, args.task) if args.task else progress.next_task(lab)
+    level = progress.next_hint(lab, task, HINT_LEVELS)
+    hint = read_hints(lab)[task][level - 1]
+    title = next(row.title for row in lab.tasks if row.number == task)
+    console = Console(width=88 if not sys.stdout.isatty() else None, highlight=False, markup=False)
+    console.print(f"{lab.label} task {task} ({title}), hint {level} of {HINT_LEVELS}:")
+    console.print(Markdown(f"*{hint.symptom.strip()}*\n\n{hint.text}"))
+    again = f"make hint N={lab.number} T={task}"
+    if level < HINT_LEVELS:
+        console.print(f"\nOne level deeper: {again}")
     else:
         console.print("\nThis is the last hint of this task.")
+    remember(partial(progress.save_hint, lab, task, level))
     return 0
 
 
@@ -138,7 +125,7 @@ def _solution(args: argparse.Namespace, root: Path) -> int:
         print(
             f"The reference of {lab.label} is shown once your own passes: make lab N={lab.number}"
         )
-        print(f"Stuck? make hint N={lab.number} T=1")
+        print(f"Stuck? make hint N={lab.number}")
         return 1
     if not lab.solution.exists():
         raise UsageError(f"{lab.label}: {NO_REFERENCE}; your instructor has them")
@@ -148,24 +135,6 @@ def _solution(args: argparse.Namespace, root: Path) -> int:
         Console().print(Syntax(text, "python"))
     else:
         print(text)
-    return 0
-
-
-def _watch(args: argparse.Namespace, root: Path) -> int:
-    import subprocess
-
-    from watchfiles import watch
-
-    lab = _lab_or_next(args, root)
-    task = ["--task", str(_task(args, lab))] if args.task else []
-    command = [sys.executable, "-m", "labkit", "lab", "--lab", lab.number, *task]
-    print(f"Watching {lab.starter.relative_to(root)}; Ctrl-C ends.", flush=True)
-    subprocess.run(command, cwd=root, check=False)
-    # Editors save by replacing the file, so the folder is watched, not the file.
-    for changes in watch(lab.path, raise_interrupt=True):
-        if any(Path(path) == lab.starter for _, path in changes):
-            print(f"\nSaved; running {lab.label} again.", flush=True)
-            subprocess.run(command, cwd=root, check=False)
     return 0
 
 
@@ -276,15 +245,20 @@ def _matrix(args: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _here(run: Run, *options: tuple[str, dict[str, Any]]) -> Declare:
-    """Return what declares a verb of this file."""
+def _here(run: Run, *declare: Callable[[argparse.ArgumentParser], object]) -> Declare:
+    """Return what declares a verb of this file: its options, each by a function."""
 
-    def declare(command: argparse.ArgumentParser) -> Run:
-        for name, facts in options:
-            command.add_argument(name, **facts)
+    def declare_all(command: argparse.ArgumentParser) -> Run:
+        for add in declare:
+            add(command)
         return run
 
-    return declare
+    return declare_all
+
+
+def _option(name: str, **facts: Any) -> Callable[[argparse.ArgumentParser], object]:
+    """Return what adds an option to a verb."""
+    return lambda command: command.add_argument(name, **facts)
 
 
 def _in(module: str) -> Declare:
@@ -299,32 +273,36 @@ def _in(module: str) -> Declare:
     return declare
 
 
-_LAB = ("--lab", {"default": "", "metavar": "N", "help": "number of the lab, 03"})
-_TASK = ("--task", {"default": "", "metavar": "T", "help": "number of a task, 2"})
-_IMPL = ("--impl", {"default": "starter", "help": "as LAB_IMPL (default: starter)"})
-_BUG = ("--bug", {"default": "", "metavar": "NAME", "help": "name of a bug"})
-_GATES = ("gates", {"nargs": "*", "metavar": "GATE", "help": "only these gates"})
-_SEEDS = ("--seeds", {"type": int, "default": 20, "help": "seeds per lab (default 20)"})
+_IMPL = _option("--impl", default="starter", help="as LAB_IMPL (default: starter)")
+_BUG = _option("--bug", default="", metavar="NAME", help="name of a bug")
+_GATES = _option("gates", nargs="*", metavar="GATE", help="only these gates")
+_SEEDS = _option("--seeds", type=int, default=20, help="seeds per lab (default 20)")
 
 # By audience, in the order of `--help`: a verb, what it does, and what declares its options.
 _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
     "For students": {
         "lab": (
             "grade a starter.py: of the next unfinished lab, or of --lab",
-            _here(_lab, _LAB, _TASK, _IMPL),
+            _here(_lab, add_lab, add_task, _IMPL, add_pytest),
         ),
         "progress": ("show the board of all labs", _here(_progress)),
         "hint": ("print the next hint for a task, one level deeper each time",
-                 _here(_hint, _LAB, _TASK)),
-        "watch": ("run a lab again whenever its starter.py is saved", _here(_watch, _LAB, _TASK)),
-        "solution": ("print the reference of a lab that you have passed", _here(_solution, _LAB)),
-        "reset": ("put the pristine starter.py back, keeping a backup", _here(_reset, _LAB)),
+                 _here(_hint, add_lab, add_task)),
+        "predict": ("ask what a lab's code will do, before you write it; nothing is graded",
+                    _in("labkit.student.predict")),
+        "race": ("measure your code, the reference and a naive version in one run",
+                 _in("labkit.student.race")),
+        "watch": ("run a lab whenever its starter.py is saved, and go on when it passes",
+                  _in("labkit.student.watch")),
+        "solution": ("print the reference of a lab that you have passed",
+                     _here(_solution, add_lab)),
+        "reset": ("put the pristine starter.py back, keeping a backup", _here(_reset, add_lab)),
         "demo": ("show the pipeline live in the terminal", _here(_demo)),
         "serve": ("serve an OpenAI-compatible API, with a page to watch it", _here(_serve)),
         "bundle": ("write the zip to hand in", _in("labkit.publish.bundle")),
     },
     "For instructors": {
-        "bug": ("list a lab's known bugs, or run its tests on one", _here(_bug, _LAB, _BUG)),
+        "bug": ("list a lab's known bugs, or run its tests on one", _here(_bug, add_lab, _BUG)),
         "grade": ("grade what was handed in, behind walls: one file or a cohort",
                   _in("labkit.grading.command")),
         "student-edition": ("write the course without solutions, to hand out",

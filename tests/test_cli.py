@@ -1,10 +1,10 @@
 """The verbs behind the Makefile, on the tiny repository."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
-import threading
-import time
 from unittest.mock import Mock
 
 import pytest
@@ -12,9 +12,12 @@ import pytest
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.student.progress import Progress
+from labkit.student.watch import Watcher
 
+ATTEMPT = "tests/attempts/90"
 VERBS = [
-    *("lab", "progress", "hint", "watch", "solution", "reset", "demo", "serve", "bundle"),
+    *("lab", "progress", "hint", "predict", "race", "watch", "solution", "reset"),
+    *("demo", "serve", "bundle"),
     *("bug", "grade", "student-edition", "gradescope", "classroom50"),
     *("check", "soak", "matrix"),
 ]
@@ -47,14 +50,30 @@ def test_the_ladder_and_known_bugs_are_shown(tiny, capsys, args, said):
     assert [words for words in said if words not in out] == []
 
 
-def test_a_lab_passes_only_as_long_as_its_files_are_unchanged(passed, tiny_lab, capsys):
+def test_a_lab_passes_as_long_as_its_files_are_some_that_passed(passed, tiny_lab, capsys):
+    mine = tiny_lab.starter.read_text()
     assert Progress(passed).passes(tiny_lab)
-    tiny_lab.starter.write_text(tiny_lab.starter.read_text() + "# changed\n")
+    tiny_lab.starter.write_text(mine + "# changed\n")
     assert not Progress(passed).passes(tiny_lab)
     main(["progress"], passed)
     assert "passed before, edited since" in capsys.readouterr().out
-    # An unreadable file is put aside.
-    (passed / ".labkit" / "progress.json").write_text("{ no json")
+    Progress(passed).save_score(tiny_lab, 60, {2})
+    # What passed once passes again when it is back, without a run.
+    tiny_lab.starter.write_text(mine)
+    main(["progress"], passed)
+    assert "100/100  passed" in capsys.readouterr().out
+    # But the last run of a file decides.
+    Progress(passed).save_score(tiny_lab, 95, {1})
+    assert not Progress(passed).passes(tiny_lab)
+
+
+def test_progress_of_an_earlier_version_is_read_and_what_cannot_be_is_put_aside(passed, tiny_lab):
+    file = passed / ".labkit" / "progress.json"
+    data = json.loads(file.read_text())[tiny_lab.name]
+    kept = {name: data[name] for name in ("score", "starter", "tests", "solved", "hints")}
+    file.write_text(json.dumps({tiny_lab.name: kept}))
+    assert Progress(passed).passes(tiny_lab)
+    file.write_text("{ no json")
     assert Progress(passed).record(tiny_lab).score is None
     assert (passed / ".labkit" / "progress.unreadable.bak").exists()
 
@@ -66,12 +85,120 @@ def test_hints_go_one_level_deeper_each_time(tiny, capsys):
         said.append(capsys.readouterr().out)
     for level, out in zip((1, 2, 3, 3), said, strict=True):
         assert f"Text {level} of task 2." in out
-    assert "hint 1 of 3: symptom 1" in said[0]
+    assert "task 2 (flush), hint 1 of 3" in said[0]
+    assert "symptom 1" in said[0]
     assert "the last hint" in said[3]
-    assert main(["hint", "--lab", "", "--task", ""], tiny) == 2
-    assert "name a lab, for example N=90" in capsys.readouterr().err
     assert main(["hint", "--lab", "90", "--task", "7"], tiny) == 2
     assert "it has T=1, T=2" in capsys.readouterr().err
+    main(["progress"], tiny)
+    assert re.search(r"90 Pairs .* 3 +5 min", capsys.readouterr().out)
+
+
+def test_a_hint_without_numbers_is_for_what_comes_next(tiny, tiny_lab, run_pytest, capsys):
+    main(["hint"], tiny)
+    assert "lab-90 task 1 (feed), hint 1 of 3" in capsys.readouterr().out
+    tiny_lab.starter.write_text((tiny / ATTEMPT / "after_task_1.py").read_text())
+    run_pytest("starter")
+    main(["hint"], tiny)
+    out = capsys.readouterr().out
+    assert "lab-90 task 2 (flush), hint 1 of 3" in out
+    assert "One level deeper: make hint N=90 T=2" in out
+    tiny_lab.starter.write_text(tiny_lab.solution.read_text())
+    run_pytest("starter")
+    with pytest.raises(SystemExit, match="0"):
+        main(["hint"], tiny)
+    assert "Every lab passes. Name one" in capsys.readouterr().out
+
+
+def test_a_read_only_folder_costs_a_hint_its_memory_only(tiny, monkeypatch, capsys):
+    monkeypatch.setattr("pathlib.Path.mkdir", Mock(side_effect=OSError(30, "Read-only", ".labkit")))
+    assert main(["hint", "--lab", "90"], tiny) == 0
+    said = capsys.readouterr()
+    assert "Text 1 of task 1." in said.out
+    assert "this was not remembered: .labkit: Read-only" in said.err
+
+
+def predict(tiny, monkeypatch, *answers):
+    monkeypatch.setattr("builtins.input", Mock(side_effect=answers))
+    return main(["predict"], tiny)
+
+
+def test_predictions_are_asked_explained_and_counted(tiny, monkeypatch, capsys):
+    # By value without quotes; what is neither choice nor value; by label, a letter as the choices
+    # are numbers; skipped.
+    assert predict(tiny, monkeypatch, "ab", "7", "A", "") == 0
+    out = capsys.readouterr().out
+    assert "Right. The odd one waits." in out
+    assert "Type one of a, b, c, or the value" in out
+    assert "No: 1. Two of the three have come out." in out
+    assert "1 of 3 right, 1 skipped." in out
+    main(["progress"], tiny)
+    assert re.search(r"predicted .*\n.* 1/3 ", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, EOFError])
+def test_predictions_end_politely_and_keep_what_was_answered(tiny, monkeypatch, capsys, ending):
+    assert predict(tiny, monkeypatch, "2", ending) == 0
+    out = capsys.readouterr().out
+    assert "Stopped here; your answers are kept." in out
+    assert "next: make lab N=90, after reading phase-90-tiny/labs/lab-90-pairs/README.md" in out
+    main(["progress"], tiny)
+    assert "1/3" in capsys.readouterr().out
+
+
+def race(tiny, tiny_lab, capsys, source):
+    tiny_lab.starter.write_text(source)
+    code = main(["race", "--lab", "90"], tiny)
+    return code, capsys.readouterr().out
+
+
+def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, capsys):
+    code, out = race(passed, tiny_lab, capsys, tiny_lab.solution.read_text())
+    assert code == 0
+    assert "lab-90 Pairs: 200 pieces, all in one run" in out
+    rows = re.findall(r"^(yours|reference|naive version) +[\d,]+ +█+ +([\d.]+)$", out, re.M)
+    assert rows == [("yours", "0.5"), ("reference", "0.5"), ("naive version", "100.5")]
+    assert re.search(r"Yours .* the reference.*; it\s+holds\s+0.5 on average", out, re.S)
+    main(["progress"], passed)
+    line = r"\nrace 90: [\d,]+ ns per piece, [\d.]+ times that of the reference, 0.5 held\n"
+    assert re.search(line, capsys.readouterr().out)
+
+
+def test_a_race_without_a_reference_is_against_the_naive_version(passed, tiny_lab, capsys):
+    source = tiny_lab.solution.read_text()
+    tiny_lab.solution.unlink()
+    code, out = race(passed, tiny_lab, capsys, source)
+    assert code == 0
+    assert re.findall("^(reference|naive version) ", out, re.M) == ["naive version"]
+    assert "against the naive version only" in out
+
+
+@pytest.mark.parametrize(
+    ("find", "replace", "said"),
+    [
+        ("return text[:even]", "return text[:even].upper()", "at piece 2, 'b', your output 'AB'"),
+        ("return rest", "return rest + 'x'", "at flush, your output 'x'"),
+        ("even =", "even = 1 / 0 #", "starter.py raised ZeroDivisionError at piece 1, 'a'"),
+        ("even =", "raise NotImplementedError('lab-90 task 1') #", "lab-90 task 1 is not written"),
+        ("class Pairs", "class Other", "starter.py has no class Pairs"),
+        ("class Pairs", "import numpy\nclass Pairs", "imports 'numpy'"),
+    ],
+)
+def test_what_is_wrong_does_not_race(tiny, tiny_lab, capsys, find, replace, said):
+    code, out = race(
+        tiny, tiny_lab, capsys, tiny_lab.solution.read_text().replace(find, replace, 1)
+    )
+    assert (code, "ns per" in out) == (1, False)
+    assert said in out
+    assert "Pass the lab first: make lab N=90" in out
+
+
+def test_only_labs_with_a_race_have_one(tiny, tiny_lab, capsys):
+    assert main(["race"], tiny) == 2
+    assert "name a lab; those with a race are N=90" in capsys.readouterr().err
+    (tiny_lab.path / "race.py").unlink()
+    assert main(["race", "--lab", "90"], tiny) == 2
+    assert "lab-90 has no race" in capsys.readouterr().err
 
 
 def test_solution_is_shown_only_after_passing(tiny, tiny_lab, capsys):
@@ -121,26 +248,118 @@ def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
         assert said in capsys.readouterr().err
 
 
-def test_watch_runs_again_when_the_starter_is_saved(tiny, tiny_lab, monkeypatch, capsys):
-    stopped, run = threading.Event(), Mock(side_effect=[None, KeyboardInterrupt])
+class Run:
+    """A run of a lab that ends when the test says so."""
 
-    def save():
-        while not stopped.wait(0.1):
-            (tiny_lab.path / "notes.txt").write_text(str(time.monotonic()))
-            tiny_lab.starter.write_text(f"# {time.monotonic()}")
+    def __init__(self):
+        self.returncode, self.told_to_end = None, False
 
-    monkeypatch.setattr("subprocess.run", run)
-    editor = threading.Thread(target=save)
-    editor.start()
-    try:
-        assert main(["watch", "--task", "2"], tiny) == 130
-    finally:
-        stopped.set()
-        editor.join()
-    runs = [args[0][1:] for args, _ in run.call_args_list]
-    assert runs == [["-m", "labkit", "lab", "--lab", "90", "--task", "2"]] * 2
+    def poll(self):
+        return self.returncode
+
+    def terminate(self):
+        self.told_to_end, self.returncode = True, -15
+
+    def wait(self, timeout=None):
+        return self.returncode
+
+
+def watch(labs, root, script, *, goes_on=True):
+    """Watch `labs[0]` while `script` yields what was saved since the last look."""
+    runs = []
+
+    def start(lab):
+        runs.append((lab.number, Run()))
+        return runs[-1][1]
+
+    watcher = Watcher(labs, root, start, goes_on=goes_on)
+    watcher.watch(labs[0], script(runs))
+    watcher.stop()
+    return runs
+
+
+@pytest.fixture
+def two_labs(tiny, tiny_lab):
+    """The tiny lab and a copy of it as lab 91, the next step of the ladder."""
+    copy = shutil.copytree(tiny_lab.path, tiny_lab.path.with_name("lab-91-more-pairs"))
+    facts = (copy / "lab.toml").read_text()
+    (copy / "lab.toml").write_text(facts.replace("place = 1", "place = 2"))
+    return find_labs(tiny)
+
+
+def test_a_save_ends_the_run_and_starts_one_of_the_lab_that_was_saved(tiny, two_labs, capsys):
+    first, second = two_labs
+
+    def script(runs):
+        yield set()
+        yield {first.starter}
+        assert runs[0][1].told_to_end
+        runs[1][1].returncode = 1
+        # Nothing happens after a run that failed.
+        yield set()
+        assert len(runs) == 2
+        yield {second.starter}
+
+    runs = watch(two_labs, tiny, script)
+    assert [number for number, _ in runs] == ["90", "90", "91"]
+    assert [run.told_to_end for _, run in runs] == [True, False, True]
     out = capsys.readouterr().out
-    assert out.index("Watching") < out.index("Saved; running lab-90 again")
+    assert out.index("Watching") < out.index("running lab-90 again") < out.index("lab-91")
+
+
+def test_watch_goes_on_to_the_next_lab_when_one_passes(tiny, two_labs, capsys):
+    def script(runs):
+        for lab in two_labs:
+            Progress(tiny).save_score(lab, 100)
+            runs[-1][1].returncode = 0
+            yield set()
+        pytest.fail("it goes on although every lab passes")
+
+    runs = watch(two_labs, tiny, script)
+    assert [number for number, _ in runs] == ["90", "91"]
+    out = capsys.readouterr().out
+    assert "On to lab-91, Pairs: read phase-90-tiny/labs/lab-91-more-pairs/README.md" in out
+    assert "Every lab passes" in out
+
+
+def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, two_labs):
+    def script(runs):
+        runs[-1][1].returncode = 0
+        yield set()
+        yield set()
+
+    assert len(watch(two_labs, tiny, script)) == 1
+    Progress(tiny).save_score(two_labs[0], 100)
+    assert len(watch(two_labs, tiny, script, goes_on=False)) == 1
+
+
+def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch, capsys):
+    run, looks = Run(), []
+
+    def changes(*folders, watch_filter, **options):
+        looks.append(folders)
+        looks.extend(watch_filter(1, str(folders[0] / name)) for name in ("starter.py", "x.py"))
+        yield {(1, str(tiny_lab.starter))}
+        raise KeyboardInterrupt
+
+    popen = Mock(return_value=run)
+    monkeypatch.setattr("subprocess.Popen", popen)
+    monkeypatch.setattr("watchfiles.watch", changes)
+    assert main(["watch", "--task", "2", "--", "-s"], tiny) == 0
+    commands = [args[0][1:] for args, _ in popen.call_args_list]
+    assert commands == [["-m", "labkit", "lab", "--lab", "90", "--task", "2", "--", "-s"]] * 2
+    assert looks == [(tiny_lab.path,), True, False]
+    assert run.told_to_end
+    assert "Stopped." in capsys.readouterr().out
+
+
+def test_lab_passes_options_on_to_pytest(tiny, monkeypatch):
+    run = Mock(return_value=1)
+    monkeypatch.setattr("pytest.main", run)
+    monkeypatch.setattr("os.chdir", Mock())
+    monkeypatch.setenv("LAB_IMPL", "")
+    assert main(["lab", "--lab", "90", "--task", "2", "--", "-s", "-k", "flush"], tiny) == 1
+    assert run.call_args[0][0][-5:] == ["--lab-task", "2", "-s", "-k", "flush"]
 
 
 def test_help_lists_every_verb_by_audience(capsys):

@@ -1,29 +1,44 @@
-"""Hints are read from the lab's README: under `## Hints`, three folded levels for each task."""
+"""Hints, from `hints.toml`: three levels for each task of a lab, the mildest first."""
 
-import re
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab
+from labkit.course.lab import Lab, build, read_toml
+from labkit.errors import LabFolderError
 
+FILE = "hints.toml"
 HINT_LEVELS = 3
-
-_SECTION = re.compile(r"^## Hints\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_TASK = re.compile(r"^### Task (\d+).*?\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
-_FOLD = re.compile(r"<details><summary>(?:Hint \d: )?(.*?)</summary>\n(.*?)</details>", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Hint:
-    """One folded hint: the symptom that calls for it, and the text (Markdown)."""
+    """One level of help.
 
+    Attributes:
+        task: the number of the task that it helps with.
+        symptom: what the reader sees that calls for it.
+        text: what to look at, in Markdown.
+    """
+
+    task: int
     symptom: str
     text: str
 
 
 def read_hints(lab: Lab) -> dict[int, list[Hint]]:
-    """Return the hints of each task, from the mildest to the plainest."""
-    section = _SECTION.search(lab.readme.read_text(encoding="utf-8"))
-    return {
-        int(number): [Hint(symptom.strip(), text.strip()) for symptom, text in _FOLD.findall(body)]
-        for number, body in _TASK.findall(section[1] if section else "")
-    }
+    """Return the hints of each task, from the mildest to the plainest.
+
+    Raises:
+        LabFolderError: the file is missing or malformed, or a task has not three hints.
+    """
+    file = lab.path / FILE
+    hints: dict[int, list[Hint]] = {task.number: [] for task in lab.tasks}
+    for row in read_toml(file).get("hint", []):
+        hint = build(Hint, row, file)
+        if hint.task not in hints:
+            raise LabFolderError(f"{file}: a hint is for task {hint.task}; lab.toml has none such")
+        hints[hint.task].append(hint)
+    for task, levels in hints.items():
+        if len(levels) != HINT_LEVELS:
+            message = f"task {task} has {len(levels)} hints; it must have {HINT_LEVELS}"
+            raise LabFolderError(f"{file}: {message}")
+    return hints

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,8 +139,13 @@ class Lab:
         path = self.path / "bugs.toml"
         if not path.exists():
             return ()
-        rows = _read_toml(path).get("bug", [])
-        return tuple(_build(Bug, row, path, killed_by=frozenset) for row in rows)
+        rows = read_toml(path).get("bug", [])
+        return tuple(build(Bug, row, path, killed_by=frozenset) for row in rows)
+
+    def costs_only(self, bug: Bug) -> bool:
+        """Return whether a bug breaks only bounds of cost, so that no answer gives it away."""
+        limited = {test.name for test in self.tests if test.timeout is not None}
+        return bug.killed_by <= limited
 
     def blockers(self, task: int) -> set[int]:
         """Return the tasks that `task` needs, directly or through others."""
@@ -155,14 +160,14 @@ def read_lab(path: Path) -> Lab:
         LabFolderError: `lab.toml` is missing, is not valid TOML, or lacks a field.
     """
     file = path / "lab.toml"
-    facts = _read_toml(file)
+    facts = read_toml(file)
     tasks = [
-        _build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
+        build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
         for number, row in enumerate(facts.pop("task", []), start=1)
     ]
     if "serves" in facts:
-        facts["serves"] = _build(Serves, facts["serves"], file, layers=tuple)
-    return _build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
+        facts["serves"] = build(Serves, facts["serves"], file, layers=tuple)
+    return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
 
 
 def find_labs(root: Path) -> list[Lab]:
@@ -187,18 +192,44 @@ def pick_lab(labs: list[Lab], number: str) -> Lab:
     raise UsageError(f"there is no lab {number!r}; the labs are {have}")
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a lab's TOML file says.
+
+    Raises:
+        LabFolderError: it is missing, or is not valid TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise LabFolderError(f"{path} is missing: every lab has one") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LabFolderError(f"{path}: {error}") from None
 
 
-def _build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T:
-    values = {key: convert[key](value) if key in convert else value for key, value in row.items()}
+def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T:
+    """Return a row of a TOML file as an object.
+
+    Args:
+        kind: its dataclass.
+        row: the row.
+        file: where it is from, for messages.
+        convert: by field, what makes its value of what TOML gives.
+
+    Raises:
+        LabFolderError: a field is missing, unknown, or not of its type.
+    """
+    where = f"{file}: {kind.__name__} {row.get('name', '')}".rstrip()
     try:
-        return kind(**values)
+        built = kind(**{key: convert.get(key, _as_it_is)(value) for key, value in row.items()})
     except TypeError as error:
-        raise LabFolderError(f"{file}: {kind.__name__} {row.get('name', '')}: {error}") from None
+        raise LabFolderError(f"{where}: {error}") from None
+    for field in fields(built):  # type: ignore[arg-type]
+        value = getattr(built, field.name)
+        if field.type in (str, int) and type(value) is not field.type:
+            wanted = {str: "text", int: "a whole number"}[field.type]
+            raise LabFolderError(f"{where}: {field.name} is {value!r}, but must be {wanted}")
+    return built
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

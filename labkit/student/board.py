@@ -1,35 +1,71 @@
 """The board of `make progress`: every lab of the ladder, its last score, and what to do next."""
 
 import io
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 
 from labkit.course.lab import Lab
-from labkit.student.progress import Progress, next_unfinished
+from labkit.student.progress import Progress, Record, next_unfinished
+
+_RIGHT = ("step", "score")
 
 
 def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
     """Return the board as text, at most 88 columns."""
+    columns = ["step", "lab", "score", "status", "hints", "time"]
+    predicted = any(progress.record(lab).predictions for lab in labs)
+    if predicted:
+        columns.insert(4, "predicted")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("step", "lab", "score", "status", "hints", "time"):
-        table.add_column(column, justify="right" if column in ("step", "score") else "left")
+    for column in columns:
+        table.add_column(column, justify="right" if column in _RIGHT else "left")
     for step, lab in enumerate(labs, start=1):
-        record = progress.record(lab)
-        score = "-" if record.score is None else f"{record.score}/100"
-        hints = sum(record.hints.values())
-        status = _status(lab, progress)
-        style = {"passed": "green", "not started": "dim"}.get(status, "yellow")
-        name = f"{lab.number} {lab.title}"
-        table.add_row(str(step), name, score, f"[{style}]{status}[/]", str(hints or "-"), lab.time)
+        cells = _cells(step, lab, progress)
+        table.add_row(*(cells[column] for column in columns))
     out = io.StringIO()
     console = Console(file=out, width=88, force_terminal=colour, highlight=False)
     console.print(table)
+    for line in _races(labs, progress):
+        console.print(line)
     following = next_unfinished(labs, progress)
     console.print(
         f"\nnext: make lab N={following.number}" if following else "\nEvery lab passes. Well done."
     )
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def _cells(step: int, lab: Lab, progress: Progress) -> dict[str, str]:
+    record, status = progress.record(lab), _status(lab, progress)
+    style = {"passed": "green", "not started": "dim"}.get(status, "yellow")
+    # The last run may have been of another file than the one that is there now.
+    score = 100 if progress.passes(lab) else record.score
+    return {
+        "step": str(step),
+        "lab": f"{lab.number} {lab.title}",
+        "score": "-" if score is None else f"{score}/100",
+        "status": f"[{style}]{status}[/]",
+        "predicted": _predicted(record),
+        "hints": str(sum(record.hints.values()) or "-"),
+        "time": lab.time,
+    }
+
+
+def _predicted(record: Record) -> str:
+    answers = record.predictions.values()
+    return f"{sum(answer is True for answer in answers)}/{len(answers)}" if answers else "-"
+
+
+def _races(labs: list[Lab], progress: Progress) -> Iterator[str]:
+    """Yield a line for each lab whose code has raced."""
+    raced = [(lab, race) for lab in labs if (race := progress.record(lab).race)]
+    for number, (lab, race) in enumerate(raced):
+        held = "" if race.held is None else f", {race.held:,.1f} held"
+        yield (
+            f"{'' if number else chr(10)}race {lab.number}: {race.ns:,.0f} ns per {race.unit}, "
+            f"{race.ratio:,.1f} times that of the {race.rival}{held}"
+        )
 
 
 def _status(lab: Lab, progress: Progress) -> str:

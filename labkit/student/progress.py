@@ -1,4 +1,4 @@
-"""What this student has done so far: the last result of each lab, and how many hints were read.
+"""What this student has done so far: results of labs, hints read, predictions made, races run.
 
 It is kept in `.labkit/progress.json` in the repository. Deleting the file costs only a re-run; one
 that cannot be read is put aside, and a fresh one begun.
@@ -6,23 +6,46 @@ that cannot be read is put aside, and a fresh one begun.
 
 import json
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from labkit.course.hints import HINT_LEVELS
 from labkit.course.lab import Lab
 from labkit.running.lab_impl import short_hash
 
 
-@dataclass
-class Record:
-    """The last full run of a lab's `starter.py`.
+@dataclass(frozen=True)
+class RaceResult:
+    """The last race of a lab's `starter.py`.
 
     Attributes:
-        score: points of the last run, or None before the first.
+        unit: what it was fed, "piece" or "token".
+        ns: nanoseconds per unit.
+        held: how many characters (or bytes) it held after a unit, on average; None if unknown.
+        rival: what it ran against, "reference" or "naive version".
+        ratio: its time to that of the rival.
+    """
+
+    unit: str
+    ns: float
+    held: float | None
+    rival: str
+    ratio: float
+
+
+@dataclass
+class Record:
+    """What is known of one lab.
+
+    Attributes:
+        score: points of the last full run of `starter.py`, or None before the first.
         starter, tests: short hashes of the files that gave this score.
         solved: whether some run ever reached the full score.
         hints: task -> level read so far.
+        unfinished: the tasks of which a test did not pass in the last full run.
+        passing: the (starter, tests) hashes that reached the full score.
+        predictions: number of a question -> whether its last answer was right, None if skipped.
+        race: the last race.
     """
 
     score: int | None = None
@@ -30,10 +53,17 @@ class Record:
     tests: str = ""
     solved: bool = False
     hints: dict[str, int] = field(default_factory=dict)
+    unfinished: list[int] = field(default_factory=list)
+    passing: list[list[str]] = field(default_factory=list)
+    predictions: dict[str, bool | None] = field(default_factory=dict)
+    race: RaceResult | None = None
 
 
 class Progress:
-    """The records of one repository, saved at every change."""
+    """The records of one repository, saved at every change.
+
+    Whatever saves raises `OSError` where the file cannot be written.
+    """
 
     def __init__(self, root: Path) -> None:
         self._file = root / ".labkit" / "progress.json"
@@ -44,29 +74,56 @@ class Progress:
         return self._records.setdefault(lab.name, Record())
 
     def passes(self, lab: Lab) -> bool:
-        """Return whether the student's file, as it is now, passed the tests as they are now."""
-        record = self.record(lab)
-        return record.score == 100 and (record.starter, record.tests) == _hashes(lab)
+        """Return whether the student's file, as it is now, has passed the tests as they are now."""
+        return _hashes(lab) in self.record(lab).passing
 
-    def save_score(self, lab: Lab, score: int) -> None:
-        """Remember the score of the files as they are now."""
-        record = self.record(lab)
+    def save_score(self, lab: Lab, score: int, unfinished: Iterable[int] = ()) -> None:
+        """Remember the result of the files as they are now.
+
+        Args:
+            lab: that was run in full.
+            score: the points it earned.
+            unfinished: the tasks of which a test did not pass.
+        """
+        record, now = self.record(lab), _hashes(lab)
         record.score = score
-        record.starter, record.tests = _hashes(lab)
+        record.starter, record.tests = now
         record.solved = record.solved or score == 100
+        record.unfinished = sorted(unfinished)
+        # The last run decides: other random cases may have found what earlier ones did not.
+        record.passing = [before for before in record.passing if before != now]
+        if score == 100:
+            record.passing.append(now)
         self._write()
 
-    def next_hint(self, lab: Lab, task: int) -> int:
-        """Return the level of the next hint, from 1, and remember that it was read."""
-        hints = self.record(lab).hints
-        hints[str(task)] = min(hints.get(str(task), 0) + 1, HINT_LEVELS)
+    def next_task(self, lab: Lab) -> int:
+        """Return the first task that the last full run left unfinished, the first if none."""
+        return min(self.record(lab).unfinished, default=lab.tasks[0].number)
+
+    def next_hint(self, lab: Lab, task: int, most: int) -> int:
+        """Return the level of the hint that comes next, from 1 to `most`."""
+        return min(self.record(lab).hints.get(str(task), 0) + 1, most)
+
+    def save_hint(self, lab: Lab, task: int, level: int) -> None:
+        """Remember that a hint was read."""
+        self.record(lab).hints[str(task)] = level
         self._write()
-        return hints[str(task)]
+
+    def save_predictions(self, lab: Lab, answers: Sequence[bool | None]) -> None:
+        """Remember which questions were answered rightly; None is one that was skipped."""
+        numbers = map(str, range(1, len(answers) + 1))
+        self.record(lab).predictions = dict(zip(numbers, answers, strict=True))
+        self._write()
+
+    def save_race(self, lab: Lab, result: RaceResult) -> None:
+        """Remember the last race."""
+        self.record(lab).race = result
+        self._write()
 
     def _read(self) -> dict[str, Record]:
         try:
             data = json.loads(self._file.read_text(encoding="utf-8"))
-            return {name: Record(**record) for name, record in data.items()}
+            return {name: _record(**row) for name, row in data.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError):
@@ -86,7 +143,14 @@ def next_unfinished(labs: list[Lab], progress: Progress) -> Lab | None:
     return next((lab for lab in labs if not progress.passes(lab)), None)
 
 
-def _hashes(lab: Lab) -> tuple[str, str]:
+def _record(race: dict[str, object] | None = None, **row: object) -> Record:
+    record = Record(**row, race=RaceResult(**race) if race else None)  # type: ignore[arg-type]
+    # A file of an earlier version remembers only the hashes of the last run.
+    if record.score == 100 and not record.passing:
+        record.passing = [[record.starter, record.tests]]
+    return record
+
+
+def _hashes(lab: Lab) -> list[str]:
     files = (lab.starter, lab.test_file)
-    first, second = (short_hash(file.read_bytes() if file.exists() else b"") for file in files)
-    return first, second
+    return [short_hash(file.read_bytes() if file.exists() else b"") for file in files]

@@ -1,0 +1,100 @@
+"""`make predict N=03`: what do you expect? Questions on tiny inputs, before any code is written.
+
+Nothing is graded. Every question can be skipped, and an answer is explained at once.
+"""
+
+import argparse
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+
+from labkit.course.lab import Lab
+from labkit.course.predictions import Question, read_questions
+from labkit.student.pick import add_lab, lab_or_next, remember
+from labkit.student.progress import Progress
+
+_WIDTH = 88
+_SKIP = ("", "s", "skip")
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit predict`."""
+    add_lab(command)
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Ask the questions of a lab and remember the answers; return 0."""
+    lab = lab_or_next(args.lab, root)
+    questions = read_questions(lab)
+    print(f"{lab.label} {lab.title}: {len(questions)} predictions. Nothing is graded.")
+    print("Type a choice or its value; Enter skips, Ctrl-C ends.")
+    answers: list[bool | None] = [None] * len(questions)
+    try:
+        for number, question in enumerate(questions):
+            print(f"\n{number + 1} of {len(questions)}")
+            answers[number] = _ask(question)
+    except (KeyboardInterrupt, EOFError):
+        print("\n\nStopped here; your answers are kept.")
+    _finish(lab, answers, root)
+    return 0
+
+
+def _finish(lab: Lab, answers: list[bool | None], root: Path) -> None:
+    given = [answer for answer in answers if answer is not None]
+    if given:
+        remember(partial(Progress(root).save_predictions, lab, answers))
+    skipped = f", {len(answers) - len(given)} skipped" if len(given) < len(answers) else ""
+    print(f"\n{sum(given)} of {len(answers)} right{skipped}.")
+    print(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
+
+
+def _ask(question: Question) -> bool | None:
+    """Ask until there is an answer; return whether it is right, None if the question is skipped."""
+    _say(question.ask)
+    print("\n" + textwrap.indent(question.code.strip(), "    ") + "\n")
+    choices = dict(zip(_labels(question), question.choices, strict=False))
+    for label, choice in choices.items():
+        print(f"  {label}  {choice}")
+    answer = _read(choices)
+    if answer is None:
+        print("Skipped.")
+        return None
+    right = answer == question.answer
+    _say(f"{'Right.' if right else f'No: {question.answer}.'} {question.why}")
+    return right
+
+
+def _labels(question: Question) -> str:
+    """Return one sign for each choice: a digit, unless a choice could be mistaken for it."""
+    return "abcd" if set("1234") & set(question.choices) else "1234"
+
+
+def _read(choices: dict[str, str]) -> str | None:
+    while True:
+        said = _line("your answer: ")
+        if said.lower() in _SKIP:
+            return None
+        if (choice := _meant(said, choices)) is not None:
+            return choice
+        print(f"Type one of {', '.join(choices)}, or the value; Enter skips.")
+
+
+def _meant(said: str, choices: dict[str, str]) -> str | None:
+    """Return the choice that is meant by its label, or by its value with or without quotes."""
+    for choice in choices.values():
+        if said in (choice, choice.strip("'\""), choice.replace("'", '"')):
+            return choice
+    return choices.get(said.lower())
+
+
+def _line(prompt: str) -> str:
+    said = input(prompt).strip()
+    if not sys.stdin.isatty():
+        # The terminal shows what is typed; a pipe does not.
+        print(said)
+    return said
+
+
+def _say(text: str) -> None:
+    print(textwrap.fill(" ".join(text.split()), _WIDTH))

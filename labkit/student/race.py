@@ -1,0 +1,132 @@
+"""`make race N=04`: your code, the reference and the naive version on the same input, in one run.
+
+No points: it shows what an idea costs in time and in text held back.
+"""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from labkit.course.lab import Lab, find_labs, pick_lab
+from labkit.errors import LoadFailure, UsageError
+from labkit.running.lab_impl import Implementation
+from labkit.running.racing import (
+    FILE,
+    Make,
+    Race,
+    StumbleError,
+    Walk,
+    best_times,
+    first_difference,
+    maker,
+    read_race,
+    walk,
+    where,
+)
+from labkit.student.pick import add_lab, remember
+from labkit.student.progress import Progress, RaceResult
+
+YOURS, REFERENCE, NAIVE = "yours", "reference", "naive version"
+_WIDTH = 88
+_BAR = 24
+# Times closer than this are called equal.
+_EQUAL = 1.1
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit race`."""
+    add_lab(command)
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Race and show the figures; return 0, or 1 if the student's file is not fit for it."""
+    lab, race = _lab_with_race(args.lab, root)
+    try:
+        makers, walks = _walk_all(lab, race)
+    except (StumbleError, LoadFailure) as error:
+        print(f"No race: {error}")
+        print(f"Pass the lab first: make lab N={lab.number}")
+        return 1
+    if (difference := _difference(race, walks)) is not None:
+        print(f"No race: {difference}")
+        print(f"Pass the lab first: make lab N={lab.number}")
+        return 1
+    times = best_times(race, makers)
+    _show(lab, race, times, walks)
+    rival = REFERENCE if REFERENCE in times else NAIVE
+    ratio = times[YOURS] / times[rival]
+    result = RaceResult(race.unit, times[YOURS], walks[YOURS].held, rival, ratio)
+    remember(partial(Progress(root).save_race, lab, result))
+    return 0
+
+
+def _lab_with_race(number: str, root: Path) -> tuple[Lab, Race]:
+    labs = find_labs(root)
+    have = ", ".join(f"N={lab.number}" for lab in labs if (lab.path / FILE).exists())
+    if not number:
+        raise UsageError(f"name a lab; those with a race are {have}")
+    lab = pick_lab(labs, number)
+    race = read_race(lab)
+    if race is None:
+        raise UsageError(f"{lab.label} has no race; those that have are {have}")
+    return lab, race
+
+
+def _walk_all(lab: Lab, race: Race) -> tuple[dict[str, Make], dict[str, Walk]]:
+    sources = {YOURS: Implementation("starter", lab.starter)}
+    if lab.solution.exists():
+        sources[REFERENCE] = Implementation("solution", lab.solution)
+    makers = {name: maker(race, source) for name, source in sources.items()}
+    makers[NAIVE] = race.naive
+    sources[NAIVE] = Implementation("path", lab.path / FILE)
+    return makers, {name: walk(race, makers[name], sources[name]) for name in makers}
+
+
+def _difference(race: Race, walks: dict[str, Walk]) -> str | None:
+    """Return where the student's output leaves that of the reference, in words."""
+    rival = REFERENCE if REFERENCE in walks else NAIVE
+    number = first_difference(walks[YOURS].outputs, walks[rival].outputs)
+    if number is None:
+        return None
+    ours = repr(walks[YOURS].outputs[number])[:60]
+    return f"at {where(race, number)}, your output {ours} leaves that of the {rival}"
+
+
+def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk]) -> None:
+    console = Console(width=_WIDTH if not sys.stdout.isatty() else None, highlight=False)
+    console.print(f"{lab.label} {lab.title}: {len(race.pieces):,} {race.unit}s, all in one run\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("", f"ns per {race.unit}", "", f"{walks[YOURS].held_unit or 'text'} held"):
+        table.add_column(column, justify="left" if not column else "right")
+    most = max(times.values())
+    for name, ns in times.items():
+        bar = "█" * max(1, round(_BAR * ns / most))
+        held = walks[name].held
+        table.add_row(name, f"{ns:,.0f}", bar, "-" if held is None else f"{held:,.1f}")
+    console.print(table)
+    console.print(f"\n{_landing(times, walks)}")
+    if REFERENCE not in times:
+        console.print("There is no reference here, so yours runs against the naive version only.")
+
+
+def _landing(times: dict[str, float], walks: dict[str, Walk]) -> str:
+    """Return in one sentence where the student's code lands."""
+    rivals = [name for name in times if name != YOURS]
+    said = ", and ".join(_compared(times[YOURS] / times[name], name) for name in rivals)
+    held = {name: f"{run.held:,.1f}" for name, run in walks.items() if run.held is not None}
+    if YOURS not in held or len(held) == 1:
+        return f"Yours {said}."
+    others = ", ".join(f"the {name} {held[name]}" for name in rivals if name in held)
+    return f"Yours {said}; it holds {held[YOURS]} on average, {others}."
+
+
+def _compared(ratio: float, name: str) -> str:
+    if ratio > _EQUAL:
+        return f"takes {ratio:,.1f} times as long as the {name}"
+    if ratio < 1 / _EQUAL:
+        return f"is {1 / ratio:,.1f} times as fast as the {name}"
+    return f"is as fast as the {name}"

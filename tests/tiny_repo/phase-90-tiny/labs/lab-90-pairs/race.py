@@ -1,0 +1,27 @@
+"""Many pieces of one character."""
+
+UNIT = "piece"
+CLASS = "Pairs"
+ARGUMENTS = ()
+
+
+def workload() -> list:
+    """Return the pieces."""
+    return list("abcdefghij" * 20)
+
+
+class Pairs:
+    """Hold all until the end."""
+
+    def __init__(self):
+        self.held = ""
+
+    def feed(self, text):
+        """Take text; return nothing yet."""
+        self.held += text
+        return ""
+
+    def flush(self):
+        """Return all."""
+        text, self.held = self.held, ""
+        return text
