@@ -10,6 +10,8 @@ from labkit.gates import GATES, runs
 from labkit.running.lab_impl import choose
 
 OUTCOMES = {}
+# From the folder of the lab.
+ATTEMPTS = "../../../tests/attempts/90"
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +70,33 @@ FAULTS = [
     ("readmes", "README.md", "## Not in scope", "## Out of scope", "headings"),
     ("readmes", "README.md", "`test_held`", "`test_hold`", "test_held is not in the table"),
     ("readmes", "README.md", "(45 points)", "(40 points)", "Task 1: feed (45 points)"),
-    ("readmes", "README.md", "<summary>Hint 3:", "<b>", "task 1 has 2 folded hints"),
+    ("readmes", "README.md", "`race.py`", "", "race.py is not named under Files"),
+    ("readmes", "README.md", "- `solution.py`, `bugs.toml`\n<!-- /full -->\n<!-- edition\n",
+     "<!-- /full -->\n<!-- edition\n- `solution.py`, `bugs.toml`\n", "solution.py is not named"),
+    ("readmes", "README.md", "<!-- /full -->\n", "", "<!-- full --> is still open"),
+    ("readmes", "README.md", "- `solution.py`", "<!--full-->", "'<!--full-->, "),
+    ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 2\nsymptom = \"s\"",
+     "task 1 has 2 hints"),
+    ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 3\nsymptom = \"s\"",
+     "a hint is for task 3"),
+    ("readmes", "hints.toml", "symptom = \"symptom 3\"", "", "missing"),
+    ("readmes", "hints.toml", "symptom = \"symptom 3\"", "symptom = 3", "must be text"),
+    ("predictions", "predict.toml", "answer = \"1\"", "answer = \"3\"",
+     "question 2: the reference gives 1, the answer is 3"),
+    ("predictions", "predict.toml", "answer = \"1\"", "answer = \"2\"", "not among the choices"),
+    ("predictions", "predict.toml", "[\"3\", \"1\", \"0\"]", "[\"1\", \"1\", \"0\"]", "are equal"),
+    ("predictions", "predict.toml", "[\"3\", \"1\", \"0\"]", "[\"1\", \"0\"]", "2 choices"),
+    ("predictions", "predict.toml", "len(pairs.held)", "n = len(pairs.held)", "not an expression"),
+    ("predictions", "predict.toml", "Pairs().feed('abc')", "Pair()", "raises NameError"),
+    ("predictions", "predict.toml", "[[question]]\nask = \"Fed `a`", "[[other]]\nask = \"Fed `a`",
+     "2 questions; a lab has 3 to 6"),
+    ("diagnoses", "mistakes.py", "def drops(", "def drop(", "bug drops has no probe"),
+    ("diagnoses", "mistakes.py", "== [\"\", \"\"]", "== [\"\", \"a\"]", "drops: its probe fires"),
+    ("diagnoses", "mistakes.py", "task=2", "task=3", "task 3 is not in lab.toml"),
+    ("diagnoses", "mistakes.py", "\n\n    Something still", "\n    Something still", "the hint"),
+    ("races", "race.py", "return text\n", "return text[1:]\n", "at flush, the naive version"),
+    ("races", "race.py", "UNIT =", "UNITS =", "has no UNIT"),
+    ("races", "solution.py", "return self._held", "return 1", "cannot be measured"),
     ("readmes", "README.md", "make lab N=90", "make labs N=90", "no such target"),
     ("readmes", "README.md", "labs/lab-90-pairs -q", "labs/lab-91 -q", "does not exist"),
     ("readmes", "README.md", "## Goal\n\nText.", "## Goal\n\n[here](nowhere.md)", "leads nowhere"),
@@ -85,6 +113,19 @@ FAULTS = [
     ("order", "test_lab.py", """trace = lab.script(lab.new("Pairs"), [("feed", "")])
     expect(trace.outputs, [""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
     expect(trace.outputs, ["", ""], trace)""", "test_empty fails with tasks 1 to 1 done"),
+    ("order", f"{ATTEMPTS}/after_task_1.py", 'raise NotImplementedError("lab-90 task 2: flush")',
+     'rest, self._held = self._held, ""\n        return rest', "more than task 1 is done"),
+    ("order", f"{ATTEMPTS}/after_task_1.py", "NotImplementedError", "ValueError",
+     "Pairs.flush is of task 2"),
+    ("attempts", f"{ATTEMPTS}/echoes.py", "return text", "return text[1:]", "toml says 40"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", '"triples"', '"threes"', "looks_like is 'triples'"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", "echoes.py", "echo.py", "echo.py is in attempts"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", "echoes.py", "echo.py", "echoes.py is not in"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", '[[attempt]]\nfile = "echo', '[[row]]\nfile = "echo',
+     "7 attempts; 8 is the least for 2 tasks"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", "score = 0", "score = 6", "at most 5"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", "score = 0\n", "", "missing"),
+    ("bugs", "bugs.toml", 'name = "triples"', 'name = "thirds"', "thirds: is taken for triples"),
     ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]',
      "failing but not listed"),
     ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
@@ -108,11 +149,18 @@ def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, fin
     assert any(said in message for message in found), found
 
 
+def test_a_lab_without_its_stages_or_attempts_is_a_finding(tiny, tiny_lab):
+    shutil.rmtree(tiny / "tests" / "attempts")
+    for gate, said in (("order", "after_task_1.py: is missing"), ("attempts", "is missing")):
+        (found,) = findings(gate, tiny)
+        assert said in found
+
+
 def test_too_few_bugs_or_a_phase_without_markers_is_a_finding(tiny, tiny_lab):
     text = (tiny_lab.path / "bugs.toml").read_text()
     (tiny_lab.path / "bugs.toml").write_text("[[bug]]" + text.split("[[bug]]")[1])
     (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
-    for gate, said in (("bugs", "1 bugs; a lab has 6 to 12"), ("readmes", "has no lines")):
+    for gate, said in (("bugs", "1 bugs; a lab has 6 to 16"), ("readmes", "has no lines")):
         found = findings(gate, tiny)
         assert any(said in message for message in found), found
 

@@ -6,10 +6,13 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 from labkit.gates.arrows import arrows_point_down
 from labkit.gates.attempts import attempts_score_as_told
 from labkit.gates.cheats import cheats_earn_nothing
+from labkit.gates.diagnoses import mistakes_are_known
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
 from labkit.gates.order import tasks_pass_in_order
+from labkit.gates.predictions import predictions_are_true
+from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
 
@@ -18,6 +21,9 @@ GATES: dict[str, Gate] = {
     "pristine": starter_is_pristine,
     "signatures": starter_matches_solution,
     "readmes": readmes_are_true,
+    "predictions": predictions_are_true,
+    "diagnoses": mistakes_are_known,
+    "races": races_are_fair,
     "arrows": arrows_point_down,
     "solution": solution_passes,
     "starter": starter_fails_by_task,

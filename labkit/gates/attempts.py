@@ -4,47 +4,90 @@
 says for each file its score and what it looks like.
 """
 
-import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab, build, find_labs, read_toml
+from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.gates.runs import run_all
 
-ATTEMPTS = "tests/attempts"
+FOLDER = "tests/attempts"
+FEWEST_A_TASK = 4
+STUB, MOST_FOR_A_STUB = "stub_", 5
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A starter as a student writes it.
+
+    Attributes:
+        file: its name. Those of stubs, which answer without looking, begin with `stub_`.
+        score: what it earns.
+        looks_like: its diagnosis, "" for none.
+        what: what is wrong with it, in a line.
+    """
+
+    file: str
+    score: int
+    looks_like: str
+    what: str = ""
+
+
+def folder_of(root: Path, lab: Lab) -> Path:
+    """Return where the attempts at a lab are."""
+    return root / FOLDER / lab.number
 
 
 def attempts_score_as_told(root: Path) -> list[Finding]:
-    """Check the score and the diagnosis of every attempt on record."""
-    rows = [(lab, row) for lab in find_labs(root) for row in _rows(root, lab)]
+    """Check the score and the diagnosis of every attempt on record, and that there are enough."""
     found: list[Finding] = []
-    jobs = [(lab, str(_folder(root, lab) / row["file"])) for lab, row in rows]
-    for (lab, row), outcome in zip(rows, run_all(root, jobs), strict=True):
-        name = f"{ATTEMPTS}/{lab.number}/{row['file']}"
+    jobs: list[tuple[Lab, Attempt]] = []
+    for lab in find_labs(root):
+        try:
+            attempts = _read(root, lab)
+        except LabFolderError as error:
+            found.append(Finding(f"{FOLDER}/{lab.number}", str(error)))
+            continue
+        there = (attempt for attempt in attempts if _path(root, lab, attempt).exists())
+        jobs += [(lab, attempt) for attempt in there]
+        found += [
+            Finding(f"{FOLDER}/{lab.number}", text) for text in _incomplete(root, lab, attempts)
+        ]
+    files = [(lab, str(_path(root, lab, attempt))) for lab, attempt in jobs]
+    for (lab, attempt), outcome in zip(jobs, run_all(root, files), strict=True):
+        name = f"{FOLDER}/{lab.number}/{attempt.file}"
         if "error" in outcome:
             found.append(Finding(name, f"did not run: {outcome['error']}"))
             continue
         for what in ("score", "looks_like"):
-            if outcome[what] != row[what]:
-                told, seen = row[what], outcome[what]
+            told, seen = getattr(attempt, what), outcome[what]
+            if told != seen:
                 found.append(Finding(name, f"{what} is {seen!r}; attempts.toml says {told!r}"))
-    for lab in find_labs(root):
-        told = {row["file"] for row in _rows(root, lab)}
-        there = {path.name for path in _folder(root, lab).glob("*.py")}
-        for file in sorted(told ^ there):
-            message = "is in attempts.toml only" if file in told else "is not in attempts.toml"
-            found.append(Finding(f"{ATTEMPTS}/{lab.number}/{file}", message))
     return found
 
 
-def _folder(root: Path, lab: Lab) -> Path:
-    return root / ATTEMPTS / lab.number
+def _path(root: Path, lab: Lab, attempt: Attempt) -> Path:
+    return folder_of(root, lab) / attempt.file
 
 
-def _rows(root: Path, lab: Lab) -> list[dict[str, Any]]:
-    path = _folder(root, lab) / "attempts.toml"
-    if not path.exists():
-        return []
-    rows: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["attempt"]
-    return rows
+def _read(root: Path, lab: Lab) -> list[Attempt]:
+    file = folder_of(root, lab) / "attempts.toml"
+    return [build(Attempt, row, file) for row in read_toml(file).get("attempt", [])]
+
+
+def _incomplete(root: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
+    found: list[str] = []
+    fewest = FEWEST_A_TASK * len(lab.tasks)
+    if len(attempts) < fewest:
+        found.append(f"{len(attempts)} attempts; {fewest} is the least for {len(lab.tasks)} tasks")
+    told = {attempt.file for attempt in attempts}
+    there = {path.name for path in folder_of(root, lab).glob("*.py")}
+    found += [f"{file} is not in attempts.toml" for file in sorted(there - told)]
+    found += [f"{file} is in attempts.toml only" for file in sorted(told - there)]
+    found += [
+        f"{attempt.file} earns {attempt.score} points; a stub earns at most {MOST_FOR_A_STUB}"
+        for attempt in attempts
+        if attempt.file.startswith(STUB) and attempt.score > MOST_FOR_A_STUB
+    ]
+    return found

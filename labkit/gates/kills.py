@@ -8,7 +8,7 @@ from labkit.course.lab import Bug, Lab, find_labs
 from labkit.gates.finding import Finding
 from labkit.gates.runs import Outcome, run_all
 
-FEWEST_BUGS, MOST_BUGS = 6, 12
+FEWEST_BUGS, MOST_BUGS = 6, 16
 
 
 def _failed(outcome: Outcome) -> dict[str, Any]:
@@ -62,7 +62,10 @@ def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outco
 
 
 def bugs_die_as_told(root: Path) -> list[Finding]:
-    """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills."""
+    """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills.
+
+    Every bug is also diagnosed as itself.
+    """
     labs = find_labs(root)
     jobs = [(lab, bug) for lab in labs for bug in lab.bugs]
     outcomes = run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs])
@@ -96,6 +99,8 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
             f"killed_by is not exact; listed but passing: {missing}; "
             f"failing but not listed: {extra}"
         )
+    if outcome["looks_like"] not in (bug.name, "" if lab.costs_only(bug) else bug.name):
+        found.append(f"is taken for {outcome['looks_like'] or 'no known mistake'}")
     for name, result in failed.items():
         if not _is_fair_kill(lab, name, result):
             found.append(f"{name} fails by {result['kind']}, not by assertion: {result['message']}")

@@ -1,62 +1,78 @@
 """Gate: the tasks of a lab can be passed one after the other.
 
-For each task, the solution is cut back to what a student has after finishing it: functions that the
-starter gives to a later task raise as in the starter. All tests up to that task must pass.
+`tests/attempts/NN/after_task_K.py` is lab NN as a student has it after task K: what a later task
+adds, to a function of its own or within one, is not there. All tests up to task K must pass.
 """
 
 import ast
 import re
-import tempfile
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
+from labkit.errors import LabFolderError
+from labkit.gates.attempts import folder_of
 from labkit.gates.finding import Finding
-from labkit.gates.runs import run_all
+from labkit.gates.runs import Outcome, run_all
 
 
 def tasks_pass_in_order(root: Path) -> list[Finding]:
-    """Check that no test of a task needs a function of a later task."""
+    """Check that no test of a task needs what a later task adds."""
     found: list[Finding] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        jobs = [(lab, task.number) for lab in find_labs(root) for task in lab.tasks[:-1]]
-        paths = [Path(scratch) / f"{lab.label}-task-{task}.py" for lab, task in jobs]
-        for path, (lab, task) in zip(paths, jobs, strict=True):
-            path.write_text(_cut_back(lab, task), encoding="utf-8")
-        runs = [(lab, str(path)) for path, (lab, _) in zip(paths, jobs, strict=True)]
-        for (lab, done), outcome in zip(jobs, run_all(root, runs), strict=True):
-            for test in lab.tests:
-                result = outcome.get("tests", {}).get(test.name, {"kind": "missing", "message": ""})
-                if (test.task or 0) <= done and result["kind"] != "passed":
-                    message = f"{test.name} fails with tasks 1 to {done} done: {result['message']}"
-                    found.append(Finding(lab.name, message))
+    jobs: list[tuple[Lab, int, Path]] = []
+    for lab in find_labs(root):
+        for task in lab.tasks[:-1]:
+            path = folder_of(root, lab) / f"after_task_{task.number}.py"
+            if path.exists():
+                jobs.append((lab, task.number, path))
+            else:
+                message = f"is missing: the lab with tasks 1 to {task.number} done and no more"
+                found.append(Finding(str(path.relative_to(root)), message))
+    outcomes = run_all(root, [(lab, str(path)) for lab, _, path in jobs])
+    for (lab, done, path), outcome in zip(jobs, outcomes, strict=True):
+        name = str(path.relative_to(root))
+        found += [Finding(name, message) for message in _written_too_early(lab, done, path)]
+        found += [Finding(name, message) for message in _wrong(lab, done, outcome)]
     return found
 
 
-def _cut_back(lab: Lab, done: int) -> str:
-    later = {name for name, task in _tasks_of_functions(lab).items() if task > done}
-    source = lab.solution.read_text(encoding="utf-8")
-    lines = source.splitlines()
-    for name, node in reversed(_functions(source)):
-        if name in later:
-            start = node.body[0].lineno - 1
-            body = f'{" " * node.body[0].col_offset}raise NotImplementedError("cut back: {name}")'
-            lines[start : node.end_lineno] = [body]
-    return "\n".join(lines) + "\n"
+def _wrong(lab: Lab, done: int, outcome: Outcome) -> list[str]:
+    if "error" in outcome:
+        return [f"did not run: {outcome['error']}"]
+    found: list[str] = []
+    results = {name: result["kind"] == "passed" for name, result in outcome["tests"].items()}
+    for test in lab.tests:
+        if (test.task or 0) <= done and not results.get(test.name, False):
+            message = outcome["tests"].get(test.name, {"message": "it did not run"})["message"]
+            found.append(f"{test.name} fails with tasks 1 to {done} done: {message}")
+    if all(results.get(test.name) for test in lab.tests if (test.task or 0) > done):
+        found.append(f"no test of a later task fails, so more than task {done} is done")
+    return found
 
 
-def _tasks_of_functions(lab: Lab) -> dict[str, int]:
+def _written_too_early(lab: Lab, done: int, path: Path) -> list[str]:
+    """Return the functions of later tasks that do not raise as in the starter."""
+    now = _tasks_that_wait(lab, path)
+    return [
+        f"{name} is of task {task}, and must still raise NotImplementedError as in the starter"
+        for name, task in _tasks_that_wait(lab, lab.pristine_starter).items()
+        if task > done and now.get(name) != task
+    ]
+
+
+def _tasks_that_wait(lab: Lab, path: Path) -> dict[str, int]:
+    """Return the functions (`name` or `Class.name`) that wait for a task, and which."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise LabFolderError(f"{path} does not parse: {error}") from None
     tasks: dict[str, int] = {}
-    for name, node in _functions(lab.pristine_starter.read_text(encoding="utf-8")):
-        if match := re.search(rf"NotImplementedError\('{lab.label} task (\d+)", ast.unparse(node)):
-            tasks[name] = int(match[1])
-    return tasks
-
-
-def _functions(source: str) -> list[tuple[str, ast.FunctionDef]]:
-    """Return (`name` or `Class.name`, node) of all functions, in the order of the file."""
-    found: list[tuple[str, ast.FunctionDef]] = []
-    for node in ast.parse(source).body:
+    for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
-        found += ((prefix + f.name, f) for f in inner if isinstance(f, ast.FunctionDef))
-    return found
+        for function in inner:
+            match = re.search(
+                rf"NotImplementedError\('{lab.label} task (\d+)", ast.unparse(function)
+            )
+            if match and isinstance(function, ast.FunctionDef):
+                tasks[prefix + function.name] = int(match[1])
+    return tasks

@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from labkit.course.hints import HINT_LEVELS, read_hints
+from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.matrix import filled, phase_readmes
 from labkit.errors import LabFolderError
@@ -12,7 +12,7 @@ from labkit.gates.finding import Finding
 
 HEADINGS = [
     "Goal", "Where this sits in a serving engine", "Why this lab exists", "Background", "Files",
-    "Run", "Tasks", "What the tests prove", "Not in scope", "Hints", "Hitchhiker's notes",
+    "Run", "Tasks", "What the tests prove", "Not in scope", "Stuck?", "Hitchhiker's notes",
     "Going further", "References",
 ]  # fmt: skip
 _CODE = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -31,7 +31,8 @@ def readmes_are_true(root: Path) -> list[Finding]:
     for path in _documents(root):
         name = str(path.relative_to(root))
         text = path.read_text(encoding="utf-8")
-        found += [Finding(name, message) for message in _links(path, text) + _commands(root, text)]
+        found += [Finding(name, message) for message in
+                  [*_links(path, text), *_commands(root, text), *_markers(text)]]  # fmt: skip
     return found
 
 
@@ -45,24 +46,34 @@ def _lab(lab: Lab) -> list[str]:
         for what, value in vars(lab).items()
         if what in ("title", "time", "difficulty", "prerequisites") and value not in text
     ]
-    hints = read_hints(lab)
+    try:
+        read_hints(lab)
+    except LabFolderError as error:
+        found.append(str(error))
     for task in lab.tasks:
         points = sum(test.points for test in lab.tests if test.task == task.number)
         heading = f"### Task {task.number}: {task.title} ({points} points)"
         if heading not in text:
             found.append(f"there is no line {heading!r}")
-        if len(hints.get(task.number, [])) != HINT_LEVELS:
-            levels = len(hints.get(task.number, []))
-            found.append(
-                f"task {task.number} has {levels} folded hints; it must have {HINT_LEVELS}"
-            )
     names = [test.name for test in lab.tests]
     told = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
     found += [f"{name} is not in the table of tests" for name in names if name not in told]
     found += [
         f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
     ]
+    files = _section(text, "Files")
+    found += [
+        f"{path.name} is not named under Files"
+        for path in sorted(lab.path.iterdir())
+        if path.suffix in (".py", ".toml", ".orig") and f"`{path.name}`" not in files
+    ]
     return found
+
+
+def _section(text: str, heading: str) -> str:
+    """Return what stands under a `##` heading, without what only the student edition shows."""
+    shown = re.sub(r"^<!-- edition$.*?^-->$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return shown.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def _headings(text: str) -> list[str]:
@@ -123,3 +134,19 @@ def _targets(root: Path) -> set[str]:
     database = subprocess.run(["make", "-pRrq", "-C", str(root), "help"], capture_output=True,
                               text=True, check=False).stdout  # fmt: skip
     return set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", database, re.MULTILINE))
+
+
+def _markers(text: str) -> list[str]:
+    """Check that each marker of the student edition is alone on its line, and closed."""
+    found: list[str] = []
+    ends = {"<!-- full -->": "<!-- /full -->", "<!-- edition": "-->"}
+    opened = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if opened and line == ends[opened]:
+            opened = ""
+        elif not opened and line in ends:
+            opened = line
+        elif re.search(r"<!--\s*/?(full|edition)\b", re.sub("`[^`]+`", "", line)):
+            after = f"; {opened} is still open" if opened else ""
+            found.append(f"line {number}: {line!r} is no marker here{after}")
+    return found + ([f"{opened} is never closed"] if opened else [])

@@ -30,9 +30,18 @@ _FORKS.set_forkserver_preload(
 
 
 def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
-    """Run (lab, implementation) pairs at the same time; return their outcomes in order."""
+    """Run (lab, implementation) pairs at the same time; return their outcomes in order.
+
+    A terminal shows how many are done.
+    """
+    todo, outcomes = list(jobs), []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda job: run_lab(root, *job), jobs))
+        for outcome in pool.map(lambda job: run_lab(root, *job), todo):
+            outcomes.append(outcome)
+            if sys.stdout.isatty():
+                done = f"{len(outcomes)}/{len(todo)}"
+                print(done + "\b" * len(done), end="", flush=True)
+    return outcomes
 
 
 def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:

@@ -1,0 +1,46 @@
+"""Gate: every known bug has a probe, and no probe takes the reference for a mistake.
+
+That each bug is also diagnosed as itself is part of the gate `bugs`, which runs them.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from labkit.course.lab import Lab, find_labs
+from labkit.gates.finding import Finding
+from labkit.running.diagnose import FILE, diagnose, read_mistakes
+from labkit.running.drive import Driver, perform
+from labkit.running.lab_impl import Implementation
+from labkit.running.under_test import CodeUnderTest
+
+
+def mistakes_are_known(root: Path) -> list[Finding]:
+    """Check the names, words and tasks of all probes, and that the reference makes no mistake."""
+    return [
+        Finding(f"{lab.name}/{FILE}", message)
+        for lab in find_labs(root)
+        for message in _check(lab, root)
+    ]
+
+
+def _check(lab: Lab, root: Path) -> list[str]:
+    mistakes = read_mistakes(lab.path)
+    names = {mistake.name for mistake in mistakes}
+    tasks = {task.number for task in lab.tasks}
+    found = [
+        f"bug {bug.name} has no probe"
+        for bug in lab.bugs
+        if bug.name not in names and not lab.costs_only(bug)
+    ]
+    for mistake in mistakes:
+        if mistake.task not in tasks:
+            found.append(f"{mistake.name}: task {mistake.task} is not in lab.toml")
+        if not mistake.symptom or not mistake.hint:
+            found.append(f"{mistake.name}: its docstring is the symptom, an empty line, the hint")
+    reference = Implementation("solution", lab.solution)
+    code = CodeUnderTest(lab, reference, root, lambda _: False)
+    driver = Driver(partial(perform, code.resolve), "0")
+    for mistake in mistakes:
+        if diagnose([mistake], driver, [mistake.task]) is not None:
+            found.append(f"{mistake.name}: its probe fires on the reference")
+    return found

@@ -1,0 +1,53 @@
+"""Gate: what `predict.toml` says of the code is what the reference does."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import Lab, find_labs
+from labkit.course.predictions import FILE, Question, read_questions
+from labkit.errors import LabFolderError
+from labkit.gates.finding import Finding
+from labkit.running.lab_impl import Implementation, load
+
+
+def predictions_are_true(root: Path) -> list[Finding]:
+    """Run the code of every question under the reference, and compare the answer."""
+    found: list[Finding] = []
+    labs = {lab.name: lab for lab in find_labs(root)}
+    for lab in labs.values():
+        place = f"{lab.name}/{FILE}"
+        try:
+            questions = read_questions(lab)
+        except LabFolderError as error:
+            found.append(Finding(place, str(error)))
+            continue
+        names = _names(lab, labs)
+        for number, question in enumerate(questions, start=1):
+            if fault := _fault(question, dict(names)):
+                found.append(Finding(place, f"question {number}: {fault}"))
+    return found
+
+
+def _names(lab: Lab, labs: dict[str, Lab]) -> dict[str, Any]:
+    """Return the names of a lab's solution and of its parts."""
+    names = {name: _namespace(labs[folder])[name] for name, folder in lab.parts.items()}
+    return names | _namespace(lab)
+
+
+def _namespace(lab: Lab) -> dict[str, Any]:
+    return vars(load(Implementation("solution", lab.solution), f"predicted.{lab.label}"))
+
+
+def _fault(question: Question, names: dict[str, Any]) -> str:
+    try:
+        *before, last = ast.parse(question.code.strip()).body
+        if not isinstance(last, ast.Expr):
+            return "the last line of its code is not an expression"
+        exec(compile(ast.Module(before, []), FILE, "exec"), names)
+        value = eval(compile(ast.Expression(last.value), FILE, "eval"), names)
+    except Exception as error:
+        return f"its code raises {type(error).__name__}: {error}"
+    if repr(value) != question.answer:
+        return f"the reference gives {value!r}, the answer is {question.answer}"
+    return ""

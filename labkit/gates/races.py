@@ -1,0 +1,33 @@
+"""Gate: where a lab has a race, the reference and the naive version give the same."""
+
+from pathlib import Path
+
+from labkit.course.lab import Lab, find_labs
+from labkit.errors import LabkitError
+from labkit.gates.finding import Finding
+from labkit.running.lab_impl import Implementation
+from labkit.running.racing import FILE, first_difference, maker, read_race, walk, where
+
+
+def races_are_fair(root: Path) -> list[Finding]:
+    """Run the reference and the naive version over the workload of every race."""
+    found: list[Finding] = []
+    for lab in find_labs(root):
+        try:
+            found += [Finding(f"{lab.name}/{FILE}", message) for message in _check(lab)]
+        except LabkitError as error:
+            found.append(Finding(f"{lab.name}/{FILE}", str(error)))
+    return found
+
+
+def _check(lab: Lab) -> list[str]:
+    race = read_race(lab)
+    if race is None:
+        return []
+    reference = Implementation("solution", lab.solution)
+    right = walk(race, maker(race, reference), reference)
+    naive = walk(race, race.naive, Implementation("path", lab.path / FILE))
+    number = first_difference(naive.outputs, right.outputs)
+    if number is not None:
+        return [f"at {where(race, number)}, the naive version leaves the reference"]
+    return [] if right.held is not None else ["`held` of the reference cannot be measured"]
