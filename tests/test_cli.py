@@ -56,7 +56,7 @@ def test_a_lab_passes_as_long_as_its_files_are_some_that_passed(passed, tiny_lab
     tiny_lab.starter.write_text(mine + "# changed\n")
     assert not Progress(passed).passes(tiny_lab)
     main(["progress"], passed)
-    assert "passed before, edited since" in capsys.readouterr().out
+    assert "passed, edited since" in capsys.readouterr().out
     Progress(passed).save_score(tiny_lab, 60, {2})
     # What passed once passes again when it is back, without a run.
     tiny_lab.starter.write_text(mine)
@@ -160,7 +160,9 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
     assert rows == [("yours", "0.5"), ("reference", "0.5"), ("naive version", "100.5")]
     assert re.search(r"Yours .* the reference.*; it\s+holds\s+0.5 on average", out, re.S)
     main(["progress"], passed)
-    line = r"\nrace 90: [\d,]+ ns per piece, [\d.]+ times that of the reference, 0.5 held\n"
+    line = (
+        r"\nrace 90: [\d,]+ ns per piece, [\d.]+ times that of the reference, 0.5 characters held\n"
+    )
     assert re.search(line, capsys.readouterr().out)
 
 
@@ -194,11 +196,11 @@ def test_what_is_wrong_does_not_race(tiny, tiny_lab, capsys, find, replace, said
 
 
 def test_only_labs_with_a_race_have_one(tiny, tiny_lab, capsys):
-    assert main(["race"], tiny) == 2
-    assert "name a lab; those with a race are N=90" in capsys.readouterr().err
+    assert main(["race"], tiny) == 1
+    assert "those with a race are N=90." in capsys.readouterr().out
     (tiny_lab.path / "race.py").unlink()
-    assert main(["race", "--lab", "90"], tiny) == 2
-    assert "lab-90 has no race" in capsys.readouterr().err
+    assert main(["race", "--lab", "90"], tiny) == 1
+    assert "lab-90 has no race; those that have one are none." in capsys.readouterr().out
 
 
 def test_solution_is_shown_only_after_passing(tiny, tiny_lab, capsys):

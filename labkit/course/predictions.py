@@ -21,7 +21,7 @@ class Question:
         ask: the question, in one or two sentences.
         code: Python statements, the last of which is the expression in question. Its names are
             those of the lab's solution.
-        choices: three or four values, as `repr` writes them.
+        choices: three or four values, as `repr` or `ascii` writes them.
         answer: the one that the reference gives.
         why: one sentence.
     """

@@ -48,6 +48,6 @@ def _fault(question: Question, names: dict[str, Any]) -> str:
         value = eval(compile(ast.Expression(last.value), FILE, "eval"), names)
     except Exception as error:
         return f"its code raises {type(error).__name__}: {error}"
-    if repr(value) != question.answer:
+    if question.answer not in (repr(value), ascii(value)):
         return f"the reference gives {value!r}, the answer is {question.answer}"
     return ""

@@ -61,7 +61,7 @@ def _races(labs: list[Lab], progress: Progress) -> Iterator[str]:
     """Yield a line for each lab whose code has raced."""
     raced = [(lab, race) for lab in labs if (race := progress.record(lab).race)]
     for number, (lab, race) in enumerate(raced):
-        held = "" if race.held is None else f", {race.held:,.1f} held"
+        held = "" if race.held is None else f", {race.held:,.1f} {race.held_unit} held"
         yield (
             f"{'' if number else chr(10)}race {lab.number}: {race.ns:,.0f} ns per {race.unit}, "
             f"{race.ratio:,.1f} times that of the {race.rival}{held}"
@@ -78,4 +78,4 @@ def _status(lab: Lab, progress: Progress) -> str:
             lab.starter.read_bytes() == pristine.read_bytes()
         )  # fmt: skip
         return "not started" if same else "not run yet"
-    return "passed before, edited since" if record.solved else "in progress"
+    return "passed, edited since" if record.solved else "in progress"

@@ -21,7 +21,8 @@ class RaceResult:
     Attributes:
         unit: what it was fed, "piece" or "token".
         ns: nanoseconds per unit.
-        held: how many characters (or bytes) it held after a unit, on average; None if unknown.
+        held: how much it held after a unit, on average; None if unknown.
+        held_unit: "characters" or "bytes".
         rival: what it ran against, "reference" or "naive version".
         ratio: its time to that of the rival.
     """
@@ -29,6 +30,7 @@ class RaceResult:
     unit: str
     ns: float
     held: float | None
+    held_unit: str
     rival: str
     ratio: float
 

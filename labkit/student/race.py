@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labkit.course.lab import Lab, find_labs, pick_lab
-from labkit.errors import LoadFailure, UsageError
+from labkit.errors import LoadFailure
 from labkit.running.lab_impl import Implementation
 from labkit.running.racing import (
     FILE,
@@ -43,36 +43,37 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Race and show the figures; return 0, or 1 if the student's file is not fit for it."""
+    """Race and show the figures; return 0, or 1 with the reason if there is no race."""
     lab, race = _lab_with_race(args.lab, root)
+    if lab is None or race is None:
+        return 1
     try:
         makers, walks = _walk_all(lab, race)
+        _compare(race, walks)
     except (StumbleError, LoadFailure) as error:
         print(f"No race: {error}")
-        print(f"Pass the lab first: make lab N={lab.number}")
-        return 1
-    if (difference := _difference(race, walks)) is not None:
-        print(f"No race: {difference}")
         print(f"Pass the lab first: make lab N={lab.number}")
         return 1
     times = best_times(race, makers)
     _show(lab, race, times, walks)
     rival = REFERENCE if REFERENCE in times else NAIVE
     ratio = times[YOURS] / times[rival]
-    result = RaceResult(race.unit, times[YOURS], walks[YOURS].held, rival, ratio)
+    yours = walks[YOURS]
+    result = RaceResult(race.unit, times[YOURS], yours.held, yours.held_unit, rival, ratio)
     remember(partial(Progress(root).save_race, lab, result))
     return 0
 
 
-def _lab_with_race(number: str, root: Path) -> tuple[Lab, Race]:
+def _lab_with_race(number: str, root: Path) -> tuple[Lab | None, Race | None]:
     labs = find_labs(root)
     have = ", ".join(f"N={lab.number}" for lab in labs if (lab.path / FILE).exists())
     if not number:
-        raise UsageError(f"name a lab; those with a race are {have}")
+        print(f"Name a lab; those with a race are {have or 'none'}.")
+        return None, None
     lab = pick_lab(labs, number)
     race = read_race(lab)
     if race is None:
-        raise UsageError(f"{lab.label} has no race; those that have are {have}")
+        print(f"{lab.label} has no race; those that have one are {have or 'none'}.")
     return lab, race
 
 
@@ -86,14 +87,14 @@ def _walk_all(lab: Lab, race: Race) -> tuple[dict[str, Make], dict[str, Walk]]:
     return makers, {name: walk(race, makers[name], sources[name]) for name in makers}
 
 
-def _difference(race: Race, walks: dict[str, Walk]) -> str | None:
-    """Return where the student's output leaves that of the reference, in words."""
+def _compare(race: Race, walks: dict[str, Walk]) -> None:
+    """Raise StumbleError if the student's output is not that of the reference."""
     rival = REFERENCE if REFERENCE in walks else NAIVE
     number = first_difference(walks[YOURS].outputs, walks[rival].outputs)
-    if number is None:
-        return None
-    ours = repr(walks[YOURS].outputs[number])[:60]
-    return f"at {where(race, number)}, your output {ours} leaves that of the {rival}"
+    if number is not None:
+        ours = repr(walks[YOURS].outputs[number])[:60]
+        at = where(race, number)
+        raise StumbleError(f"at {at}, your output {ours} leaves that of the {rival}")
 
 
 def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk]) -> None:
