@@ -83,7 +83,9 @@ def _run_pytest(lab: Lab, root: Path, implementation: str, *options: str) -> int
 
     os.environ["LAB_IMPL"] = implementation
     os.chdir(root)
-    return int(pytest.main([str(lab.path), "-q", "-p", "no:cacheprovider", *options]))
+    # A cache that cannot be written costs `--lf` only.
+    quiet = ["-q", "-W", "ignore::pytest.PytestCacheWarning"]
+    return int(pytest.main([str(lab.path), *quiet, *options]))
 
 
 def _progress(args: argparse.Namespace, root: Path) -> int:

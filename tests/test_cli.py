@@ -1,6 +1,7 @@
 """The verbs behind the Makefile, on the tiny repository."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -353,6 +354,33 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
     assert looks == [(tiny_lab.path,), True, False]
     assert run.told_to_end
     assert "Stopped." in capsys.readouterr().out
+
+
+def test_a_run_that_is_told_to_end_says_nothing():
+    code = """
+import os, signal
+from labkit.running.watchdog import Watchdog
+Watchdog(1, "starter.py").begin("test_slow", 5.0)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (143, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "env", "ends_quietly"),
+    [(1, {}, True), (137, {}, True), (2, {}, False), (1, {"CI": "true"}, False)],
+)
+def test_make_adds_nothing_to_a_failing_lab_but_in_ci(code, env, ends_quietly):
+    # Nothing is set up or run: the verb is a shell that ends with this code.
+    command = ["make", "lab", "PYTHON=true", f"labkit=sh -c 'exit {code}'"]
+    env = {"PATH": os.environ["PATH"], **env}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    if ends_quietly:
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    else:
+        assert done.returncode == 2
+        assert f"Error {code}" in done.stderr
 
 
 def test_lab_passes_options_on_to_pytest(tiny, monkeypatch):
