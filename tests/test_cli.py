@@ -156,9 +156,9 @@ def race(tiny, tiny_lab, capsys, source):
 def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, capsys):
     code, out = race(passed, tiny_lab, capsys, tiny_lab.solution.read_text())
     assert code == 0
-    assert "lab-90 Pairs: 200 pieces, all in one run" in out
+    assert "lab-90 Pairs: 201 pieces, all in one run" in out
     rows = re.findall(r"^(yours|reference|naive version) +[\d,]+ +█+ +([\d.]+)$", out, re.M)
-    assert rows == [("yours", "0.5"), ("reference", "0.5"), ("naive version", "100.5")]
+    assert rows == [("yours", "0.5"), ("reference", "0.5"), ("naive version", "101.0")]
     assert re.search(r"Yours .* the reference.*; it\s+holds\s+0.5 on average", out, re.S)
     main(["progress"], passed)
     line = (
@@ -180,7 +180,8 @@ def test_a_race_without_a_reference_is_against_the_naive_version(passed, tiny_la
     ("find", "replace", "said"),
     [
         ("return text[:even]", "return text[:even].upper()", "at piece 2, 'b', your output 'AB'"),
-        ("return rest", "return rest + 'x'", "at flush, your output 'x'"),
+        ("return rest", "return rest + 'x'", "at flush, your output 'kx'"),
+        ("return rest", "return ''", "at flush, your output ''"),
         ("even =", "even = 1 / 0 #", "starter.py raised ZeroDivisionError at piece 1, 'a'"),
         ("even =", "raise NotImplementedError('lab-90 task 1') #", "lab-90 task 1 is not written"),
         ("class Pairs", "class Other", "starter.py has no class Pairs"),
@@ -302,10 +303,13 @@ def test_a_save_ends_the_run_and_starts_one_of_the_lab_that_was_saved(tiny, two_
         yield set()
         assert len(runs) == 2
         yield {second.starter}
+        runs[2][1].returncode = 1
+        yield set()
+        yield {second.starter}
 
     runs = watch(two_labs, tiny, script)
-    assert [number for number, _ in runs] == ["90", "90", "91"]
-    assert [run.told_to_end for _, run in runs] == [True, False, True]
+    assert [number for number, _ in runs] == ["90", "90", "91", "91"]
+    assert [run.told_to_end for _, run in runs] == [True, False, False, True]
     out = capsys.readouterr().out
     assert out.index("Watching") < out.index("running lab-90 again") < out.index("lab-91")
 
@@ -337,7 +341,7 @@ def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, 
 
 
 def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch, capsys):
-    run, looks = Run(), []
+    runs, looks = [Run(), Run()], []
 
     def changes(*folders, watch_filter, **options):
         looks.append(folders)
@@ -345,14 +349,14 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
         yield {(1, str(tiny_lab.starter))}
         raise KeyboardInterrupt
 
-    popen = Mock(return_value=run)
+    popen = Mock(side_effect=runs)
     monkeypatch.setattr("subprocess.Popen", popen)
     monkeypatch.setattr("watchfiles.watch", changes)
     assert main(["watch", "--task", "2", "--", "-s"], tiny) == 0
     commands = [args[0][1:] for args, _ in popen.call_args_list]
     assert commands == [["-m", "labkit", "lab", "--lab", "90", "--task", "2", "--", "-s"]] * 2
     assert looks == [(tiny_lab.path,), True, False]
-    assert run.told_to_end
+    assert all(run.told_to_end for run in runs)
     assert "Stopped." in capsys.readouterr().out
 
 

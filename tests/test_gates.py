@@ -149,6 +149,12 @@ def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, fin
     assert any(said in message for message in found), found
 
 
+def test_a_terminal_shows_how_far_a_gate_is(tiny, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert findings("solution", tiny) == []
+    assert "1/1" in capsys.readouterr().out
+
+
 def test_a_lab_without_its_stages_or_attempts_is_a_finding(tiny, tiny_lab):
     shutil.rmtree(tiny / "tests" / "attempts")
     for gate, said in (("order", "after_task_1.py: is missing"), ("attempts", "is missing")):

@@ -7,7 +7,7 @@ ARGUMENTS = ()
 
 def workload() -> list:
     """Return the pieces."""
-    return list("abcdefghij" * 20)
+    return list("abcdefghij" * 20 + "k")
 
 
 class Pairs:
