@@ -362,9 +362,9 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
 
 def test_a_run_that_is_told_to_end_says_nothing():
     code = """
-import os, signal
+import os, pathlib, signal
 from labkit.running.watchdog import Watchdog
-Watchdog(1, "starter.py").begin("test_slow", 5.0)
+Watchdog(os.dup(1), pathlib.Path("starter.py")).begin("test_slow", 5.0)
 os.kill(os.getpid(), signal.SIGTERM)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
