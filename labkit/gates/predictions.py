@@ -20,7 +20,7 @@ def predictions_are_true(root: Path) -> list[Finding]:
         try:
             questions = read_questions(lab)
         except LabFolderError as error:
-            found.append(Finding(place, str(error)))
+            found.append(Finding(lab.name, str(error).replace(f"{lab.path}/", "")))
             continue
         names = _names(lab, labs)
         for number, question in enumerate(questions, start=1):

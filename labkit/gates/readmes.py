@@ -49,7 +49,7 @@ def _lab(lab: Lab) -> list[str]:
     try:
         read_hints(lab)
     except LabFolderError as error:
-        found.append(str(error))
+        found.append(str(error).replace(f"{lab.path}/", ""))
     for task in lab.tasks:
         points = sum(test.points for test in lab.tests if test.task == task.number)
         heading = f"### Task {task.number}: {task.title} ({points} points)"

@@ -29,14 +29,19 @@ _FORKS.set_forkserver_preload(
 )  # fmt: skip
 
 
-def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
+def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = 1.0) -> list[Outcome]:
     """Run (lab, implementation) pairs at the same time; return their outcomes in order.
 
     A terminal shows how many are done.
+
+    Args:
+        root: the repository.
+        jobs: the pairs.
+        hurry: the part of its time limit that a test of linear cost is given.
     """
     todo, outcomes = list(jobs), []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for outcome in pool.map(lambda job: run_lab(root, *job), todo):
+        for outcome in pool.map(lambda job: run_lab(root, job[0], job[1], hurry), todo):
             outcomes.append(outcome)
             if sys.stdout.isatty():
                 done = f"{len(outcomes)}/{len(todo)}"
@@ -44,11 +49,12 @@ def run_all(root: Path, jobs: Iterable[tuple[Lab, str]]) -> list[Outcome]:
     return outcomes
 
 
-def run_lab(root: Path, lab: Lab, implementation: str) -> Outcome:
+def run_lab(root: Path, lab: Lab, implementation: str, hurry: float = 1.0) -> Outcome:
     """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`."""
     with tempfile.TemporaryDirectory() as scratch:
         results = Path(scratch) / "results.json"
         command = [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
+                   "-p", "labkit.gates.hurry", "--hurry", str(hurry),
                    "--lab-results", str(results)]  # fmt: skip
         env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference"}
         _, printed = run_pytest(command, root, env)
