@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from labkit.course.lab import find_labs
+from labkit.running.diagnose import Mistake, diagnose
 from labkit.running.drive import Driver, perform
 from labkit.running.explain import explain, graded_tests
 from labkit.running.lab_impl import Implementation
@@ -275,3 +276,29 @@ def test_a_report_is_short_and_narrow_whatever_fails():
     assert len(lines) <= 100
     assert max(map(len, lines)) <= 88
     assert any("more failures of this task" in line for line in lines)
+
+
+COST = "test_property_linear"
+LOOP = Result("timeout", "the test did not end")
+
+
+@pytest.mark.parametrize(
+    ("run", "tried"),
+    [
+        (run_of(OK, OK, **{COST: LOOP}), ["slow", "plain"]),
+        (run_of(OK, OK, **{COST: WRONG}), ["plain"]),
+        # A loop without an end is overdue everywhere.
+        (run_of(LOOP, OK, **{COST: LOOP}), ["plain"]),
+        # What is not all written yet is unfinished rather than mistaken.
+        (run_of(OK, TWO, test_flush_once=WRONG), []),
+    ],
+)
+def test_which_mistakes_are_looked_for(run, tried):
+    asked = []
+    task = {test.task for test in LAB.tests if test.name == COST}.pop()
+    probes = [
+        Mistake(name, task, "", "", lambda lab, name=name: asked.append(name), frozenset(overdue))
+        for name, overdue in (("slow", {COST}), ("plain", ()))
+    ]
+    diagnose(probes, Driver(partial(perform, {}.get), ""), run.failing_tasks, run.overdue)
+    assert asked == tried

@@ -142,11 +142,6 @@ class Lab:
         rows = read_toml(path).get("bug", [])
         return tuple(build(Bug, row, path, killed_by=frozenset) for row in rows)
 
-    def costs_only(self, bug: Bug) -> bool:
-        """Return whether a bug breaks only bounds of cost, so that no answer gives it away."""
-        limited = {test.name for test in self.tests if test.timeout is not None}
-        return bug.killed_by <= limited
-
     def blockers(self, task: int) -> set[int]:
         """Return the tasks that `task` needs, directly or through others."""
         direct = next((t.blocked_by for t in self.tasks if t.number == task), ())

@@ -27,11 +27,7 @@ def _check(lab: Lab, root: Path) -> list[str]:
     mistakes = read_mistakes(lab.path)
     names = {mistake.name for mistake in mistakes}
     tasks = {task.number for task in lab.tasks}
-    found = [
-        f"bug {bug.name} has no probe"
-        for bug in lab.bugs
-        if bug.name not in names and not lab.costs_only(bug)
-    ]
+    found = [f"bug {bug.name} has no probe" for bug in lab.bugs if bug.name not in names]
     for mistake in mistakes:
         if mistake.task not in tasks:
             found.append(f"{mistake.name}: task {mistake.task} is not in lab.toml")

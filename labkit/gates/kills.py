@@ -101,7 +101,7 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
             f"killed_by is not exact; listed but passing: {missing}; "
             f"failing but not listed: {extra}"
         )
-    if outcome["looks_like"] not in (bug.name, "" if lab.costs_only(bug) else bug.name):
+    if outcome["looks_like"] != bug.name:
         found.append(f"is taken for {outcome['looks_like'] or 'no known mistake'}")
     for name, result in failed.items():
         if not _is_fair_kill(lab, name, result):

@@ -80,7 +80,7 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
         host.begin(MOST_SECONDS)
         if host.load() is None:
             lab = Driver(host.perform, run.seed)
-            found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks)
+            found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks, run.overdue)
         host.end()
     return found
 

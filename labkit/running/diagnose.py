@@ -29,6 +29,8 @@ class Mistake:
         symptom: what the code does, to be read after "looks like:".
         hint: what to look at.
         probe: returns whether the code makes it.
+        overdue: for a mistake that costs time, the tests that show it: at least one of them ran
+            into its time limit, and no other test.
     """
 
     name: str
@@ -36,16 +38,19 @@ class Mistake:
     symptom: str
     hint: str
     probe: Probe
+    overdue: frozenset[str] = frozenset()
 
 
-def mistake(task: int) -> Callable[[Probe], Probe]:
+def mistake(task: int, *, overdue: Collection[str] = ()) -> Callable[[Probe], Probe]:
     """Mark a function of `mistakes.py` as the probe of a mistake that is made in `task`.
 
-    Its docstring is the symptom and, after an empty line, the hint.
+    Its docstring is the symptom and, after an empty line, the hint. A probe measures no time: for
+    code that is slow, `overdue` names the tests whose time limit shows it.
     """
 
     def marked(probe: Probe) -> Probe:
         probe.task = task  # type: ignore[attr-defined]
+        probe.overdue = frozenset(overdue)  # type: ignore[attr-defined]
         return probe
 
     return marked
@@ -72,21 +77,31 @@ def _mistakes(values: Collection[object]) -> Iterator[Mistake]:
         if inspect.isfunction(probe) and hasattr(probe, "task"):
             symptom, _, hint = (inspect.getdoc(probe) or "").partition("\n\n")
             symptom, hint = " ".join(symptom.split()), " ".join(hint.split())
-            yield Mistake(probe.__name__.replace("_", "-"), probe.task, symptom, hint, probe)
+            name, overdue = probe.__name__.replace("_", "-"), vars(probe)["overdue"]
+            yield Mistake(name, probe.task, symptom, hint, probe, overdue)
 
 
 def diagnose(
-    mistakes: Collection[Mistake], lab: Driver, failing_tasks: Collection[int]
+    mistakes: Collection[Mistake],
+    lab: Driver,
+    failing_tasks: Collection[int],
+    overdue: Collection[str] = (),
 ) -> Mistake | None:
     """Return the first mistake whose probe says that the code makes it, or None.
 
     Args:
         mistakes: of the lab, in the order in which they are tried.
         lab: drives the code under test.
-        failing_tasks: those of which a test ran and failed; other tasks' mistakes are not made.
+        failing_tasks: those of which a test ran and failed; the mistakes of others are not made,
+            but for those that cost time.
+        overdue: the tests that ran into their time limit.
     """
     for candidate in mistakes:
-        if candidate.task in failing_tasks and _answers(candidate.probe, lab):
+        if candidate.overdue:
+            likely = bool(overdue) and candidate.overdue.issuperset(overdue)
+        else:
+            likely = candidate.task in failing_tasks
+        if likely and _answers(candidate.probe, lab):
             return candidate
     return None
 

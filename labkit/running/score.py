@@ -105,12 +105,19 @@ class LabRun:
 
     @property
     def failing_tasks(self) -> frozenset[int]:
-        """The tasks of which a test ran and failed; a test that only waits for a task has not."""
+        """The tasks of which a test ran and failed, but for those that are not all written yet."""
+        kinds: dict[int, set[str]] = {}
+        for test, result in self.failed():
+            kinds.setdefault(test.task or 0, set()).add(result.kind)
+        wrong = {"assertion", "raised", "timeout"}
         return frozenset(
-            test.task
-            for test, result in self.failed()
-            if test.task is not None and result.kind in ("assertion", "raised", "timeout")
+            task for task, found in kinds.items() if found & wrong and "unwritten" not in found
         )
+
+    @property
+    def overdue(self) -> frozenset[str]:
+        """The names of the tests that ran into their time limit."""
+        return frozenset(test.name for test, result in self.failed() if result.kind == "timeout")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain data, without times, for `--lab-results`."""

@@ -116,7 +116,7 @@ class LabsOfSession:
         """Look for the mistake behind the failures of a lab."""
         folder = run.lab.path
         lab = self._driver(folder, self._seed)
-        run.mistake = diagnose(read_mistakes(folder), lab, run.failing_tasks)
+        run.mistake = diagnose(read_mistakes(folder), lab, run.failing_tasks, run.overdue)
 
 
 def _function(test: str) -> str:

@@ -51,3 +51,12 @@ def keeps(lab):
     After `flush` nothing waits any more: empty what you hold.
     """
     return outputs(lab, ("feed", "a"), ("flush",), ("flush",)) == ["", "a", "a"]
+
+
+@mistake(task=1, overdue=["test_property_linear"])
+def slow(lab):
+    """Every piece takes as long as many others.
+
+    Look for work that does not depend on the piece.
+    """
+    return True
