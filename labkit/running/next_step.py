@@ -18,6 +18,8 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
     """
     if run.implementation.is_reference or not run.results:
         return ""
+    if run.waits_for:
+        return f"{run.waits_for} first: make lab N={run.waits_for.removeprefix('lab-')}"
     tests = graded_tests(run)
     task = first_open_task(run.lab, tests)
     if task is None:

@@ -6,8 +6,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from labkit.course.lab import find_labs
 from labkit.running import report
+from labkit.running.failures import print_wrapped
+from labkit.running.next_step import next_step
 from labkit.running.score import LabRun
+from labkit.running.under_test import root_of
 
 
 def header(runs: Sequence[LabRun]) -> str:
@@ -22,11 +26,13 @@ def header(runs: Sequence[LabRun]) -> str:
 
 
 def render(runs: Sequence[LabRun], *, colour: bool) -> str:
-    """Return the report of each lab under its name, then the board."""
+    """Return the report of each lab under its name, then the board, in the order of the ladder."""
+    runs = sorted(runs, key=lambda run: (run.lab.place, run.lab.name))
     parts = []
     for run in runs:
         if not is_perfect(run):
-            parts += [report.header(run), "", report.render(run, colour=colour), ""]
+            told = report.render(run, colour=colour, with_next=False)
+            parts += [report.header(run), "", told, ""]
     board = report.drawn(lambda console: _print_board(console, runs), colour=colour)
     return "\n".join([*parts, board])
 
@@ -37,18 +43,19 @@ def is_perfect(run: LabRun) -> bool:
 
 
 def _print_board(console: Console, runs: Sequence[LabRun]) -> None:
-    in_order = sorted(runs, key=lambda run: (run.lab.place, run.lab.name))
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("lab")
     table.add_column("score", justify="right")
     table.add_column("status")
-    for run in in_order:
+    for run in runs:
         name = f"{run.lab.number} {run.lab.title}"
         style = "green" if is_perfect(run) else "yellow"
         table.add_row(name, _score(run), Text(_status(run), style=style))
     console.print(table)
-    if runs[0].implementation.kind == "starter":
-        console.print(f"\n{_next(in_order)}")
+    first = next((run for run in runs if not is_perfect(run)), runs[-1])
+    if step := next_step(first, find_labs(root_of(first.lab))):
+        console.print()
+        print_wrapped(console, "next:       ", step)
 
 
 def _score(run: LabRun) -> str:
@@ -71,12 +78,3 @@ def _status(run: LabRun) -> str:
         return "not started"
     tasks = sorted({test.task for test, _ in failed if test.task is not None})
     return f"task {tasks[0]} is next" if tasks else "a given test fails"
-
-
-def _next(runs: Sequence[LabRun]) -> str:
-    """Return what to do next: the first lab of the ladder that does not pass."""
-    run = next((run for run in runs if not is_perfect(run)), None)
-    if run is None:
-        return "Every lab passes."
-    number = run.waits_for.removeprefix("lab-") or run.lab.number
-    return f"next: make lab N={number}"
