@@ -4,11 +4,22 @@ But: they are pickled, so both ends must trust each other, as the processes of o
 whose worker holds somebody else's code, have `labkit.isolation.wire`.
 """
 
+import copyreg
 import pickle
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from labkit.running.score import Result
 from labkit.running.trace import Failure
+
+
+def _view(values: dict[str, Any]) -> MappingProxyType[str, Any]:
+    return MappingProxyType(values)
+
+
+# A call's keyword arguments are such a view, which pickle does not know.
+copyreg.pickle(MappingProxyType, lambda view: (_view, (dict(view),)))
 
 
 def pack(result: Result) -> bytes:
