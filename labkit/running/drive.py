@@ -105,7 +105,7 @@ def _read(resolve: Resolve, target: Any, name: str) -> Any:
     """Return the value of an attribute, or `Unreadable`."""
     try:
         value = resolve(name) if target is None else getattr(target, name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raised = _raised(error, name)
         if isinstance(error, AttributeError) and not raised.line:
             missing = f"{type(target).__name__} has no attribute {name!r}"
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
     raise _ForeignError(f"{type(value).__name__:.100}")
 
 
-def _raised(error: Exception | SystemExit, call: str) -> Raised:
+def _raised(error: BaseException, call: str) -> Raised:
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
     message = str(error) + _suggestion(error)

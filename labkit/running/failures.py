@@ -97,11 +97,19 @@ def print_wrapped(console: Console, label: str, text: str) -> None:
 
 def _groups(tests: Sequence[GradedTest]) -> list[list[GradedTest]]:
     """Return the failed tests, those that fail for one reason together."""
-    groups: dict[tuple[str, str], list[GradedTest]] = {}
+    groups: dict[tuple[str, ...], list[GradedTest]] = {}
     for test in tests:
         if test.ran and not test.passed and test.kind not in WAITING:
-            groups.setdefault((test.kind, test.message), []).append(test)
+            groups.setdefault(_reason(test), []).append(test)
     return [*groups.values()]
+
+
+def _reason(test: GradedTest) -> tuple[str, ...]:
+    """Return why a test fails: by its message, or by the exception and the line that raised it."""
+    text, _, line = test.message.rpartition("\n")
+    if test.kind == "raised" and line.startswith("line "):
+        return test.kind, text.partition(":")[0], line
+    return test.kind, test.message
 
 
 def _worth(group: Sequence[GradedTest]) -> str:

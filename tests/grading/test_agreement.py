@@ -165,6 +165,7 @@ STRANGE_ANSWERS = [
     ("other = 1", "self.nothing"),
     ("held = 1.5", "given[0][7]"),
     ("held = []", "self.secret()"),
+    ("@property\n    def held(self): raise SystemExit('held')", "__import__('sys').exit()"),
     ("held = []; held.append(held)", "type('S', (str,), {})('s')"),
 ]
 

@@ -1,0 +1,73 @@
+"""The grader looks for common mistakes; what a submission does to that breaks nothing."""
+
+import pytest
+from walled import Grader
+
+from labkit.grading import grader
+
+PROBE = '''
+from labkit.testing import mistake
+
+
+@mistake(task=1)
+def other(lab):
+    """Of a task that is right."""
+    return True
+
+
+@mistake(task=2)
+def probed(lab):
+    """It knows the probe.
+
+    Look again.
+    """
+    calls = [("feed", "PROBE"), ("flush",)]
+    return lab.script(lab.new("Pairs"), calls, watch="").outputs == ["", "x"]
+
+
+@mistake(task=2)
+def silent(lab):
+    """Nothing comes out at the end."""
+    return lab.call(lab.new("Pairs"), "flush") == ""
+'''
+
+
+@pytest.fixture
+def found(worker_root, tiny, tiny_lab, monkeypatch):
+    """Grade the solution without its flush; it does something of its own when it is probed."""
+    monkeypatch.setattr(grader, "MOST_SECONDS", 0.3)
+    (tiny_lab.path / "mistakes.py").write_text(PROBE)
+    dropping = tiny_lab.solution.read_text().replace(
+        "return rest", "return self.__dict__.get(1, '')"
+    )
+    feed = "text = self._held + text"
+    assert "get(1" in dropping
+    assert feed in dropping
+
+    def of(act):
+        source = dropping.replace(feed, f"if text == 'PROBE': {act}\n        {feed}")
+        return Grader("trust", worker_root, tiny).grade(source.encode())
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("act", "looks_like"),
+    [
+        ("pass", "silent"),
+        # It may as well look like another mistake.
+        ("self.__dict__[1] = 'x'; return ''", "probed"),
+        ("raise KeyError", "silent"),
+        ("return {1, 2}", "silent"),
+        # Who does not answer in time, or at all, is asked no more.
+        ("__import__('os')._exit(0)", None),
+        ("[0 for _ in iter(int, 1)]", None),
+        ("__import__('os').write(4, bytes(99))", None),
+    ],
+)
+def test_a_probe_says_what_it_looks_like_and_moves_no_points(found, act, looks_like):
+    first, again = found(act), found(act)
+    assert first == again
+    assert first["looks_like"] == looks_like
+    assert first["score"] == 55
+    assert {test["kind"] for test in first["tests"]} == {"passed", "assertion"}
