@@ -116,6 +116,9 @@ def test_equal_failures_are_told_once_and_later_tasks_in_a_line():
     # A grader reads all of them.
     graded = drawn(lambda console: print_tests(console, LAB, graded_tests(run)), colour=False)
     assert graded.count("FAIL test_") == 2
+    # One line that raises is one reason, whatever it was given.
+    crash = [Result("raised", f"KeyError: {n}\nline 7: return d[n]", WRONG.failure) for n in (1, 2)]
+    assert "and 3 more for the same" in report(run_of(crash[0], OK, test_flush=crash[1]))
     # One reason counts across tasks.
     assert "and 6 more for the same reason (85 points)" in report(run_of(WRONG, WRONG))
 
