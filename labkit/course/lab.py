@@ -57,12 +57,14 @@ class Serves:
         layers: the classes of its layers, in the order of its arguments.
         stops_go_to: the layer that takes the stop strings.
         tools_go_to: the layer that is left out where a request has no tools.
+        eos_goes_to: the argument of the pipeline that takes the id of EOS.
     """
 
     pipeline: str
     layers: tuple[str, ...]
     stops_go_to: str
     tools_go_to: str
+    eos_goes_to: str
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ It adds no rules of its own. What the labs do not build, such as showing the sto
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
-from labkit.course.lab import Lab
-from labkit.running.under_test import CodeUnderTest
+from labkit.serving.composed import Composed, make_pipeline
 from mini_vllm.engine import Ending, FinishReason, Request
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -27,20 +26,25 @@ _LOG = logging.getLogger(__name__)
 
 
 class LabPathFactory:
-    """Makes a text path of a lab's classes for each request.
+    """Makes a text path of the labs' classes for each request.
 
     Args:
-        lab: one whose `lab.toml` says what it serves.
-        code: finds its classes and those of its parts.
+        composed: the labs' code.
 
     Attributes:
         eos_token_ids: of the tokenizer in use.
     """
 
-    def __init__(self, lab: Lab, code: CodeUnderTest) -> None:
-        assert lab.serves is not None
-        self._serves = lab.serves
-        self._code = code
+    # Options of a request that the labs do not build, and the value that changes nothing.
+    _REFUSED: ClassVar = {
+        "include_stop_str_in_output": False,
+        "min_tokens": 0,
+        "ignore_eos": False,
+        "skip_special_tokens": True,
+    }
+
+    def __init__(self, composed: Composed) -> None:
+        self._composed = composed
         self.eos_token_ids: frozenset[int] = frozenset()
 
     def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> "LabTextPath":
@@ -50,26 +54,28 @@ class LabPathFactory:
             ValueError: the request needs what the labs do not build.
             PipelineRaised: the code could not be imported, or raised.
         """
-        for name in ("include_stop_str_in_output", "min_tokens", "ignore_eos"):
-            if getattr(request.params, name):
-                raise ValueError(f"{name} is not part of the labs: leave it out")
+        for name, neutral in self._REFUSED.items():
+            value = getattr(request.params, name)
+            if value != neutral:
+                raise ValueError(f"{name} is {value}; the labs have no such option: leave it out")
         with _telling_the_author():
             return self.build(request)
 
     def build(self, request: Request) -> "LabTextPath":
         """Return a new pipeline; raise whatever its code raises."""
-        serves = self._serves
-        layers: dict[str, Any] = {}
-        for name in serves.layers:
-            if name == serves.tools_go_to and request.tools is None:
-                layers[name] = _NoTools()
-            elif name == serves.stops_go_to:
-                layers[name] = self._code.resolve(name)(list(request.params.stop))
-            else:
-                layers[name] = self._code.resolve(name)()
-        pipeline = self._code.resolve(serves.pipeline)(*layers.values())
-        end_ids = self.eos_token_ids | request.params.stop_token_ids
-        return LabTextPath(pipeline, layers[serves.stops_go_to], end_ids)
+        eos = min(self.eos_token_ids, default=None)
+        pipeline, stop_matcher = make_pipeline(
+            self._composed,
+            list(request.params.stop),
+            eos_token_id=eos,
+            tools=request.tools is not None,
+        )
+        return LabTextPath(
+            pipeline,
+            stop_matcher,
+            end_ids={} if eos is None else dict.fromkeys(self.eos_token_ids, eos),
+            stop_ids=request.params.stop_token_ids,
+        )
 
 
 class PipelineRaised(RuntimeError):
@@ -85,7 +91,8 @@ class LabTextPath:
     Args:
         pipeline: has `feed(token_id)`, `finish()`, `finish_reason` and `held`.
         stop_matcher: one of its layers; its `matched` is the stop string that ended the text.
-        end_ids: ids that end the text even if the pipeline does not know them.
+        end_ids: the tokenizer's EOS ids, each with the one that the pipeline knows for it.
+        stop_ids: further ids that end the text. They have none, so the pipeline never sees them.
 
     Attributes:
         ending: why the text ended, or None while it runs.
@@ -93,11 +100,17 @@ class LabTextPath:
     """
 
     def __init__(
-        self, pipeline: Any, stop_matcher: Any, end_ids: frozenset[int] = frozenset()
+        self,
+        pipeline: Any,
+        stop_matcher: Any,
+        *,
+        end_ids: Mapping[int, int],
+        stop_ids: frozenset[int],
     ) -> None:
         self._pipeline = pipeline
         self._stop_matcher = stop_matcher
         self._end_ids = end_ids
+        self._stop_ids = stop_ids
         self._broken = False
         self.ending: Ending | None = None
         self.tokens = 0
@@ -136,18 +149,24 @@ class LabTextPath:
             if self.ending is not None:
                 break
             self.tokens += 1
-            events += self._events(self._pipeline.feed(token_id), FinishReason.END_ID)
+            if token_id in self._stop_ids and token_id not in self._end_ids:
+                events += self._flush(FinishReason.END_ID, token_id)
+                break
+            fed = self._pipeline.feed(self._end_ids.get(token_id, token_id))
+            events += self._events(fed, FinishReason.END_ID)
             if self.ending is None and token_id in self._end_ids:
                 events += self._flush(FinishReason.END_ID)
         return events
 
-    def _flush(self, reason: FinishReason) -> list[Event]:
-        events = self._events(self._pipeline.finish(), reason)
+    def _flush(self, reason: FinishReason, stop_id: int | None = None) -> list[Event]:
+        events = self._events(self._pipeline.finish(), reason, stop_id)
         if self.ending is None:
             raise ValueError("finish_reason is None after finish(); it must say why")
         return events
 
-    def _events(self, items: Iterable[Any], cause: FinishReason) -> list[Event]:
+    def _events(
+        self, items: Iterable[Any], cause: FinishReason, stop_id: int | None = None
+    ) -> list[Event]:
         """Return the events of the items; note the end if the pipeline says that it has come."""
         events = [event for item in items for event in _engine_events(item)]
         reason, matched = self._pipeline.finish_reason, self._stop_matcher.matched
@@ -155,7 +174,7 @@ class LabTextPath:
             _text(matched, "matched")
         if reason is not None:
             _text(reason, "finish_reason")
-            self.ending = Ending.decide(cause, stop_string=matched)
+            self.ending = Ending.decide(cause, stop_id=stop_id, stop_string=matched)
         return events
 
     def _guarded(self, call: Callable[[], list[Event]]) -> list[Event]:
@@ -177,18 +196,6 @@ def _telling_the_author() -> Iterator[None]:
     except (Exception, SystemExit) as error:
         _LOG.exception("the pipeline raised")
         raise PipelineRaised(f"the pipeline raised {error!r}") from error
-
-
-class _NoTools:
-    """In the tool parser's place where a request has no tools: all is text."""
-
-    held = ""
-
-    def feed(self, text: str) -> list[TextDelta]:
-        return [TextDelta(text)] if text else []
-
-    def flush(self) -> list[TextDelta]:
-        return []
 
 
 def _engine_events(item: Any) -> list[Event]:

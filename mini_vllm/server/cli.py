@@ -95,6 +95,13 @@ def _service(
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
 ) -> Service:
     delay = options.step_delay
+    for name, neutral in _OF_OUR_PATH.items():
+        value = getattr(options, name)
+        if text_path is not None and value != neutral:
+            raise ValueError(
+                f"--{name.replace('_', '-')} {value} is for mini_vllm's own text path; "
+                "another one is served: leave the option out"
+            )
     return create_service(
         found.model,
         found.tokenizer,
@@ -153,6 +160,10 @@ _CACHE_BOUNDS = (
     ("l1_max_memory", "BYTES", "memory for the ids of a prompt's segments, if the tokenizer "
      "splits at its special tokens"),
 )  # fmt: skip
+
+
+# Options of the engine's own text path, and the value that changes nothing.
+_OF_OUR_PATH = {"tool_call_parser": None, "reasoning_parser": None, "stop_scope": "all"}
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

@@ -165,12 +165,15 @@ def create_service(
         make_text_path: makes what turns ids into events; by default the engine's own pipeline.
         stop_scope: of that pipeline.
         hooks: of the engine.
-        **options: further attributes of `Service`.
+        **options: further attributes of `Service`. The formats are those of the engine's own
+            pipeline: with `make_text_path` there are none.
 
     Raises:
         ValueError: a format is unknown, or a level of the cache cannot be had.
     """
     metrics = metrics or PrometheusMetrics()
+    if make_text_path is not None:
+        options = {**options, "tool_format": None, "reasoning_format": None}
     cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
     engine = Engine(
         model,

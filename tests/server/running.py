@@ -14,6 +14,9 @@ from dataclasses import dataclass
 import pytest
 from wire_client import read_chat
 
+from labkit.course.lab import ROOT
+from labkit.serving.composed import find_composed
+from labkit.serving.lab_path import LabPathFactory
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.server.app import create_app
@@ -242,6 +245,11 @@ def running_embedded(**options):
         name="embedded",
         **options,
     )
+
+
+def labs_path(wanted):
+    """Return the text path of the labs: `wanted` as `LAB_IMPL` says it."""
+    return LabPathFactory(find_composed(ROOT, str(wanted)))
 
 
 def asking(*names, **fields):

@@ -3,22 +3,27 @@ student's mistake ends one request and is told to the student."""
 
 import logging
 import os
-from pathlib import Path
 
 import pytest
 from processes import process
-from running import DEADLINE, WEATHER, Says, asking, running, running_embedded, tool
+from running import (
+    DEADLINE,
+    WEATHER,
+    Says,
+    asking,
+    labs_path,
+    running,
+    running_embedded,
+    tool,
+)
 from wire_client import read_chat, read_events
 
 from labkit.cli import main
-from labkit.course.lab import find_labs
-from labkit.running.lab_impl import choose
-from labkit.running.under_test import CodeUnderTest
-from labkit.serving.lab_path import LabPathFactory, PipelineRaised
-from labkit.student.progress import Progress
+from labkit.course.lab import ROOT, find_labs
+from labkit.serving.lab_path import PipelineRaised
 from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
+from mini_vllm.text.events import TextDelta
 
-ROOT = Path(__file__).resolve().parents[2]
 LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
 
 
@@ -26,11 +31,6 @@ LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
 def _no_environment(monkeypatch):
     for name in ("LAB_IMPL", "LAB_PARTS"):
         monkeypatch.delenv(name, raising=False)
-
-
-def factory(wanted):
-    implementation = choose(str(wanted), [LAB], Path.cwd())[LAB.path]
-    return LabPathFactory(LAB, CodeUnderTest(LAB, implementation, ROOT, Progress(ROOT).passes))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def written(tmp_path, monkeypatch):
             source = source.replace(find, replace, 1)
         path = tmp_path / "mine.py"
         path.write_text(source)
-        return factory(path)
+        return labs_path(path)
 
     return write
 
@@ -53,7 +53,10 @@ def written(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def both():
     """The embedded model with the engine's text path, and with that of the references."""
-    with running_embedded() as engine, running_embedded(make_text_path=factory("solution")) as labs:
+    with (
+        running_embedded() as engine,
+        running_embedded(make_text_path=labs_path("solution")) as labs,
+    ):
         yield engine, labs
 
 
@@ -91,6 +94,7 @@ def choices_of(server, body):
         {"tools": [WEATHER, tool("f")], "stop": ["ask", "zzz"], "n": 2},
         {"tools": [WEATHER], "tool_choice": "none"},
         {"max_tokens": 7},
+        {"stop_token_ids": [ord("e"), 257], "stop": ["ther"]},
     ],
 )
 def test_the_references_say_what_the_engines_pipeline_says(both, prompt, fields):
@@ -114,18 +118,26 @@ def test_some_of_those_are_calls_and_some_end_at_a_stop(both):
     assert choices_of(both[1], {**ask, "stop": ["e"]})[0]["stop_reason"] == "e"
 
 
-@pytest.mark.parametrize("name", ["include_stop_str_in_output", "ignore_eos"])
-def test_what_the_labs_do_not_build_is_refused_by_its_name(both, name):
-    body = saying("Hello!", **{name: True})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("include_stop_str_in_output", True),
+        ("ignore_eos", True),
+        ("min_tokens", 1),
+        ("skip_special_tokens", False),
+    ],
+)
+def test_what_the_labs_do_not_build_is_refused_by_its_name(both, name, value):
+    body = saying("Hello!", **{name: value})
     answer = both[1].chat(body)
     assert answer.status == 400
-    assert name in answer.error["message"]
+    assert f"{name} is {value}; the labs have no such option" in answer.error["message"]
     assert both[0].chat({**body, "max_tokens": 5}).status == 200
 
 
 def test_without_tools_a_call_is_text_in_the_labs_too():
     said = '<tool_call>\n{"name": "f", "arguments": {"a": "🚀"}}\n</tool_call>'
-    with running(Says(call=said), make_text_path=factory("solution")) as server:
+    with running(Says(call=said), make_text_path=labs_path("solution")) as server:
         made = [{"name": "f", "arguments": '{"a": "🚀"}'}]
         for fields, expected in (
             ({}, (said, [], "stop")),
@@ -221,7 +233,7 @@ def faulty(written, fault):
 def test_a_pipeline_that_goes_wrong_ends_its_own_request_and_tells_its_author(
     written, fault, error, caplog
 ):
-    make, good = faulty(written, fault), factory("solution")
+    make, good = faulty(written, fault), labs_path("solution")
 
     def make_text_path(request, prompt):
         return (make if b"the bad one" in bytes(prompt[1:]) else good)(request, prompt)
@@ -303,8 +315,36 @@ def test_a_pipeline_that_misses_the_end_among_the_ids_ends_there_all_the_same(wr
     make = written((TAKES, "if False:"))
     make.eos_token_ids = frozenset([257])
     path = make(Request((1,), SamplingParams(stop_token_ids=frozenset([97]))), (1,))
-    path.feed([98, end, 99])
+    assert path.feed([98, end, 99]) == [TextDelta("b")]
+    stop_id = None if end == 257 else end
+    assert (path.ending, path.tokens) == (Ending(FinishReason.END_ID, stop_id), 2)
+
+
+@pytest.mark.parametrize("end", [101, 102])
+def test_an_end_of_another_tokenizer_has_no_text_though_the_labs_know_it_as_a_byte(end):
+    make = labs_path("solution")
+    make.eos_token_ids = frozenset([101, 102])
+    path = make(Request((1,), SamplingParams()), (1,))
+    assert path.feed([0xF0, end, 99]) == [TextDelta("\ufffd")]
     assert (path.ending, path.tokens) == (Ending(FinishReason.END_ID), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--tool-call-parser", "hermes"], "--tool-call-parser hermes is for mini_vllm's own"),
+        (["--reasoning-parser", "qwen3"], "--reasoning-parser qwen3 is for mini_vllm's own"),
+        (["--stop-scope", "content"], "--stop-scope content is for mini_vllm's own"),
+        (["--remote", "http://127.0.0.1:1", "--tokenizer", "mock"], "whose ids are bytes"),
+    ],
+)
+def test_options_of_the_engines_own_path_are_refused_where_the_labs_serve(
+    options, said, monkeypatch, capsys
+):
+    monkeypatch.setenv("LAB_IMPL", "solution")
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--port", "0", *options])
+    assert said in capsys.readouterr().err
 
 
 def test_a_stop_string_of_a_lab_wins_over_the_length():
@@ -312,7 +352,7 @@ def test_a_stop_string_of_a_lab_wins_over_the_length():
         (FinishReason.LENGTH, Ending(FinishReason.STOP_WORDS, "\ufffd")),
         (FinishReason.CANCELLED, Ending(FinishReason.CANCELLED)),
     ):
-        path = factory("solution")(Request((1,), SamplingParams(stop=("\ufffd",))), (1,))
+        path = labs_path("solution")(Request((1,), SamplingParams(stop=("\ufffd",))), (1,))
         path.feed([97, 0xF0])
         assert path.ending is None
         path.finish(reason)
