@@ -5,8 +5,9 @@
 
 import threading
 
-from running import EOS, running
+from running import EOS, labs_path, running
 
+from labkit.serving.lab_path import LabTextPath
 from mini_vllm.models.scripted import Hook, ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
@@ -47,6 +48,19 @@ class PageModel(ScriptedModel):
             # Silence, in steps so short that the engine sees a cancellation between two.
             steps += [Hook(lambda: threading.Event().wait(0.005))] * 100_000
         return [*steps, RuntimeError("the tape tore") if key == "breaks" else EOS]
+
+
+class _WithAnEcho(LabTextPath):
+    @property
+    def held(self):
+        return {"echo": b"\0\n\xff", **super().held}
+
+
+def labs_with_an_echo(request, prompt):
+    """Return the labs' text path, in front of it a layer of which nobody knows."""
+    path = labs_path("solution")(request, prompt)
+    path.__class__ = _WithAnEcho
+    return path
 
 
 def page_server(model=None, **options):
@@ -126,6 +140,10 @@ class Page:
         self.until(f"return Number({waiting}) >= {tokens}")
         self.press(self.keys.F9 * tokens)
         self.until(f"return $('progress').textContent.startsWith('{tokens} token')")
+
+    def layers(self):
+        code = "return [...$('held').tBodies[0].rows].map((row) => row.dataset.layer)"
+        return self.js(code)
 
     def held(self, layer):
         return self.text(f"#held [data-layer={layer}] td")

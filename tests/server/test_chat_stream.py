@@ -225,9 +225,9 @@ def test_what_is_held_is_told_with_every_chunk_if_it_was_asked_for():
     assert reports[:3] == [
         None,
         {"token_ids": [0xF0, 0x9F], "naive": "\ufffd",
-         "held": {"detokenizer": "f0 9f", "stop": ""}},
+         "held": {"detokenizer": [0xF0, 0x9F], "stop": ""}},
         {"token_ids": [0x9A, 0x80], "naive": "\ufffd\ufffd",
-         "held": {"detokenizer": "", "stop": "🚀"}},
+         "held": {"detokenizer": [], "stop": "🚀"}},
     ]  # fmt: skip
     assert deltas_of(data)[1:3] == [{}, {}]
     told = [one for report in reports[1:] for one in report["token_ids"]]

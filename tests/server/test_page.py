@@ -2,10 +2,11 @@
 
 import json
 import urllib.request
+from contextlib import nullcontext
 from urllib.parse import urlsplit
 
 import pytest
-from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, page_server
+from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, labs_with_an_echo, page_server
 
 
 def test_a_rocket_is_shown_exactly_to_the_naive_as_diamonds_and_on_the_wire_as_it_came(stage):
@@ -82,14 +83,36 @@ def test_shows_the_bytes_of_an_open_character(stage):
     assert stage.texts("#emitted td") == ["🚀", "8 in all"]
 
 
-def test_shows_what_the_stop_strings_hold(stage):
-    stage.fill("stop", "END")
-    stage.paused_at("until the end", len("Not the EN"))
-    assert stage.held("stop") == "EN"
-    assert stage.text("#answer .content") == "Not the "
-    stage.press(stage.keys.F8)
-    assert stage.end() == "Finished"
-    assert stage.text("#answer .content") == "Not the EN, but the "
+@pytest.mark.parametrize(
+    ("layers", "stop", "make_text_path"),
+    [
+        ("detokenizer stop reasoning tools", "stop", None),
+        ("echo detokenizer stop_matcher tool_parser", "stop_matcher", labs_with_an_echo),
+    ],
+    ids=["engine", "labs"],
+)
+def test_shows_what_each_layer_holds_that_the_server_reports(
+    driver, scripted, layers, stop, make_text_path
+):
+    """The second server runs the labs, in front of them a layer of which the page knows nothing."""
+    labs = make_text_path and page_server(make_text_path=make_text_path)
+    with labs or nullcontext(scripted) as server:
+        stage = Page(driver, server.url)
+        stage.fill("stop", "END")
+        stage.paused_at("until the end", len("Not the EN"))
+        names = layers.split()
+        assert stage.layers() == names
+        assert stage.texts(f"#held [data-layer={stop}] td") == ["EN", "2", "2"]
+        assert stage.text(f"#held [data-layer={stop}] small") == "what may become a stop string"
+        assert stage.text("#timeline tr:last-child td:last-child").split()[-2:] == ["EN", stop]
+        if "echo" in names:
+            assert stage.text("#held [data-layer=echo] th") == "echo"
+            assert stage.texts("#held [data-layer=echo] td") == ["00 0a ff", "3", "3"]
+        assert stage.text("#answer .content") == "Not the "
+        stage.press(stage.keys.F8)
+        assert stage.end() == "Finished"
+        assert stage.text("#answer .content") == "Not the EN, but the "
+        assert stage.texts(f"#held [data-layer={stop}] td") == ["", "0", "2"]
 
 
 def test_boxes_follow_their_end(stage):

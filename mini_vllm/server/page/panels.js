@@ -2,6 +2,15 @@
 // says what is emitted, held or naive; nothing of that is worked out here.
 
 const MOST_ROWS = 400;
+/** What layers of these names hold. Others are shown by their name alone. */
+const HOLDS = {
+  detokenizer: "bytes of an unfinished character",
+  stop: "what may become a stop string",
+  stop_matcher: "what may become a stop string",
+  reasoning: "what may become a tag",
+  tools: "what may become a call",
+  tool_parser: "what may become a call",
+};
 const byId = (id) => document.getElementById(id);
 
 /** A new element with text in it. */
@@ -15,6 +24,17 @@ function make(tag, className = "", text = "") {
 /** Make white space visible. */
 function visible(text) {
   return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+/** The pieces of what a layer holds: bytes, which come as numbers, or characters. */
+function unitsOf(held) {
+  if (typeof held === "string") return [...visible(held)];
+  return held.map((byte) => byte.toString(16).padStart(2, "0"));
+}
+
+/** What a layer holds, in one text. */
+function heldText(held) {
+  return unitsOf(held).join(typeof held === "string" ? "" : " ");
 }
 
 function appendRow(box, row) {
@@ -31,7 +51,10 @@ function appendNaive(box, text) {
 
 export class Panels {
   #calls = new Map();
-  #most = {};
+  /** By name: a layer's row, and the most that it held. They are those of the last answer until
+   * the next one begins, so that the table does not jump. */
+  #layers = new Map();
+  #begun = false;
   #characters = 0;
   #diamonds = 0;
   /** What was emitted since the last token; one token may cause several events. */
@@ -42,12 +65,12 @@ export class Panels {
   /** Empty everything for a new answer. */
   reset() {
     this.#calls.clear();
-    this.#most = {};
+    this.#begun = false;
     this.#characters = this.#diamonds = this.tokens = 0;
     this.#emitted = [];
     for (const id of ["answer", "finish", "naive", "naive-count", "raw"]) byId(id).textContent = "";
-    document.querySelector("#timeline tbody").textContent = "";
-    this.#drawHeld({});
+    byId("timeline").tBodies[0].textContent = "";
+    for (const layer of this.#layers.values()) this.#drawLayer({ ...layer, most: 0 }, "");
     this.#drawReader();
   }
 
@@ -129,23 +152,42 @@ export class Panels {
     line.append(make("span", className, text));
   }
 
-  #drawHeld(held) {
-    for (const row of document.querySelectorAll("#held [data-layer]")) {
-      const layer = row.dataset.layer;
-      const value = held[layer] ?? "";
-      const bytes = layer === "detokenizer";
-      const units = bytes ? value.split(" ").filter(Boolean) : [...visible(value)];
-      const [, cell, now, most] = row.cells;
-      this.#most[layer] = Math.max(this.#most[layer] ?? 0, units.length);
-      row.classList.toggle("holding", units.length > 0);
-      cell.replaceChildren();
-      for (const unit of units) {
-        if (bytes && cell.hasChildNodes()) cell.append(" ");
-        cell.append(make("span", "unit", unit));
-      }
-      now.textContent = units.length;
-      most.textContent = this.#most[layer];
+  /** The row of a layer; a layer that is seen for the first time gets one. */
+  #layer(name) {
+    if (!this.#layers.has(name)) {
+      const row = make("tr");
+      row.dataset.layer = name;
+      const head = make("th", "", name.replaceAll("_", " "));
+      head.scope = "row";
+      if (Object.hasOwn(HOLDS, name)) head.append(make("small", "", HOLDS[name]));
+      row.append(head, make("td"), make("td"), make("td"));
+      byId("held").tBodies[0].append(row);
+      this.#layers.set(name, { row, most: 0 });
     }
+    return this.#layers.get(name);
+  }
+
+  #drawHeld(held) {
+    if (!this.#begun) {
+      this.#layers.clear();
+      byId("held").tBodies[0].textContent = "";
+      this.#begun = true;
+    }
+    for (const [name, value] of Object.entries(held)) this.#drawLayer(this.#layer(name), value);
+  }
+
+  #drawLayer(layer, value) {
+    const units = unitsOf(value);
+    const [, cell, now, most] = layer.row.cells;
+    layer.most = Math.max(layer.most, units.length);
+    layer.row.classList.toggle("holding", units.length > 0);
+    cell.replaceChildren();
+    for (const unit of units) {
+      if (typeof value !== "string" && cell.hasChildNodes()) cell.append(" ");
+      cell.append(make("span", "unit", unit));
+    }
+    now.textContent = units.length;
+    most.textContent = layer.most;
   }
 
   #drawEmitted(cell) {
@@ -181,9 +223,8 @@ export class Panels {
     this.#drawEmitted(last.cells[2]);
     last.cells[3].replaceChildren();
     for (const [layer, value] of Object.entries(held ?? {})) {
-      if (!value) continue;
-      const shown = layer === "detokenizer" ? value : visible(value);
-      last.cells[3].append(make("span", "waiting", shown), make("small", "", ` ${layer} `));
+      if (!value.length) continue;
+      last.cells[3].append(make("span", "waiting", heldText(value)), make("small", "", ` ${layer} `));
     }
   }
 }

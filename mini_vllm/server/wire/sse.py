@@ -45,12 +45,12 @@ class HeldReport(msgspec.Struct):
 
     Attributes:
         token_ids: the new ids. If a chunk makes several events, the first one carries them.
-        held: by layer; bytes as hexadecimal numbers.
+        held: by the layer's name, in the order of the text path; bytes as a list of numbers.
         naive: the text of the new ids when each is decoded by itself.
     """
 
     token_ids: Sequence[int]
-    held: dict[str, str]
+    held: dict[str, str | list[int]]
     naive: str
 
 
@@ -256,5 +256,5 @@ class SseStream:
         return around[0] + encode_line(text) + around[1]
 
 
-def _shown(held: str | bytes) -> str:
-    return held.hex(" ") if isinstance(held, bytes) else held
+def _shown(held: str | bytes) -> str | list[int]:
+    return list(held) if isinstance(held, bytes) else held
