@@ -1,26 +1,25 @@
 """The serving pipeline of lab 05, live: what every layer holds and emits, token by token.
 
 Beside it runs the naive way, which decodes every token alone. On a terminal the show is animated;
-elsewhere it is a plain table. `--impl starter` shows your own code.
+elsewhere it is a plain table. `--impl starter` shows your own code: lab 05, over those of labs 03,
+04 and 01 that pass.
 """
 
 import argparse
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError
-from labkit.running.lab_impl import Implementation, load
-from labkit.running.source import last_line_in
+from labkit.running.lab_impl import wanted
+from labkit.serving.composed import Composed, find_composed, make_pipeline, why_not_ready
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.tokenizer import ByteTokenizer
 
-COMPOSED = "lab-05-serving-pipeline"
+ROOT = Path(__file__).resolve().parents[1]
 TEXT = (
     "Grüße! 你好，世界 🚀 नमस्ते — a < b, is it?\n"
     '<tool_call>{"name": "post", "arguments": {"text": "São 🎉"}}</tool_call>\n'
@@ -56,22 +55,6 @@ class Shown:
                 self.calls.append(event)
 
 
-def make_pipeline(impl: str, stops: list[str]) -> Any:
-    """Return lab 05's pipeline over its parts, all from the starters or all from the solutions."""
-    labs = {lab.name: lab for lab in find_labs(ROOT)}
-
-    def part(name: str, lab: str) -> Any:
-        path = labs[lab].starter if impl == "starter" else labs[lab].solution
-        return getattr(load(Implementation(impl, path), f"demo.{name}"), name)
-
-    parts = {name: part(name, lab) for name, lab in labs[COMPOSED].parts.items()}
-    return part("ServingPipeline", COMPOSED)(
-        parts["StreamingDetokenizer"](),
-        parts["StopStringMatcher"](stops),
-        parts["StreamingToolParser"](),
-    )
-
-
 def frames(pipeline: Any, text: str) -> Iterator[Frame]:
     """Feed the byte tokens of `text` and EOS; yield the state after each until the stream ends."""
     tokenizer = ByteTokenizer()
@@ -85,10 +68,13 @@ def frames(pipeline: Any, text: str) -> Iterator[Frame]:
 def plain(pipeline: Any, text: str) -> None:
     """Print one line per token, then the result."""
     shown = Shown()
-    print(
+    head = (
         f"{'token':<6} {'naive':<8} {'bytes held':<11} {'stop held':<14} {'tag held':<18} emitted"
     )
     for frame in frames(pipeline, text):
+        if head:
+            print(head)
+            head = ""
         shown.add(frame)
         held = frame.held
         row = f"{frame.token:<6} {frame.naive!r:<8} {held['detokenizer'].hex(' '):<11} "
@@ -155,32 +141,36 @@ def main() -> int:
     source.add_argument("--file", type=Path, help="take the text from a UTF-8 file")
     parser.add_argument("--stop", action="append", help="a stop string (default: END); repeatable")
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
-    parser.add_argument("--impl", choices=["starter", "solution"], default="solution",
-                        help="whose code runs the show (default: solution)")  # fmt: skip
+    parser.add_argument("--impl", default=wanted(), metavar="IMPL",
+                        help="whose code runs the show: starter, solution, bug:NAME or a file "
+                             "(default: as LAB_IMPL says)")  # fmt: skip
     args = parser.parse_args()
     if not args.speed > 0:
         parser.error(f"--speed is {args.speed:g}; it must be more than 0 tokens a second")
     try:
         text = args.file.read_text(encoding="utf-8") if args.file else args.text
-        pipeline = make_pipeline(args.impl, args.stop or ["END"])
-        if sys.stdout.isatty():
-            live(pipeline, text, args.speed)
-        else:
-            plain(pipeline, text)
-    except (OSError, UnicodeError, LabkitError, ValueError) as error:
+        composed = find_composed(ROOT, args.impl)
+        print(f"{composed.told}\n", flush=True)
+        _run(composed, text, args.stop or ["END"], args.speed)
+    except (OSError, UnicodeError, LabkitError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
-    except NotImplementedError as error:
-        print(f"demo: {error} is not written yet; make lab grades what is", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
-        where = last_line_in(error, str(traceback.extract_tb(error.__traceback__)[-1].filename))
-        at = f", line {where[0]}: {where[1]}" if where else ""
-        print(f"demo: the code raised {type(error).__name__}: {error}{at}", file=sys.stderr)
-        return 1
     return 0
+
+
+def _run(composed: Composed, text: str, stops: list[str], speed: float) -> None:
+    try:
+        pipeline, _ = make_pipeline(composed, stops)
+        if sys.stdout.isatty():
+            live(pipeline, text, speed)
+        else:
+            plain(pipeline, text)
+    except (LabkitError, BrokenPipeError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise why_not_ready(composed, "ready to be shown", error) from error
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import sys
 import pytest
 
 from labkit.cli import main
-from labkit.course.lab import ROOT
+from labkit.course.lab import ROOT, find_labs
+
+LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
 
 
 @pytest.fixture
@@ -36,14 +38,29 @@ def test_default_show_has_garbage_beside_right_text():
     assert "\x1b" not in out
 
 
-def test_file_in_another_script_and_a_starter_that_is_not_written(demo, tmp_path):
+def test_file_in_another_script(demo, tmp_path):
     (tmp_path / "text").write_text("नमस्ते दुनिया। 終わり", encoding="utf-8")
     _, out, _ = demo("--file", str(tmp_path / "text"), "--stop", "終")
     assert "ours    'नमस्ते दुनिया। '" in out
     assert "finish  stop" in out
-    code, _, errors = demo("--impl", "starter", "--text", "a")
-    assert code in (0, 1)
-    assert "Traceback" not in errors
+
+
+def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
+    broken = tmp_path / "mine.py"
+    broken.write_text("class ServingPipeline:\n    def __init__(self, *a, **b): self.held = {}\n")
+    for implementation, whose, said in (
+        ("bug:eos-no-flush", "solution.py with bug 'eos-no-flush' of lab-05", ""),
+        ("solution", "StopStringMatcher: the reference, lab-04-stop-strings/solution.py", ""),
+        (str(LAB.pristine_starter), "starter.py.orig", "lab-05 task 1: feed is still to do. Go on"),
+        (str(broken), "mine.py of lab-05", "raised AttributeError"),
+        ("nonsense", "", "LAB_IMPL='nonsense' is neither"),
+    ):
+        code, out, errors = demo("--impl", implementation, "--text", "a")
+        assert whose in out.partition("\n\n")[0]
+        assert said in errors
+        assert code == (2 if said else 0)
+        assert "Traceback" not in errors
+        assert ("emitted" in out) == (not said)
 
 
 def test_mistakes_get_one_line(demo, tmp_path):

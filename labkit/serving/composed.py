@@ -1,5 +1,6 @@
 """The pipeline that the labs make together: whose code it is, part by part, and how it is made."""
 
+import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,9 +95,18 @@ def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageE
         said = f"{error} is still to do. Go on with" if str(error) else "a task is still to do:"
         return UsageError(f"{lab.label} is not {what}: {said} `make lab N={lab.number}`")
     return UsageError(
-        f"{lab.label} is not {what}: its pipeline raised {type(error).__name__}: {error}. "
-        f"See `make lab N={lab.number}`"
+        f"{lab.label} is not {what}: its pipeline raised {type(error).__name__}: "
+        f"{error}{_where(error, lab.path.parent)}. See `make lab N={lab.number}`"
     )
+
+
+def _where(error: BaseException, labs: Path) -> str:
+    """Return the deepest line of the traceback that is in a lab's folder, in words."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if labs in path.parents:
+            return f" in {path.relative_to(labs)}, line {frame.lineno} (`{frame.line}`)"
+    return ""
 
 
 class _NoTools:
