@@ -152,6 +152,8 @@ def main() -> int:
         composed = find_composed(ROOT, args.impl)
         print(f"{composed.told}\n", flush=True)
         _run(composed, text, args.stop or ["END"], args.speed)
+    except BrokenPipeError:
+        raise
     except (OSError, UnicodeError, LabkitError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
