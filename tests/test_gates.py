@@ -180,8 +180,8 @@ def test_an_edited_starter_is_a_note_for_a_student(tiny, tiny_lab):
 
 
 def test_matrix_is_written_between_its_markers(tiny):
-    readme = (tiny / "phase-90-tiny" / "README.md").read_text()
-    assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in readme
+    page = (tiny / "phase-90-tiny" / "KILL_MATRIX.md").read_text()
+    assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in page
     assert write(tiny) == []
 
 

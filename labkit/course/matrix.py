@@ -1,4 +1,4 @@
-"""The generated parts of a phase's README: the ladder of labs, and the kill matrix.
+"""The generated parts of a phase: the ladder in its README, and the kill matrix on its own page.
 
 Each stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; `make matrix` writes it.
 """
@@ -8,27 +8,34 @@ from pathlib import Path
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LabFolderError
 
-
-def phase_readmes(root: Path) -> list[Path]:
-    """Return the READMEs that have generated parts: one a phase."""
-    return sorted({lab.path.parents[1] / "README.md" for lab in find_labs(root)})
+_MATRIX = "KILL_MATRIX.md"
 
 
-def filled(readme: Path, root: Path) -> str:
-    """Return the text of a phase's README with its generated parts written afresh.
+def generated_pages(root: Path) -> list[Path]:
+    """Return the pages that have a generated part.
+
+    They are each phase's README, and its kill matrix unless no lab has bugs, as in a student
+    edition.
+    """
+    labs = find_labs(root)
+    readmes = {lab.path.parents[1] / "README.md" for lab in labs}
+    return sorted(readmes | {lab.path.parents[1] / _MATRIX for lab in labs if lab.bugs})
+
+
+def filled(page: Path, root: Path) -> str:
+    """Return the text of a page with its generated part written afresh.
 
     Raises:
-        LabFolderError: a part's markers are missing.
+        LabFolderError: the part's markers are missing.
     """
-    labs = [lab for lab in find_labs(root) if lab.path.parents[1] == readme.parent]
-    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
-    for name, part in (("ladder", _ladder(labs)), ("kill matrix", _matrix(labs))):
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        if begin not in text or end not in text:
-            raise LabFolderError(f"{readme} has no lines {begin} and {end} to write between")
-        head, _, rest = text.partition(begin)
-        text = f"{head}{begin}\n\n{part}\n\n{end}{rest.partition(end)[2]}"
-    return text
+    labs = [lab for lab in find_labs(root) if lab.path.parents[1] == page.parent]
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    name, make = ("kill matrix", _matrix) if page.name == _MATRIX else ("ladder", _ladder)
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    if begin not in text or end not in text:
+        raise LabFolderError(f"{page} has no lines {begin} and {end} to write between")
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}\n\n{make(labs)}\n\n{end}{rest.partition(end)[2]}"
 
 
 def _ladder(labs: list[Lab]) -> str:
@@ -65,9 +72,9 @@ def _lab_matrix(lab: Lab) -> str:
 def write(root: Path) -> list[Path]:
     """Write all generated parts; return the files that changed."""
     changed = []
-    for readme in phase_readmes(root):
-        text = filled(readme, root)
-        if text != readme.read_text(encoding="utf-8"):
-            readme.write_text(text, encoding="utf-8")
-            changed.append(readme)
+    for page in generated_pages(root):
+        text = filled(page, root)
+        if text != page.read_text(encoding="utf-8"):
+            page.write_text(text, encoding="utf-8")
+            changed.append(page)
     return changed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
-from labkit.course.matrix import filled, phase_readmes
+from labkit.course.matrix import filled, generated_pages
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 
@@ -84,13 +84,13 @@ def _headings(text: str) -> list[str]:
 
 def _generated(root: Path) -> list[Finding]:
     found: list[Finding] = []
-    for readme in phase_readmes(root):
+    for page in generated_pages(root):
         try:
-            if filled(readme, root) != readme.read_text(encoding="utf-8"):
-                message = "ladder or kill matrix is out of date: run make matrix"
-                found.append(Finding(str(readme.relative_to(root)), message))
+            if filled(page, root) != page.read_text(encoding="utf-8"):
+                message = "its generated part is out of date: run make matrix"
+                found.append(Finding(str(page.relative_to(root)), message))
         except LabFolderError as error:
-            found.append(Finding(str(readme.relative_to(root)), str(error)))
+            found.append(Finding(str(page.relative_to(root)), str(error)))
     return found
 
 
