@@ -7,6 +7,7 @@ from labkit.gates.arrows import arrows_point_down
 from labkit.gates.attempts import attempts_score_as_told
 from labkit.gates.cheats import cheats_earn_nothing
 from labkit.gates.diagnoses import mistakes_are_known
+from labkit.gates.edition import edition_is_true
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
@@ -30,6 +31,7 @@ GATES: dict[str, Gate] = {
     "order": tasks_pass_in_order,
     "bugs": bugs_die_as_told,
     "attempts": attempts_score_as_told,
+    "edition": edition_is_true,
     "cheats": cheats_earn_nothing,
 }
 
