@@ -3,7 +3,6 @@
 A lab's own solution and its known bugs are never packed: no grading needs them.
 """
 
-import json
 import os
 import re
 import zipfile
@@ -79,17 +78,6 @@ def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
     """
     solutions = [other.solution for other in labs if other.name in lab.parts.values()]
     return {path.relative_to(root).as_posix(): _read(path, root) for path in solutions}
-
-
-def bugs_without_edits(lab: Lab) -> bytes:
-    """Return the lab's `bugs.toml` without the edits: it still tells a bug by its failing tests."""
-    lines = ["# The known bugs of this lab, by the tests that fail under each."]
-    for bug in lab.bugs:
-        facts = {**vars(bug), "find": "", "replace": "", "killed_by": sorted(bug.killed_by)}
-        # Strings and lists of strings are the same in TOML and JSON.
-        lines += ["", "[[bug]]"]
-        lines += (f"{key} = {json.dumps(fact, ensure_ascii=False)}" for key, fact in facts.items())
-    return ("\n".join(lines) + "\n").encode()
 
 
 def _read(path: Path, root: Path) -> bytes:

@@ -1,9 +1,11 @@
 """`make student-edition OUT=../edition`: the course as a folder to hand out.
 
-It leaves out the reference solutions, the edits of the known bugs, the course's own tests and
-benchmarks, and the history. Each `starter.py` is a fresh copy of `starter.py.orig`. Commands that
-need a reference say so; the failing tests of each known bug stay, so that reports still say what a
-mistake looks like.
+It leaves out the reference solutions, the known bugs, the course's own tests and benchmarks, and
+the history. Each `starter.py` is a fresh copy of `starter.py.orig`.
+
+Its texts come from those of the course. In Markdown, what stands between `<!-- full -->` and
+`<!-- /full -->` is left out, and what stands between `<!-- edition` and `-->`, which is a comment
+elsewhere, is shown.
 
 But: the engine, `mini_vllm`, comes along. It has the same ideas in another shape, and students may
 read it.
@@ -19,7 +21,6 @@ from pathlib import Path
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
-from labkit.publish.packing import bugs_without_edits
 
 # Whatever is not named here is left out.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")
@@ -27,17 +28,22 @@ _FILES = (
     ".gitignore", "LICENSE", "conftest.py", "pyproject.toml", "requirements/core.txt",
     "requirements/serve.txt", "requirements/tokenizers.txt", "requirements/watch.txt",
 )  # fmt: skip
-_LAB_FILES = ("lab.toml", "starter.py.orig", "test_lab.py")
-_TARGETS = (
-    "lab", "progress", "hint", "solution", "watch", "reset", "demo", "serve", "tokenizer", "bundle",
-    "grade",
+_LAB_FILES = (
+    "README.md", "lab.toml", "starter.py.orig", "test_lab.py", "hints.toml", "predict.toml",
+    "mistakes.py",
 )  # fmt: skip
-_README = Path(__file__).parent / "templates/student_readme.txt"
-_NOTE = """
-> **Student edition.** There is no `solution.py` here, and `bugs.toml` has no edits. Whatever needs
-> them says so: `pytest` without `LAB_IMPL=starter`, `LAB_IMPL=bug:NAME`, `LAB_PARTS=reference`,
-> `make bug`, `make check`. A lab builds on your own earlier labs, so those come first.
-"""
+_LAB_FILES_OF_SOME = ("race.py",)
+_TARGETS = (
+    "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "tokenizer",
+    "bundle", "grade",
+)  # fmt: skip
+# What `make help` says otherwise.
+_HELP = (
+    (r".*make solution .*\n", ""),
+    ("the reference and a naive version", "a naive version"),
+)
+_FULL = re.compile(r"^<!-- full -->\n.*?^<!-- /full -->\n", re.MULTILINE | re.DOTALL)
+_EDITION = re.compile(r"^<!-- edition\n(.*?)^-->\n", re.MULTILINE | re.DOTALL)
 
 
 def make_edition(root: Path) -> dict[str, bytes]:
@@ -50,19 +56,37 @@ def make_edition(root: Path) -> dict[str, bytes]:
     for folder in _FOLDERS:
         paths += _plain_files(root / folder)
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    labs = find_labs(root)
-    for lab in labs:
+    for lab in find_labs(root):
         files |= _lab_files(lab, root)
-    for phase in sorted({lab.path.parent.parent for lab in labs}):
-        name = phase.relative_to(root).as_posix()
-        files[f"{name}/README.md"] = _noted((phase / "README.md").read_text("utf-8")).encode()
-        demo = phase / "demo.py"
-        if demo.exists():
-            files[f"{name}/demo.py"] = demo.read_bytes()
+        phase = lab.path.parents[1]
+        for path in (phase / "README.md", *phase.glob("demo.py")):
+            files[path.relative_to(root).as_posix()] = path.read_bytes()
+    files["README.md"] = (root / "README.md").read_bytes()
     files["Makefile"] = _makefile((root / "Makefile").read_text("utf-8")).encode()
-    files["README.md"] = _readme((root / "README.md").read_text("utf-8"), labs, root).encode()
     files[".github/workflows/grade.yml"] = WORKFLOW.read_bytes()
-    return files
+    return {
+        name: edition_text(name, data.decode()).encode() if name.endswith(".md") else data
+        for name, data in files.items()
+    }
+
+
+def edition_text(name: str, text: str) -> str:
+    """Return a Markdown text as the student edition has it.
+
+    Args:
+        name: of the document, for the message.
+        text: as the course has it.
+
+    Raises:
+        UsageError: a marker has no counterpart, or is not alone on its line.
+    """
+    made = _EDITION.sub(r"\1", _FULL.sub("", text))
+    left = re.search(r"<!--\s*/?(full|edition)\b.*", re.sub("`[^`]+`", "", made))
+    if left:
+        raise UsageError(
+            f"{name}: the marker {left[0]!r} has no counterpart, or is not alone on its line"
+        )
+    return re.sub(r"\n{3,}", "\n\n", made).strip("\n") + "\n"
 
 
 def _plain_files(folder: Path) -> Iterator[Path]:
@@ -73,65 +97,37 @@ def _plain_files(folder: Path) -> Iterator[Path]:
 
 
 def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
-    files = {name: (lab.path / name).read_bytes() for name in _LAB_FILES}
+    names = (*_LAB_FILES, *(name for name in _LAB_FILES_OF_SOME if (lab.path / name).exists()))
+    files = {name: (lab.path / name).read_bytes() for name in names}
     files["starter.py"] = files["starter.py.orig"]
-    files["bugs.toml"] = bugs_without_edits(lab)
-    text, count = re.subn(r"^- `solution\.py`.*\n", "", lab.readme.read_text("utf-8"), flags=re.M)
-    if count != 1:
-        raise UsageError(f"{lab.name}/README.md: no single line under Files is about solution.py")
-    files["README.md"] = _noted(text).encode()
     return {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
-
-
-def _noted(text: str) -> str:
-    """Put the note below the title."""
-    title, _, rest = text.partition("\n")
-    return f"{title}\n{_NOTE}{rest}"
 
 
 def _makefile(text: str) -> str:
     """Keep the targets that students use; the others say why they are missing."""
     head, *blocks = re.split(r"\n(?=[a-z][a-z0-9-]*:)", text)
     by_name = {block.partition(":")[0]: block.rstrip() for block in blocks}
-    help_text, found, _ = by_name.pop("help", "").partition('\t@echo "For instructors"\n')
-    gone = [name for name in by_name if name not in _TARGETS]
-    demo, theirs = by_name.get("demo", ""), "demo --impl starter $(ARGS)"
-    by_name["demo"] = demo.replace("demo $(ARGS)", theirs)
-    missing = [name for name in _TARGETS if name not in by_name]
-    if missing or not found or theirs not in by_name["demo"]:
+    help_text, *theirs = by_name.pop("help", "").split('\t@echo "For instructors"\n')
+    known = len(theirs) == 1
+    for pattern, replacement in _HELP:
+        help_text, count = re.subn(pattern, replacement, help_text)
+        known = known and count == 1
+    gone = [name for name in by_name if name not in (*_TARGETS, "solution")]
+    missing = [name for name in (*_TARGETS, "solution") if name not in by_name]
+    if missing or not known:
         raise UsageError(
-            f"the Makefile has changed: missing {missing}, 'For instructors' {bool(found)}, "
-            f"demo {theirs in by_name['demo']}; change labkit/publish/student_edition.py, too"
+            f"the Makefile has changed: missing {missing}, or its help says other things; change "
+            "labkit/publish/student_edition.py, too"
         )
-    refusal = (
-        f"{' '.join(gone)}:\n"
+    refusals = (
+        "solution:\n"
+        '\t@echo "The references are not in a student edition: your instructor has them."; exit 2'
+        f"\n\n{' '.join(gone)}:\n"
         '\t@echo "make $@ needs what a student edition leaves out: the references, or the"; \\\n'
         '\techo "tests of the course itself. make help lists what is here."; exit 2'
     )
     kept = [by_name[name] for name in _TARGETS]
-    return "\n\n".join([head.rstrip(), help_text.rstrip(), *kept, refusal]) + "\n"
-
-
-def _readme(text: str, labs: list[Lab], root: Path) -> str:
-    """Keep the introduction and the section on systems; the rest is the edition's own."""
-    intro, found, _ = text.partition("## For students\n")
-    systems = re.search(r"^## Where it runs\n.*?(?=^Tried by us|^## )", text, re.M | re.S)
-    if not found or systems is None:
-        raise UsageError("README.md has no 'For students' or no 'Where it runs' any more")
-    ladder = [
-        f"| {step} | [{lab.label}: {lab.title}]({lab.readme.relative_to(root)}) "
-        f"| {lab.summary} | {lab.time} |"
-        for step, lab in enumerate(labs, start=1)
-    ]
-    told = {
-        "@LADDER@": "\n".join(["| step | lab | you build | time |", "|---|---|---|---|", *ladder]),
-        "@FOLDER@": labs[0].path.relative_to(root).as_posix(),
-        "@NUMBER@": labs[0].number,
-    }
-    own = _README.read_text("utf-8")
-    for word, value in told.items():
-        own = own.replace(word, value)
-    return f"{intro}{own}\n{systems[0].rstrip()}\n"
+    return "\n\n".join([head.rstrip(), help_text.rstrip(), *kept, refusals]) + "\n"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
