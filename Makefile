@@ -44,7 +44,7 @@ help:
 	@echo "  make soak              the long versions of the randomised tests"
 	@echo "  make bench             benchmarks, as ratios to a named peer"
 	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 350 MB)"
-	@echo "  make matrix            write the ladder and the kill matrix into the phase README"
+	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
 lab:

@@ -317,7 +317,7 @@ _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
     "For maintainers": {
         "check": ("run the gates, all or some", _here(_check, _GATES)),
         "soak": ("run the randomised tests for long", _here(_soak, _SEEDS)),
-        "matrix": ("write the generated parts of the phase READMEs", _here(_matrix)),
+        "matrix": ("write the ladders and the kill matrices into their pages", _here(_matrix)),
     },
 }  # fmt: skip
 _EXAMPLES = {
