@@ -7,6 +7,7 @@ import pytest
 
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs
+from labkit.student.progress import Progress
 
 LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
 
@@ -61,6 +62,16 @@ def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
         assert code == (2 if said else 0)
         assert "Traceback" not in errors
         assert ("emitted" in out) == (not said)
+
+
+def test_without_a_word_it_shows_ones_own_code_once_that_passes(demo, monkeypatch):
+    for name in ("LAB_IMPL", "LAB_PARTS"):
+        monkeypatch.delenv(name, raising=False)
+    for passes, whose in ((False, "solution.py"), (True, "starter.py")):
+        monkeypatch.setattr(Progress, "passes", lambda *_, passes=passes: passes)
+        _, out, _ = demo("--text", "a")
+        assert out.startswith(f"Text path: {whose} of lab-05")
+        assert out.count(f"/{whose}\n") == 3
 
 
 def test_mistakes_get_one_line(demo, tmp_path):

@@ -39,7 +39,8 @@ def find_composed(root: Path, wanted: str) -> Composed:
 
     Args:
         root: the repository.
-        wanted: which code of the composing lab, as `LAB_IMPL` says it.
+        wanted: which code of the composing lab, as `LAB_IMPL` says it. Empty is the student's own
+            where that passes, else what it means elsewhere.
 
     Raises:
         UsageError: no lab composes others, `wanted` is unknown, or a part does not pass and there
@@ -48,8 +49,11 @@ def find_composed(root: Path, wanted: str) -> Composed:
     lab = next((lab for lab in find_labs(root) if lab.serves is not None), None)
     if lab is None:
         raise UsageError("no lab.toml has [serves], so no lab makes a pipeline")
+    passes = Progress(root).passes
+    if not wanted and passes(lab):
+        wanted = "starter"
     implementation = choose(wanted, [lab], Path.cwd())[lab.path]
-    code = CodeUnderTest(lab, implementation, root, Progress(root).passes)
+    code = CodeUnderTest(lab, implementation, root, passes)
     lines = [f"Text path: {implementation.title} of {lab.name}", *code.where_parts_come_from()]
     return Composed(lab, code, "\n  ".join(lines))
 
