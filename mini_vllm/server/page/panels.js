@@ -173,7 +173,8 @@ export class Panels {
       byId("held").tBodies[0].textContent = "";
       this.#begun = true;
     }
-    for (const [name, value] of Object.entries(held)) this.#drawLayer(this.#layer(name), value);
+    for (const name of Object.keys(held)) this.#layer(name);
+    for (const [name, layer] of this.#layers) this.#drawLayer(layer, held[name] ?? "");
   }
 
   #drawLayer(layer, value) {
