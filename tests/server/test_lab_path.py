@@ -60,6 +60,7 @@ def both():
         yield engine, labs
 
 
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
 PROMPTS = [
     "Hello!",
     "What is the weather in Paris?",
@@ -90,8 +91,8 @@ def choices_of(server, body):
         {"temperature": 1.3},
         {"stop": ["e", "\n\n"], "temperature": 1.0},
         {"stop": ["the", " t"], "n": 2},
-        {"tools": [WEATHER], "temperature": 0},
-        {"tools": [WEATHER, tool("f")], "stop": ["ask", "zzz"], "n": 2},
+        {"tools": [WEATHER], "temperature": 0, "parallel_tool_calls": False},
+        {"tools": [WEATHER, tool("f")], "stop": ["ask", "zzz"], "n": 2, "tool_choice": NAMED},
         {"tools": [WEATHER], "tool_choice": "none"},
         {"max_tokens": 7},
         {"stop_token_ids": [ord("e"), 257], "stop": ["ther"]},
