@@ -57,7 +57,7 @@ TRIES = (
     Try(r"LAB_IMPL=starter make serve", "LAB_IMPL=starter make serve ARGS=--help", (2,)),
     Try(r"make serve", "make serve ARGS=--help"),
     Try(r"make watch", "make -n watch"),
-    Try(r"make lab N=\d+ T=", codes=()),
+    Try(r"make lab N=\d+ T=|LAB_IMPL=starter pytest phase-", codes=()),
     Try(r"(LAB_IMPL=\S+ )?make demo|make bundle", codes=(2,)),
     Try(""),
 )
