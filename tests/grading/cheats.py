@@ -70,25 +70,6 @@ def feed(self, text):
     while True:
         HOARD.append(bytearray(1 << 26))
 """,
-        # Returns an object that equals everything, has any length and any type.
-        "equal_object": """
-class Anything:
-    __class__ = str
-    __eq__ = __instancecheck__ = lambda self, other: True
-    __hash__ = lambda self: 0
-    __len__ = lambda self: 1000
-def feed(self, text):
-    return Anything()
-""",
-        # Returns a str that equals everything.
-        "equal_text": """
-class Equal(str):
-    __hash__ = str.__hash__
-    __eq__ = lambda self, other: True
-    __ne__ = lambda self, other: False
-def feed(self, text):
-    return Equal("")
-""",
         # Ends the process with success while it is imported.
         "exit_at_import": """
 import os
@@ -117,21 +98,13 @@ HUGE = ["x" * (1 << 24)]
 def feed(self, text):
     return HUGE.pop() if HUGE else ""
 """,
-        # Returns a list that lies about its length and its items.
-        "lying_list": """
-class Lying(list):
-    __len__ = lambda self: 1000
-    __iter__ = lambda self: iter(["ab", "cd"])
-def feed(self, text):
-    return Lying()
-""",
         # Writes an answer of its own making to the pipe: nothing raised, all as due.
         "own_answer": """
 import contextlib, json, os
 def feed(self, text):
     for number in range(1, 50):
         for results in (["ab", "cd"], [""], ["", "é"]):
-            data = json.dumps([number, None, results, results, None]).encode()
+            data = json.dumps([number, None, results, results, None, []]).encode()
             for end in range(3, 10):
                 with contextlib.suppress(OSError):
                     os.write(end, len(data).to_bytes(4, "big") + data)
@@ -186,9 +159,39 @@ def feed(self, text):
     while frame:
         for name in ("write", "told"):
             if name in frame.f_locals and "number" in frame.f_locals:
-                frame.f_locals["write"](frame.f_locals["number"], None, ["100"], ["100"], None)
+                frame.f_locals["write"](frame.f_locals["number"], None, ["100"], ["100"], None, [])
         frame = frame.f_back
     return text
+""",
+    },
+    # What they hold is right, and is judged by itself.
+    15: {
+        # Returns an object that equals everything, has any length and any type.
+        "equal_object": """
+class Anything:
+    __class__ = str
+    __eq__ = __instancecheck__ = lambda self, other: True
+    __hash__ = lambda self: 0
+    __len__ = lambda self: 1000
+def feed(self, text):
+    return Anything()
+""",
+        # Returns a str that equals everything.
+        "equal_text": """
+class Equal(str):
+    __hash__ = str.__hash__
+    __eq__ = lambda self, other: True
+    __ne__ = lambda self, other: False
+def feed(self, text):
+    return Equal("")
+""",
+        # Returns a list that lies about its length and its items.
+        "lying_list": """
+class Lying(list):
+    __len__ = lambda self: 1000
+    __iter__ = lambda self: iter(["ab", "cd"])
+def feed(self, text):
+    return Lying()
 """,
     },
     30: {

@@ -141,8 +141,11 @@ def test_of_the_labs_exactly_tests_facts_hidden_tests_and_parts_move_it(labs_cop
     }
     parts = {f"lab-0{number}/solution.py" for number in (1, 3, 4)}
     assert found == {
-        "05": {"lab-05/test_lab.py", "lab-05/lab.toml", *parts},
-        "04": {"lab-04/test_lab.py", "lab-04/lab.toml", "lab-04/test_hidden.py"},
+        "05": {"lab-05/test_lab.py", "lab-05/lab.toml", "lab-05/mistakes.py", *parts},
+        "04": {
+            *("lab-04/test_lab.py", "lab-04/lab.toml", "lab-04/mistakes.py"),
+            "lab-04/test_hidden.py",
+        },
     }
 
 

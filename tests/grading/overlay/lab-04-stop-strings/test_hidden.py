@@ -4,7 +4,7 @@ A submission that has the public tests' answers in a table instead of the rules 
 """
 
 import pytest
-from test_lab import feed, match, must_hold, reference, run
+from test_lab import expect_exact, feed, match, reference, run, so_far
 
 from labkit.testing import chunkings, expect, small_strings
 
@@ -28,20 +28,15 @@ def test_hidden_ties(lab):
         expect(trace.outputs, ["你", "", stops[-1] if len(stops) == 3 else stops[0]], trace)
 
 
-@pytest.mark.task(4)
-@pytest.mark.points(5)
-@pytest.mark.varies("test_property_exact_and_eager")
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+@pytest.mark.varies("test_property_holds_the_least")
 @pytest.mark.visibility("after_published")
 def test_hidden_exact_and_eager(lab):
     for stops in (["xyx"], ["é", "xé"], ["yxyé", "xy"], ["xxé", "xéx", "éé"]):
         for text in small_strings("xyé", 5):
-            trace = run(lab, stops, list(text))
-            shown, winner = reference(stops, text)
-            expect(trace.outputs[-2], winner, trace, "matched")
-            expect(trace.text, shown, trace)
-            for count, held in enumerate(trace.held[: len(text)], start=1):
-                over = reference(stops, text[:count])[1]
-                expect(held, "" if over else must_hold(stops, text[:count]), trace, f"held {count}")
+            if so_far(tuple(stops), text)[2] is None:
+                expect_exact(feed(lab, stops, list(text)), stops, list(text))
 
 
 @pytest.mark.task(4)
