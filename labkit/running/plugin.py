@@ -323,7 +323,8 @@ class LabPlugin:
         """Look for the mistake behind the failures; one that takes long is not looked for."""
         for run in self._runs.values():
             if run.failing_tasks:
-                with self.limits.kept_quietly("the diagnosis", _DIAGNOSIS_SECONDS):
+                seconds = min(self._limit, _DIAGNOSIS_SECONDS)
+                with self.limits.kept_quietly("the diagnosis", seconds):
                     self.labs.diagnose(run)
 
     @pytest.hookimpl(trylast=True)
