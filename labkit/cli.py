@@ -85,7 +85,9 @@ def _run_pytest(lab: Lab, root: Path, implementation: str, *options: str) -> int
     os.chdir(root)
     # A cache that cannot be written costs `--lf` only.
     quiet = ["-q", "-W", "ignore::pytest.PytestCacheWarning"]
-    return int(pytest.main([str(lab.path), *quiet, *options]))
+    code = int(pytest.main([str(lab.path), *quiet, *options]))
+    # Whoever quits a debugger has said all there is to say.
+    return 1 if code == pytest.ExitCode.INTERRUPTED else code
 
 
 def _progress(args: argparse.Namespace, root: Path) -> int:
