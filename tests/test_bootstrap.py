@@ -6,11 +6,14 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "labkit" / "student" / "bootstrap.py"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "labkit" / "student" / "bootstrap.py"
+CONFTEST = ROOT / "conftest.py"
 
 
 @pytest.fixture
@@ -97,3 +100,25 @@ def test_old_python_hands_over_to_a_newer_one(tmp_path):
 def test_it_parses_on_old_pythons():
     compile(SOURCE.read_text(), str(SOURCE), "exec", dont_inherit=True)
     ast.parse(SOURCE.read_text(), feature_version=(3, 7))
+    ast.parse(CONFTEST.read_text(), feature_version=(3, 7))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "value", "said"),
+    [
+        (pytest, "__version__", "8.3.5", "need pytest 9 or newer, this is 8.3.5"),
+        (sys, "version_info", (3, 9, 6, "final", 0), "need Python 3.11 or newer, this is 3.9"),
+        (importlib.util, "find_spec", lambda name: None, "the package rich is not installed"),
+    ],
+)
+def test_outside_of_the_environment_one_line_says_what_to_do(
+    monkeypatch, capsys, module, name, value, said
+):
+    monkeypatch.setattr(warnings, "warn", warnings.warn)
+    code = compile(CONFTEST.read_text(), str(CONFTEST), "exec")
+    monkeypatch.setattr(module, name, value)
+    with pytest.raises(SystemExit, match="4"):
+        exec(code, {"__file__": str(CONFTEST)})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert "source .venv/bin/activate" in line or "make lab" in line

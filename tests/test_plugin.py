@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from labkit.course.lab import ROOT
+from labkit.errors import LoadFailure
+from labkit.running.source import check_imports
 
 LOOPS = ("loop at import", "loop", "deaf loop")
 
@@ -26,6 +28,11 @@ EDITS = {
         "            except BaseException:\n                pass",
     ),
     "os._exit": ("text = self._held + text", "__import__('os')._exit(0)"),
+    "crash in C": ("text = self._held + text", "__import__('ctypes').string_at(0)"),
+    "thread": (
+        "text = self._held + text",
+        "import threading as t; t.Thread(target=t.Event().wait).start(); text = self._held + text",
+    ),
     "raises": ("text = self._held + text", "return text[99]"),
     "subclass": ("return text[:even]", "return type('S', (str,), {})(text[:even])"),
     "none": ("return text[:even]", "pass"),
@@ -147,6 +154,8 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("loop", "the test did not end within its time limit; it was at line"),
         ("deaf loop", "could not be interrupted"),
         ("os._exit", "Python ended during test_pairs, before the report"),
+        ("crash in C", "Python crashed during test_pairs, at line 17 of starter.py: segmentation"),
+        ("thread", "A thread was left running, and ends with the run"),
         ("raises", "IndexError: string index out of range"),
         ("subclass", "feed returned a S; return str, bytes"),
         ("none", "[None, None]"),
@@ -159,6 +168,18 @@ def test_broken_code_gets_a_message(run_pytest, student, edit, said):
     assert said in output
     assert "site-packages" not in output
     assert "labkit/" not in output.replace(".labkit/", "")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("x = 1\n".encode("utf-16"), "starter.py is saved as UTF-16: save it as UTF-8"),
+        (b"x = 1\ny = 'a\0b'\n", "starter.py line 2 holds a NUL character"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named_as_what_it_is(data, said):
+    with pytest.raises(LoadFailure, match=said):
+        check_imports(data, "starter.py")
 
 
 def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
