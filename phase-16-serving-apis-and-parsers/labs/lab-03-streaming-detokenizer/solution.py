@@ -74,8 +74,9 @@ class StreamingDetokenizer:
     def feed(self, token_id: int) -> str:
         """Take one token; return the text that is now certain, or `""` if there is none yet.
 
-        A byte that cannot continue the held sequence ends it: the held bytes become one U+FFFD, and
-        the byte is judged afresh. A byte that cannot start a character becomes a U+FFFD at once.
+        The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")`. Each
+        character comes out with the byte that completes it, and each U+FFFD with the byte after
+        which nothing else is possible. Only bytes that can still become a character are held.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held
@@ -98,7 +99,8 @@ class StreamingDetokenizer:
         """Return what is held as text, and start afresh.
 
         The end of the stream settles what was still open: a cut-off character is one U+FFFD. A
-        second `flush` returns `""`; afterwards the object can be fed a new stream.
+        second `flush` returns `""`. Afterwards the object is as new: what is fed next is another
+        stream.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()
