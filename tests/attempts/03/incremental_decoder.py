@@ -1,0 +1,34 @@
+import codecs
+
+
+def utf8_expected_len(first_byte):
+    if first_byte < 0 or first_byte > 255:
+        raise ValueError(f"{first_byte} is not a byte")
+    if first_byte <= 0x7F:
+        return 1
+    if 0xC2 <= first_byte <= 0xDF:
+        return 2
+    if 0xE0 <= first_byte <= 0xEF:
+        return 3
+    if 0xF0 <= first_byte <= 0xF4:
+        return 4
+    return 0
+
+
+class StreamingDetokenizer:
+    def __init__(self):
+        self.decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    @property
+    def held(self):
+        return self.decoder.getstate()[0]
+
+    def feed(self, token_id):
+        if 0 <= token_id <= 255:
+            return self.decoder.decode(bytes([token_id]))
+        return ""
+
+    def flush(self):
+        text = self.decoder.decode(b"", final=True)
+        self.decoder.reset()
+        return text
