@@ -1,6 +1,6 @@
-"""Lab 02: write the byte tokenizer here. README.md has the story, the tasks and the hints.
+"""Lab 02: write the byte tokenizer here. README.md has the story and the tasks.
 
-Check your work with `make lab N=02`.
+Check your work with `make lab N=02`. Stuck? `make hint N=02`.
 """
 
 from collections.abc import Iterable
@@ -29,14 +29,12 @@ class ByteTokenizer:
             add_special_tokens: put BOS in front. Nothing is appended.
 
         Raises:
-            ValueError: `text` has a lone surrogate, which has no UTF-8 form. The message gives its
-                code point and its position in the text, in characters.
+            ValueError: `text` has a lone surrogate, which has no UTF-8 form; two that would be a
+                pair in UTF-16 are two lone ones here. The message gives the first one's code point,
+                as `U+D800`, and its position in the text, in characters.
 
         >>> ByteTokenizer().encode("a🚀")
         [97, 240, 159, 154, 128]
-        >>> ByteTokenizer().encode("a\\ud800")
-        Traceback (most recent call last):
-        ValueError: U+D800 at position 1 is a lone surrogate and has no UTF-8 form
         """
         raise NotImplementedError("lab-02 task 1: encode")
 
@@ -57,13 +55,14 @@ class ByteTokenizer:
         Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does.
 
         Args:
-            ids: ids 0-258.
+            ids: ids 0-258, in a list, a tuple or whatever gives them one by one; only read.
             skip_special_tokens: if true, special ids leave no trace: the bytes before and after
                 one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
                 and no character reaches across one.
 
         Raises:
-            ValueError: an id is outside 0-258. The message gives the id and its position in `ids`.
+            ValueError: an id is outside 0-258. The message gives the id and its position in
+                `ids`, special ids counted; of several, the first.
 
         >>> ByteTokenizer().decode([0xF0, 0x9F, 256, 0x9A, 0x80])
         '🚀'
