@@ -27,10 +27,10 @@ def decode(lab, ids, skip=None):
     return lab.call(lab.new("ByteTokenizer"), "decode", ids, **options)
 
 
-def refusal(lab, method, argument):
+def refusal(lab, method, argument, **options):
     """Return the kind and the text of the exception; none is ("", "")."""
     try:
-        lab.call(lab.new("ByteTokenizer"), method, argument)
+        lab.call(lab.new("ByteTokenizer"), method, argument, **options)
     except AssertionError as failure:
         raised = getattr(failure, "raised", None)
         if raised is not None:
@@ -51,6 +51,16 @@ def encodes(lab):
 def joins(lab):
     """Return whether a character of several bytes comes back whole."""
     return decode(lab, [97, *ROCKET, 98]) == "a🚀b"
+
+
+@mistake(task=1)
+def other_signature(lab):
+    """`encode` does not take the argument `add_special_tokens`.
+
+    Whoever calls it uses the names of the starter. Leave the `def` lines as they were handed out.
+    """
+    kind, message = refusal(lab, "encode", "a", add_special_tokens=True)
+    return kind == "TypeError" and "unexpected keyword argument" in message
 
 
 @mistake(task=1)

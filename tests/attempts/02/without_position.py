@@ -1,0 +1,33 @@
+SPECIAL = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
+
+
+class ByteTokenizer:
+    bos_token_id = 256
+    eos_token_id = 257
+    pad_token_id = 258
+    vocab_size = 259
+
+    def encode(self, text, *, add_special_tokens=False):
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            where = error.start
+            raise ValueError(f"lone surrogate U+{ord(text[where]):04X} at {where}") from error
+        return [256, *data] if add_special_tokens else [*data]
+
+    def token_bytes(self, token_id):
+        if token_id in SPECIAL:
+            return b""
+        if token_id < 0 or token_id > 258:
+            raise ValueError(f"there is no id {token_id}")
+        return bytes([token_id])
+
+    def decode(self, ids, *, skip_special_tokens=True):
+        texts = [[]]
+        for token_id in ids:
+            texts[-1].append(self.token_bytes(token_id))
+            if token_id in SPECIAL and not skip_special_tokens:
+                texts[-1] = b"".join(texts[-1]).decode("utf-8", "replace")
+                texts += [SPECIAL[token_id], []]
+        texts[-1] = b"".join(texts[-1]).decode("utf-8", "replace")
+        return "".join(texts)
