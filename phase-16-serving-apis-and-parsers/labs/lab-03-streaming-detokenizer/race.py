@@ -1,0 +1,41 @@
+"""Twenty thousand tokens of well-formed text in five scripts, one byte each."""
+
+UNIT = "token"
+CLASS = "StreamingDetokenizer"
+ARGUMENTS = ()
+
+
+def workload() -> list[int]:
+    """Return the ids."""
+    text = "A naïve café — 你好，世界 — नमस्ते — 🚀🇫🇷 — plain ASCII in between, as most text is. "
+    return list((text * 200).encode())[:20_000]
+
+
+class StreamingDetokenizer:
+    """Keep every byte, decode them all at each token, and return what was not yet out.
+
+    But: text that really ends in U+FFFD waits.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._shown = 0
+
+    @property
+    def held(self) -> bytes:
+        """Everything: no byte is ever let go."""
+        return self._bytes
+
+    def feed(self, token_id: int) -> str:
+        """Take one token; return the new end of the whole text."""
+        self._bytes += bytes([token_id])
+        text = self._bytes.decode("utf-8", "replace").rstrip("\ufffd")
+        new = text[self._shown :]
+        self._shown = len(text)
+        return new
+
+    def flush(self) -> str:
+        """Return the rest, and start afresh."""
+        new = self._bytes.decode("utf-8", "replace")[self._shown :]
+        self._bytes, self._shown = b"", 0
+        return new
