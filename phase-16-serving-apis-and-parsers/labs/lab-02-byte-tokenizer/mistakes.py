@@ -1,7 +1,5 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-import time
-
 from labkit.testing import mistake
 
 BAD = "\ufffd"
@@ -468,30 +466,3 @@ def unknown_skipped(lab):
     Its bytes come from `token_bytes`, which refuses such an id; is it asked about each of them?
     """
     return joins(lab) and decode(lab, [65, 300, 66]) == "AB"
-
-
-@mistake(task=3)
-def slice_rest(lab):
-    """Each step costs more, the longer the text is.
-
-    Is something as long as the text copied for each id: `ids[1:]`, `ids.pop(0)`, `run + ...` with
-    bytes? Walk over the ids, and collect in something that grows in place.
-    """
-    return (
-        _grows(lab, [97] * 3_000, True)
-        or _grows(lab, [97] * 12_000, True)
-        or _grows(lab, [0xF0, 0x9F, 0x9A, 0x80, *[258] * 3_000], False)
-    )
-
-
-def _grows(lab, ids, skip):
-    """Return whether sixteen times the ids take more than thirty-two times as long."""
-    few = sorted(_seconds(lab, ids, skip) for _ in range(3))[1]
-    many = _seconds(lab, ids * 16, skip)
-    return many > 32 * few and many > 0.1
-
-
-def _seconds(lab, ids, skip):
-    start = time.process_time()
-    decode(lab, ids, skip)
-    return time.process_time() - start

@@ -1,7 +1,5 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-import time
-
 from labkit.testing import mistake
 
 BAD = "\ufffd"
@@ -538,23 +536,3 @@ def flush_ends(lab):
     calls = [("feed", 0x41), ("flush",), ("feed", 0x41), ("feed", 0xC3), ("feed", 0xA9)]
     outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
     return outputs == ["A", "", "", "", ""]
-
-
-@mistake(task=3)
-def redecode_all(lab):
-    """A token costs more, the more tokens came before it.
-
-    Is something as long as the stream touched at each token: decoded again, copied, searched? What
-    is out is settled, and three bytes are the most that is needed of the past.
-    """
-    broken = [0xED, 0xA0]
-    few = sorted(_seconds(lab, broken * 450) for _ in range(3))[1]
-    many = _seconds(lab, broken * 7_200)
-    # Sixteen times the tokens take sixteen times as long, or up to 256 times.
-    return many > 32 * few and many > 0.2
-
-
-def _seconds(lab, ids):
-    start = time.process_time()
-    flushed(lab, *ids)
-    return time.process_time() - start
