@@ -110,7 +110,7 @@ def test_points_move_from_the_test_that_is_varied():
     assert {name: points for name, points in moved.items() if points} == {
         "test_overlapping_starts": 2,
         "test_longest_wins_a_tie": 3,
-        "test_property_holds_the_least": 3,
+        "test_property_ends_where_a_stop_does": 3,
         "test_property_chunk_invariant": 3,
     }
     assert sum(test.points for test in assignment_of("lab-04").tests) == 100

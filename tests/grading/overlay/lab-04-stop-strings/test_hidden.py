@@ -4,7 +4,7 @@ A submission that has the public tests' answers in a table instead of the rules 
 """
 
 import pytest
-from test_lab import expect_exact, feed, match, reference, run, so_far
+from test_lab import expect_exact, feed, match, reference, run
 
 from labkit.testing import chunkings, expect, small_strings
 
@@ -14,8 +14,8 @@ from labkit.testing import chunkings, expect, small_strings
 @pytest.mark.varies("test_overlapping_starts")
 @pytest.mark.visibility("after_due_date")
 def test_hidden_overlapping_starts(lab):
-    trace = feed(lab, ["ababac"], ["ababa", "b", "ac"])
-    expect(trace.outputs, ["", "ab", ""], trace)
+    trace = feed(lab, ["ababac"], ["ababa", "b", "ax"])
+    expect(trace.outputs, ["", "ab", "ababax"], trace)
 
 
 @pytest.mark.task(3)
@@ -28,15 +28,16 @@ def test_hidden_ties(lab):
         expect(trace.outputs, ["你", "", stops[-1] if len(stops) == 3 else stops[0]], trace)
 
 
-@pytest.mark.task(2)
+@pytest.mark.task(3)
 @pytest.mark.points(3)
-@pytest.mark.varies("test_property_holds_the_least")
+@pytest.mark.varies("test_property_ends_where_a_stop_does")
 @pytest.mark.visibility("after_published")
 def test_hidden_exact_and_eager(lab):
     for stops in (["xyx"], ["é", "xé"], ["yxyé", "xy"], ["xxé", "xéx", "éé"]):
         for text in small_strings("xyé", 5):
-            if so_far(tuple(stops), text)[2] is None:
-                expect_exact(feed(lab, stops, list(text)), stops, list(text))
+            trace = match(lab, stops, list(text))
+            expect_exact(trace, stops, list(text))
+            expect(trace.outputs[-1], reference(stops, text)[1], trace, "matched")
 
 
 @pytest.mark.task(4)
