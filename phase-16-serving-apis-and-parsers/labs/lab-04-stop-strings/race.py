@@ -9,8 +9,8 @@ import random
 UNIT = "piece"
 CLASS = "StopStringMatcher"
 ARGUMENTS = (["\n\nUser:", "<|im_end|>", "Observation:"],)
-_WORDS = ["the ", "of ", "model ", "Observ", "ation", "s ", "\n", "\n", "<", "|", "im_", "Use", "r ",
-          "naïve ", "→ ", "token", ", "]  # fmt: skip
+_WORDS = ["the ", "of ", "model ", "Observ", "ation", "s ", "\n", "\n", "<", "|", "im_", "Use",
+          "r ", "naïve ", "→ ", "token", ", "]  # fmt: skip
 
 
 def workload() -> list[str]:

@@ -183,9 +183,12 @@ def test_property_holds_the_least(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_stop_across_pieces(lab):
-    """A stop cut into several pieces ends the stream, and no part of it is shown."""
+    """A stop cut into several pieces ends the stream, and no part of it is shown, however long."""
     trace = match(lab, ["DEFGHIJ"], ["abcDEF", "G", "", "HI", "J and more"])
     expect(trace.outputs, ["abc", "", "", "", "", "DEFGHIJ"], trace)
+    rule = "=" * 100 + " END"
+    trace = match(lab, [rule], ["abc", *rule, "d"])
+    expect(trace.outputs, ["abc", *[""] * 104, "", rule], trace)
 
 
 @pytest.mark.task(3)
@@ -224,7 +227,7 @@ def test_nothing_after_a_match(lab):
 @pytest.mark.points(2)
 def test_stops_in_any_script(lab):
     """Stops are made of characters, not bytes: " ×", "。" and "🚀🚀" work like any other."""
-    for stop in (" ×", "。", "🚀🚀", "\n\n", "\ufffd"):
+    for stop in (" ×", "。", "🚀🚀", "\n\n", "E\n\nD", "\ufffd"):
         trace = match(lab, [stop], ["é" + stop[:1], stop[1:] + "z", "é!"])
         expect("".join(trace.outputs[:-1]), "é", trace)
 
@@ -233,7 +236,7 @@ def test_stops_in_any_script(lab):
 @pytest.mark.points(2)
 def test_stops_are_taken_literally(lab):
     """Character by character: no pattern, no ignored case, no trimmed space, no equivalent form."""
-    rows = [("END", "end End eND "), ("a.c?", "abc ac "), ("$", "US\n"), (" \n", "x\n\n"),
+    rows = [("END", "end End ENd eND "), ("a.c?", "abc ac "), ("$", "US\n"), (" \n", "x\n\n"),
             ("é", "e\u0301 E\u0301"), ("\t", "    "), ("\\n", "\n")]  # fmt: skip
     for stop, text in rows:
         trace = match(lab, [stop], [text, f"x{stop}z"])
@@ -265,15 +268,15 @@ def test_property_ends_where_a_stop_does(lab):
 @pytest.mark.points(8)
 @pytest.mark.timeout(4)
 def test_property_linear(lab):
-    """linear: 450,000 characters in one piece and 40,000 small pieces after it finish within the
+    """linear: 350,000 characters in one piece and 40,000 small pieces after it finish within the
     time limit; what has been shown is not searched again.
     """
-    start = "🚀" + "-" * 450_000 + "🚀"
+    start = "🚀" + "-" * 350_000 + "🚀"
     pieces = [start, *"-" * 40_000, "--> and more"]
     new = lab.new("StopStringMatcher", ["--->", "\n\nUser:"])
     trace = lab.script(new, [*(("feed", piece) for piece in pieces), "matched"], watch="")
     shown = "".join(trace.outputs[:-1])
-    expect(shown == start + "-" * 39_999, True, "490,001 characters, up to the stop, are shown")
+    expect(shown == start + "-" * 39_999, True, "390,001 characters, up to the stop, are shown")
 
 
 @pytest.mark.task(3)
@@ -284,11 +287,11 @@ def test_property_long_stop(lab):
     limit; a piece does not try every prefix of a stop.
     """
     text = "x" + "a" * 20_000
-    pieces = [text[:8_000], *text[8_000:], "c", "EN", "D"]
+    pieces = [text[:8_000], *text[8_000:], "b"]
     new = lab.new("StopStringMatcher", ["END", "a" * 8_000 + "b"])
     trace = lab.script(new, [*(("feed", piece) for piece in pieces), "matched"], watch="")
     shown = "".join(trace.outputs[:-1])
-    expect(shown == text + "c", True, "20,002 characters, up to the stop, are shown")
+    expect(shown == text[:12_001], True, "12,001 characters, up to the stop, are shown")
 
 
 @pytest.mark.task(4)
@@ -313,11 +316,12 @@ def test_flush_once(lab):
 @pytest.mark.points(4)
 def test_fresh_after_flush(lab):
     """Text after a flush is a new stream: nothing from before joins it, and stops work again."""
-    feeds = [("feed", "a EN"), ("flush",), ("feed", "D b E"), ("feed", "ND"), ("feed", "c")]
-    trace = lab.script(lab.new("StopStringMatcher", ["END"]), feeds)
-    expect(trace.outputs, ["a ", "EN", "D b ", "", ""], trace)
-    trace = lab.script(lab.new("StopStringMatcher", ["END"], include_stop=True), feeds)
-    expect(trace.outputs, ["a EN", "", "D b E", "ND", ""], trace)
+    streams = [("feed", "a EN"), ("flush",), ("feed", "D b E"), ("flush",), ("feed", "ND E")]
+    calls = [*streams, ("feed", "ND"), ("feed", "c")]
+    trace = lab.script(lab.new("StopStringMatcher", ["END"]), calls)
+    expect(trace.outputs, ["a ", "EN", "D b ", "E", "ND ", "", ""], trace)
+    trace = lab.script(lab.new("StopStringMatcher", ["END"], include_stop=True), calls)
+    expect(trace.outputs, ["a EN", "", "D b E", "", "ND E", "ND", ""], trace)
 
 
 @pytest.mark.task(4)
@@ -368,8 +372,10 @@ def test_property_chunk_invariant(lab):
 
     def cases():
         for count in range(30):
-            words = ("".join(lab.random.choices("aé🚀", k=1 + n % 4)) for n in range(count % 6))
-            stops, text = [*words], "".join(lab.random.choices("aé🚀", k=9))
+            sizes = lab.random.choices([1, 2, 3, 3, 4], k=count % 7)
+            stops = ["".join(lab.random.choices("aé🚀", k=size)) for size in sizes]
+            starts = [lab.random.choice([*stops, "aé", "🚀"]) for _ in range(9)]
+            text = "".join(start[: lab.random.randint(1, 4)] for start in starts)[:9]
             for pieces in chunkings(text, lab.random):
                 yield stops, pieces
 
