@@ -34,9 +34,10 @@ class StopStringMatcher:
         if found:
             self._matched, self._held, self._tail = found[0], "", ""
             return seen[start : found.end() if self._include_stop else found.start()]
+        longest = max(map(len, self._stops), default=0)
         self._tail = next(
             seen[cut:]
-            for cut in range(len(seen) + 1)
+            for cut in range(max(0, len(seen) - longest), len(seen) + 1)
             if cut == len(seen) or any(stop.startswith(seen[cut:]) for stop in self._stops)
         )
         self._held = "" if self._include_stop else self._tail
