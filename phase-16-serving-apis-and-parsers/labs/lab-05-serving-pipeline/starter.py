@@ -1,6 +1,6 @@
-"""Lab 05: compose the serving pipeline here. README.md has the story, the tasks and the hints.
+"""Lab 05: compose the serving pipeline here. README.md has the story and the tasks.
 
-Check your work with `make lab N=05`.
+Check your work with `make lab N=05`; when you are stuck, `make hint N=05` helps.
 """
 
 from typing import Any
@@ -11,11 +11,14 @@ from mini_vllm.text.events import TextDelta, ToolCall
 class ServingPipeline:
     """Detokenizer, stop matcher and tool parser as one stream.
 
+    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Nothing of
+    other labs is imported here.
+
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
         stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
         tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
-        eos_token_id: the id that ends the stream. It has no text.
+        eos_token_id: the id that ends the stream. Its text, if it has any, is not shown.
 
     >>> pipeline = ServingPipeline(
     ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
@@ -38,26 +41,34 @@ class ServingPipeline:
 
     @property
     def finish_reason(self) -> str | None:
-        """Why the stream ended: `stop`, `tool_calls` or `length`; None while it runs."""
+        """Why the stream ended; None while it runs.
+
+        A normal end, by EOS or a stop string, is `tool_calls` if a call came out at any time, else
+        `stop`. An end by `finish` is `length`.
+        """
         raise NotImplementedError("lab-05 task 2: finish_reason")
 
     @property
     def held(self) -> dict[str, Any]:
-        """What each layer holds, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
+        """What each layer holds now, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
         raise NotImplementedError("lab-05 task 1: held")
 
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
         """Take one token; return the events that are now certain.
 
         EOS, or a stop string that completes, ends the stream here: the list then also has what the
-        layers still held. After an end every call returns `[]` and changes nothing.
+        layers still held, and the layers are empty. What a layer held goes through all the layers
+        after it, as any text does.
+
+        The pipeline then stays ended: every later call returns `[]` and changes nothing, neither
+        `held` nor `finish_reason`.
         """
         raise NotImplementedError("lab-05 task 1: feed")
 
     def finish(self) -> list[TextDelta | ToolCall]:
         """End the stream from outside, for example at `max_tokens`; return what was still held.
 
-        The reason is `length`, unless the flushed text completes a stop string: then the stream has
-        ended normally after all. After an end `finish` returns `[]`, and the first reason stays.
+        The reason is `length`, unless what was held completes a stop string: then the stream has
+        ended normally after all. After an end `finish` returns `[]` and changes nothing.
         """
         raise NotImplementedError("lab-05 task 3: finish")
