@@ -1,0 +1,574 @@
+"""The common mistakes of lab 05. The docstring of a probe says what the code does, and then what to
+look at; the probe returns whether the code gives the answers that this mistake gives.
+"""
+
+import time
+
+from labkit.testing import mistake
+from mini_vllm.text.events import TextDelta
+
+EOS = 257
+CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+EMPTY = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
+A, B = [TextDelta("A")], [TextDelta("B")]
+
+
+def pipeline(lab, stops=(), **options):
+    """A pipeline of three fresh parts."""
+    parts = [
+        lab.new("StreamingDetokenizer"),
+        lab.new("StopStringMatcher", list(stops)),
+        lab.new("StreamingToolParser"),
+    ]
+    return lab.new("ServingPipeline", *parts, **options)
+
+
+def fed(lab, ids, stops=(), **options):
+    """What each feed returns."""
+    return lab.script(pipeline(lab, stops, **options), [("feed", i) for i in ids], "").outputs
+
+
+def ended(lab, ids, stops=(), end=("feed", EOS), **options):
+    """The events of a stream that ends so, a call as @ and U+FFFD as ?, and its reason."""
+    calls = [*(("feed", i) for i in ids), *([end] if end else []), "finish_reason"]
+    trace = lab.script(pipeline(lab, stops, **options), calls, "")
+    text = "".join(getattr(event, "text", "@") for event in trace.events)
+    return text.replace(CALL[:-2], "~").replace("\ufffd", "?"), trace.outputs[-1]
+
+
+def reason(lab, text, stops=(), end=("feed", EOS)):
+    """The reason with which a stream of this text ends."""
+    return ended(lab, text.encode(), stops, end)[1]
+
+
+def held(lab, ids, stops=(), end=None):
+    """What the layers hold after these ids."""
+    calls = [*(("feed", i) for i in ids), *([end] if end else [])]
+    return lab.script(pipeline(lab, stops), calls).held[-1]
+
+
+# Streams that end while the layers hold something, and what comes out of each if the layers are
+# poured out right, or in the ways in which it goes wrong.
+HELD = [
+    (b"a<E\xe4", ["E\ufffd"]),
+    (b"a\xe4", ["\ufffd!"]),
+    (b"a<", ["<!"]),
+    (CALL.encode(), ["l>!"]),
+    (b"<tE\xe4", ["END"]),
+    (CALL.encode() + b"\xe4", ["l>!"]),
+    (b"<E\xe4", ["E\ufffd!"]),
+]
+RIGHT = ["a<", "a?", "a<", "@", "<tE?", "@?", "<E?"]
+NOTHING = ["a", "a", "a", "", "", "", ""]
+ORDER = [["a<E?", "a", "a<", "@", "<tE?", "@?", "<E?"]]
+REVERSED = [
+    ["a<E?", "a", "a", "~l>", "<tE?", "~l>?", "<E?"],
+    ["a<E?", "a?", "a", "~l>", "<tE?", "~l>?", "<E?"],
+    ["a<", "a?", "a", "~l>", "<tE?", "@?", "<E?"],
+    ["a<", "a?", "a", "~l>", "<tE?", "~l>?", "<E?"],
+]
+APART = [
+    ["a<E?", "a?", "a<", "~l>", "<tE?", "~l>?", "<E?"],
+    ["a?E<", "a?", "a<", "l>~", "?E<t", "?l>~", "?E<"],
+]
+DETOKENIZER_AROUND = [
+    ["a<E?", "a?", "a<", "@", "<tE?", "@?", "<E?"],
+    ["a<?E", "a?", "a<", "@", "<t?E", "~?l>", "<?E"],
+    ["a?<E", "a?", "a<", "@", "?<tE", "?@", "?<E"],
+]
+JAIL_AROUND = [
+    ["a<", "a?", "a<", "l>~", "<tE?", "@?", "E?<"],
+    ["a<", "a?", "a<", "~l>", "<tE?", "@?", "<E?"],
+]
+NO_DETOKENIZER = [["a<E", "a", "a<", "@", "<tE", "@", "<E"]]
+NO_MATCHER = [["a<", "a", "a", "~", "<tE?", "@?", "<"]]
+NO_PARSER = [["a", "a?", "a", "@", "<tE?", "@?", "<E?"]]
+ONLY_ONE = [
+    ["a", "a", "a", "", "<tE?", "@?", ""],
+    ["a<E", "a", "a", "@", "<tE", "@", "<E"],
+    ["a<", "a", "a", "~", "<t", "~", "<"],
+]
+WRONG = [
+    *(ORDER + REVERSED + APART + DETOKENIZER_AROUND + JAIL_AROUND),
+    *(NO_DETOKENIZER + NO_MATCHER + NO_PARSER + ONLY_ONE),
+]
+
+
+def poured(lab, end=("feed", EOS)):
+    """What comes out of each of these streams."""
+    return [ended(lab, ids, stops, end)[0] for ids, stops in HELD]
+
+
+@mistake(task=1)
+def returns_text(lab):
+    """`feed` returns text, not events.
+
+    The tool parser makes the events. What does it return, and what do you do with that?
+    """
+    return fed(lab, b"A")[0] == "A"
+
+
+@mistake(task=1)
+def none_instead_of_list(lab):
+    """`feed` returns `None` when there is no event.
+
+    Return `[]` then. Does every path through `feed` reach a `return`?
+    """
+    return fed(lab, b"\xc3\xa9") == [None, [TextDelta("é")]]
+
+
+@mistake(task=1)
+def returns_nothing(lab):
+    """`feed` does the work and returns nothing.
+
+    What the tool parser gives back is the answer of `feed`: is there a `return`?
+    """
+    return fed(lab, b"AB") == [None, None] and held(lab, b"<")["tool_parser"] == "<"
+
+
+@mistake(task=1)
+def decodes_here(lab):
+    """Each token is decoded alone, so a character of several bytes falls apart.
+
+    Decode nothing here. `self._detokenizer` takes the ids, and returns `""` while it waits.
+    """
+    alone = ([[TextDelta("Ã")], [TextDelta("©")]], [[TextDelta("\ufffd")]] * 2, [[], []])
+    return fed(lab, b"\xc3\xa9") in alone and fed(lab, b"A") == [A]
+
+
+@mistake(task=1)
+def no_stop_layer(lab):
+    """The text goes around the stop matcher: the beginning of a stop is shown at once.
+
+    Follow the picture of the README: what does the matcher get, and where does its output go?
+    """
+    return fed(lab, b"E<", ["END"]) == [[TextDelta("E")], []]
+
+
+@mistake(task=1)
+def no_tool_layer(lab):
+    """The text goes around the tool parser: the beginning of a tag is shown at once.
+
+    Follow the picture of the README: the output of the matcher is the input of the parser.
+    """
+    return fed(lab, b"<E", ["END"]) == [[TextDelta("<")], []]
+
+
+@mistake(task=1)
+def waits_for_words(lab):
+    """Text is collected until a word ends.
+
+    Keep no text in the pipeline: each layer already holds what must wait, and nothing else may.
+    """
+    return fed(lab, b"AB C") == [[], [], [TextDelta("AB ")], []]
+
+
+@mistake(task=1)
+def one_call_late(lab):
+    """Everything comes out one call late.
+
+    What a token makes certain belongs into the list of the same `feed`.
+    """
+    return fed(lab, b"ABC") == [[], A, B]
+
+
+@mistake(task=1)
+def every_special_ends(lab):
+    """BOS, PAD or an id out of range ends the stream.
+
+    Only `self._eos_token_id` does. The detokenizer knows what other ids mean: nothing.
+    """
+    return fed(lab, [258, 65]) == [[], []] and fed(lab, [65, 66]) == [A, B]
+
+
+@mistake(task=1)
+def held_bytes_as_text(lab):
+    """`held["detokenizer"]` is text.
+
+    Half a character is no text yet. Pass on the bytes that the detokenizer holds.
+    """
+    return isinstance(held(lab, b"\xc3")["detokenizer"], str)
+
+
+@mistake(task=2)
+def outlives_its_stream(lab):
+    """A new pipeline has already ended, because another one has.
+
+    `self.name = ...` belongs to one pipeline; a name in the class body or the module, to all.
+    """
+    lab.script(pipeline(lab), [("feed", EOS)], "")
+    reason, events = lab.script(pipeline(lab), ["finish_reason", ("feed", 65)], "").outputs
+    return isinstance(reason, str) and events == []
+
+
+@mistake(task=2)
+def eos_ignored(lab):
+    """EOS does not end the stream.
+
+    Compare the id with `self._eos_token_id` before any layer sees it.
+    """
+    return fed(lab, [65, EOS, 66]) == [A, [], B] and reason(lab, "a") is None
+
+
+@mistake(task=2)
+def hard_coded_257(lab):
+    """Only the id 257 ends the stream, whatever `eos_token_id` is.
+
+    Which id is EOS depends on the tokenizer: compare with `self._eos_token_id`.
+    """
+    lines = ended(lab, b"a", end=("feed", 10), eos_token_id=10)
+    return lines == ("a\n", None) and reason(lab, "a") == "stop"
+
+
+@mistake(task=2)
+def eos_fed_as_text(lab):
+    """EOS ends the stream, but its own text is shown first.
+
+    Ask whether the id is EOS before you feed it to the detokenizer.
+    """
+    return ended(lab, b"a", end=("feed", 10), eos_token_id=10) == ("a\n", "stop")
+
+
+@mistake(task=2)
+def eos_no_flush(lab):
+    """EOS sets the reason and forgets what the layers hold.
+
+    What does each layer hold at that moment, and who still has to see it?
+    """
+    return poured(lab) == NOTHING and reason(lab, "a") == "stop"
+
+
+@mistake(task=2)
+def one_layer_flushed_alone(lab):
+    """At EOS one layer is flushed, and what the two others hold is lost.
+
+    All three may hold something at the end. Where does the text go that you flush from one?
+    """
+    return poured(lab) in ONLY_ONE
+
+
+@mistake(task=2)
+def no_detokenizer_flush(lab):
+    """A character that is cut off by EOS disappears.
+
+    The matcher and the parser are flushed. Who holds the bytes of half a character?
+    """
+    return poured(lab) in NO_DETOKENIZER
+
+
+@mistake(task=2)
+def no_matcher_flush(lab):
+    """The possible beginning of a stop string disappears at EOS.
+
+    The detokenizer and the parser are flushed. Who holds `EN`, and who must see it then?
+    """
+    return poured(lab) in NO_MATCHER
+
+
+@mistake(task=2)
+def no_parser_flush(lab):
+    """The beginning of a tag, or an unfinished call, disappears at EOS.
+
+    The detokenizer and the matcher are flushed. Who holds `<`, and who asks for it?
+    """
+    return poured(lab) in NO_PARSER
+
+
+@mistake(task=2)
+def flush_order(lab):
+    """At the end the matcher is flushed before the detokenizer.
+
+    The U+FFFD of a cut-off character comes after the matcher's end. Who must speak first?
+    """
+    return poured(lab) in ORDER
+
+
+@mistake(task=2)
+def flushed_from_the_wrong_side(lab):
+    """At the end the parser is flushed while the matcher still holds text.
+
+    Text flows from left to right. What the matcher lets go must meet a parser that still holds its
+    own part of it.
+    """
+    return poured(lab) in REVERSED
+
+
+@mistake(task=2)
+def flushed_apart(lab):
+    """At the end each layer is flushed for itself, and the three texts are joined.
+
+    Two layers come after the detokenizer, and one after the matcher. They have not seen that text.
+    """
+    return poured(lab) in APART
+
+
+@mistake(task=2)
+def detokenizer_goes_around_matcher(lab):
+    """At the end the text of the detokenizer goes around the matcher.
+
+    A U+FFFD is text like any other: it may complete a stop, or come after text that is held.
+    """
+    return poured(lab) in DETOKENIZER_AROUND
+
+
+@mistake(task=2)
+def jail_bypasses_parser(lab):
+    """At the end the text that the matcher held goes around the parser.
+
+    It may be the end of a tag. Feed it to the parser, as `feed` does, before you flush the parser.
+    """
+    return poured(lab) in JAIL_AROUND
+
+
+@mistake(task=2)
+def stop_noticed_late(lab):
+    """A stop string ends the stream only at the token after it.
+
+    Look at `self._stop_matcher.matched` after you have fed the matcher, in the same `feed`.
+    """
+    late = ended(lab, b"aEND ", ["END"], None), ended(lab, b"aEND", ["END"], None)
+    return late == (("a", "stop"), ("a", None))
+
+
+@mistake(task=2)
+def stop_needs_text(lab):
+    """A stop string ends the stream only if text comes out with its last token.
+
+    The matcher usually returns `""` there. Do you leave `feed` before you look at `matched`?
+    """
+    silent = ended(lab, b"END", ["END"], None)[1]
+    return silent is None and ended(lab, b"xab?", ["ab!", "b?"], None)[1] == "stop"
+
+
+@mistake(task=2)
+def stop_not_noticed(lab):
+    """A stop string completes, and the stream goes on.
+
+    Who knows that a stop has completed? Ask it each time after you have fed it.
+    """
+    return ended(lab, b"aEND ", ["END"], None) == ("a", None) and reason(lab, "a") == "stop"
+
+
+@mistake(task=2)
+def stop_without_pouring(lab):
+    """A stop string ends the stream, and what the parser holds is lost.
+
+    The text before the stop is still text. End the stream as EOS does.
+    """
+    stopped = ended(lab, b"a <END", ["END"], None)
+    return stopped == ("a ", "stop") and poured(lab) == RIGHT
+
+
+@mistake(task=2)
+def stop_loses_last_text(lab):
+    """The text that came out with the last token of a stop is lost.
+
+    `feed` has two lists then, its own and that of the end. Return both.
+    """
+    return ended(lab, b"xab?", ["ab!", "b?"], None) == ("x", "stop")
+
+
+@mistake(task=2)
+def tool_calls_by_tag(lab):
+    """A tag in the text makes the reason `tool_calls`, even if no call came out.
+
+    What was shown as text is no call. Look at the events: is one of them a `ToolCall`?
+    """
+    broken = reason(lab, "<tool_call>no</tool_call>")
+    return broken == "tool_calls" and reason(lab, "a") == "stop"
+
+
+@mistake(task=2)
+def tool_calls_without_call(lab):
+    """A stream without a call ends with `tool_calls`.
+
+    Each pipeline must remember for itself whether a call came out. Who else sets your memory of it?
+    A name in the class body or the module belongs to all pipelines.
+    """
+    return ended(lab, b"a") == ("a", "tool_calls")
+
+
+@mistake(task=2)
+def tool_calls_only_at_eos(lab):
+    """After a stop string the reason is `stop`, even if a call came out.
+
+    EOS and a stop string are both normal ends. Do they run the same code?
+    """
+    return reason(lab, CALL) == "tool_calls" and reason(lab, CALL + "END", ["END"], None) == "stop"
+
+
+@mistake(task=2)
+def never_tool_calls(lab):
+    """A call has come out, and the reason is `stop`.
+
+    Remember in one boolean that a `ToolCall` came out, set it wherever events pass, never unset it.
+    """
+    return ended(lab, CALL.encode()) == ("@", "stop") and reason(lab, CALL, ["l>!"]) == "stop"
+
+
+@mistake(task=2)
+def tool_calls_of_last_events(lab):
+    """Only a call among the last events makes the reason `tool_calls`.
+
+    Earlier calls count as well: remember them, without collecting all the events so far.
+    """
+    earlier = [reason(lab, text) for text in (CALL, CALL + "a<")]
+    return earlier == ["stop", "stop"] and reason(lab, CALL, ["l>!"]) == "tool_calls"
+
+
+@mistake(task=2)
+def reason_before_pouring(lab):
+    """The reason is decided before the layers are poured out.
+
+    A call, or a stop string, may complete in the pouring. Which of your lines needs to know?
+    """
+    return reason(lab, CALL) == "tool_calls" and ended(lab, *HELD[3]) == ("@", "stop")
+
+
+@mistake(task=2)
+def goes_on_after_end(lab):
+    """Text still comes out after the end.
+
+    What is the very first thing that `feed` must look at?
+    """
+    return fed(lab, [65, EOS, 66]) == [A, [], B] and reason(lab, "a") == "stop"
+
+
+@mistake(task=2)
+def feeds_after_end(lab):
+    """After the end `feed` returns `[]`, but the layers are still fed: `held` changes.
+
+    Ask whether the stream has ended before any layer sees the id.
+    """
+    refused = fed(lab, [65, EOS, 66]) == [A, [], []]
+    return refused and held(lab, [65, EOS]) == EMPTY != held(lab, [65, EOS, 0xE4])
+
+
+@mistake(task=3)
+def shared(lab):
+    """With two pipelines at once, the text of one comes out of the other.
+
+    What do two pipelines have in common? A default argument that can change, the class, the module?
+    """
+    new = [pipeline(lab), pipeline(lab)]
+    first, second = lab.interleave(new, [b"<", b"A"], "finish")
+    return [*first.events, *second.events] == [TextDelta("<A")]
+
+
+@mistake(task=3)
+def finish_no_flush(lab):
+    """`finish` sets the reason and forgets what the layers hold.
+
+    What is left to do at the end does not depend on who ends the stream.
+    """
+    return poured(lab, ("finish",)) == NOTHING and poured(lab) == RIGHT
+
+
+@mistake(task=3)
+def finish_pours_otherwise(lab):
+    """EOS pours the layers out right, and `finish` does it in another way.
+
+    Both need the same steps in the same order. Let them share one method.
+    """
+    return poured(lab) == RIGHT and poured(lab, ("finish",)) in WRONG
+
+
+@mistake(task=3)
+def finish_sets_no_reason(lab):
+    """`finish` returns the rest, but the stream has not ended: its reason is `None`.
+
+    Set the reason in `finish` too, after the pouring.
+    """
+    return reason(lab, "a", end=("finish",)) is None and poured(lab, ("finish",)) == RIGHT
+
+
+@mistake(task=3)
+def finish_says_stop(lab):
+    """`finish` gives the reason `stop`, as if the model had ended the answer.
+
+    An end from outside is `length`; whoever reads it knows that something is missing.
+    """
+    return reason(lab, "a", end=("finish",)) == "stop"
+
+
+@mistake(task=3)
+def length_hidden(lab):
+    """An answer that was cut off by `finish` is reported as `tool_calls`.
+
+    Only a normal end turns into `tool_calls`. `length` tells how the stream ended, not what was in
+    it.
+    """
+    cut = [reason(lab, text, end=("finish",)) for text in (CALL, "a")]
+    return cut == ["tool_calls", "length"]
+
+
+@mistake(task=3)
+def stop_in_finish_is_length(lab):
+    """A stop string completes in the pouring of `finish`, and the reason is `length`.
+
+    Then the answer has ended normally. Look at `matched` once more after the pouring.
+    """
+    return ended(lab, *HELD[0], ("finish",)) == ("a<", "length")
+
+
+@mistake(task=3)
+def late_finish(lab):
+    """`finish` changes the reason of a stream that has already ended.
+
+    The first end stands. What is the very first thing that `finish` must look at?
+    """
+    calls = [("feed", 65), ("feed", EOS), "finish_reason", ("finish",), "finish_reason"]
+    return lab.script(pipeline(lab), calls, "").outputs == [A, [], "stop", [], "length"]
+
+
+@mistake(task=3)
+def late_eos(lab):
+    """EOS changes the reason of a stream that `finish` has already ended.
+
+    The first end stands: ask for it before you look at the id.
+    """
+    calls = [("feed", 65), ("finish",), "finish_reason", ("feed", EOS), "finish_reason"]
+    return lab.script(pipeline(lab), calls, "").outputs == [A, [], "length", [], "stop"]
+
+
+@mistake(task=3)
+def feeds_after_finish(lab):
+    """After `finish` the stream goes on.
+
+    `finish` is an end like EOS: what must `feed` look at first?
+    """
+    calls = [("finish",), ("feed", 65)]
+    return lab.script(pipeline(lab), calls, "").outputs == [[], A]
+
+
+@mistake(task=3)
+def recount(lab):
+    """Each token of a long text takes longer than the one before.
+
+    What do you collect as the stream goes on, and look through or copy at every token? To know
+    whether a call came out, one boolean is enough.
+    """
+    return grows(lab, b"", 6000)
+
+
+@mistake(task=3)
+def copies_held(lab):
+    """Each token of a long call takes longer than the one before.
+
+    While a call is open the parser holds all of it, and reading `held` copies that. Leave `held` to
+    those who ask for it.
+    """
+    return grows(lab, b"<tool_call>", 12_000)
+
+
+def grows(lab, begin, count):
+    """Whether many tokens take far more than twelve times as long as a twelfth of them."""
+    few, many = (seconds(lab, begin + b"A" * size) for size in (count // 12, count))
+    return many > 30 * few and many > 0.1
+
+
+def seconds(lab, ids):
+    """The processor time that these ids take."""
+    start = time.process_time()
+    lab.stream(pipeline(lab), ids, end="", watch="")
+    return time.process_time() - start
