@@ -10,6 +10,7 @@ included.
 
 import json
 import re
+from typing import NoReturn
 
 from mini_vllm.text.events import TextDelta, ToolCall
 
@@ -33,8 +34,8 @@ def held_suffix_len(text: str, marker: str) -> int:
 class StreamingToolParser:
     """Split a stream into text and tool calls.
 
-    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, and
-    `close_tag`.
+    A call is `open_tag`, a JSON object (RFC 8259) with a string `name` and an object `arguments`,
+    and `close_tag`. Where a key occurs twice, its last value counts. All else is text.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -59,6 +60,8 @@ class StreamingToolParser:
         self._in_string = False
         self._escaped = False
         self._index = 0
+        # The characters of a call at which something can change.
+        self._marks = re.compile('["\\\\]|' + re.escape(close_tag[0]))
 
     @property
     def held(self) -> str:
@@ -81,54 +84,69 @@ class StreamingToolParser:
         ([TextDelta(text='<toolbox>')], '')
         """
         events: list[TextDelta | ToolCall] = []
-        rest, self._pending = self._pending + text, ""
-        while rest:
-            if self._call:
-                rest = self._read_call(rest, events)
-            else:
-                rest = self._read_text(rest, events)
+        source, self._pending = self._pending + text, ""
+        position = 0
+        while position < len(source):
+            read = self._read_call if self._call else self._read_text
+            position = read(source, position, events)
         return events
 
     def flush(self) -> list[TextDelta | ToolCall]:
         """End the stream: return what is held as text, as it can no longer become a call.
 
-        A second `flush` returns `[]`.
+        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
+        another stream, whose calls count from 0 again.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed('<tool_call>{"name"'), parser.flush(), parser.flush()
         ([], [TextDelta(text='<tool_call>{"name"')], [])
         """
-        text, self._call, self._pending = self.held, [], ""
+        text = self.held
+        self._call, self._pending = [], ""
+        self._index = 0
         return [TextDelta(text)] if text else []
 
-    def _read_text(self, rest: str, events: list[TextDelta | ToolCall]) -> str:
-        text, tag, rest = rest.partition(self._open_tag)
-        if tag:
-            self._call = [tag]
+    def _read_text(self, source: str, start: int, events: list[TextDelta | ToolCall]) -> int:
+        """Read on from `start` outside of calls; return where the next read begins."""
+        end = source.find(self._open_tag, start)
+        if end >= 0:
+            self._call = [self._open_tag]
             self._in_string = self._escaped = False
-        elif held := held_suffix_len(text, self._open_tag):
-            text, self._pending = text[:-held], text[-held:]
-        if text:
-            events.append(TextDelta(text))
-        return rest
+            position = end + len(self._open_tag)
+        else:
+            end = len(source) - held_suffix_len(source[start:], self._open_tag)
+            self._pending = source[end:]
+            position = len(source)
+        if end > start:
+            events.append(TextDelta(source[start:end]))
+        return position
 
-    def _read_call(self, rest: str, events: list[TextDelta | ToolCall]) -> str:
+    def _read_call(self, source: str, start: int, events: list[TextDelta | ToolCall]) -> int:
+        """Read on from `start` inside a call; return where the next read begins."""
         tag = self._close_tag
-        for position, char in enumerate(rest):
-            if char == tag[0] and not self._in_string:
-                end = position + len(tag)
-                if rest[position:end] == tag:
-                    self._call.append(rest[:end])
+        escaped = start if self._escaped else None  # the position that a backslash escapes
+        for mark in self._marks.finditer(source, start):
+            position = mark.start()
+            if position == escaped:
+                continue
+            if not self._in_string:
+                if source.startswith(tag, position):
+                    end = position + len(tag)
+                    self._call.append(source[start:end])
                     events.append(self._close())
-                    return rest[end:]
-                if end > len(rest) and tag.startswith(rest[position:]):
-                    self._call.append(rest[:position])
-                    self._pending = rest[position:]
-                    return ""
-            self._in_string ^= char == '"' and not self._escaped
-            self._escaped = self._in_string and char == "\\" and not self._escaped
-        self._call.append(rest)
-        return ""
+                    return end
+                if tag.startswith(source[position : position + len(tag)]):
+                    self._call.append(source[start:position])
+                    self._pending = source[position:]
+                    self._escaped = False
+                    return len(source)
+            if mark[0] == '"':
+                self._in_string = not self._in_string
+            elif mark[0] == "\\" and self._in_string:
+                escaped = position + 1
+        self._escaped = escaped == len(source)
+        self._call.append(source[start:])
+        return len(source)
 
     def _close(self) -> TextDelta | ToolCall:
         source, self._call = "".join(self._call), []
@@ -142,7 +160,7 @@ class StreamingToolParser:
 def _parse_call(body: str) -> tuple[str, str] | None:
     """Return the name and the source of the arguments, or None if `body` is not a call."""
     try:
-        call = json.loads(body)
+        call = _JSON.decode(body)
     except (ValueError, RecursionError):
         return None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
@@ -153,19 +171,24 @@ def _parse_call(body: str) -> tuple[str, str] | None:
 
 
 def _member_source(body: str, wanted: str) -> str:
-    """Return the source of a member's value in a JSON object that is known to be valid."""
-    decode = json.JSONDecoder().raw_decode
+    """Return the source of a member's last value in a JSON object that is known to be valid."""
     source = ""
     position = _BEFORE_KEY.match(body).end()
     while body[position] == '"':
-        key, position = decode(body, position)
+        key, position = _JSON.raw_decode(body, position)
         start = _BEFORE_VALUE.match(body, position).end()
-        _, end = decode(body, start)
+        _, end = _JSON.raw_decode(body, start)
         if key == wanted:
             source = body[start:end]
         position = _BEFORE_KEY.match(body, end).end()
     return source
 
 
+def _refuse(constant: str) -> NoReturn:
+    """Raise where Python's decoder would read NaN or Infinity, which RFC 8259 does not have."""
+    raise ValueError(f"{constant} is not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse)
 _BEFORE_KEY = re.compile(r"[ \t\n\r{,]*")
 _BEFORE_VALUE = re.compile(r"[ \t\n\r:]*")

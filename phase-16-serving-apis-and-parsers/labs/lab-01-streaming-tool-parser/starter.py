@@ -1,4 +1,4 @@
-"""Lab 01: write the streaming tool parser here. README.md has the story, the tasks and the hints.
+"""Lab 01: write the streaming tool parser here. README.md has the story and the tasks.
 
 Check your work with `make lab N=01`.
 """
@@ -22,8 +22,8 @@ def held_suffix_len(text: str, marker: str) -> int:
 class StreamingToolParser:
     """Split a stream into text and tool calls.
 
-    A call is `open_tag`, a JSON object with a string `name` and an object `arguments`, and
-    `close_tag`.
+    A call is `open_tag`, a JSON object (RFC 8259) with a string `name` and an object `arguments`,
+    and `close_tag`. Where a key occurs twice, its last value counts. All else is text.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -74,7 +74,8 @@ class StreamingToolParser:
     def flush(self) -> list[TextDelta | ToolCall]:
         """End the stream: return what is held as text, as it can no longer become a call.
 
-        A second `flush` returns `[]`.
+        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
+        another stream, whose calls count from 0 again.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed('<tool_call>{"name"'), parser.flush(), parser.flush()

@@ -5,13 +5,14 @@ import re
 
 import pytest
 
-from labkit.testing import chunkings, expect, small_strings
+from labkit.testing import check, chunkings, expect, small_strings
 from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 # Texts without a whole open tag, even when any two of them are joined.
-TEXTS = ["hi ", "\n", CLOSE, "<tool", "a < b <", "<<tool_call", '"q" ', "<TOOL_CALL>", "é🚀", "\\"]
+TEXTS = ["hi ", "\n", CLOSE, "<tool", "a < b <", "<<tool_call", '"', "<TOOL_CALL>", "é🚀", "\\",
+         "\u2028\r\n\x00"]  # fmt: skip
 
 # Bodies that are calls: (body, name, source of the arguments).
 CALLS = [
@@ -27,9 +28,10 @@ CALLS = [
         "i",
         '{"name":"Ada","arguments":{}}',
     ),
+    ('{"name" : "j" ,\r\n\t"arguments"\n: {"s": "}{\u2028"} }', "j", '{"s": "}{\u2028"}'),
 ]
 
-# Bodies that end at the first close tag and are not calls.
+# Bodies that are not calls, up to the close tag that ends them.
 NOT_CALLS = [
     "",
     "not json",
@@ -40,8 +42,15 @@ NOT_CALLS = [
     '["name", "arguments"]',
     '{"name": "f", "arguments": {}} and more',
     '{"name": "f", "arguments": {"x": 1}',
+    "\\",
+    "null",
     "{'name': 'f', 'arguments': {}}",
-    '{"name": "f", "arguments": {"n": 1' + "0" * 5000 + "}}",
+    'call: {"name": "f", "arguments": {}}',
+    '\u00a0{"name": "f", "arguments": {}}',
+    '{"name": "f", "arguments": {"s": "a\nb"}}',
+    '{"name": "f", "arguments": {}, "arguments": null}',
+    '{"name": "f", "arguments": {}, "name": null}',
+    f'\\"{CLOSE}{OPEN}{CALLS[0][0]}{CLOSE}"',
     f'{OPEN}{{"name": "f", "arguments": {{}}}}',
 ]
 
@@ -61,48 +70,70 @@ def tagged(body):
     return OPEN + body + CLOSE
 
 
+GOOD = tagged(CALLS[0][0])
+
+# What random streams are made of: (source, is it in tags, its name and arguments if a call).
+SEGMENTS = [
+    *((text, False, None) for text in TEXTS),
+    *((tagged(body), True, (name, arguments)) for body, name, arguments in CALLS),
+    *((tagged(body), True, None) for body in NOT_CALLS[:10]),
+]
+
+
 def draw(generator):
-    """A random stream as segments: (source, is it in tags, its name and arguments if a call)."""
-    segments = []
-    for _ in range(generator.randint(1, 5)):
-        kind = generator.choice("ttcn")
-        if kind == "t":
-            segments.append((generator.choice(TEXTS), False, None))
-        elif kind == "c":
-            body, name, arguments = generator.choice(CALLS)
-            segments.append((tagged(body), True, (name, arguments)))
-        else:
-            body = generator.choice(NOT_CALLS[:9])
-            segments.append((tagged(body), True, None))
-    return segments
+    """A random stream, as the numbers of its segments."""
+    return generator.choices(range(len(SEGMENTS)), k=generator.randint(1, 5))
 
 
-def expected_events(segments):
-    """The events of a stream of segments, with adjacent text merged."""
-    events, count = [], itertools.count()
-    for source, _, call in segments:
-        if call is not None:
-            events.append(ToolCall(next(count), *call))
-        elif events and isinstance(events[-1], TextDelta):
-            events[-1] = TextDelta(events[-1].text + source)
-        else:
-            events.append(TextDelta(source))
-    return events
+def source_of(stream):
+    """The text of a stream."""
+    return "".join(SEGMENTS[number][0] for number in stream)
 
 
-def expected_held(segments):
-    """What must be held after each character: a possible open tag, or the whole open call."""
-    held, outside = [], ""
-    for source, inside, _ in segments:
-        for count in range(1, len(source) + 1):
-            if inside and count >= len(OPEN):
-                held.append(source[:count] if count < len(source) else "")
+def cut_at(text, places):
+    """The pieces of a text that is cut at some of its places."""
+    ends = [0, *sorted(place for place in places if place < len(text)), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def merged(events):
+    """The events with adjacent text joined."""
+    found = []
+    for event in events:
+        if found and isinstance(event, TextDelta) and isinstance(found[-1], TextDelta):
+            event = TextDelta(found.pop().text + event.text)
+        found.append(event)
+    return found
+
+
+def expected_events(stream):
+    """The events of a stream, with adjacent text joined."""
+    count = itertools.count()
+    segments = [SEGMENTS[number] for number in stream]
+    return merged(
+        ToolCall(next(count), *call) if call else TextDelta(source) for source, _, call in segments
+    )
+
+
+def expected_steps(stream):
+    """The events of each character: what waits is a possible open tag, or the whole open call."""
+    count = itertools.count()
+    steps, waiting = [], ""
+    for source, inside, call in (SEGMENTS[number] for number in stream):
+        for place, char in enumerate(source, 1):
+            waiting += char
+            if inside and place == len(source):
+                out = ToolCall(next(count), *call) if call else TextDelta(source)
+                steps.append([out])
+                waiting = ""
                 continue
-            text = outside + source[:count]
-            prefixes = [OPEN[:n] for n in range(len(OPEN) - 1, -1, -1)]
-            held.append(next(prefix for prefix in prefixes if text.endswith(prefix)))
-        outside = "" if inside else outside + source
-    return held
+            kept = waiting
+            while not (OPEN.startswith(kept) or (inside and place >= len(OPEN))):
+                kept = kept[1:]
+            out = waiting.removesuffix(kept) if kept else waiting
+            steps.append([TextDelta(out)] if out else [])
+            waiting = kept
+    return steps
 
 
 @pytest.mark.given
@@ -157,8 +188,8 @@ def test_held_suffix_len_by_definition(lab):
 @pytest.mark.points(3)
 def test_plain_text_streams_at_once(lab):
     """Text that cannot begin a tag comes out at once, piece by piece; an empty piece gives []."""
-    trace = feed(lab, ["Hello", "", ", world > 3"])
-    expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3")]], trace)
+    trace = feed(lab, ["Hello", "", ", world > 3 <"])
+    expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3 ")]], trace)
 
 
 @pytest.mark.task(2)
@@ -174,18 +205,18 @@ def test_possible_tag_is_held(lab):
 @pytest.mark.points(3)
 def test_lookalikes_are_text(lab):
     """Other tags, tags in other case and broken tags are text and come out unchanged."""
-    text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call>"
-    for pieces in ([text], list(text)):
+    text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call> "
+    for pieces in ([text + "<tool"], list(text + "<tool")):
         trace = feed(lab, pieces)
         expect(trace.events, [TextDelta(text)], trace)
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_stray_close_tag_is_text(lab):
     """A close tag outside a call is text, unchanged, and nothing is held for it."""
-    trace = feed(lab, ["a </tool_", "call> b"])
-    wanted = [[TextDelta("a </tool_")], [TextDelta("call> b")]]
+    trace = feed(lab, ["a </tool_", "call> b <"])
+    wanted = [[TextDelta("a </tool_")], [TextDelta("call> b ")]]
     expect(trace.outputs, wanted, trace)
 
 
@@ -193,12 +224,12 @@ def test_stray_close_tag_is_text(lab):
 @pytest.mark.points(2)
 def test_held_shows_a_possible_tag(lab):
     """Outside calls `held` is exactly the possible start of an open tag."""
-    trace = feed(lab, ["a <tool", "s> <", "tool_", "x"])
-    expect(trace.held, ["<tool", "<", "<tool_", ""], trace, "held")
+    trace = feed(lab, ["a <tool", "s> <", "tool_", "x", "<<"])
+    expect(trace.held, ["<tool", "<", "<tool_", "", "<"], trace, "held")
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_held_shows_the_open_call(lab):
     """Inside a call `held` is its source, open tag included, until the close tag is complete."""
     body, close = '{"name":"f","arguments":{}}', "</tool"
@@ -234,7 +265,7 @@ def test_call_one_character_at_a_time(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(7)
+@pytest.mark.points(6)
 def test_arguments_are_the_source_byte_for_byte(lab):
     """Arguments are the model's own characters from { to }, with spaces, escapes and numbers as
     written.
@@ -247,8 +278,8 @@ def test_arguments_are_the_source_byte_for_byte(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_key_order_and_extra_keys(lab):
-    """Keys count at the top level only, in any order and with JSON escapes decoded; other keys are
-    ignored; a name may be "".
+    """Keys count at the top level only, in any order; keys and the name are JSON strings, so their
+    escapes are decoded; other keys are ignored; a name may be "".
     """
     for body, name, arguments in (
         ('{"arguments": {"name":"x"}, "id": "c1", "name": ""}', "", '{"name":"x"}'),
@@ -258,13 +289,28 @@ def test_key_order_and_extra_keys(lab):
             '{"yes": 1}',
         ),
         (r'{"\u006eame": "f", "argument\u0073": {}}', "f", "{}"),
+        (r'{"name": "S\u00e3o \"1\"", "arguments": {}}', 'São "1"', "{}"),
+        ('{"name": "arguments", "arguments": {"x": 1}}', "arguments", '{"x": 1}'),
     ):
         trace = feed(lab, [tagged(body)])
         expect(trace.events, [ToolCall(0, name, arguments)], trace)
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(5)
+@pytest.mark.points(3)
+def test_last_of_equal_keys_counts(lab):
+    """Where a key occurs twice, its last value counts, for what is judged and what comes out."""
+    for body, name, arguments in (
+        ('{"name":"f","arguments":"x","arguments":{}}', "f", "{}"),
+        ('{"name":"f","arguments":{"x":1},"arguments":{"y":2}}', "f", '{"y":2}'),
+        (r'{"arguments":{},"argument\u0073":{"y":2},"name":1,"name":"g"}', "g", '{"y":2}'),
+    ):
+        trace = feed(lab, [tagged(body)])
+        expect(trace.events, [ToolCall(0, name, arguments)], trace)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
 def test_close_tag_inside_a_string(lab):
     """A close tag inside a JSON string is part of the string, however the stream is cut."""
     body, name, arguments = CALLS[3]
@@ -285,7 +331,7 @@ def test_escaped_quotes_and_backslashes(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_index_counts_calls(lab):
     """`index` counts the calls that came out, from 0; newlines between calls are text."""
     f, g = tagged(CALLS[0][0]), tagged(CALLS[2][0])
@@ -298,9 +344,17 @@ def test_index_counts_calls(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_other_tags(lab):
-    """The tags are the constructor's: any two non-empty strings, even special or equal ones."""
-    for first, last in (("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)")):
-        source = first + '{"name":"f","arguments":{"x":1}}' + last
+    """The tags are the constructor's: any two non-empty strings, even special or equal ones, or
+    ones that overlap themselves or hold quotes.
+    """
+    for first, last in (
+        ("[TOOL_CALLS]", "[/TOOL_CALLS]"),
+        ("aab", "aab"),
+        ("(.*", "$)"),
+        ("§", "¶"),
+        ('<call n="1>', "\n\n)"),
+    ):
+        source = first + '{"name":"f","arguments":{"x":1}}\n' + last
         for pieces in (["a" + source + "b"], list("a" + source + "b")):
             trace = feed(lab, pieces, first, last)
             wanted = [TextDelta("a"), ToolCall(0, "f", '{"x":1}'), TextDelta("b")]
@@ -308,52 +362,65 @@ def test_other_tags(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 def test_malformed_call_is_text(lab):
-    """A body that is not a call, for whatever reason, comes out unchanged, tags included."""
+    """A body that is not a call, for whatever reason, comes out unchanged, tags included, and uses
+    no index.
+    """
     for body in NOT_CALLS:
-        trace = run(lab, [f"a {tagged(body)} b"])
-        expect(trace.events, [TextDelta(f"a {tagged(body)} b")], trace)
+        trace = run(lab, [f"a {tagged(body)} b{GOOD}"])
+        expect(trace.events, [TextDelta(f"a {tagged(body)} b"), ToolCall(0, "f", "{}")], trace)
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
+def test_nan_and_infinity_are_not_json(lab):
+    """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body with one of them is text."""
+    for number in ("NaN", "Infinity", "-Infinity"):
+        source = tagged('{"name": "f", "arguments": {"x": ' + number + "}}")
+        trace = run(lab, [source + GOOD])
+        expect(trace.events, [TextDelta(source), ToolCall(0, "f", "{}")], trace)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
 def test_malformed_call_is_not_scanned_again(lab):
     """An open tag inside a body that was not a call does not start one; a call after that body
     still counts.
     """
     inner = tagged(f'oops {OPEN}{{"name": "f", "arguments": {{}}}}')
-    trace = run(lab, [inner + tagged(CALLS[0][0])])
+    trace = run(lab, [inner + GOOD])
     expect(trace.events, [TextDelta(inner), ToolCall(0, "f", "{}")], trace)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
-def test_too_deep_nesting_is_text(lab):
-    """A body nested too deep for the JSON parser is text too: no input makes feed raise."""
-    deep = tagged('{"name":"f","arguments":{"x":' + "[" * 100_000 + "]" * 100_000 + "}}")
-    trace = run(lab, [deep])
-    expect(
-        trace.events == [TextDelta(deep)],
-        True,
-        "feed(a call nested 100,000 deep): comes out as text",
-    )
+def test_what_python_cannot_read_is_text(lab):
+    """Nesting too deep and numbers too long for Python's `json` are text too: no input makes feed
+    raise.
+    """
+    for value in ("1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000):
+        source = tagged('{"name": "f", "arguments": {"x": ' + value + "}}")
+        trace = run(lab, [source + GOOD])
+        expect(trace.events, [TextDelta(source), ToolCall(0, "f", "{}")], trace)
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(2)
 def test_unfinished_call_is_text_at_flush(lab):
     """At flush an unfinished call is text, open tag included; nothing is added to complete it."""
-    for text in (
-        'a <tool_call>{"name": "f", "arguments": {"x": 1}}',
-        'a <tool_call>{"x": "</tool_call>',
+    for call in (
+        '<tool_call>{"name": "f", "arguments": {"x": 1}}',
+        '<tool_call>{"x": "</tool_call>',
+        '<tool_call>{"name": "f", "arguments": {}}</tool',
     ):
-        trace = run(lab, list(text))
-        expect(trace.events, [TextDelta(text)], trace)
+        trace = run(lab, ["a ", *call])
+        expect(trace.events, [TextDelta("a " + call)], trace)
+        expect(trace.outputs[-1], [TextDelta(call)], trace)
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_flush_once(lab):
     """flush returns what is held as text, once; a second flush returns [], and nothing is held."""
     calls = [("feed", "a <tool"), ("flush",), ("flush",)]
@@ -363,30 +430,64 @@ def test_flush_once(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(8)
-def test_property_chunk_invariant(lab):
-    """complete, chunk-invariant: a stream gives the same events however it is cut."""
-    for _ in range(40):
-        segments = draw(lab.random)
-        text = "".join(source for source, _, _ in segments)
-        whole, one_by_one, *others = chunkings(text, lab.random)
-        lab.random.shuffle(others)
-        for pieces in [whole, one_by_one, *others[:40]]:
-            trace = run(lab, pieces)
-            expect(trace.events, expected_events(segments), trace)
+@pytest.mark.points(2)
+def test_flush_ends_the_stream(lab):
+    """After flush a fresh stream begins: wherever the first one ended, inside a tag, a call or a
+    string, nothing of it is left.
+    """
+    cut_short = tagged(CALLS[4][0])
+    for place in range(len(cut_short)):
+        calls = [
+            ("feed", cut_short[:place]),
+            ("flush",),
+            ("feed", "_call>" + GOOD + "b"),
+            ("flush",),
+        ]
+        trace = lab.script(lab.new("StreamingToolParser"), calls, watch="")
+        wanted = [TextDelta("_call>"), ToolCall(0, "f", "{}"), TextDelta("b")]
+        expect(merged(trace.outputs[2]), wanted, trace)
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(7)
+@pytest.mark.points(2)
+def test_index_restarts_after_flush(lab):
+    """`index` is the position of a call in its stream: after flush it counts from 0 again."""
+    calls = [("feed", GOOD), ("flush",), ("feed", GOOD + GOOD), ("flush",), ("feed", GOOD)]
+    trace = lab.script(lab.new("StreamingToolParser"), calls, watch="")
+    f = [ToolCall(index, "f", "{}") for index in range(2)]
+    expect(trace.outputs, [[f[0]], [], f, [], [f[0]]], trace)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(5)
+def test_property_chunk_invariant(lab):
+    """complete, chunk-invariant: a stream gives the same events however it is cut."""
+
+    def rule(case):
+        stream, places = case
+        trace = run(lab, cut_at(source_of(stream), places))
+        expect(trace.events, expected_events(stream), trace)
+
+    for _ in range(40):
+        stream = draw(lab.random)
+        length = len(source_of(stream))
+        few = [lab.random.choices(range(length), k=lab.random.randint(1, 6)) for _ in range(20)]
+        check(rule, [(stream, places) for places in ([], list(range(length)), *few)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
 def test_property_eager(lab):
-    """eager: after every character, what is held is exactly the possible start of a tag or the open
-    call.
+    """eager: whatever character comes next, only the possible start of a tag or the open call
+    waits.
     """
-    for _ in range(60):
-        segments = draw(lab.random)
-        trace = run(lab, list("".join(source for source, _, _ in segments)))
-        expect(trace.held[:-1], expected_held(segments), trace, "held")
-        expect(trace.events, expected_events(segments), trace)
+
+    def rule(stream):
+        trace = feed(lab, list(source_of(stream)))
+        steps = [merged(events) for events in trace.outputs]
+        expect(steps, expected_steps(stream), trace)
+
+    check(rule, [draw(lab.random) for _ in range(60)])
 
 
 @pytest.mark.task(4)
@@ -394,21 +495,43 @@ def test_property_eager(lab):
 def test_property_isolated(lab):
     """isolated: two parsers fed in turns give what each gives alone."""
     texts = ["a " + tagged(CALLS[3][0]) + "b", tagged(CALLS[6][0]) + "c <tool" + tagged("no")]
+    alone = [
+        [TextDelta("a "), ToolCall(0, "say", '{"s":"</tool_call>"}'), TextDelta("b")],
+        [ToolCall(0, "h", r'{"u":"\u00e3"}'), TextDelta("c <tool" + tagged("no"))],
+    ]
     new = lab.new("StreamingToolParser")
-    alone = [run(lab, list(text)).events for text in texts]
     for trace, events in zip(lab.interleave([new, new], texts, "flush"), alone, strict=True):
         expect(trace.events, events, trace)
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
-@pytest.mark.timeout(10)
-def test_property_linear(lab):
-    """linear: a call with 100,000 characters of arguments, fed one by one, finishes well within the
-    time limit.
+@pytest.mark.points(5)
+@pytest.mark.timeout(6)
+def test_property_linear_in_a_call(lab):
+    """linear: the work for a piece does not grow with the call that is open; one with 6,000,000
+    characters of arguments, in 30,000 pieces, finishes well within the time limit.
     """
-    arguments = '{"code": "' + 'if x: </b> \\"é🚀\\" ' * 5_000 + '"}'
-    source = tagged('{"name": "write", "arguments": ' + arguments + "}")
-    trace = lab.stream(lab.new("StreamingToolParser"), source, watch="")
-    same = trace.events == [ToolCall(0, "write", arguments)]
-    expect(same, True, "a call of 100,000 characters fed one by one: one ToolCall")
+    piece = '"if x < y: print(</tool_cal>)' + " # one more line of a long program" * 5 + "\\"
+    start, end = '{"code": "🚀\\', '""}'
+    pieces = [OPEN + '{"name": "w", "arguments": ' + start, *[piece] * 30_000, end + "}" + CLOSE]
+    trace = lab.stream(lab.new("StreamingToolParser"), pieces, watch="")
+    same = trace.events == [ToolCall(0, "w", start + piece * 30_000 + end)]
+    expect(same, True, "a call of 6,000,000 characters in 30,000 pieces: one ToolCall")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(5)
+@pytest.mark.timeout(6)
+def test_property_linear_in_a_stream(lab):
+    """linear: the work for a piece does not grow with what has come out; 6,000,000 characters of
+    text with 2,000 calls in it, in 32,000 pieces, finish well within the time limit.
+    """
+    text = "if a < b <tool_cal <" + " and so on, with words between" * 6 + " <tool"
+    round_of = ["🚀", *[text] * 15, GOOD]
+    trace = lab.stream(lab.new("StreamingToolParser"), round_of * 2_000, watch="")
+    wanted = [
+        event
+        for index in range(2_000)
+        for event in (TextDelta("🚀" + text * 15), ToolCall(index, "f", "{}"))
+    ]
+    expect(trace.events == wanted, True, "2,000 calls in a long text: text and calls in turns")
