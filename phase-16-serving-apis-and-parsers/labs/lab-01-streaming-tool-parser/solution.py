@@ -124,7 +124,8 @@ class StreamingToolParser:
     def _read_call(self, source: str, start: int, events: list[TextDelta | ToolCall]) -> int:
         """Read on from `start` inside a call; return where the next read begins."""
         tag = self._close_tag
-        escaped = start if self._escaped else None  # the position that a backslash escapes
+        # The position that a backslash escapes, if any.
+        escaped, self._escaped = (start if self._escaped else None), False
         for mark in self._marks.finditer(source, start):
             position = mark.start()
             if position == escaped:
@@ -138,7 +139,6 @@ class StreamingToolParser:
                 if tag.startswith(source[position : position + len(tag)]):
                     self._call.append(source[start:position])
                     self._pending = source[position:]
-                    self._escaped = False
                     return len(source)
             if mark[0] == '"':
                 self._in_string = not self._in_string

@@ -10,6 +10,9 @@ from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
+# Of the letters of the tags, so that a search cannot skip them.
+HOSTILE = "_to_a_local_tool_to_call_all" * 2
+
 # Texts without a whole open tag, even when any two of them are joined.
 TEXTS = ["hi ", "\n", CLOSE, "<tool", "a < b <", "<<tool_call", '"', "<TOOL_CALL>", "é🚀", "\\",
          "\u2028\r\n\x00"]  # fmt: skip
@@ -289,7 +292,7 @@ def test_key_order_and_extra_keys(lab):
             '{"yes": 1}',
         ),
         (r'{"\u006eame": "f", "argument\u0073": {}}', "f", "{}"),
-        (r'{"name": "S\u00e3o \"1\"", "arguments": {}}', 'São "1"', "{}"),
+        (r'{"name": " S\u00e3o \"1\"", "arguments": {}}', ' São "1"', "{}"),
         ('{"name": "arguments", "arguments": {"x": 1}}', "arguments", '{"x": 1}'),
     ):
         trace = feed(lab, [tagged(body)])
@@ -436,13 +439,9 @@ def test_flush_ends_the_stream(lab):
     string, nothing of it is left.
     """
     cut_short = tagged(CALLS[4][0])
+    call = tagged(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}')
     for place in range(len(cut_short)):
-        calls = [
-            ("feed", cut_short[:place]),
-            ("flush",),
-            ("feed", "_call>" + GOOD + "b"),
-            ("flush",),
-        ]
+        calls = [("feed", cut_short[:place]), ("flush",), ("feed", f"_call>{call}b"), ("flush",)]
         trace = lab.script(lab.new("StreamingToolParser"), calls, watch="")
         wanted = [TextDelta("_call>"), ToolCall(0, "f", "{}"), TextDelta("b")]
         expect(merged(trace.outputs[2]), wanted, trace)
@@ -508,30 +507,30 @@ def test_property_isolated(lab):
 @pytest.mark.points(5)
 @pytest.mark.timeout(6)
 def test_property_linear_in_a_call(lab):
-    """linear: the work for a piece does not grow with the call that is open; one with 6,000,000
-    characters of arguments, in 30,000 pieces, finishes well within the time limit.
+    """linear: the work for a piece does not grow with the call that is open; one with 3,000,000
+    characters of arguments, in 40,000 pieces, finishes well within the time limit.
     """
-    piece = '"if x < y: print(</tool_cal>)' + " # one more line of a long program" * 5 + "\\"
+    piece = '"call(</tool_cal' + HOSTILE + "\\"
     start, end = '{"code": "🚀\\', '""}'
-    pieces = [OPEN + '{"name": "w", "arguments": ' + start, *[piece] * 30_000, end + "}" + CLOSE]
+    pieces = [OPEN + '{"name": "w", "arguments": ' + start, *[piece] * 40_000, end + "}" + CLOSE]
     trace = lab.stream(lab.new("StreamingToolParser"), pieces, watch="")
-    same = trace.events == [ToolCall(0, "w", start + piece * 30_000 + end)]
-    expect(same, True, "a call of 6,000,000 characters in 30,000 pieces: one ToolCall")
+    same = trace.events == [ToolCall(0, "w", start + piece * 40_000 + end)]
+    expect(same, True, "a call of 3,000,000 characters in 40,000 pieces: one ToolCall")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 @pytest.mark.timeout(6)
 def test_property_linear_in_a_stream(lab):
-    """linear: the work for a piece does not grow with what has come out; 6,000,000 characters of
-    text with 2,000 calls in it, in 32,000 pieces, finish well within the time limit.
+    """linear: the work for a piece does not grow with what has come out; 3,000,000 characters of
+    text with 2,000 calls in it, in 40,000 pieces, finish well within the time limit.
     """
-    text = "if a < b <tool_cal <" + " and so on, with words between" * 6 + " <tool"
-    round_of = ["🚀", *[text] * 15, GOOD]
+    text = "call(<tool_cal" + HOSTILE + "<tool"
+    round_of = ["🚀", *[text] * 18, GOOD]
     trace = lab.stream(lab.new("StreamingToolParser"), round_of * 2_000, watch="")
     wanted = [
         event
         for index in range(2_000)
-        for event in (TextDelta("🚀" + text * 15), ToolCall(index, "f", "{}"))
+        for event in (TextDelta("🚀" + text * 18), ToolCall(index, "f", "{}"))
     ]
     expect(trace.events == wanted, True, "2,000 calls in a long text: text and calls in turns")

@@ -1,0 +1,814 @@
+"""The common mistakes of this lab, each with a probe that only it answers."""
+
+import time
+
+from labkit.testing import mistake
+from mini_vllm.text.events import TextDelta, ToolCall
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+PARSER = "StreamingToolParser"
+F = '{"name":"f","arguments":{}}'
+GOOD, BAD = OPEN + F + CLOSE, OPEN + "no" + CLOSE
+CALL = ToolCall(0, "f", "{}")
+
+
+def length(lab, text, marker=OPEN):
+    """What held_suffix_len says of a text."""
+    return lab.call("held_suffix_len", text, marker)
+
+
+def outputs(lab, *pieces, end="", tags=()):
+    """What each piece gives, fed to a new parser."""
+    return lab.stream(lab.new(PARSER, *tags), pieces, end=end, watch="").outputs
+
+
+def events(lab, *pieces, end="", tags=()):
+    """All events of a new parser that is fed the pieces, adjacent text joined."""
+    return lab.stream(lab.new(PARSER, *tags), pieces, end=end, watch="").events
+
+
+def held(lab, *pieces):
+    """What is held after each piece."""
+    return lab.stream(lab.new(PARSER), pieces, end="").held
+
+
+def text(source):
+    """The events of a source that is all text."""
+    return [TextDelta(source)]
+
+
+def arguments(lab, source):
+    """The arguments of a call that is given these; None unless there is one call and no more."""
+    found = events(lab, OPEN + '{"name":"f","arguments":' + source + "}" + CLOSE)
+    return found[0].arguments if len(found) == 1 and isinstance(found[0], ToolCall) else None
+
+
+def finds_calls(lab):
+    """Whether a call in one piece comes out right."""
+    return outputs(lab, GOOD) == [[CALL]]
+
+
+def is_call(lab, body, name="f", source="{}"):
+    """Whether the body comes out as this call and nothing else."""
+    return events(lab, OPEN + body + CLOSE) == [ToolCall(0, name, source)]
+
+
+def is_text(lab, body):
+    """Whether the body comes out as text and nothing else."""
+    return events(lab, OPEN + body + CLOSE) == text(OPEN + body + CLOSE)
+
+
+def error(lab, *pieces, end=""):
+    """The kind of the exception that the pieces lead to, or ""."""
+    try:
+        outputs(lab, *pieces, end=end)
+    except AssertionError as failure:
+        raised = getattr(failure, "raised", None)
+        return raised.kind if raised is not None else ""
+    return ""
+
+
+def after_flush(lab, first, second):
+    """What the second piece gives if a flush comes between it and the first."""
+    calls = [("feed", first), ("flush",), ("feed", second)]
+    return lab.script(lab.new(PARSER), calls, watch="").outputs[-1]
+
+
+def leaks(lab, piece):
+    """Whether a parser that was fed nothing holds something, once another was fed the piece."""
+    outputs(lab, piece)
+    return bool(lab.script(lab.new(PARSER), ["held"], watch="").outputs[0])
+
+
+def grows(lab, first, piece):
+    """Whether eight times the pieces take over 18 times as long; linear code takes eight."""
+
+    def seconds(count):
+        start = time.process_time()
+        outputs(lab, first, *[piece] * count)
+        return time.process_time() - start
+
+    for count in (60, 250, 600):
+        limit = max(0.12, 18 * min(seconds(count) for _ in range(3)))
+        if seconds(8 * count) > limit:
+            return seconds(8 * count) > limit
+    return False
+
+
+@mistake(task=1)
+def whole_marker(lab):
+    """A whole marker counts as one that has begun.
+
+    A *proper* prefix is shorter than the marker: a whole tag needs no waiting.
+    """
+    return length(lab, OPEN) == 11 and length(lab, "xab", "ab") == 2
+
+
+@mistake(task=1)
+def shortest_match(lab):
+    """The shortest end of the text that begins the marker is counted, not the longest.
+
+    Several ends of `aa` begin `aab`. In which order do you try them, and which do you return?
+    """
+    return (length(lab, "aa", "aab"), length(lab, "aab", "aabx"), length(lab, "<tool")) == (1, 3, 5)
+
+
+@mistake(task=1)
+def last_first_character(lab):
+    """Only the last place where the marker's first character stands is looked at.
+
+    In `aa` the marker `aab` may have begun at the first `a` too. Ask one question for each length.
+    """
+    return (length(lab, "aa", "aab"), length(lab, "aab", "aabx"), length(lab, "<tool")) == (1, 0, 5)
+
+
+@mistake(task=1)
+def first_first_character(lab):
+    """Only the first place where the marker's first character stands is looked at.
+
+    In `a < b <tool` the first `<` is a false alarm. What matters is how the text *ends*.
+    """
+    return length(lab, "a < b <tool") == 0 and length(lab, "a <tool") == 5
+
+
+@mistake(task=1)
+def off_by_one(lab):
+    """The longest length that is possible is never tried.
+
+    Which is the longest: for the text `<`, and for a text that ends in all but one character of
+    the marker? Is that one in your `range`?
+    """
+    if length(lab, "so <tool") != 5:
+        return False
+    return length(lab, "<") == 0 or length(lab, "so <tool_call") == 0
+
+
+@mistake(task=2)
+def shared_text(lab):
+    """A new parser already holds what another one was fed.
+
+    State that stands in the class, in a default argument or in a global belongs to all parsers.
+    Make it in `__init__`.
+    """
+    return leaks(lab, "<tool")
+
+
+@mistake(task=2)
+def echo(lab):
+    """Each piece comes out as it is; nothing is held and no tag is looked for.
+
+    Start with the end of the piece: `held_suffix_len` says how much of it must wait.
+    """
+    return outputs(lab, "a <tool", GOOD) == [text("a <tool"), text(GOOD)]
+
+
+@mistake(task=2)
+def none_for_nothing(lab):
+    """feed returns None where it should return `[]`.
+
+    Every way out of `feed` needs a `return` with a list.
+    """
+    return None in outputs(lab, "hi ", "", "<")
+
+
+@mistake(task=2)
+def bare_event(lab):
+    """feed returns a single event, not a list of events.
+
+    One piece can give several events, and no event at all.
+    """
+    return outputs(lab, "hi ") == [TextDelta("hi ")]
+
+
+@mistake(task=2)
+def no_events(lab):
+    """What comes out is not a list of events: strings, tuples or dicts are.
+
+    Import `TextDelta` and `ToolCall` from `mini_vllm.text.events`, and return a list of those.
+    """
+    (out,) = outputs(lab, "hi ")
+    inner = out if isinstance(out, list) else [out]
+    return bool(inner) and all(isinstance(event, str | tuple | dict) for event in inner)
+
+
+@mistake(task=2)
+def empty_delta(lab):
+    """An empty TextDelta comes out where there is no text.
+
+    Append an event only if its text is not empty.
+    """
+    return TextDelta("") in [event for out in outputs(lab, "", "<", "hi") for event in out]
+
+
+@mistake(task=2)
+def minus_zero(lab):
+    """Where nothing must be held, everything is held.
+
+    `text[-0:]` is the whole text, and `text[:-0]` is nothing. Count from the front instead:
+    `len(text) - n`.
+    """
+    plain = "plain text, and long"
+    return outputs(lab, plain, "<") == [[], text(plain)] and held(lab, plain) == [plain]
+
+
+@mistake(task=2)
+def late(lab):
+    """Every piece comes out one call late.
+
+    A piece that cannot begin a tag is certain at once: do not wait for the next one to emit it.
+    """
+    pieces = ["one, which is long", "two, which is long", "three"]
+    return outputs(lab, *pieces) == [[], text(pieces[0]), text(pieces[1])]
+
+
+@mistake(task=2)
+def hold_nothing(lab):
+    """Half a tag is shown, and its call is never found.
+
+    The end of a piece may be the start of a tag. Keep that much in an attribute, and put it in
+    front of the next piece.
+    """
+    return finds_calls(lab) and outputs(lab, "a <tool", "_call>") == [
+        text("a <tool"),
+        text("_call>"),
+    ]
+
+
+@mistake(task=2)
+def fixed_window(lab):
+    """The last ten characters always wait, whether they may be a tag or not.
+
+    Hold only what really is the start of a tag: how long is that?
+    """
+    plain = "plain text, and long"
+    return outputs(lab, plain, plain) == [text(plain[:-10]), text(plain[-10:] + plain[:-10])]
+
+
+@mistake(task=2)
+def holds_any_bracket(lab):
+    """From the first `<` on everything waits, though it can no longer become the tag.
+
+    `< b` does not begin the tag. Ask again at each piece what the *end* of the text can become.
+    """
+    return outputs(lab, "a < b") == [text("a ")] and held(lab, "a < b") == ["< b"]
+
+
+@mistake(task=2)
+def false_alarm(lab):
+    """What was held is lost when it turns out not to be a tag.
+
+    Put what is held in front of the next piece before you look at anything: then a false alarm is
+    just text.
+    """
+    return events(lab, "a <", "b") == text("a b") and events(lab, "a <b") == text("a <b")
+
+
+@mistake(task=2)
+def false_alarm_is_gone(lab):
+    """After a false alarm the tag that begins right in it is missed.
+
+    `<<tool` is a `<` and the start of a tag. When the text that waits fails to become the tag, its
+    end may still begin one.
+    """
+    found = [list(out) for out in outputs(lab, "<tool", "<tool")]
+    return found[0] == [] and "".join(event.text for event in found[1]) == "<tool<tool"
+
+
+@mistake(task=2)
+def stripped_text(lab):
+    """Spaces or newlines at the ends of a text are lost.
+
+    Every character of the text comes out as the model wrote it: no `strip`.
+    """
+    return outputs(lab, "\n hi\n ") in ([text("hi")], [text("hi\n ")], [text("\n hi")])
+
+
+@mistake(task=2)
+def held_is_empty(lab):
+    """`held` is always empty, though a possible tag is held.
+
+    `held` returns the text that waits.
+    """
+    trace = lab.stream(lab.new(PARSER), ["a <tool", "box"], end="")
+    return trace.outputs == [text("a "), text("<toolbox")] and trace.held == ["", ""]
+
+
+@mistake(task=3)
+def shared_call(lab):
+    """A new parser is already in a call that another one was fed.
+
+    A list that stands in the class or in a default argument belongs to all parsers. Make it in
+    `__init__`.
+    """
+    return leaks(lab, OPEN + '{"x')
+
+
+@mistake(task=3)
+def call_in_one_piece_only(lab):
+    """A call is found only if it comes in one piece.
+
+    Once the open tag is complete the parser is *in* a call until the close tag, over any number of
+    pieces: keep that in an attribute.
+    """
+    source = OPEN + F[:8], F[8:] + CLOSE
+    return finds_calls(lab) and outputs(lab, *source) == [text(source[0]), text(source[1])]
+
+
+@mistake(task=3)
+def close_tag_in_one_piece_only(lab):
+    """A close tag that comes in two pieces is not seen.
+
+    The end of a piece may be the start of the close tag, as with the open tag.
+    """
+    if outputs(lab, OPEN + F[:8], F[8:] + CLOSE) != [[], [CALL]]:
+        return False
+    return outputs(lab, OPEN + F + "</tool", "_call>", "x") == [[], [], []]
+
+
+@mistake(task=3)
+def call_before_its_close_tag(lab):
+    """A call comes out before its close tag is there.
+
+    JSON that is complete is not yet a call: only the close tag tells that nothing follows.
+    """
+    return outputs(lab, OPEN + F) == [[CALL]]
+
+
+@mistake(task=3)
+def late_call(lab):
+    """A call comes out one call of feed after its close tag is complete.
+
+    The last character of the close tag makes the call certain: emit it at once.
+    """
+    return outputs(lab, GOOD, "x") == [[], [CALL, TextDelta("x")]]
+
+
+@mistake(task=3)
+def one_call_per_piece(lab):
+    """Of two calls in one piece only the first comes out at once.
+
+    After a call go on with the rest of the piece, until nothing is left.
+    """
+    later = [ToolCall(1, "f", "{}"), TextDelta("x")]
+    return outputs(lab, GOOD + GOOD, "x") == [[CALL], later]
+
+
+@mistake(task=3)
+def before_call_lost(lab):
+    """Text before a call in the same piece is lost.
+
+    What stands before the open tag is text, and comes out before the call.
+    """
+    return events(lab, "a " + GOOD + "b") in ([CALL, TextDelta("b")], [CALL])
+
+
+@mistake(task=3)
+def after_call_lost(lab):
+    """Text after a call in the same piece is lost.
+
+    After the close tag go on with the rest of the piece: it may hold text, and more calls.
+    """
+    return events(lab, "a " + GOOD + "b") == [TextDelta("a "), CALL]
+
+
+@mistake(task=3)
+def text_between_calls_lost(lab):
+    """A newline between two calls is lost.
+
+    All that stands outside of calls is text, whitespace included.
+    """
+    found = events(lab, GOOD + "\n" + GOOD + "a")
+    return found[:1] == [CALL] and found[1:] == [ToolCall(1, "f", "{}"), TextDelta("a")]
+
+
+@mistake(task=3)
+def no_str_in_a_call(lab):
+    """A ToolCall comes out whose name or arguments are not a str.
+
+    `arguments` is text: the slice of the source from { to }, not the parsed value.
+    """
+    trace = lab.stream(lab.new(PARSER), ["hi", GOOD], end="", watch="")
+    result = trace.steps[1].result
+    return getattr(result, "kind", "") == "type" and "ToolCall" in result.message
+
+
+@mistake(task=3)
+def tag_in_string(lab):
+    """A close tag inside a JSON string ends the call.
+
+    Read the body from its start, and know at each character whether you are in a string.
+    """
+    bodies = [F[:-3] + '{"s":"' + inner + '"}}' for inner in (CLOSE, "a" + CLOSE + "b")]
+    if not finds_calls(lab):
+        return False
+    return all(is_text(lab, body) for body in bodies) or all(
+        error(lab, OPEN + body + CLOSE) == "JSONDecodeError" for body in bodies
+    )
+
+
+@mistake(task=3)
+def quote_after_backslash(lab):
+    r"""An escaped quote ends the string, so that a close tag after it ends the call.
+
+    `\"` is a character of the string. After a backslash in a string, the next character does not
+    count.
+    """
+    plain, escaped = '{"s":"' + CLOSE + '"}', r'{"s":"\"' + CLOSE + '"}'
+    return arguments(lab, plain) == plain and arguments(lab, escaped) is None
+
+
+@mistake(task=3)
+def backslash_after_backslash(lab):
+    r"""The quote after `\\` does not end the string, so that the call never ends.
+
+    A backslash that is escaped itself escapes nothing. To look at the character before is not
+    enough.
+    """
+    one, two = r'{"s":"\"' + CLOSE + '"}', r'{"s":"\\"}'
+    source = OPEN + '{"name":"f","arguments":' + two + "}" + CLOSE
+    return arguments(lab, one) == one and outputs(lab, source) == [[]]
+
+
+@mistake(task=3)
+def close_tag_starts_over(lab):
+    """A close tag that begins in a false start of itself is missed.
+
+    Of three newlines the last two may begin the tag. Where a possible tag fails, its end may still
+    begin one.
+    """
+    source = "<" + F + "\n\n\n)"
+    return finds_calls(lab) and events(lab, source, tags=("<", "\n\n)")) == []
+
+
+@mistake(task=3)
+def re_serialised(lab):
+    """The arguments are parsed and written again.
+
+    Use the parsed value to judge the call only. What comes out is a slice of the body.
+    """
+    return arguments(lab, '{"x":1}') == '{"x": 1}' or arguments(lab, '{ "x": 1e2}') == '{"x":100.0}'
+
+
+@mistake(task=3)
+def nested_key(lab):
+    """A key inside another value is taken for one of the call's own.
+
+    Only keys of the outermost object count. Decode member by member, from the start of the body.
+    """
+    found = events(lab, OPEN + '{"arguments":{"name":"Ada"},"name":"f"}' + CLOSE)
+    if found == [ToolCall(0, "Ada", '{"name":"Ada"}')]:
+        return True
+    source = '{"m":{"arguments":{"no":1}},"name":"f","arguments":{}}'
+    return events(lab, OPEN + source + CLOSE) == [ToolCall(0, "f", '{"no":1}')]
+
+
+@mistake(task=3)
+def braces_in_strings(lab):
+    """The arguments end at a brace that stands in a string.
+
+    Braces count outside of strings only. A JSON decoder can tell you where a value ends.
+    """
+    return arguments(lab, '{"s":"}{"}') == '{"s":"}'
+
+
+@mistake(task=3)
+def first_of_equal_keys(lab):
+    """Of two equal keys the first comes out, not the last.
+
+    `json.loads` keeps the last. What you emit must be what you have checked.
+    """
+    return is_call(lab, '{"name":"f","arguments":"x","arguments":{}}', "f", '"x"') or is_call(
+        lab, '{"name":"f","arguments":{"x":1},"arguments":{}}', "f", '{"x":1}'
+    )
+
+
+@mistake(task=3)
+def escaped_name(lab):
+    """The name comes out with its escapes.
+
+    The name is a decoded string; only the arguments stay source.
+    """
+    return is_call(lab, r'{"name":"a\u0062","arguments":{}}', r"a\u0062")
+
+
+@mistake(task=3)
+def escaped_key(lab):
+    r"""A key that is written with an escape, such as `n\u0061me`, is not found.
+
+    Compare *decoded* keys: do not search the source for `"arguments"`.
+    """
+    if not is_call(lab, F):
+        return False
+    keys = r'{"name":"f","\u0061rguments":{}}', r'{"n\u0061me":"f","arguments":{}}'
+    return any(is_text(lab, body) or error(lab, OPEN + body + CLOSE) for body in keys)
+
+
+@mistake(task=3)
+def index_stays_0(lab):
+    """Every call has index 0.
+
+    Count the calls that have come out, in an attribute.
+    """
+    return events(lab, GOOD, GOOD, GOOD) == [CALL] * 3
+
+
+@mistake(task=3)
+def fixed_tags(lab):
+    """The tags of the constructor are ignored.
+
+    Use `self._open_tag` and `self._close_tag` wherever a tag is written out.
+    """
+    found = events(lab, "[A]" + F + "[B]", GOOD, tags=("[A]", "[B]"))
+    return found == [TextDelta("[A]" + F + "[B]"), CALL]
+
+
+@mistake(task=3)
+def tags_as_patterns(lab):
+    """Tags are taken for regular expressions.
+
+    A tag may hold any characters: use `re.escape`, or no pattern at all.
+    """
+    return events(lab, "axb" + F + "cxd", tags=("a.b", "c.d")) == [CALL]
+
+
+@mistake(task=3)
+def held_without_the_call(lab):
+    """Inside a call `held` is not the whole of its source: the call or its open tag is missing.
+
+    `held` is all that was fed and has not come out, open tag first.
+    """
+    return outputs(lab, OPEN + F, CLOSE) == [[], [CALL]] and held(lab, OPEN + F) in ([""], [F])
+
+
+@mistake(task=3)
+def held_without_the_close_tag(lab):
+    """Inside a call `held` lacks the start of the close tag.
+
+    The possible tag at the end waits too: it stands behind the collected call.
+    """
+    return outputs(lab, OPEN + F + "</tool", "_call>") == [[], [CALL]] and held(
+        lab, OPEN + F + "</tool"
+    ) in ([OPEN + F], ["</tool"])
+
+
+@mistake(task=4)
+def shared(lab):
+    """One parser works; of two that are fed in turns, one gets what belongs to the other.
+
+    State that is made once, in the class or in a default argument, belongs to all parsers. Make it
+    in `__init__`.
+    """
+    if leaks(lab, OPEN + '{"x'):
+        return True
+    pieces = ["<tool", "_call>x"], ["a", GOOD]
+    both = lab.interleave([lab.new(PARSER)] * 2, pieces, "flush")
+    alone = [outputs(lab, *own, end="flush") for own in pieces]
+    return alone[1] == [text("a"), [CALL], []] and both[1].outputs != alone[1]
+
+
+@mistake(task=4)
+def raises_on_bad_json(lab):
+    """A body that is not JSON ends the stream with an exception.
+
+    A model may write anything. Where the body cannot be parsed, its source is text.
+    """
+    return finds_calls(lab) and "Error" in error(lab, BAD)
+
+
+@mistake(task=4)
+def raises_on_other_json(lab):
+    """A body that is JSON but not a call ends the stream with an exception.
+
+    It may be a list, a number, or an object without a name. Look before you use a value.
+    """
+    if error(lab, BAD) or not finds_calls(lab):
+        return False
+    return any("Error" in error(lab, OPEN + body + CLOSE) for body in ("{}", "[]", "1", "null"))
+
+
+@mistake(task=4)
+def not_all_errors(lab):
+    """Only syntax errors are caught: deep nesting or a huge number ends the stream.
+
+    What else can `json.loads` raise? Its documentation names two more, neither of them a
+    `JSONDecodeError`.
+    """
+    if error(lab, BAD) or not finds_calls(lab):
+        return False
+    values = "1" + "0" * 5_000, "[" * 100_000
+    kinds = [error(lab, OPEN + '{"x":' + value + "}" + CLOSE) for value in values]
+    return "RecursionError" in kinds or "ValueError" in kinds
+
+
+@mistake(task=4)
+def malformed_goes_on(lab):
+    """A body that is not a call goes on behind its close tag.
+
+    The first close tag outside of a string ends the body, whatever it is. Judge it then, once.
+    """
+    return finds_calls(lab) and outputs(lab, BAD + "x") == [[]]
+
+
+@mistake(task=4)
+def strings_of_json_only(lab):
+    """In a body that is not JSON, a close tag inside a string ends it.
+
+    Where strings begin and end does not depend on what stands between them: two bits tell it, not
+    the errors of a JSON parser.
+    """
+    inside, source = '{"s":"' + CLOSE + '"}', OPEN + 'no "' + CLOSE
+    return arguments(lab, inside) == inside and outputs(lab, source) == [text(source)]
+
+
+@mistake(task=4)
+def malformed_lost(lab):
+    """A body that is not a call is lost.
+
+    It is text: what the model wrote comes out, tags included.
+    """
+    return events(lab, "a" + BAD + "b") == text("ab")
+
+
+@mistake(task=4)
+def malformed_without_tags(lab):
+    """A body that is not a call comes out without its tags.
+
+    The text is the whole source, from the open tag to the close tag.
+    """
+    return events(lab, "a" + BAD + "b") in (text("anob"), text("a" + OPEN + "nob"))
+
+
+@mistake(task=4)
+def malformed_takes_an_index(lab):
+    """A body that is not a call takes an index.
+
+    Raise the count only where a call comes out.
+    """
+    return events(lab, BAD, GOOD) == [TextDelta(BAD), ToolCall(1, "f", "{}")]
+
+
+@mistake(task=4)
+def any_shape(lab):
+    """JSON of the wrong shape comes out as a call.
+
+    A call is an object whose name is a string and whose arguments are an object. Check all three.
+    """
+    return is_call(lab, '{"name":"f","arguments":[]}', "f", "[]") or is_call(
+        lab, '{"name":"f","arguments":"{}"}', "f", '"{}"'
+    )
+
+
+@mistake(task=4)
+def rescanned(lab):
+    """A body that was not a call is searched for calls.
+
+    What has come out as text is final. Go on after the close tag.
+    """
+    source = OPEN + "oops " + GOOD
+    return finds_calls(lab) and events(lab, source) == [TextDelta(OPEN + "oops "), CALL]
+
+
+@mistake(task=4)
+def nan(lab):
+    """NaN or Infinity in the arguments counts as JSON.
+
+    Python reads them, RFC 8259 does not have them. Look at `parse_constant` of `json.loads`.
+    """
+    return any(arguments(lab, f'{{"x":{value}}}') for value in ("NaN", "Infinity", "-Infinity"))
+
+
+@mistake(task=4)
+def escapes_outside_strings(lab):
+    """A backslash outside of strings escapes a quote.
+
+    Only in a string does a backslash escape. Elsewhere the next quote opens a string.
+    """
+    if outputs(lab, OPEN + 'no "' + CLOSE) != [[]]:
+        return False
+    first = OPEN + '\\"' + CLOSE
+    return events(lab, first + GOOD + '"' + CLOSE) == [
+        TextDelta(first),
+        CALL,
+        TextDelta('"' + CLOSE),
+    ]
+
+
+@mistake(task=4)
+def stripped_body(lab):
+    """A body with a no-break space around it counts as JSON.
+
+    JSON has four kinds of whitespace, and `json.loads` skips them; `str.strip` removes many more.
+    """
+    return is_call(lab, "\u00a0" + F)
+
+
+@mistake(task=4)
+def no_flush(lab):
+    """flush throws away what is held.
+
+    What waits at the end can no longer become a call, so it is text.
+    """
+    return outputs(lab, "a <tool", end="flush") == [text("a "), []] and events(
+        lab, GOOD, end="flush"
+    ) == [CALL]
+
+
+@mistake(task=4)
+def flush_without_the_call(lab):
+    """flush returns a possible tag, but not the whole source of an open call.
+
+    All that is held is text at the end: the call from its open tag on, and the tag behind it.
+    """
+    if outputs(lab, "a <tool", end="flush")[-1] != text("<tool"):
+        return False
+    whole = OPEN + F + "</tool"
+    last = outputs(lab, whole, end="flush")[-1]
+    return last == [] or (last[0].text != whole and whole.endswith(last[0].text))
+
+
+@mistake(task=4)
+def repaired(lab):
+    """flush completes a call that the model did not finish.
+
+    Nothing is made up: an unfinished call is text.
+    """
+    for source in (OPEN + F, OPEN + F + "</tool", OPEN + F[:-1]):
+        if outputs(lab, source, end="flush") == [[], [CALL]]:
+            return True
+    return False
+
+
+@mistake(task=4)
+def flush_returns_none(lab):
+    """flush returns None where it should return a list.
+
+    Every way out of `flush` needs a `return` with a list, also where nothing is held.
+    """
+    return None in (outputs(lab, end="flush")[0], outputs(lab, "<", end="flush")[1])
+
+
+@mistake(task=4)
+def flush_repeats(lab):
+    """A second flush returns again what the first returned.
+
+    Empty whatever holds text before you return it.
+    """
+    calls = [("feed", "<tool"), ("flush",), ("flush",)]
+    trace = lab.script(lab.new(PARSER), calls, watch="")
+    return trace.outputs == [[], text("<tool"), text("<tool")]
+
+
+@mistake(task=4)
+def ended_by_flush(lab):
+    """After a flush nothing comes out any more.
+
+    flush ends the stream, not the parser: the next `feed` begins another stream.
+    """
+    if outputs(lab, "a ", GOOD) != [text("a "), [CALL]]:
+        return False
+    return after_flush(lab, "a ", "b ") in ([], None) and after_flush(lab, "a ", GOOD) in ([], None)
+
+
+@mistake(task=4)
+def string_outlives_flush(lab):
+    """A stream that ended inside a string leaves the next one inside it.
+
+    flush begins a fresh stream. Of all attributes, which say where in a call the parser is, and
+    which of them does it reset?
+    """
+    broken = OPEN + '{"name":"'
+    if after_flush(lab, OPEN + "{", GOOD + "x") != [CALL, TextDelta("x")]:
+        return False
+    return after_flush(lab, broken, GOOD + "x") != [CALL, TextDelta("x")]
+
+
+@mistake(task=4)
+def index_goes_on(lab):
+    """Calls after a flush go on counting.
+
+    `index` is the position in the stream, and after a flush another stream begins.
+    """
+    return after_flush(lab, GOOD, GOOD) == [ToolCall(1, "f", "{}")]
+
+
+@mistake(task=4)
+def reparse(lab):
+    """The longer the open call is, the longer each piece of it takes.
+
+    Look for work on all that was collected: a `+=` on a long text, a search from its start, a join
+    or a parse at each piece. Look at each new character once, and join at the close tag.
+    """
+    return finds_calls(lab) and grows(
+        lab, OPEN + '{"s":"🚀', "x < y, and more of the same, on and on" * 3
+    )
+
+
+@mistake(task=4)
+def keeps_the_stream(lab):
+    """The longer the stream is, the longer each piece of its text takes.
+
+    What has come out is never needed again: keep only what waits.
+    """
+    return outputs(lab, "a") == [text("a")] and grows(
+        lab, "🚀", "x < y, and more of the same, on and on" * 3
+    )

@@ -1,0 +1,35 @@
+from mini_vllm.text.events import TextDelta
+
+
+def held_suffix_len(text, marker):
+    for n in range(len(marker) - 1, 0, -1):
+        if text.endswith(marker[:n]):
+            return n
+    return 0
+
+
+class StreamingToolParser:
+    def __init__(self, open_tag="<tool_call>", close_tag="</tool_call>"):
+        if not open_tag or not close_tag:
+            raise ValueError("a tag is empty")
+        self._open_tag = open_tag
+        self._close_tag = close_tag
+        self._call = []
+        self._pending = ""
+        self._in_string = False
+        self._escaped = False
+        self._index = 0
+
+    @property
+    def held(self):
+        return self._pending
+
+    def feed(self, text):
+        text = self._pending + text
+        waits = held_suffix_len(text, self._open_tag)
+        self._pending = text[len(text) - waits :]
+        text = text[: len(text) - waits]
+        return [TextDelta(text)] if text else []
+
+    def flush(self):
+        raise NotImplementedError("lab-01 task 4: flush")
