@@ -1,7 +1,5 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-import time
-
 from labkit.testing import mistake
 from mini_vllm.text.events import TextDelta, ToolCall
 
@@ -78,21 +76,6 @@ def leaks(lab, piece):
     """Whether a parser that was fed nothing holds something, once another was fed the piece."""
     outputs(lab, piece)
     return bool(lab.script(lab.new(PARSER), ["held"], watch="").outputs[0])
-
-
-def grows(lab, first, piece):
-    """Whether eight times the pieces take over 18 times as long; linear code takes eight."""
-
-    def seconds(count):
-        start = time.process_time()
-        outputs(lab, first, *[piece] * count)
-        return time.process_time() - start
-
-    for count in (60, 250, 600):
-        limit = max(0.12, 18 * min(seconds(count) for _ in range(3)))
-        if seconds(8 * count) > limit:
-            return seconds(8 * count) > limit
-    return False
 
 
 @mistake(task=1)
@@ -791,24 +774,20 @@ def index_goes_on(lab):
     return after_flush(lab, GOOD, GOOD) == [ToolCall(1, "f", "{}")]
 
 
-@mistake(task=4)
+@mistake(task=4, overdue=["test_property_linear_in_a_call"])
 def reparse(lab):
     """The longer the open call is, the longer each piece of it takes.
 
     Look for work on all that was collected: a `+=` on a long text, a search from its start, a join
     or a parse at each piece. Look at each new character once, and join at the close tag.
     """
-    return finds_calls(lab) and grows(
-        lab, OPEN + '{"s":"🚀', "x < y, and more of the same, on and on" * 3
-    )
+    return finds_calls(lab)
 
 
-@mistake(task=4)
+@mistake(task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"])
 def keeps_the_stream(lab):
     """The longer the stream is, the longer each piece of its text takes.
 
     What has come out is never needed again: keep only what waits.
     """
-    return outputs(lab, "a") == [text("a")] and grows(
-        lab, "🚀", "x < y, and more of the same, on and on" * 3
-    )
+    return outputs(lab, "a") == [text("a")]

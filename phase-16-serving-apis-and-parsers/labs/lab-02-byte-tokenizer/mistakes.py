@@ -466,3 +466,13 @@ def unknown_skipped(lab):
     Its bytes come from `token_bytes`, which refuses such an id; is it asked about each of them?
     """
     return joins(lab) and decode(lab, [65, 300, 66]) == "AB"
+
+
+@mistake(task=3, overdue=["test_property_linear_in_one_run", "test_property_linear_in_special_ids"])
+def slice_rest(lab):
+    """`decode` takes far longer for a long list than for its parts.
+
+    What is copied at each id? `ids[1:]`, `ids.pop(0)` and `out = out + more` all move everything
+    that is there.
+    """
+    return joins(lab)

@@ -1,7 +1,5 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-import time
-
 from labkit.testing import mistake
 
 
@@ -31,24 +29,6 @@ def accepts(lab, stops):
 def winnable(lab, *stops):
     """Return what `_winnable` gives for the stops."""
     return lab.call(lab.new("StopStringMatcher", ["END"]), "_winnable", [*stops])
-
-
-def grows(lab, stops, start):
-    """Whether small pieces after a long one cost far more than the long one, in processor time.
-
-    Behind a grader's pipe nothing of it is seen here, and the answer is no.
-    """
-
-    def cost(count):
-        begin = time.process_time()
-        run(lab, stops, start, *["a"] * count)
-        return time.process_time() - begin
-
-    for count in (40, 400):
-        alone, followed = (min(cost(number) for _ in range(2)) for number in (0, count))
-        if followed > 5 * alone + 0.005:
-            return True
-    return False
 
 
 @mistake(task=1)
@@ -337,23 +317,23 @@ def stop_is_a_pattern(lab):
     return outputs(lab, ["a.c"], "xabc", "?")[1] is not None
 
 
-@mistake(task=3)
-def rescan(lab):
-    """Each piece costs more, the longer the text before it is.
-
-    What has been shown cannot belong to a stop any more. What is the least that has to be kept?
-    """
-    return grows(lab, ["aab", "ba"], "a" * 50_000)
-
-
-@mistake(task=3)
+@mistake(task=3, overdue=["test_property_long_stop"])
 def tries_prefixes(lab):
     """Each piece costs more, the longer a stop is, however little has changed.
 
     Which prefix the text ends with after a character depends on which it ended with before. Begin
     with the longest that is possible, and stop at the first that fits.
     """
-    return grows(lab, ["a" * 4_000 + "b"], "a" * 4_000)
+    return True
+
+
+@mistake(task=3, overdue=["test_property_linear", "test_property_long_stop"])
+def rescan(lab):
+    """Each piece costs more, the longer the text before it is.
+
+    What has been shown cannot belong to a stop any more. What is the least that has to be kept?
+    """
+    return True
 
 
 @mistake(task=4)

@@ -2,8 +2,6 @@
 look at; the probe returns whether the code gives the answers that this mistake gives.
 """
 
-import time
-
 from labkit.testing import mistake
 from mini_vllm.text.events import TextDelta
 
@@ -541,34 +539,21 @@ def feeds_after_finish(lab):
     return lab.script(pipeline(lab), calls, "").outputs == [[], A]
 
 
-@mistake(task=3)
+@mistake(task=3, overdue=["test_property_linear_text", "test_property_linear_call"])
 def recount(lab):
     """Each token of a long text takes longer than the one before.
 
     What do you collect as the stream goes on, and look through or copy at every token? To know
     whether a call came out, one boolean is enough.
     """
-    return grows(lab, b"", 6000)
+    return True
 
 
-@mistake(task=3)
+@mistake(task=3, overdue=["test_property_linear_call"])
 def copies_held(lab):
     """Each token of a long call takes longer than the one before.
 
     While a call is open the parser holds all of it, and reading `held` copies that. Leave `held` to
     those who ask for it.
     """
-    return grows(lab, b"<tool_call>", 12_000)
-
-
-def grows(lab, begin, count):
-    """Whether many tokens take far more than twelve times as long as a twelfth of them."""
-    few, many = (seconds(lab, begin + b"A" * size) for size in (count // 12, count))
-    return many > 30 * few and many > 0.1
-
-
-def seconds(lab, ids):
-    """The processor time that these ids take."""
-    start = time.process_time()
-    lab.stream(pipeline(lab), ids, end="", watch="")
-    return time.process_time() - start
+    return True
