@@ -337,6 +337,15 @@ def one_call_per_piece(lab):
 
 
 @mistake(task=3)
+def calls_itself(lab):
+    """feed calls itself for what follows a call, until Python gives up.
+
+    One piece may hold more calls than Python nests: use a loop.
+    """
+    return outputs(lab, GOOD) == [[CALL]] and error(lab, GOOD * 1_500) == "RecursionError"
+
+
+@mistake(task=3)
 def before_call_lost(lab):
     """Text before a call in the same piece is lost.
 
@@ -784,7 +793,9 @@ def reparse(lab):
     return finds_calls(lab)
 
 
-@mistake(task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"])
+@mistake(
+    task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"]
+)
 def keeps_the_stream(lab):
     """The longer the stream is, the longer each piece of its text takes.
 

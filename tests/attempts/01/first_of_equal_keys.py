@@ -47,6 +47,9 @@ class StreamingToolParser:
         return [TextDelta(rest)] if rest else []
 
     def _outside(self, char, shown, events):
+        if not self._pending and char != self._open_tag[0]:
+            shown.append(char)
+            return
         self._pending += char
         if self._pending == self._open_tag:
             if shown:
@@ -65,6 +68,9 @@ class StreamingToolParser:
             self._pending = self._pending[keep:]
 
     def _in_call(self, char, events):
+        if self._in_string:
+            self._take(char)
+            return
         self._pending += char
         while self._pending:
             if not self._in_string and self._close_tag.startswith(self._pending):

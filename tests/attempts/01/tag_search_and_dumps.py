@@ -47,6 +47,9 @@ class StreamingToolParser:
         return [TextDelta(rest)] if rest else []
 
     def _outside(self, char, shown, events):
+        if not self._pending and char != self._open_tag[0]:
+            shown.append(char)
+            return
         self._pending += char
         if self._pending == self._open_tag:
             if shown:
