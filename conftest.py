@@ -43,4 +43,5 @@ if _wrong:
 
 pytest_plugins = ["labkit.running.plugin", "labkit.student.plugin"]
 if "pytest_timeout" not in sys.modules and importlib.util.find_spec("pytest_timeout"):
-    pytest_plugins.append("pytest_timeout")
+    # It comes first, as it declares an option that is declared for it where it is missing.
+    pytest_plugins.insert(0, "pytest_timeout")

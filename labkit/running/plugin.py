@@ -3,7 +3,6 @@
 It acts on tests in a `test_lab.py` beside a `lab.toml`; all other tests are left alone.
 """
 
-import importlib.util
 import json
 import os
 import sys
@@ -68,10 +67,10 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(LabHooks)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options of lab runs."""
-    if importlib.util.find_spec("pytest_timeout") is None:
-        parser.addini("timeout", "for pytest-timeout, which is not installed here")
+    if not any(map(pluginmanager.has_plugin, ("pytest_timeout", "timeout"))):
+        parser.addini("timeout", "for pytest-timeout, which is not at work here")
     group = parser.getgroup("labs")
     group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
