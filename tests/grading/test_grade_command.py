@@ -127,10 +127,8 @@ def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tm
 def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(quick, tmp_path, capsys):
     """Right where the public test looks, wrong elsewhere."""
     (lab,) = (lab for lab in find_labs(ROOT) if lab.number == "02")
-    right, table = (
-        "if token_id not in _SPECIAL_TEXT:",
-        "if token_id in (259, 300, -1, -256, 2**32):",
-    )
+    right = "if token_id not in _SPECIAL_TEXT:"
+    table = "if token_id in (259, 300, -1, -256, 2**32):"
     source, report = lab.solution.read_text(), tmp_path / "x.json"
     assert source.count(right) == 1
     (tmp_path / "lab-02.py").write_text(source.replace(right, table))
