@@ -34,7 +34,7 @@ YOURS, REFERENCE, NAIVE = "yours", "reference", "naive version"
 _WIDTH = 88
 _BAR = 24
 # Times closer than this are called equal.
-_EQUAL = 1.1
+_EQUAL = 1.15
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
