@@ -196,6 +196,8 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
         # Long values from their first difference.
         (streamed([LONG + "b"], [1]), echo(lambda i: LONG + "a"),
          ["xb'] (5005 characters in all)", "xa'] (5005 characters in all)"]),
+        (lambda lab: (t := lab.stream(lab.new("Echo"), [1, 2], end=""))
+         and expect(t.outputs[:1], ["b"], t), echo(lambda i: "a"), ["> feed(0x01)"]),
         # The wrong type, in short.
         (streamed(["a"], [1]), echo(lambda i: None), ["feed returned None; expected a str"]),
         (streamed([b"a"], [1], "held", "held"), echo(lambda i: "", lambda: [1]),

@@ -33,7 +33,7 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     if type(actual) is type(expected) is list:
         results = [step.result for step in run.steps[: len(actual)]]
         held = [step.held for step in run.steps[: len(actual)]]
-        if actual in (results, held) and (len(actual) > 1 or len(run.steps) == 1):
+        if actual and actual in (results, held):
             at = min(first_difference(actual, expected), len(actual) - 1)
             call = run.steps[at].call
             returned = f"{call.name} returned" if call.args is not None else ""
