@@ -36,7 +36,7 @@ LABS = find_labs(ROOT)
 CONFTEST = f"""
 import pytest
 
-pytest_plugins = ["labkit.running.plugin"]
+pytest_plugins = ["labkit.running.plugin", "pytest_timeout"]
 
 
 @pytest.hookimpl(trylast=True)
