@@ -269,7 +269,9 @@ class LabPlugin:
         elif hasattr(report, "node") and report.when not in ("setup", "call", "teardown"):
             self._lost_worker = True
             self.labs.note(
-                run, test, Result("timeout", f"its process did not survive it. {TOO_LONG}")
+                run,
+                test,
+                Result("timeout", "the process that ran it ended: see what is said above"),
             )
 
     @pytest.hookimpl(tryfirst=True)
