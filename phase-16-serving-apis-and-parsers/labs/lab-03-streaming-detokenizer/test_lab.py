@@ -162,6 +162,8 @@ def test_lead_then_ascii_resolves_at_once(lab):
         (b"\xe2A", ["", "\ufffdA"]),
         (b"\xf0ab\xc3\xa9", ["", "\ufffda", "b", "", "é"]),
         (b"\xc3\xc3\xa9", ["", "\ufffd", "é"]),
+        (b"\xe2\x82\xc3\xa9", ["", "", "\ufffd", "é"]),
+        (b"\xf0\x9f\x9aA", ["", "", "", "\ufffdA"]),
     ):
         trace = feed(lab, data)
         expect(trace.outputs, pieces, trace, f"bytes {data.hex(' ')}")
@@ -173,8 +175,9 @@ def test_dead_bytes_resolve_at_once(lab):
     """A byte that cannot start a character, such as 80, C0, F5 or FF, is a U+FFFD the moment it
     arrives.
     """
-    trace = feed(lab, bytes.fromhex("80 c0 c2 80 f5 ff"))
-    expect(trace.outputs, ["\ufffd", "\ufffd", "", "\x80", "\ufffd", "\ufffd"], trace)
+    trace = feed(lab, bytes.fromhex("80 c0 c2 80 f5 ff c1 bf f8"))
+    dead = ["\ufffd"] * 5
+    expect(trace.outputs, ["\ufffd", "\ufffd", "", "\x80", *dead], trace)
 
 
 @pytest.mark.task(2)
@@ -192,9 +195,11 @@ def test_bad_second_byte_kills_the_sequence(lab):
 @pytest.mark.points(3)
 def test_legal_second_bytes_still_wait(lab):
     """The characters at the edges of the legal ranges still come out whole: U+0800, U+D7FF,
-    U+10000, U+10FFFF.
+    U+10000, U+10FFFF. So does one for each first byte, from C2 to F4.
     """
-    for char in "\u0800\ud7ff\ue000\U00010000\U0010ffff\ufeff":
+    two, three = range(0x80, 0x800, 0x40), [0x800, *range(0x1000, 0x10000, 0x1000)]
+    lowest = [*two, *three, 0x10000, *range(0x40000, 0x110000, 0x40000)]
+    for char in (*"\ud7ff\U0010ffff\ufeff", *map(chr, lowest)):
         trace = feed(lab, char.encode())
         silences = [""] * (len(char.encode()) - 1)
         expect(trace.outputs, [*silences, char], trace, f"U+{ord(char):04X}")
@@ -303,6 +308,9 @@ def test_property_linear(lab):
     """linear: a token costs the same however many came before it, so 140,000 bytes that are no
     UTF-8 and 60,000 that are finish well within the time limit.
     """
+    few = b"\xed\xa0" * 10 + MIXED.encode()
+    trace = feed(lab, few, "flush")
+    expect(trace.text, decoded(few), trace, "text of a short stream of the same kind")
     data = b"\xed\xa0" * 70_000 + (MIXED.encode() * 2_000)[:60_000]
     trace = feed(lab, data, "flush")
     expect(trace.text == decoded(data), True, "200,000 bytes fed one at a time: text is equal")
