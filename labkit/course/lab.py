@@ -34,7 +34,6 @@ class Bug:
         find, replace: the edit; `find` occurs exactly once in the solution.
         task: the task whose hints help.
         killed_by: the exact set of tests that fail under it.
-        symptom: what a student with this bug would see.
         seen_in: the real engine's issue, or "".
     """
 
@@ -45,7 +44,6 @@ class Bug:
     task: int
     killed_by: frozenset[str]
     seen_in: str
-    symptom: str = ""
 
 
 @dataclass(frozen=True)

@@ -793,9 +793,7 @@ def reparse(lab):
     return finds_calls(lab)
 
 
-@mistake(
-    task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"]
-)
+@mistake(task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"])
 def keeps_the_stream(lab):
     """The longer the stream is, the longer each piece of its text takes.
 
