@@ -329,9 +329,10 @@ def tries_prefixes(lab):
 
 @mistake(task=3, overdue=["test_property_linear", "test_property_long_stop"])
 def rescan(lab):
-    """Each piece costs more, the longer the text before it is.
+    """A long text takes far longer than its parts do.
 
-    What has been shown cannot belong to a stop any more. What is the least that has to be kept?
+    Which characters are searched or copied more than once? What has been shown cannot belong to a
+    stop any more, and a slice such as `text[1:]` copies all the rest.
     """
     return True
 

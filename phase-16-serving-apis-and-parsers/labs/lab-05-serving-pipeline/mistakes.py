@@ -539,21 +539,21 @@ def feeds_after_finish(lab):
     return lab.script(pipeline(lab), calls, "").outputs == [[], A]
 
 
-@mistake(task=3, overdue=["test_property_linear_text", "test_property_linear_call"])
-def recount(lab):
-    """Each token of a long text takes longer than the one before.
-
-    What do you collect as the stream goes on, and look through or copy at every token? To know
-    whether a call came out, one boolean is enough.
-    """
-    return True
-
-
 @mistake(task=3, overdue=["test_property_linear_call"])
 def copies_held(lab):
     """Each token of a long call takes longer than the one before.
 
     While a call is open the parser holds all of it, and reading `held` copies that. Leave `held` to
     those who ask for it.
+    """
+    return True
+
+
+@mistake(task=3, overdue=["test_property_linear_text", "test_property_linear_call"])
+def recount(lab):
+    """Each token of a long text takes longer than the one before.
+
+    What do you collect as the stream goes on, and look through or copy at every token? To know
+    whether a call came out, one boolean is enough.
     """
     return True
