@@ -25,7 +25,7 @@ Declare = Callable[[argparse.ArgumentParser], Run]
 def main(argv: list[str], root: Path = ROOT) -> int:
     """Run one verb. Returns 0, 1 (tests or gates failed), 2 (usage), or 3 (grading broke off)."""
     try:
-        args = _parse(argv)
+        args = _parse(argv, root)
         run: Run = args.run
         return run(args, root)
     except LabkitError as error:
@@ -45,12 +45,12 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         return 2
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
+def _parse(argv: list[str], root: Path) -> argparse.Namespace:
     """Return the options of the verb that was called, and what runs it."""
     parser = argparse.ArgumentParser(
         prog="python -m labkit",
         description="Run, check and grade the labs. `VERB --help` shows what a verb takes.",
-        epilog=_list_of_verbs(),
+        epilog=_list_of_verbs(root),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="VERB", help="one of those below")
@@ -63,11 +63,17 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _list_of_verbs() -> str:
+def _list_of_verbs(root: Path) -> str:
+    """Return the verbs by audience; where there are no references, those that need none."""
+    is_edition = not any(root.glob("phase-*/labs/*/solution.py"))
     lines = []
-    for audience, verbs in _VERBS.items():
+    for audience, verbs in [*_VERBS.items()][: 1 if is_edition else None]:
         lines += ["", f"{audience}, for example `python -m labkit {_EXAMPLES[audience]}`:"]
-        lines += (f"  {name:<16} {does}" for name, (does, _) in verbs.items())
+        lines += (
+            f"  {name:<16} {does}"
+            for name, (does, _) in verbs.items()
+            if not (is_edition and name == "solution")
+        )
     return "\n".join(lines[1:])
 
 

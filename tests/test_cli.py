@@ -372,12 +372,20 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.mark.parametrize(
-    ("code", "env", "ends_quietly"),
-    [(1, {}, True), (137, {}, True), (2, {}, False), (1, {"CI": "true"}, False)],
+    ("verb", "code", "env", "ends_quietly"),
+    [
+        ("lab", 1, {}, True),
+        ("lab", 137, {}, True),
+        ("lab", 1, {"CI": "true"}, False),
+        ("demo", 2, {}, True),
+        ("serve", 2, {}, True),
+        ("hint", 2, {}, True),
+        ("grade", 2, {}, False),
+    ],
 )
-def test_make_adds_nothing_to_a_failing_lab_but_in_ci(code, env, ends_quietly):
+def test_make_adds_nothing_to_what_a_students_verb_says_but_in_ci(verb, code, env, ends_quietly):
     # Nothing is set up or run: the verb is a shell that ends with this code.
-    command = ["make", "lab", "PYTHON=true", f"labkit=sh -c 'exit {code}'"]
+    command = ["make", verb, "PYTHON=true", f"labkit=sh -c 'exit {code}'"]
     env = {"PATH": os.environ["PATH"], **env}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     if ends_quietly:
@@ -396,12 +404,21 @@ def test_lab_passes_options_on_to_pytest(tiny, monkeypatch):
     assert run.call_args[0][0][-5:] == ["--lab-task", "2", "-s", "-k", "flush"]
 
 
-def test_help_lists_every_verb_by_audience(capsys):
+def listed_verbs(root, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
+        main(["--help"], root)
     out = capsys.readouterr().out
-    listed = re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", out[out.index("For students") :], re.M)
-    assert listed == VERBS
+    return re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", out[out.index("For students") :], re.M)
+
+
+def test_help_lists_every_verb_by_audience(capsys):
+    assert listed_verbs(ROOT, capsys) == VERBS
+
+
+def test_without_references_help_lists_no_verb_that_needs_them(tiny, tiny_lab, capsys):
+    tiny_lab.solution.unlink()
+    first = VERBS[: VERBS.index("bug")]
+    assert listed_verbs(tiny, capsys) == [verb for verb in first if verb != "solution"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
