@@ -11,6 +11,7 @@ from labkit.course.lab import find_labs
 from labkit.running.diagnose import Mistake, diagnose
 from labkit.running.drive import Driver, perform
 from labkit.running.explain import explain, graded_tests
+from labkit.running.failures import print_wrapped
 from labkit.running.lab_impl import Implementation
 from labkit.running.next_step import next_step
 from labkit.running.report import drawn, print_tests, render
@@ -62,6 +63,7 @@ def statuses(run):
         (OK, BARE, ["PASS", "FAIL", "PASS"]),
         (LOAD, LOAD, ["FAIL", "FAIL", "PASS"]),
         (WRONG, LATE, ["FAIL", "not run", "PASS"]),
+        (LATE, LATE, ["not run", "not run", "PASS"]),
         (None, OK, ["not run", "PASS", "PASS"]),
         (WRONG, None, ["FAIL", "not run", "PASS"]),
     ],
@@ -77,6 +79,16 @@ def test_of_a_choice_of_tests_there_is_no_score():
     some = report(run_of(OK, None, test_flush=OK))
     assert re.search(r"2 flush +1/1 of 4 ", some)
     assert "next:       the whole lab: make lab N=90" in some
+
+
+def test_a_given_test_that_did_not_run_has_not_failed():
+    assert statuses(run_of(WRONG, LATE, given=LATE)) == ["FAIL", "not run", "not run"]
+
+
+def test_a_command_stays_on_one_line_to_be_copied():
+    words = "read phase-90-tiny/labs/lab-90/README.md, then work on task 1 of it: make lab N=90 T=1"
+    printed = drawn(lambda console: print_wrapped(console, "next:       ", words), colour=False)
+    assert printed.splitlines()[1:] == ["            make lab N=90 T=1"]
 
 
 SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", place=99)
@@ -98,9 +110,9 @@ def test_the_next_step_is_told_with_its_command(run, said):
 
 
 def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step():
-    assert next_step(run_of(OK, OK), [LAB]) == "see it work: make demo, then make serve"
-    right = report(run_of(OK, OK))
-    assert right.splitlines()[-1] == "next:       see it work: make demo, then make serve"
+    last = "see it work: make demo, then LAB_IMPL=starter make serve"
+    assert next_step(run_of(OK, OK), [LAB]) == last
+    assert report(run_of(OK, OK)).splitlines()[-1] == f"next:       {last}"
     solution = replace(run_of(OK, OK), implementation=Implementation("solution", LAB.solution))
     assert "next:" not in report(solution)
     own = replace(run_of(OK, WRONG), implementation=Implementation("path", Path("/x/try.py")))

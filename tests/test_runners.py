@@ -46,6 +46,19 @@ def test_several_labs_are_named_over_their_tables_and_end_in_one_board(
     assert "work on task 1: make lab N=90" in " ".join(board.split())
 
 
+def test_without_the_options_of_the_project_each_lab_is_imported(run_pytest, tiny_lab, second):
+    done = run_pytest("solution", "-q", "-o", "addopts=", str(tiny_lab.path.parent))
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_diagnosis_shows_nothing_that_the_code_prints(run_pytest, tiny_lab):
+    solve(tiny_lab, ("text = self._held + text", "print('ab' * 3); text = 'x'"))
+    out = run_pytest("starter", "-q").stdout
+    # What the tests print is shown with them, below the table.
+    assert "ababab" not in out[: out.index("task  ")]
+    assert "printed   ababab" in out
+
+
 def test_a_lab_whose_part_is_missing_fails_alone_until_that_lab_passes(
     run_pytest, tiny, tiny_lab, second
 ):

@@ -31,7 +31,7 @@ MOST_CHANGES = 10
 _INSTEAD = {
     **dict.fromkeys(["bytearray", "memoryview"], "return bytes"),
     **dict.fromkeys(["set", "frozenset", "deque", "map", "filter", "zip"], "return a list"),
-    "generator": "return a list (a function with `yield` returns a generator)",
+    "generator": "return a str or a list (a function with `yield` returns a generator)",
 }
 _CROSSING = (
     "return str, bytes, int, bool, None, an event whose fields are str, or a list, tuple or dict "

@@ -1,5 +1,6 @@
 """The failures of a lab for people: what fails for one reason is told once, with what it costs."""
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ _WAITS = {
 _MOST_LINES = 60
 _MOST_SHORT = 8
 _MOST_NAMES = 3
+_COMMAND = re.compile(r"(LAB_IMPL=\w+ )?make [a-z-]+( [A-Z]+=[\w-]+)*|--lab-task \d+")
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def print_all(console: Console, tests: Sequence[GradedTest]) -> None:
@@ -79,6 +82,8 @@ def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
 def print_wrapped(console: Console, label: str, text: str) -> None:
     """Print a text behind a label, in lines that fit."""
     lines: list[str] = []
+    # A command stays on one line, to be copied.
+    text = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
     for line in (label + text).splitlines():
         indent = "" if lines else " " * len(label)
         lines += (
@@ -92,7 +97,7 @@ def print_wrapped(console: Console, label: str, text: str) -> None:
             if len(line) > WIDTH
             else [line]
         )
-    console.print(Text("\n".join(lines)), soft_wrap=True)
+    console.print(Text("\n".join(lines).replace(_NO_BREAK, " ")), soft_wrap=True)
 
 
 def _groups(tests: Sequence[GradedTest]) -> list[list[GradedTest]]:

@@ -45,7 +45,7 @@ def command(run: LabRun, task: int | None = None) -> str:
 def _after(run: LabRun, labs: Sequence[Lab]) -> str:
     later = [lab for lab in labs if (lab.place, lab.name) > (run.lab.place, run.lab.name)]
     if not later:
-        return "see it work: make demo, then make serve"
+        return "see it work: make demo, then LAB_IMPL=starter make serve"
     lab = later[0]
     readme = os.path.relpath(lab.readme)
     return f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"

@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks and set up the plugin's state."""
     for mark in _MARKS:
         config.addinivalue_line("markers", mark)
+    # Each lab has a test_lab.py; `-o addopts=` would have only one of them imported.
+    config.option.importmode = "importlib"
     plugin = LabPlugin(config)
     config.stash[_PLUGIN] = plugin
     config.pluginmanager.register(plugin, "labkit-session")
@@ -325,7 +328,8 @@ class LabPlugin:
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, _DIAGNOSIS_SECONDS)
-                with self.limits.kept_quietly("the diagnosis", seconds):
+                quietly = self.limits.kept_quietly("the diagnosis", seconds)
+                with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)
 
     @pytest.hookimpl(trylast=True)
@@ -354,6 +358,18 @@ def _split(nodeid: str) -> tuple[str, str]:
     """Return the file and the test of a node id."""
     path, _, test = nodeid.partition("::")
     return path, test
+
+
+@contextmanager
+def _nothing_shown(config: pytest.Config) -> Iterator[None]:
+    """Swallow what is printed inside; between tests pytest captures nothing."""
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    capture.resume_global_capture()
+    try:
+        yield
+    finally:
+        capture.suspend_global_capture(in_=True)
+        capture.read_global_capture()
 
 
 def _left_running() -> list[str]:

@@ -117,8 +117,9 @@ def _table(lab: Lab, tests: Sequence[GradedTest]) -> Table:
         title = Text(f"{task.number} {task.title}")
         table.add_row(title, _tally_of_run(own), points, Text(status, style=style))
     if given := of_task(tests, None):
-        failed = any(test.ran and not test.passed for test in given)
-        status = FAIL if failed else PASS if any(test.ran for test in given) else NOT_RUN
+        ran = [test for test in given if test.ran and test.kind != "not-run"]
+        failed = not all(test.passed for test in ran)
+        status = FAIL if failed else PASS if ran else NOT_RUN
         table.add_row("  given, to look at", _tally_of_run(given), "-", status)
     return table
 
