@@ -3,11 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import pytest
-from walled import SLOT
+from walled import SLOT, hurried
 
 from labkit.errors import InfrastructureError
 from labkit.isolation import host as host_module
-from labkit.isolation import isolated_run as run
 from labkit.isolation import meter
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
@@ -78,13 +77,13 @@ def f():
 @pytest.mark.parametrize(
     ("code", "limits", "kind", "message"),
     [
-        ("def f():\n while True: pass", (0.3, 1e9), "timeout",
-         "the test used more than its 0.3 s of CPU time"),
+        ("def f():\n while True: pass", (0.1, 1e9), "timeout",
+         "the test used more than its 0.1 s of CPU time"),
         # All threads count.
-        (THREADS, (0.3, 1e9), "timeout", "the test used more than its 0.3 s of CPU time"),
-        ("import time\ndef f(): time.sleep(1000)", (9, 0.3), "timeout", "it slept for 0.3 s"),
+        (THREADS, (0.1, 1e9), "timeout", "the test used more than its 0.1 s of CPU time"),
+        ("import time\ndef f(): time.sleep(1000)", (9, 0.1), "timeout", "it slept for 0.1 s"),
         # Many short sleeps add up.
-        ("import time\ndef f(): time.sleep(0.05)", (9, 0.3), "timeout", "it slept for 0.3 s"),
+        ("import time\ndef f(): time.sleep(0.01)", (9, 0.1), "timeout", "it slept for 0.1 s"),
         ("import os\ndef f(): os.kill(os.getpid(), 9)", (9, 1e9), "raised", "(signal 9)"),
     ],
 )  # fmt: skip
@@ -93,6 +92,7 @@ def test_a_limit_ends_the_test(host, monkeypatch, code, limits, kind, message):
     assert one.load() is None
     cpu, sleep = limits
     monkeypatch.setattr(meter, "_SLEEP_SECONDS", sleep)
+    monkeypatch.setattr(host_module, "_TICK_SECONDS", 0.02)
     one.begin(cpu)
     with pytest.raises(WorkerError) as caught:
         any(call(one).raised for _ in range(1000))
@@ -100,8 +100,9 @@ def test_a_limit_ends_the_test(host, monkeypatch, code, limits, kind, message):
     assert message in str(caught.value)
 
 
-def test_what_answers_but_took_too_long_is_late(host):
-    one = host("import time\ndef f():\n while time.process_time() < 0.3: pass")
+def test_what_answers_but_took_too_long_is_late(host, monkeypatch):
+    one = host("import time\ndef f():\n while time.process_time() < 0.1: pass")
+    monkeypatch.setattr(host_module, "_TICK_SECONDS", 0.02)
     one.begin(30)
     call(one)
     one.end()
@@ -112,16 +113,16 @@ def test_what_answers_but_took_too_long_is_late(host):
 
 
 def test_sleep_adds_up_over_tests_and_workers(host, monkeypatch):
-    one = host("import time\ndef f(): time.sleep(0.3)")
+    one = host("import time\ndef f(): time.sleep(0.1)")
     one.load()
-    monkeypatch.setattr(meter, "_TOTAL_SLEEP_SECONDS", 0.7)
+    monkeypatch.setattr(meter, "_TOTAL_SLEEP_SECONDS", 0.25)
 
     def sleeps_on(test):
         one.begin(1)
         call(one)
         one.end()
 
-    with pytest.raises(WorkerError, match=r"the submission slept for 0\.7 s in total"):
+    with pytest.raises(WorkerError, match=r"the submission slept for 0\.25 s in total"):
         any(map(sleeps_on, range(1000)))
     one.begin(1)
     assert fails(one) == ("timeout", "the submission has slept for all the time it has")
@@ -217,7 +218,7 @@ def test_a_worker_that_does_not_start_ends_the_run_and_blames_nobody(trusting, m
 
 
 def test_two_tests_over_time_are_enough(trusting, monkeypatch):
-    monkeypatch.setattr(run, "TEST_LIMIT", 0.2)
+    hurried(monkeypatch)
     found = trusting.grade(b"class Pairs:\n def feed(self, x):\n  while True: pass\n")
     kinds = [test["kind"] for test in found["tests"]]
     assert kinds == ["passed", "timeout", "timeout", *["not-run"] * 5]

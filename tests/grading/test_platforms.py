@@ -29,6 +29,7 @@ from platform_folders import (
     read_gradescope,
     unpack,
 )  # fmt: skip
+from walled import brief
 
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
@@ -64,13 +65,14 @@ def courses(tmp_path_factory):
 
 @pytest.fixture
 def on(tmp_path, courses, why_not, need, worker_root, monkeypatch):
-    """A platform with an empty folder: `on(Gradescope)`."""
+    """A platform with an empty folder: `on(Gradescope)`. What it starts runs every test."""
 
     def on(platform, number=LAB.number):
         if platform is Gradescope or why_not["sandbox"]:
             need("container")
         for module in (gradescope, classroom50):
             monkeypatch.setattr(module, "Slot", partial(Slot, root=worker_root))
+        brief(monkeypatch)
         folder = tmp_path / platform.name
         folder.mkdir()
         return platform(courses(platform, number), folder)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from labkit.course.lab import find_labs
+from labkit.grading import grader
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
+from labkit.isolation import host, isolated_run, meter
 from labkit.isolation.sandbox import FIRST_UID, Sandbox
 
 # Workers of a slot share a user, and so can end each other: no two test runs share a slot.
@@ -26,6 +28,34 @@ def give_up(reason):
     if IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def hurried(patch, cpu=0.1, sleep=0.1):
+    """Give submissions little time, and look often whether it is over."""
+    patch.setattr(isolated_run, "TEST_LIMIT", cpu)
+    patch.setattr(grader, "MOST_SECONDS", cpu)
+    patch.setattr(meter, "_SLEEP_SECONDS", sleep)
+    patch.setattr(host, "_TICK_SECONDS", 0.02)
+
+
+def brief(patch):
+    """Run the first test of a task in place of those of linear cost, which are long.
+
+    For tests of what is done with results, in this process; the scores are what they were.
+    """
+    whole = isolated_run.test_functions
+
+    def test_functions(path):
+        functions, firsts = {**whole(path)}, {}
+        for name, function in whole(path).items():
+            marks = getattr(function, "pytestmark", [])
+            for task in (mark.args for mark in marks if mark.name == "task"):
+                first = firsts.setdefault(task, function)
+                if name.startswith("test_property_linear"):
+                    functions[name] = first
+        return functions
+
+    patch.setattr(isolated_run, "test_functions", test_functions)
 
 
 class Grader:
