@@ -109,7 +109,13 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
 
     from labkit.course.hints import HINT_LEVELS, read_hints
 
-    lab, progress = lab_or_next(args.lab, root), Progress(root)
+    progress = Progress(root)
+    at_work = progress.at_work(find_labs(root)) if not args.lab else None
+    lab = at_work or lab_or_next(args.lab, root)
+    if not args.task and progress.passes(lab):
+        again = f"make hint N={lab.number} T={lab.tasks[0].number}"
+        print(f"{lab.label} passes, so there is nothing to hint at. To read its hints: {again}")
+        return 0
     task = task_of(lab, args.task) if args.task else progress.next_task(lab)
     level = progress.next_hint(lab, task, HINT_LEVELS)
     hint = read_hints(lab)[task][level - 1]

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -109,6 +110,34 @@ def test_a_hint_without_numbers_is_for_what_comes_next(tiny, tiny_lab, run_pytes
     with pytest.raises(SystemExit, match="0"):
         main(["hint"], tiny)
     assert "Every lab passes. Name one" in capsys.readouterr().out
+    assert main(["hint", "--lab", "90"], tiny) == 0
+    assert "there is nothing to hint at" in capsys.readouterr().out
+
+
+def test_what_is_at_work_is_the_lab_of_the_last_run_until_it_passes(tiny_lab, tmp_path):
+    first, second = (
+        replace(tiny_lab, path=tmp_path / name, place=n) for n, name in enumerate("ab")
+    )
+    for lab in (first, second):
+        shutil.copytree(tiny_lab.path, lab.path)
+    progress = Progress(tmp_path)
+    assert progress.at_work([first, second]) == first
+    progress.save_score(second, 20, {1})
+    assert Progress(tmp_path).at_work([first, second]) == second
+    progress.save_score(second, 100)
+    assert progress.at_work([first, second]) == first
+
+
+def test_tasks_that_ran_alone_count_for_what_comes_next(tiny, tiny_lab, run_pytest, capsys):
+    tiny_lab.starter.write_text((tiny / ATTEMPT / "after_task_1.py").read_text())
+    for task, following in ((1, 2), (2, 2)):
+        run_pytest("starter", "--lab-task", str(task))
+        main(["hint"], tiny)
+        assert f"lab-90 task {following} " in capsys.readouterr().out
+    tiny_lab.starter.write_text(tiny_lab.pristine_starter.read_text())
+    run_pytest("starter", "--lab-task", "1")
+    main(["hint"], tiny)
+    assert "lab-90 task 1 " in capsys.readouterr().out
 
 
 def test_a_read_only_folder_costs_a_hint_its_memory_only(tiny, monkeypatch, capsys):
@@ -119,9 +148,9 @@ def test_a_read_only_folder_costs_a_hint_its_memory_only(tiny, monkeypatch, caps
     assert "this was not remembered: .labkit: Read-only" in said.err
 
 
-def predict(tiny, monkeypatch, *answers):
+def predict(tiny, monkeypatch, *answers, lab=()):
     monkeypatch.setattr("builtins.input", Mock(side_effect=answers))
-    return main(["predict"], tiny)
+    return main(["predict", *lab], tiny)
 
 
 def test_predictions_are_asked_explained_and_counted(tiny, monkeypatch, capsys):
@@ -132,7 +161,7 @@ def test_predictions_are_asked_explained_and_counted(tiny, monkeypatch, capsys):
     assert "Right. The odd one waits." in out
     assert "Type one of a, b, c, or the value" in out
     assert "No: 1. Two of the three have come out." in out
-    assert "1 of 3 right, 1 skipped." in out
+    assert "1 of 3 right, 1 not answered." in out
     main(["progress"], tiny)
     assert re.search(r"predicted .*\n.* 1/3 ", capsys.readouterr().out)
 
@@ -145,6 +174,12 @@ def test_predictions_end_politely_and_keep_what_was_answered(tiny, monkeypatch, 
     assert "next: make lab N=90, after reading phase-90-tiny/labs/lab-90-pairs/README.md" in out
     main(["progress"], tiny)
     assert "1/3" in capsys.readouterr().out
+    # The next time goes on from there, and after a lab nothing is left to read before it.
+    monkeypatch.setattr(Progress, "passes", lambda *_: True)
+    assert predict(tiny, monkeypatch, ending, lab=["--lab", "90"]) == 0
+    out = capsys.readouterr().out
+    assert "1 of 3 right, 2 not answered (with your earlier answers)." in out
+    assert "next:" not in out
 
 
 def race(tiny, tiny_lab, capsys, source):

@@ -103,6 +103,8 @@ SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", 
         (run_of(OK, TWO), "write task 2, then make lab N=90 T=2 (stuck? make hint N=90 T=2)"),
         (run_of(OK, OK, test_flush=WRONG), "mend task 2, then make lab N=90 T=2 (stuck? make hint"),
         (run_of(OK, OK), "lab-91-more/README.md, then make lab N=91"),
+        (run_of(OK, None), "task 2: make lab N=90 T=2"),
+        (run_of(None, OK), "the whole lab: make lab N=90"),
     ],
 )
 def test_the_next_step_is_told_with_its_command(run, said):
@@ -112,6 +114,8 @@ def test_the_next_step_is_told_with_its_command(run, said):
 def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step():
     last = "see it work: make demo, then LAB_IMPL=starter make serve"
     assert next_step(run_of(OK, OK), [LAB]) == last
+    both = replace(run_of(OK, OK), passing=frozenset([LAB.name, SECOND_LAB.name]))
+    assert next_step(both, [LAB, SECOND_LAB]) == last
     assert report(run_of(OK, OK)).splitlines()[-1] == f"next:       {last}"
     solution = replace(run_of(OK, OK), implementation=Implementation("solution", LAB.solution))
     assert "next:" not in report(solution)

@@ -23,7 +23,7 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
     tests = graded_tests(run)
     task = first_open_task(run.lab, tests)
     if task is None:
-        return _after(run, labs) if run.complete else f"the whole lab: {command(run)}"
+        return _after(run, labs) if run.complete else _more(run)
     missed = [test for test in tests if test.task == task and test.ran and not test.passed]
     if any(test.kind == "load" for test in missed):
         return f"mend what is said above, then {command(run)}"
@@ -35,6 +35,15 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
     return f"{verb} task {task}, then {command(run, task)} (stuck? {hint})"
 
 
+def _more(run: LabRun) -> str:
+    """Return what comes after a choice of tests that pass: the next task, or the whole lab."""
+    ran = {test.task for test in run.lab.tests if test.name in run.results and test.task}
+    after = [task.number for task in run.lab.tasks if len(ran) == 1 and task.number > max(ran)]
+    if after:
+        return f"task {after[0]}: {command(run, after[0])}"
+    return f"the whole lab: {command(run)}"
+
+
 def command(run: LabRun, task: int | None = None) -> str:
     """Return what runs the lab, or one task of it, on the same code again."""
     if run.implementation.kind == "starter":
@@ -43,9 +52,8 @@ def command(run: LabRun, task: int | None = None) -> str:
 
 
 def _after(run: LabRun, labs: Sequence[Lab]) -> str:
-    later = [lab for lab in labs if (lab.place, lab.name) > (run.lab.place, run.lab.name)]
-    if not later:
+    lab = next((lab for lab in labs if lab != run.lab and lab.name not in run.passing), None)
+    if lab is None:
         return "see it work: make demo, then LAB_IMPL=starter make serve"
-    lab = later[0]
     readme = os.path.relpath(lab.readme)
     return f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"

@@ -313,6 +313,8 @@ class LabPlugin:
         runs = [run for run in self._runs.values() if run.results]
         if not runs or self._quit:
             return
+        for run in runs:
+            self.labs.note_passing(run)
         colour = terminal._tw.hasmarkup
         terminal.ensure_newline()
         terminal.write_line("")

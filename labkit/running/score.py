@@ -70,6 +70,7 @@ class LabRun:
         selected: the names of the tests that were to run; of all the others, `-k` or a task's
             number made a choice.
         mistake: the common mistake that the code makes, where a probe shows one.
+        passing: the names of the labs of which the student's own file passes.
         waits_for: the lab that has to pass before this one can run ("lab-03"), or "".
     """
 
@@ -81,6 +82,7 @@ class LabRun:
     results: dict[str, Result] = field(default_factory=dict)
     selected: frozenset[str] = frozenset()
     mistake: Mistake | None = None
+    passing: frozenset[str] = frozenset()
     waits_for: str = ""
 
     def passed(self, test: Test) -> bool:

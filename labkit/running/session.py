@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from labkit.course.lab import Lab, read_lab
+from labkit.course.lab import Lab, find_labs, read_lab
 from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
@@ -76,6 +76,11 @@ class LabsOfSession:
         if run is not None and run.implementation.kind == "starter" and run.complete:
             return run.score == 100
         return self._passed_before(lab)
+
+    def note_passing(self, run: LabRun) -> None:
+        """Note which labs pass, for what is told after a run."""
+        labs = find_labs(root_of(run.lab))
+        run.passing = frozenset(lab.name for lab in labs if self._passes(lab))
 
     def decide_parts(self, *folders: Path) -> None:
         """Decide where the parts of labs come from, all labs' without an argument."""

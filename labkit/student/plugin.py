@@ -18,12 +18,21 @@ def pytest_lab_passes(lab: Lab) -> bool:
 
 
 def pytest_lab_finished(run: LabRun) -> str | None:
-    """Remember the score of a whole run of `starter.py`; say so if it cannot be kept."""
-    if run.implementation.kind != "starter" or not run.complete or run.waits_for:
+    """Remember the score of a whole run of `starter.py`, of another only what its tasks came to.
+
+    Returns:
+        What to tell if it cannot be kept.
+    """
+    if run.implementation.kind != "starter" or run.waits_for:
         return None
     unfinished = {test.task for test in run.lab.tests if test.task and not run.passed(test)}
     try:
-        Progress(root_of(run.lab)).save_score(run.lab, run.score, unfinished)
+        progress = Progress(root_of(run.lab))
+        if run.complete:
+            progress.save_score(run.lab, run.score, unfinished)
+        else:
+            ran = {test.task for test in run.lab.tests if test.task and test.name in run.results}
+            progress.save_tasks(run.lab, ran - unfinished, ran & unfinished)
     except OSError as error:
         return f"The score is not saved, so `make progress` will not show it: {error.strerror}."
     return None

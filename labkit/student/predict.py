@@ -36,17 +36,25 @@ def run(args: argparse.Namespace, root: Path) -> int:
             answers[number] = _ask(question)
     except (KeyboardInterrupt, EOFError):
         print("\n\nStopped here; your answers are kept.")
-    _finish(lab, answers, root)
+    _finish(lab, answers, Progress(root), root)
     return 0
 
 
-def _finish(lab: Lab, answers: list[bool | None], root: Path) -> None:
-    given = [answer for answer in answers if answer is not None]
-    if given:
-        remember(partial(Progress(root).save_predictions, lab, answers))
-    skipped = f", {len(answers) - len(given)} skipped" if len(given) < len(answers) else ""
-    print(f"\n{sum(given)} of {len(answers)} right{skipped}.")
-    print(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
+def _finish(lab: Lab, answers: list[bool | None], progress: Progress, root: Path) -> None:
+    """Remember the new answers beside those of earlier times, and say how many are right."""
+    earlier = progress.record(lab).predictions
+    known = [
+        earlier.get(str(number)) if answer is None else answer
+        for number, answer in enumerate(answers, start=1)
+    ]
+    given = [answer for answer in known if answer is not None]
+    if known != answers or given:
+        remember(partial(progress.save_predictions, lab, known))
+    open_yet = f", {len(known) - len(given)} not answered" if len(given) < len(known) else ""
+    before = " (with your earlier answers)" if known != answers else ""
+    print(f"\n{sum(given)} of {len(known)} right{open_yet}{before}.")
+    if not progress.passes(lab):
+        print(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
 
 
 def _ask(question: Question) -> bool | None:

@@ -44,10 +44,11 @@ class Record:
         starter, tests: short hashes of the files that gave this score.
         solved: whether some run ever reached the full score.
         hints: task -> level read so far.
-        unfinished: the tasks of which a test did not pass in the last full run.
+        unfinished: the tasks of which a test did not pass when they last ran.
         passing: the (starter, tests) hashes that reached the full score.
         predictions: number of a question -> whether its last answer was right, None if skipped.
         race: the last race.
+        turn: of all runs, which one was this lab's last, counted from 1; 0 before the first.
     """
 
     score: int | None = None
@@ -59,6 +60,7 @@ class Record:
     passing: list[list[str]] = field(default_factory=list)
     predictions: dict[str, bool | None] = field(default_factory=dict)
     race: RaceResult | None = None
+    turn: int = 0
 
 
 class Progress:
@@ -92,14 +94,39 @@ class Progress:
         record.starter, record.tests = now
         record.solved = record.solved or score == 100
         record.unfinished = sorted(unfinished)
+        self._take_turn(record)
         # The last run decides: other random cases may have found what earlier ones did not.
         record.passing = [before for before in record.passing if before != now]
         if score == 100:
             record.passing.append(now)
         self._write()
 
+    def save_tasks(self, lab: Lab, finished: Iterable[int], unfinished: Iterable[int]) -> None:
+        """Remember what a run of some of a lab's tests says of its tasks.
+
+        Args:
+            lab: the lab.
+            finished: the tasks of which every test passed.
+            unfinished: those of which a test ran and did not pass.
+        """
+        record = self.record(lab)
+        before = record.unfinished or [task.number for task in lab.tasks if not record.turn]
+        record.unfinished = sorted({*before, *unfinished}.difference(finished))
+        self._take_turn(record)
+        self._write()
+
+    def _take_turn(self, record: Record) -> None:
+        record.turn = 1 + max(other.turn for other in self._records.values())
+
+    def at_work(self, labs: list[Lab]) -> Lab | None:
+        """Return the lab of the last run if it does not pass, else the next of the ladder."""
+        last = max(labs, key=lambda lab: self.record(lab).turn, default=None)
+        if last is not None and self.record(last).turn and not self.passes(last):
+            return last
+        return next_unfinished(labs, self)
+
     def next_task(self, lab: Lab) -> int:
-        """Return the first task that the last full run left unfinished, the first if none."""
+        """Return the first task that is unfinished as far as is known, the first if none is."""
         return min(self.record(lab).unfinished, default=lab.tasks[0].number)
 
     def next_hint(self, lab: Lab, task: int, most: int) -> int:
