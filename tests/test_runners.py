@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from labkit.course.lab import find_labs
+from labkit.student.progress import Progress
 
 WRONG = ("text = self._held + text", "print(text); text = self._held + text + '!'")
 
@@ -108,7 +109,7 @@ def test_no_score_is_saved_of_a_part_of_the_tests(run_pytest, tiny, tiny_lab):
     solve(tiny_lab, WRONG)
     for options in (["-x"], ["-k", "flush"], ["--lab-task", "1"]):
         assert "score  " in run_pytest("starter", "-q", *options).stdout
-        assert not (tiny / ".labkit/progress.json").exists()
+        assert Progress(tiny).record(tiny_lab).score is None
 
 
 def test_no_plugin_changes_the_order_of_a_labs_tests(run_pytest, tiny, tiny_lab):

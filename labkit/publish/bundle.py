@@ -86,7 +86,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if not args.force and _source(lab) == lab.pristine_starter.read_bytes():
         raise UsageError(
             f"{lab.label}/starter.py is as it was handed out, so there is nothing to hand in. "
-            "To hand it in all the same: --force"
+            f"To hand it in all the same: make bundle N={lab.number} ARGS=--force"
         )
     out = args.out or root / f"submission-{lab.label}.zip"
     write_zip(out, files)

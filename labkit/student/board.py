@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labkit.course.lab import Lab
-from labkit.student.progress import Progress, Record, next_unfinished
+from labkit.student.progress import Progress, RaceResult, Record, next_unfinished
 
 _RIGHT = ("step", "score")
 
@@ -64,8 +64,15 @@ def _races(labs: list[Lab], progress: Progress) -> Iterator[str]:
         held = "" if race.held is None else f", {race.held:,.1f} {race.held_unit} held"
         yield (
             f"{'' if number else chr(10)}race {lab.number}: {race.ns:,.0f} ns per {race.unit}, "
-            f"{race.ratio:,.1f} times that of the {race.rival}{held}"
+            f"{_beside(race)}{held}"
         )
+
+
+def _beside(race: RaceResult) -> str:
+    """Return a time beside its rival's in words."""
+    if race.ratio < 1:
+        return f"{1 / race.ratio:,.1f} times as fast as the {race.rival}"
+    return f"{race.ratio:,.1f} times the time of the {race.rival}"
 
 
 def _status(lab: Lab, progress: Progress) -> str:
