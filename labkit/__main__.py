@@ -1,7 +1,12 @@
 """`python -m labkit VERB`: the commands behind the Makefile."""
 
+import io
 import sys
 
 from labkit.cli import main
 
+# The labs are about characters that not every terminal can show.
+for stream in (sys.stdout, sys.stderr):
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 sys.exit(main(sys.argv[1:]))

@@ -428,6 +428,16 @@ def test_make_adds_nothing_to_what_a_students_verb_says_but_in_ci(verb, code, en
         assert f"Error {code}" in done.stderr
 
 
+def test_a_terminal_without_unicode_can_be_asked_predictions():
+    # Most of lab 02's are about characters of several bytes.
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "predict", "--lab", "02"],
+        cwd=ROOT, env={"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii"},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_lab_passes_options_on_to_pytest(tiny, monkeypatch):
     run = Mock(return_value=1)
     monkeypatch.setattr("pytest.main", run)

@@ -92,6 +92,17 @@ def test_a_right_starter_scores_100_and_is_remembered(student, tiny, tiny_lab):
     assert progress["lab-90-pairs"]["score"] == 100
 
 
+def test_a_terminal_without_unicode_shows_a_report_of_many_lines(student, tiny, tiny_lab):
+    student("drops")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", tiny_lab.path, "-q"], cwd=tiny,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LAB_IMPL": "starter",
+             "PYTHONIOENCODING": "ascii"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert r"  expected  ['', '\xe9']   \xe9=U+00E9" in done.stdout.splitlines()
+
+
 def test_a_lab_runs_where_nothing_remembers_scores(run_pytest, student, tiny):
     student()
     (tiny / "conftest.py").write_text('pytest_plugins = ["labkit.running.plugin"]\n')

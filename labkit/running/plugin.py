@@ -321,9 +321,10 @@ class LabPlugin:
         for note in dict.fromkeys(self._notes):
             terminal.write_line(note)
         if len(runs) == 1:
-            terminal.write(report.render(runs[0], colour=colour) + "\n")
-            return
-        terminal.write(summary.render(runs, colour=colour) + "\n")
+            text = report.render(runs[0], colour=colour)
+        else:
+            text = summary.render(runs, colour=colour)
+        terminal.write(_writable(text, terminal) + "\n")
 
     def _diagnose(self) -> None:
         """Look for the mistake behind the failures; one that takes long is not looked for."""
@@ -360,6 +361,12 @@ def _split(nodeid: str) -> tuple[str, str]:
     """Return the file and the test of a node id."""
     path, _, test = nodeid.partition("::")
     return path, test
+
+
+def _writable(text: str, terminal: Any) -> str:
+    """Return a text as its terminal can show it; pytest would escape the ends of lines, too."""
+    encoding = getattr(terminal._tw._file, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @contextmanager
