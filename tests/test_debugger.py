@@ -62,3 +62,10 @@ def test_post_mortem_is_in_the_students_frame_or_in_that_of_the_test(debug):
     assert "test_lab.py(" in second
     assert "['']" in second
     assert "labkit/" not in first + second
+
+
+def test_trace_stops_in_test_after_test(debug):
+    code, shown = debug("pass", ["--trace", "-k", "held or even"], ["c", "c"])
+    assert code == 0
+    assert shown.count("PDB runcall") == 2
+    assert "2 passed" in shown

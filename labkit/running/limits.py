@@ -79,7 +79,8 @@ class Limits:
         """Mind nothing from now on: whoever debugs takes their time."""
         # The code under test may have caught what the debugger's end raised.
         self.leave_if_quit()
-        self._debugger = pdb
+        # A debugger of `--trace` runs the whole test, and ends as if it were quit.
+        self._debugger = None if self._config.option.trace else pdb
         self._lift()
 
     def _lift(self) -> None:
