@@ -45,7 +45,7 @@ if MISSING:
 else:
     from hypothesis import settings
 
-    settings.register_profile("sample", max_examples=100, database=None, deadline=None)
+    settings.register_profile("sample", max_examples=50, database=None, deadline=None)
     settings.register_profile("soak", max_examples=20_000, database=None, deadline=None)
     settings.load_profile("soak" if os.environ.get("SOAK") else "sample")
 

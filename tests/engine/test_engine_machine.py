@@ -319,7 +319,7 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestX21 = EngineMachine.TestCase
 TestX21.settings = settings(
-    max_examples=2_000 if os.environ.get("SOAK") else 100,
+    max_examples=2_000 if os.environ.get("SOAK") else 50,
     stateful_step_count=30,
     # A busy machine is not a fault.
     suppress_health_check=[HealthCheck.too_slow],

@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from walled import brief
 
 from labkit.cli import main
 from labkit.course.lab import find_labs
@@ -124,8 +125,11 @@ def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tm
     assert found[0][1] != found[1][1]
 
 
-def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(quick, tmp_path, capsys):
+def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
+    quick, tmp_path, monkeypatch, capsys
+):
     """Right where the public test looks, wrong elsewhere."""
+    brief(monkeypatch)
     (lab,) = (lab for lab in find_labs(ROOT) if lab.number == "02")
     right = "if token_id not in _SPECIAL_TEXT:"
     table = "if token_id in (259, 300, -1, -256, 2**32):"

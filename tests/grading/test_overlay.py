@@ -3,6 +3,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from walled import brief
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
@@ -55,7 +56,9 @@ def graded(worker_root):
     def of(bug="", folder=EXAMPLE):
         told = assignment_of("lab-02", folder)
         submission = Submission("ada", told.lab.name, {told.lab.name: source_of("lab-02", bug)})
-        return grade(submission, told, Sandbox("trust", worker_root), 1)
+        with pytest.MonkeyPatch.context() as patch:
+            brief(patch)
+            return grade(submission, told, Sandbox("trust", worker_root), 1)
 
     return of
 

@@ -117,7 +117,7 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
 
 def test_boxes_follow_their_end(stage):
     stage.pace(5)
-    stage.ask("weather", tools=True)
+    stage.ask("until the end")
     below = stage.js(
         "const box = $('raw').parentElement; return $('raw').lastElementChild"
         ".getBoundingClientRect().bottom - box.getBoundingClientRect().bottom"
