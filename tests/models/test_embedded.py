@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ DATA = Path(ngram.__file__).with_name("embedded_model")
 CORPUS = (DATA / "corpus.txt").read_text(encoding="utf-8")
 DOCUMENTS = CORPUS.split("<|end|>\n")[:-1]
 # Temperature 0, then seeds.
-SAMPLINGS = [{"temperature": 0}, *({"seed": seed} for seed in range(50))]
+SEEDS = range(50 if os.environ.get("SOAK") else 20)
+SAMPLINGS = [{"temperature": 0}, *({"seed": seed} for seed in SEEDS)]
 
 
 def user(content):
@@ -239,7 +241,7 @@ def test_after_a_tool_it_answers_in_prose(result, tools):
     assert len(set(said)) > 1
     if result:
         assert result[:200] in said[0]
-        assert sum(result[:200] in one for one in said) > 15
+        assert sum(result[:200] in one for one in said) > len(said) / 4
 
 
 AGAIN = [{"role": "assistant", "content": "It is 21."}, user("What is the weather in Zürich?")]

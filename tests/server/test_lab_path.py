@@ -60,6 +60,13 @@ def both():
         yield engine, labs
 
 
+@pytest.fixture(scope="module")
+def any_server():
+    """A server of the embedded model whose text path is what its `make` is at the time."""
+    with running_embedded(make_text_path=lambda *told: server.make(*told)) as server:
+        yield server
+
+
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 PROMPTS = [
     "Hello!",
@@ -232,29 +239,29 @@ def faulty(written, fault):
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS.values(), ids=FAULTS)
 def test_a_pipeline_that_goes_wrong_ends_its_own_request_and_tells_its_author(
-    written, fault, error, caplog
+    any_server, written, fault, error, caplog
 ):
-    make, good = faulty(written, fault), labs_path("solution")
+    make, good, server = faulty(written, fault), labs_path("solution"), any_server
 
     def make_text_path(request, prompt):
         return (make if b"the bad one" in bytes(prompt[1:]) else good)(request, prompt)
 
+    server.make = make_text_path
     body = saying("Hello!", max_tokens=60, temperature=0, return_held=True)
     bad = {**body, **saying("Hello, the bad one!")}
-    with running_embedded(make_text_path=make_text_path) as server:
-        expected = choices_of(server, body)
-        caplog.clear()
-        with caplog.at_level(logging.ERROR):
-            events = read_events(server.chat({**bad, "stream": True}).body)
-        assert events[-1]["error"]["type"] == "server_error"
-        assert "mine" not in events[-1]["error"]["message"]
-        assert "the pipeline raised" in caplog.text
-        assert "Traceback" in caplog.text
-        assert error in caplog.text
-        assert "mine.py" in caplog.text or "lab_path.py" in caplog.text
-        assert server.chat(bad).status == 500
-        assert choices_of(server, body) == expected
-        serves_on(server)
+    expected = choices_of(server, body)
+    caplog.clear()
+    with caplog.at_level(logging.ERROR):
+        events = read_events(server.chat({**bad, "stream": True}).body)
+    assert events[-1]["error"]["type"] == "server_error"
+    assert "mine" not in events[-1]["error"]["message"]
+    assert "the pipeline raised" in caplog.text
+    assert "Traceback" in caplog.text
+    assert error in caplog.text
+    assert "mine.py" in caplog.text or "lab_path.py" in caplog.text
+    assert server.chat(bad).status == 500
+    assert choices_of(server, body) == expected
+    serves_on(server)
 
 
 def serves_on(server):
@@ -272,32 +279,32 @@ def serves_on(server):
         "raise SystemExit(3)",
     ],
 )
-def test_a_pipeline_that_cannot_say_what_it_holds_still_serves(written, edit, caplog):
+def test_a_pipeline_that_cannot_say_what_it_holds_still_serves(any_server, written, edit, caplog):
     says = 'return {\n            "detokenizer"'
-    with running_embedded(make_text_path=written((says, f"{edit}\n        {says}"))) as server:
-        choices = choices_of(server, saying("Hello!", max_tokens=30, return_held=True))
-        assert choices[0]["content"]
-        assert "what it holds" in caplog.text
-        serves_on(server)
+    any_server.make = written((says, f"{edit}\n        {says}"))
+    choices = choices_of(any_server, saying("Hello!", max_tokens=30, return_held=True))
+    assert choices[0]["content"]
+    assert "what it holds" in caplog.text
+    serves_on(any_server)
 
 
-def test_a_finish_that_sets_no_reason_does_not_run_for_ever(written):
+def test_a_finish_that_sets_no_reason_does_not_run_for_ever(any_server, written):
     make = written(
         ('return self._end("length")', "self._end('length'); self._finish_reason = None; return []")
     )
-    with running_embedded(make_text_path=make) as server:
-        body = saying("Hello!", max_tokens=10, stream=True)
-        assert "error" in read_events(server.chat(body).body)[-1]
+    any_server.make = make
+    body = saying("Hello!", max_tokens=10, stream=True)
+    assert "error" in read_events(any_server.chat(body).body)[-1]
 
 
-def test_a_constructor_that_raises_is_500_not_the_fault_of_the_client(written, caplog):
+def test_a_constructor_that_raises_is_500_not_the_fault_of_the_client(any_server, written, caplog):
     make = written(("self._detokenizer = detokenizer", "raise ValueError('mine')"))
-    with running_embedded(make_text_path=make) as server:
-        for stream in (True, False):
-            answer = server.chat(saying("Hello!", stream=stream))
-            assert answer.status == 500
-            assert "mine" not in answer.error["message"]
-        assert "the pipeline raised" in caplog.text
+    any_server.make = make
+    for stream in (True, False):
+        answer = any_server.chat(saying("Hello!", stream=stream))
+        assert answer.status == 500
+        assert "mine" not in answer.error["message"]
+    assert "the pipeline raised" in caplog.text
 
 
 def test_a_broken_pipeline_is_not_asked_again(written):

@@ -24,7 +24,7 @@ from mini_vllm.text.events import (
 )
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 
-CASES = 20_000 if os.environ.get("SOAK") else 1_500
+CASES = 20_000 if os.environ.get("SOAK") else 600
 EOS = ByteTokenizer.eos_token_id
 END_ID, LENGTH = FinishReason.END_ID, FinishReason.LENGTH
 CANCELLED, ERROR = FinishReason.CANCELLED, FinishReason.ERROR

@@ -40,7 +40,7 @@ from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.text.tool_parsers import create_tool_parser, main
 
 TYPES = dict.fromkeys(NAMES, PARAMETERS)
-EXAMPLES = 250 if os.environ.get("SOAK") else 10
+EXAMPLES = 250 if os.environ.get("SOAK") else 6
 some = settings(max_examples=EXAMPLES)
 few = settings(max_examples=EXAMPLES // 3)
 pairs = settings(max_examples=EXAMPLES // 5)
