@@ -74,7 +74,7 @@ def test_a_status_is_true(first, second, said):
 
 def test_of_a_choice_of_tests_there_is_no_score():
     text = report(run_of(None, OK, given=None))
-    assert "score       none: 4 tests were not run" in text
+    assert "score       only of a whole run: 4 tests are left out" in text
     assert "given, to look at     0/1        -   not run" in text
     some = report(run_of(OK, None, test_flush=OK))
     assert re.search(r"2 flush +1/1 of 4 ", some)
@@ -99,7 +99,7 @@ SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", 
     [
         (run_of(ONE, ONE), "README.md, then work on task 1: make lab N=90 T=1"),
         (run_of(WRONG, WRONG), "README.md, then work on task 1: make lab N=90 T=1"),
-        (run_of(LOAD, LOAD), "mend what is said above, then make lab N=90"),
+        (run_of(LOAD, LOAD), "mend the error shown above, then make lab N=90"),
         (run_of(OK, TWO), "write task 2, then make lab N=90 T=2 (stuck? make hint N=90 T=2)"),
         (run_of(OK, OK, test_flush=WRONG), "mend task 2, then make lab N=90 T=2 (stuck? make hint"),
         (run_of(OK, OK), "lab-91-more/README.md, then make lab N=91"),

@@ -26,7 +26,7 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
         return _after(run, labs) if run.complete else _more(run)
     missed = [test for test in tests if test.task == task and test.ran and not test.passed]
     if any(test.kind == "load" for test in missed):
-        return f"mend what is said above, then {command(run)}"
+        return f"mend the error shown above, then {command(run)}"
     if run.score == 0 and not any(test.kind == "raised" for test in missed):
         readme = os.path.relpath(run.lab.readme)
         return f"read {readme}, then work on task {task}: {command(run, task)}"

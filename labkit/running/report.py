@@ -78,8 +78,8 @@ def _print_failed(console: Console, run: LabRun) -> None:
         print_score(console, run.score, 100)
     else:
         left = sum(not test.ran for test in tests)
-        those = "1 test was" if left == 1 else f"{left} tests were"
-        console.print(Text(f"score       none: {those} not run"))
+        those = "1 test is" if left == 1 else f"{left} tests are"
+        console.print(Text(f"score       only of a whole run: {those} left out"))
 
 
 def print_tests(console: Console, lab: Lab, tests: Sequence[GradedTest]) -> None:

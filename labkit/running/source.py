@@ -60,7 +60,8 @@ def check_imports(data: bytes, shown: str) -> None:
 def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
     """Return the deepest line of `filename` in the error's traceback: its number and text."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [(f.lineno or 0, f.line or "") for f in frames if f.filename == filename]
+    # A signal may strike between two lines, where there is none to show.
+    lines = [(f.lineno, f.line) for f in frames if f.filename == filename and f.lineno and f.line]
     return lines[-1] if lines else None
 
 
