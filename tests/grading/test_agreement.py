@@ -137,7 +137,7 @@ def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path
         "held is a method": right.replace("    @property\n", "").encode(),
         "held raises": right.replace("return self._held\n", "return self._hold\n").encode(),
         "cannot be imported": b"def f(:",
-        **{f"seed {n}": mutate(right, n) for n in range(200 if SOAK else 8)},
+        **{f"seed {n}": mutate(right, n) for n in range(200 if SOAK else 4)},
     }
     named = enumerate(made.values(), start=100)
     make_course(tmp_path, TINY, [(TINY_LAB, f"lab-{n}-made", source) for n, source in named])

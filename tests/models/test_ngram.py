@@ -3,6 +3,7 @@
 import codecs
 import itertools
 import math
+import os
 from collections import Counter
 
 import pytest
@@ -14,6 +15,7 @@ from mini_vllm.engine.request import SamplingParams
 from mini_vllm.models.ngram import MOST_OCCURRENCES, NgramModel
 from mini_vllm.tokenizer_errors import EncodeError
 
+SOAK = bool(os.environ.get("SOAK"))
 EOS = 257
 # One, two, three and four bytes a character; ¯ and π share their last bytes with others.
 LETTERS = "ab π¯é好你🚀🎉"
@@ -80,7 +82,7 @@ def joined(texts):
     return ids[:-1]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400 if SOAK else 100, deadline=None)
 @given(documents, st.lists(texts, min_size=1, max_size=3), texts, st.integers(3, 20))
 def test_the_distribution_is_that_of_the_definition(corpus, prompt, output, max_context):
     model = NgramModel("|".join(corpus), max_context=max_context, document_end="|")
@@ -97,7 +99,7 @@ def test_the_distribution_is_that_of_the_definition(corpus, prompt, output, max_
         view.step += 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if SOAK else 60, deadline=None)
 @given(documents, texts, st.integers(3, 8), st.integers(0, 9))
 def test_well_formed_text_goes_on_well_formed(corpus, prompt, max_context, seed):
     model = NgramModel("|".join(corpus), max_context=max_context, document_end="|")

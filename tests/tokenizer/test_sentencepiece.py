@@ -1,6 +1,7 @@
 """SentencePieceTokenizer: ids, text and offsets of the library, streams, flags of a model."""
 
 import itertools
+import os
 import random
 import sys
 
@@ -21,7 +22,7 @@ from mini_vllm.tokenizer.backends.sentencepiece import (
     write_model,
 )
 
-SEQUENCES = 600
+SEQUENCES = 600 if os.environ.get("SOAK") else 250
 KINDS = list(itertools.product(["bpe", "unigram"], [False, True], [False, True]))
 kinds = pytest.mark.parametrize(("kind", "dummy_prefix", "strip"), KINDS)
 
