@@ -1,5 +1,7 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
+import re
+
 from labkit.testing import mistake
 
 BAD = "\ufffd"
@@ -34,6 +36,11 @@ def refusal(lab, method, argument, **options):
         if raised is not None:
             return raised.kind, raised.message
     return "", ""
+
+
+def numbers(message):
+    """Return the numbers that a message has."""
+    return set(re.findall(r"-?\d+", message))
 
 
 def _outcome(lab, new, method, argument):
@@ -167,6 +174,16 @@ def surrogate_replaced(lab):
 
 
 @mistake(task=1)
+def surrogate_gives_nothing(lab):
+    """A text with a lone surrogate gives no ids at all, and no error.
+
+    An exception that is caught and answered with `[]` looks like an empty text. Raise a ValueError
+    instead, which says what is wrong and where.
+    """
+    return encodes(lab) and encode(lab, "a\ud800b") in ([], None)
+
+
+@mistake(task=1)
 def surrogates_joined(lab):
     """Two surrogates, one after the other, are joined to one character.
 
@@ -261,6 +278,26 @@ def specials_refused(lab):
     """
     kinds = {refusal(lab, "token_bytes", special)[0] for special in SPECIAL}
     return "" not in kinds and token(lab, 65) == [b"A"]
+
+
+@mistake(task=2)
+def last_byte_refused(lab):
+    """255 is refused, though it is a byte.
+
+    Is the end of your range part of it? With `range(a, b)` and `<` it is not.
+    """
+    return token(lab, 65, 254) == [b"A", b"\xfe"] and refusal(lab, "token_bytes", 255)[0] != ""
+
+
+@mistake(task=2)
+def table_lookup(lab):
+    """A list is asked for any id: 259 is an IndexError, and -1 counts from the end of the list.
+
+    Python's indices may be negative, ids may not. Check the range before you look the id up.
+    """
+    right = token(lab, 65, *SPECIAL) == [b"A", b"", b"", b""]
+    kinds = [refusal(lab, "token_bytes", wrong)[0] for wrong in (259, -1)]
+    return right and kinds == ["IndexError", ""]
 
 
 @mistake(task=2)
@@ -382,6 +419,27 @@ def strict(lab):
 
 
 @mistake(task=3)
+def end_ignored(lab):
+    """A character that is cut off at the end of the ids leaves no trace.
+
+    No more bytes will come, so what is open is one U+FFFD. An incremental decoder has to be told
+    that this was all: `final=True`.
+    """
+    inside = decode(lab, [65, 0xFF, 66]) == "A" + BAD + "B"
+    return inside and decode(lab, [65, 66]) == "AB" and decode(lab, [67, 0xF0, 0x9F]) == "C"
+
+
+@mistake(task=3)
+def merges_replacements(lab):
+    """Several U+FFFD in a row become one.
+
+    Each ill-formed sequence has a U+FFFD of its own, and two may follow each other. Do not repair
+    the text afterwards.
+    """
+    return joins(lab) and decode(lab, [65, 0xFF, 0xFF, 0xFF, 66]) == "A" + BAD + "B"
+
+
+@mistake(task=3)
 def names_never_shown(lab):
     """Special ids are skipped even if they should be shown.
 
@@ -457,6 +515,32 @@ def no_position(lab):
     """
     kind, message = refusal(lab, "decode", [65, 66, 67, 68, 300])
     return joins(lab) and kind == "ValueError" and "300" in message and "4" not in message
+
+
+@mistake(task=3)
+def skips_before_counting(lab):
+    """The position of an unknown id is counted without the special ids before it.
+
+    The caller looks for `ids[position]`, and special ids are in `ids` too. Count first, skip
+    afterwards.
+    """
+    told = [
+        numbers(refusal(lab, "decode", [65, *[257] * many, 66, 300], skip_special_tokens=True)[1])
+        for many in (3, 5)
+    ]
+    return joins(lab) and all("2" in some and not {"5", "7"} & some for some in told)
+
+
+@mistake(task=3)
+def other_unknown(lab):
+    """Of several unknown ids, another than the first is reported.
+
+    The caller reads `ids` from the front. Stop at the first id that is wrong; neither its value nor
+    what follows matters.
+    """
+    told = numbers(refusal(lab, "decode", [65, 66, 700, -8, 700, 900])[1])
+    alone = numbers(refusal(lab, "decode", [65, 66, 700])[1])
+    return {"700", "2"} <= alone and "2" not in told and bool({"3", "4", "5"} & told)
 
 
 @mistake(task=3)

@@ -4,7 +4,7 @@ It does not compress: a real tokenizer has one id for many a frequent byte seque
 whole sequences; decoding a stream is lab-03.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 
 class ByteTokenizer:
@@ -62,13 +62,13 @@ class ByteTokenizer:
             raise ValueError(f"id {token_id} is not in the vocabulary (0-258)")
         return b""
 
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of a whole id sequence.
 
         Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does.
 
         Args:
-            ids: ids 0-258, in a list, a tuple or whatever gives them one by one; only read.
+            ids: ids 0-258, in a list or a tuple; only read.
             skip_special_tokens: if true, special ids leave no trace: the bytes before and after
                 one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
                 and no character reaches across one.

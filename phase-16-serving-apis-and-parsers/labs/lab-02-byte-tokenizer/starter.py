@@ -3,7 +3,7 @@
 Check your work with `make lab N=02`. Stuck? `make hint N=02`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 
 class ByteTokenizer:
@@ -49,13 +49,13 @@ class ByteTokenizer:
         """
         raise NotImplementedError("lab-02 task 2: token_bytes")
 
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of a whole id sequence.
 
         Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does.
 
         Args:
-            ids: ids 0-258, in a list, a tuple or whatever gives them one by one; only read.
+            ids: ids 0-258, in a list or a tuple; only read.
             skip_special_tokens: if true, special ids leave no trace: the bytes before and after
                 one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
                 and no character reaches across one.

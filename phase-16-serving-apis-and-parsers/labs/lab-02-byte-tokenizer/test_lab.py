@@ -203,6 +203,7 @@ def test_decode_rejects_unknown_ids(lab):
     for ids, token_id, position in (
         ([65, 66, 67, -1, 300], -1, 3),
         ([65, 256, 0xF0, 257, 66, 300], 300, 5),
+        ([72, 105, 300, -1, 300], 300, 2),
     ):
         for skip in (True, False):
             call = f"decode({ids}, skip_special_tokens={skip})"

@@ -335,6 +335,39 @@ def swallows_the_byte(lab):
 
 
 @mistake(task=2)
+def judged_one_late(lab):
+    """The byte that ends a broken character waits, though it is a character itself.
+
+    E2 41 is two things: a character that was cut off, and an A. When 41 has settled E2, what
+    remains is to be judged again, at once.
+    """
+    return fed(lab, 0xE2, 0x41, 0x42)[:2] == ["", BAD] and held(lab, 0xE2, 0x41) == b"A"
+
+
+@mistake(task=2)
+def first_byte_swallowed(lab):
+    """The first byte of a character is taken for the next byte of the one before it.
+
+    C3 C3 A9 is a character that was cut off, and an é. Only 80 to BF can continue a character; any
+    other byte begins anew.
+    """
+    right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
+    return right and fed(lab, 0xC3, 0xC3, 0xA9) == ["", BAD * 2, BAD]
+
+
+@mistake(task=2)
+def waits_for_a_fourth(lab):
+    """Bytes that can become nothing wait until there are four of them.
+
+    FF is beyond help at once, and E2 when 41 follows it. "Not yet" and "never" are to be told apart
+    by the bytes, not by their number.
+    """
+    dead = fed(lab, 0xFF, 0x41, 0x42, 0x43) == ["", "", "", BAD + "ABC"]
+    cut = fed(lab, 0xE2, 0x41, 0x42, 0x43) == ["", "", "", BAD + "ABC"]
+    return dead and cut and waits_for_whole_characters(lab)
+
+
+@mistake(task=2)
 def replaces_each_byte(lab):
     """A character that breaks off gives one U+FFFD for each of its bytes.
 
@@ -525,6 +558,18 @@ def flush_keeps(lab):
     calls = [("feed", 0xF0), ("flush",), ("flush",)]
     outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
     return outputs == ["", BAD, BAD]
+
+
+@mistake(task=3)
+def flush_forgets_the_count(lab):
+    """After a `flush` a character still counts as open, though its bytes are gone.
+
+    The first byte of the next stream ends it and makes a second U+FFFD. Besides the buffer, what
+    else does your object remember? `flush` has to reset all of it.
+    """
+    calls = [("feed", 0xF0), ("flush",), ("feed", 0x41), ("feed", 0x42)]
+    outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
+    return outputs == ["", BAD, BAD + "A", "B"] and flushed(lab, 0x41) == ["A", ""]
 
 
 @mistake(task=3)
