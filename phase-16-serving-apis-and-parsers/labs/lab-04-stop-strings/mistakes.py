@@ -26,6 +26,23 @@ def accepts(lab, stops):
     return lab.script(lab.new("StopStringMatcher", stops), []).raised is None
 
 
+def right(lab):
+    """Whether short texts come out right, so that the cost is what is left; `flush` is not asked of
+    those who have not written it.
+    """
+    short = run(lab, ["aab", "END", "D"], "a", "aa", "cE", "NDx", "y", "?", watch="held")
+    shown, held = ["", "a", "aac", "", "", "END"], ["a", "aa", "E", "", "", ""]
+    if (short.outputs, short.held) != (shown, held):
+        return False
+    for include, wanted in ((False, ["a", "E", "", ""]), (True, ["aE", "", "", ""])):
+        trace = run(lab, ["END"], "aE", "!", "END", "!", include=include)
+        wanted[2] = "END" * include
+        if trace.raised is None and trace.outputs != wanted:
+            return False
+    cut = run(lab, ["END"], "aE", "NDb", "?", include=True)
+    return cut.raised is not None or cut.outputs == ["aE", "ND", "END"]
+
+
 def winnable(lab, *stops):
     """Return what `_winnable` gives for the stops."""
     return lab.call(lab.new("StopStringMatcher", ["END"]), "_winnable", [*stops])
@@ -107,6 +124,16 @@ def shared_text(lab):
     """
     first, second = (outputs(lab, ["END"], piece) for piece in ("E", "x"))
     return first[0] == "" and second[0].endswith("Ex")
+
+
+@mistake(task=2)
+def held_is_a_list(lab):
+    """`held` is a list of characters instead of a str.
+
+    Keep them as you like; what the property returns is text.
+    """
+    trace = run(lab, ["END"], "aE", "N", watch="held")
+    return trace.outputs == ["a", ""] and trace.held == [["E"], ["E", "N"]]
 
 
 @mistake(task=2)
@@ -204,6 +231,16 @@ def restart(lab):
 
 
 @mistake(task=2)
+def holds_the_shortest(lab):
+    """Of the ends of the text that begin a stop, the shortest is held.
+
+    Of `aa` both `a` and `aa` begin `aab`. If the longer one is let go, can the stop still complete
+    unseen?
+    """
+    return outputs(lab, ["aab"], "a", "a", "a", "c") == ["", "a", "a", "ac"]
+
+
+@mistake(task=2)
 def keeps_hopeless(lab):
     """Text is held for a stop that a shorter one always beats.
 
@@ -271,6 +308,18 @@ def loses_text_before(lab):
 
 
 @mistake(task=3)
+def absent_stop_hides(lab):
+    """Of several stops none is found unless all are in the text.
+
+    `index` raises for a stop that is not there, and `find` returns -1. What becomes of the others?
+    """
+    found = [
+        outputs(lab, stops, "aENDb", "?")[1] for stops in (["END"], ["X", "END"], ["END", "X"])
+    ]
+    return found == ["END", None, None]
+
+
+@mistake(task=3)
 def list_order(lab):
     """Of two stops in one piece the first of the list wins, and text after the other is shown.
 
@@ -324,7 +373,7 @@ def tries_prefixes(lab):
     Which prefix the text ends with after a character depends on which it ended with before. Begin
     with the longest that is possible, and stop at the first that fits.
     """
-    return True
+    return right(lab)
 
 
 @mistake(task=3, overdue=["test_property_linear", "test_property_long_stop"])
@@ -334,7 +383,7 @@ def rescan(lab):
     Which characters are searched or copied more than once? What has been shown cannot belong to a
     stop any more, and a slice such as `text[1:]` copies all the rest.
     """
-    return True
+    return right(lab)
 
 
 @mistake(task=4)
