@@ -188,6 +188,15 @@ def held_bytes_as_text(lab):
     return isinstance(held(lab, b"\xc3")["detokenizer"], str)
 
 
+@mistake(task=1)
+def held_leaves_empty_out(lab):
+    """`held` leaves out the layers that hold nothing.
+
+    All three keys are always there. What is the value of one whose layer holds nothing?
+    """
+    return held(lab, b"A") == {} and held(lab, b"<") == {"tool_parser": "<"}
+
+
 @mistake(task=2)
 def outlives_its_stream(lab):
     """A new pipeline has already ended, because another one has.
@@ -310,6 +319,16 @@ def detokenizer_goes_around_matcher(lab):
 
 
 @mistake(task=2)
+def parser_flushed_too_early(lab):
+    """At the end the parser is flushed before it has seen what the matcher lets go.
+
+    A second flush saves the text, but the call that this text completes is already lost. When can
+    no more text reach the parser?
+    """
+    return poured(lab) in JAIL_AROUND and ended(lab, CALL.encode(), [CALL + "!"])[0] == "@"
+
+
+@mistake(task=2)
 def jail_bypasses_parser(lab):
     """At the end the text that the matcher held goes around the parser.
 
@@ -416,9 +435,10 @@ def tool_calls_of_last_events(lab):
 
 @mistake(task=2)
 def reason_before_pouring(lab):
-    """The reason is decided before the layers are poured out.
+    """A call that completes while the layers are poured out does not count for the reason.
 
-    A call, or a stop string, may complete in the pouring. Which of your lines needs to know?
+    Is the reason decided after the pouring, and are the events of the whole pouring looked at for a
+    call?
     """
     return reason(lab, CALL) == "tool_calls" and ended(lab, *HELD[3]) == ("@", "stop")
 

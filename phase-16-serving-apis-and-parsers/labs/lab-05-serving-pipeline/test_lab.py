@@ -122,7 +122,7 @@ def test_eos_ends_the_stream(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_eos_token_id_is_a_parameter(lab):
     """Which id is EOS depends on the tokenizer: the pipeline takes it as a parameter. It may be an
     id that would have text, or 0; 257 is then one more id without text.
@@ -167,6 +167,7 @@ def test_reason_tool_calls(lab):
         (CALL + " and STOP", ("STOP",), {}, "tool_calls"),
         (CALL + "<tool_call>no</tool_call>", (), {}, "tool_calls"),
         (CALL, (CLOSE,), {"include_stop": True}, "tool_calls"),
+        (CALL, ("call>!",), {}, "tool_calls"),
         (CALL, (CLOSE,), {}, "stop"),
         ("<tool_call>no</tool_call>", (), {}, "stop"),
         ("<tool_call>", (), {}, "stop"),
@@ -245,7 +246,7 @@ def test_flushed_text_may_be_held_again(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(6)
+@pytest.mark.points(7)
 def test_call_completed_by_the_flush(lab):
     """A call whose last characters the matcher held is still a call: it comes out at EOS, and the
     reason is tool_calls. If a stop takes its last character, it is none.
@@ -266,9 +267,10 @@ def test_finish_is_length(lab):
     """finish ends the stream from outside: the reason is length, even after a call, even if the
     call comes out of finish itself.
     """
-    for text, stops in (("Hi", ()), ("", ()), (CALL, ()), (CALL + " ok", ()), (CALL, ("call>!",))):
+    for text, stops in (("Hi", ()), ("", ()), (CALL, ()), (CALL + " ok", ())):
         trace = run_to_end(lab, tokens(text), stops)
         expect(trace.outputs[-1], "length", trace, "finish_reason")
+    expect_end(run_to_end(lab, tokens(CALL), ["call>!"]), [POST], "length")
 
 
 @pytest.mark.task(3)
@@ -283,6 +285,7 @@ def test_finish_flushes_every_layer(lab):
         (b'a <tool_call>{"na EN\xe4', 'a <tool_call>{"na EN\ufffd'),
     ):
         expect_end(run_to_end(lab, held, ["END"]), [TextDelta(text)], "length")
+    expect_end(run_to_end(lab, tokens("a " + CALL), [">!"]), [TextDelta("a "), POST], "length")
 
 
 @pytest.mark.task(3)
