@@ -56,6 +56,24 @@ def is_text(lab, body):
     return events(lab, OPEN + body + CLOSE) == text(OPEN + body + CLOSE)
 
 
+def right(lab):
+    """Whether short streams come out right, so that the cost is what is left; `flush` is not asked
+    of those who have not written it.
+    """
+    bodies = "no", "[]", '{"name":1,"arguments":{}}', '{"name":"f","arguments":[]}', "{}"
+    if not all(is_text(lab, body) for body in bodies):
+        return False
+    if events(lab, "a" + GOOD, BAD + GOOD) != [
+        *(TextDelta("a"), CALL, TextDelta(BAD), ToolCall(1, "f", "{}"))
+    ]:
+        return False
+    inner = '{"s":"\\"' + CLOSE + '"}'
+    if arguments(lab, inner) != inner:
+        return False
+    trace = lab.stream(lab.new(PARSER), [GOOD + "a <tool"], end="flush", watch="")
+    return trace.raised is not None or trace.outputs[-1:] == [text("<tool")]
+
+
 def error(lab, *pieces, end=""):
     """The kind of the exception that the pieces lead to, or ""."""
     try:
@@ -332,8 +350,9 @@ def one_call_per_piece(lab):
 
     After a call go on with the rest of the piece, until nothing is left.
     """
-    later = [ToolCall(1, "f", "{}"), TextDelta("x")]
-    return outputs(lab, GOOD + GOOD, "x") == [[CALL], later]
+    second = ToolCall(1, "f", "{}")
+    found = outputs(lab, GOOD + GOOD, "x")
+    return found in ([[CALL], [second, TextDelta("x")]], [[CALL], [second]])
 
 
 @mistake(task=3)
@@ -343,6 +362,16 @@ def calls_itself(lab):
     One piece may hold more calls than Python nests: use a loop.
     """
     return outputs(lab, GOOD) == [[CALL]] and error(lab, GOOD * 1_500) == "RecursionError"
+
+
+@mistake(task=3)
+def empty_refused(lab):
+    """A call whose arguments are `{}`, or whose name is empty, is taken for text.
+
+    `{}` and `""` are false in Python. Ask for the type of a value, not whether it is true.
+    """
+    full = '{"name":"f","arguments":{"x":1}}'
+    return is_call(lab, full, "f", '{"x":1}') and is_text(lab, F)
 
 
 @mistake(task=3)
@@ -360,7 +389,8 @@ def after_call_lost(lab):
 
     After the close tag go on with the rest of the piece: it may hold text, and more calls.
     """
-    return events(lab, "a " + GOOD + "b") == [TextDelta("a "), CALL]
+    found = events(lab, "a " + GOOD + "b", "c")
+    return found in ([TextDelta("a "), CALL], [TextDelta("a "), CALL, TextDelta("c")])
 
 
 @mistake(task=3)
@@ -450,8 +480,15 @@ def nested_key(lab):
     found = events(lab, OPEN + '{"arguments":{"name":"Ada"},"name":"f"}' + CLOSE)
     if found == [ToolCall(0, "Ada", '{"name":"Ada"}')]:
         return True
-    source = '{"m":{"arguments":{"no":1}},"name":"f","arguments":{}}'
-    return events(lab, OPEN + source + CLOSE) == [ToolCall(0, "f", '{"no":1}')]
+    inner = '{"arguments":{"no":1}}'
+    return any(
+        is_call(lab, body, "f", '{"no":1}')
+        for body in (
+            '{"m":' + inner + ',"name":"f","arguments":{}}',
+            '{"name":"f","arguments":{},"m":' + inner + "}",
+            '{"name":"f","arguments":' + inner + "}",
+        )
+    )
 
 
 @mistake(task=3)
@@ -541,6 +578,17 @@ def held_without_the_close_tag(lab):
     return outputs(lab, OPEN + F + "</tool", "_call>") == [[], [CALL]] and held(
         lab, OPEN + F + "</tool"
     ) in ([OPEN + F], ["</tool"])
+
+
+@mistake(task=3)
+def tag_in_half_a_string(lab):
+    """A close tag in a string ends the call if the rest of the string is yet to come.
+
+    No JSON parser can judge half a body. Know at each character whether you are in a string.
+    """
+    inner = '{"s":"' + CLOSE + '"}'
+    first, rest = OPEN + '{"name":"f","arguments":{"s":"' + CLOSE, '"}}' + CLOSE
+    return arguments(lab, inner) == inner and outputs(lab, first, rest)[0] == text(first)
 
 
 @mistake(task=4)
@@ -645,9 +693,16 @@ def any_shape(lab):
 
     A call is an object whose name is a string and whose arguments are an object. Check all three.
     """
-    return is_call(lab, '{"name":"f","arguments":[]}', "f", "[]") or is_call(
+    if is_call(lab, '{"name":"f","arguments":[]}', "f", "[]") or is_call(
         lab, '{"name":"f","arguments":"{}"}', "f", '"{}"'
-    )
+    ):
+        return True
+    if not finds_calls(lab):
+        return False
+    # A name that is no str is refused as the field of a ToolCall by the driver.
+    body = OPEN + '{"name":1,"arguments":{}}' + CLOSE
+    result = lab.stream(lab.new(PARSER), [body], end="", watch="").steps[0].result
+    return getattr(result, "kind", "") == "type" and "ToolCall" in result.message
 
 
 @mistake(task=4)
@@ -691,7 +746,7 @@ def stripped_body(lab):
 
     JSON has four kinds of whitespace, and `json.loads` skips them; `str.strip` removes many more.
     """
-    return is_call(lab, "\u00a0" + F)
+    return is_call(lab, "\u00a0" + F) and is_text(lab, "{\u00a0" + F[1:])
 
 
 @mistake(task=4)
@@ -790,7 +845,7 @@ def reparse(lab):
     Look for work on all that was collected: a `+=` on a long text, a search from its start, a join
     or a parse at each piece. Look at each new character once, and join at the close tag.
     """
-    return finds_calls(lab)
+    return right(lab)
 
 
 @mistake(task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"])
@@ -799,4 +854,4 @@ def keeps_the_stream(lab):
 
     What has come out is never needed again: keep only what waits.
     """
-    return outputs(lab, "a") == [text("a")]
+    return right(lab)
