@@ -205,6 +205,8 @@ def _bug(args: argparse.Namespace, root: Path) -> int:
     lab = pick_lab(find_labs(root), args.lab)
     if args.bug:
         return _run_pytest(lab, root, f"bug:{args.bug}")
+    if not lab.bugs:
+        raise UsageError(f"{lab.label} has no known bugs here: a student edition leaves them out")
     for bug in lab.bugs:
         print(f"{bug.name:<22} {bug.title}")
     print(f"\nmake bug N={lab.number} B={lab.bugs[0].name}   runs the lab's tests on one")

@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
     parser.add_argument("--impl", default=wanted(), metavar="IMPL",
                         help="whose code runs the show, in the words of LAB_IMPL "
-                             "(default: LAB_IMPL; else yours, if it passes or no reference is here)")  # fmt: skip
+                             "(default: LAB_IMPL; else yours, if lab 05 passes)")  # fmt: skip
     args = parser.parse_args()
     if not args.speed > 0:
         parser.error(f"--speed is {args.speed:g}; it must be more than 0 tokens a second")

@@ -13,6 +13,7 @@ import pytest
 
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
+from labkit.student.board import compared
 from labkit.student.progress import Progress
 from labkit.student.watch import Watcher
 
@@ -178,6 +179,7 @@ def test_predictions_end_politely_and_keep_what_was_answered(tiny, monkeypatch, 
     monkeypatch.setattr(Progress, "passes", lambda *_: True)
     assert predict(tiny, monkeypatch, ending, lab=["--lab", "90"]) == 0
     out = capsys.readouterr().out
+    assert "Stopped here.\n" in out
     assert "1 of 3 right, 2 not answered (with your earlier answers)." in out
     assert "next:" not in out
 
@@ -196,8 +198,14 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
     assert rows == [("yours", "0.5"), ("reference", "0.5"), ("naive version", "101.0")]
     assert re.search(r"Yours .* the reference.*; it\s+holds\s+0.5 on average", out, re.S)
     main(["progress"], passed)
-    line = r"\nrace 90: [\d,]+ ns per piece, [\d.]+ times (the time of|as fast as) the reference"
-    assert re.search(f"{line}, 0.5 characters held\n", capsys.readouterr().out)
+    line = r"\nrace 90: [\d,]+ ns per piece, which .* the reference, 0.5 characters held\n"
+    assert re.search(line, capsys.readouterr().out)
+
+
+def test_a_race_is_told_in_words_that_fit_its_ratio():
+    assert compared(0.016, "naive version") == "is 62.5 times as fast as the naive version"
+    assert compared(1.04, "reference") == "is as fast as the reference"
+    assert compared(18.6, "reference") == "takes 18.6 times as long as the reference"
 
 
 def test_a_race_without_a_reference_is_against_the_naive_version(passed, tiny_lab, capsys):
@@ -452,6 +460,12 @@ def listed_verbs(root, capsys):
         main(["--help"], root)
     out = capsys.readouterr().out
     return re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", out[out.index("For students") :], re.M)
+
+
+def test_without_known_bugs_none_are_listed(tiny, tiny_lab, capsys):
+    (tiny_lab.path / "bugs.toml").unlink()
+    assert main(["bug", "--lab", "90"], tiny) == 2
+    assert "lab-90 has no known bugs here" in capsys.readouterr().err
 
 
 def test_help_lists_every_verb_by_audience(capsys):

@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from labkit.course.lab import Lab
-from labkit.student.progress import Progress, RaceResult, Record, next_unfinished
+from labkit.student.progress import Progress, Record, next_unfinished
 
 _RIGHT = ("step", "score")
+# Times closer than this are called equal.
+_EQUAL = 1.15
 
 
 def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
@@ -64,15 +66,8 @@ def _races(labs: list[Lab], progress: Progress) -> Iterator[str]:
         held = "" if race.held is None else f", {race.held:,.1f} {race.held_unit} held"
         yield (
             f"{'' if number else chr(10)}race {lab.number}: {race.ns:,.0f} ns per {race.unit}, "
-            f"{_beside(race)}{held}"
+            f"which {compared(race.ratio, race.rival)}{held}"
         )
-
-
-def _beside(race: RaceResult) -> str:
-    """Return a time beside its rival's in words."""
-    if race.ratio < 1:
-        return f"{1 / race.ratio:,.1f} times as fast as the {race.rival}"
-    return f"{race.ratio:,.1f} times the time of the {race.rival}"
 
 
 def _status(lab: Lab, progress: Progress) -> str:
@@ -86,3 +81,12 @@ def _status(lab: Lab, progress: Progress) -> str:
         )  # fmt: skip
         return "not started" if same else "not run yet"
     return "passed, edited since" if record.solved else "in progress"
+
+
+def compared(ratio: float, name: str) -> str:
+    """Return in words how long one takes beside the other called `name`."""
+    if ratio > _EQUAL:
+        return f"takes {ratio:,.1f} times as long as the {name}"
+    if ratio < 1 / _EQUAL:
+        return f"is {1 / ratio:,.1f} times as fast as the {name}"
+    return f"is as fast as the {name}"

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
             print(f"\n{number + 1} of {len(questions)}")
             answers[number] = _ask(question)
     except (KeyboardInterrupt, EOFError):
-        print("\n\nStopped here; your answers are kept.")
+        kept = "; your answers are kept" if any(said is not None for said in answers) else ""
+        print(f"\n\nStopped here{kept}.")
     _finish(lab, answers, Progress(root), root)
     return 0
 

@@ -27,14 +27,13 @@ from labkit.running.racing import (
     walk,
     where,
 )
+from labkit.student.board import compared
 from labkit.student.pick import add_lab, remember
 from labkit.student.progress import Progress, RaceResult
 
 YOURS, REFERENCE, NAIVE = "yours", "reference", "naive version"
 _WIDTH = 88
 _BAR = 24
-# Times closer than this are called equal.
-_EQUAL = 1.15
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -117,17 +116,9 @@ def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk])
 def _landing(times: dict[str, float], walks: dict[str, Walk]) -> str:
     """Return in one sentence where the student's code lands."""
     rivals = [name for name in times if name != YOURS]
-    said = ", and ".join(_compared(times[YOURS] / times[name], name) for name in rivals)
+    said = ", and ".join(compared(times[YOURS] / times[name], name) for name in rivals)
     held = {name: f"{run.held:,.1f}" for name, run in walks.items() if run.held is not None}
     if YOURS not in held or len(held) == 1:
         return f"Yours {said}."
     others = ", ".join(f"the {name} {held[name]}" for name in rivals if name in held)
     return f"Yours {said}; it holds {held[YOURS]} on average, {others}."
-
-
-def _compared(ratio: float, name: str) -> str:
-    if ratio > _EQUAL:
-        return f"takes {ratio:,.1f} times as long as the {name}"
-    if ratio < 1 / _EQUAL:
-        return f"is {1 / ratio:,.1f} times as fast as the {name}"
-    return f"is as fast as the {name}"
