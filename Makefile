@@ -61,7 +61,7 @@ hint:
 
 predict:
 	$(setup) core
-	@$(labkit) predict --lab "$(N)" $(quietly)
+	@exec $(labkit) predict --lab "$(N)"
 
 race:
 	$(setup) core
@@ -73,7 +73,7 @@ solution:
 
 watch:
 	$(setup) watch
-	@$(labkit) watch --lab "$(N)" --task "$(T)" -- $(ARGS) $(quietly)
+	@exec $(labkit) watch --lab "$(N)" --task "$(T)" -- $(ARGS)
 
 reset:
 	$(setup) core
@@ -81,11 +81,11 @@ reset:
 
 demo:
 	$(setup) core
-	@$(labkit) demo $(ARGS) $(quietly)
+	@trap : INT; $(labkit) demo $(ARGS) $(quietly)
 
 serve:
 	$(setup) serve
-	@$(labkit) serve $(ARGS) $(quietly)
+	@LABKIT_QUIETLY=1 exec $(labkit) serve $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers
