@@ -68,7 +68,8 @@ def right(lab):
     ]:
         return False
     inner = '{"s":"\\"' + CLOSE + '"}'
-    if arguments(lab, inner) != inner:
+    named = is_call(lab, '{"name":"é","arguments":{}}', "é")
+    if not named or arguments(lab, inner) != inner:
         return False
     trace = lab.stream(lab.new(PARSER), [GOOD + "a <tool"], end="flush", watch="")
     return trace.raised is not None or trace.outputs[-1:] == [text("<tool")]
