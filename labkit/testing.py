@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from labkit.running.diagnose import mistake
-from labkit.running.locate import find
-from labkit.running.showing import show, show_pair
+from labkit.running.reporting.locate import find
+from labkit.running.reporting.showing import show, show_pair
 from labkit.running.shrink import check
 from labkit.running.trace import Failure, Trace, Unreadable
 

@@ -10,11 +10,11 @@ import pytest
 from labkit.course.lab import find_labs
 from labkit.running.diagnose import Mistake, diagnose
 from labkit.running.drive import Driver, perform
-from labkit.running.explain import explain, graded_tests
-from labkit.running.failures import print_wrapped
 from labkit.running.lab_impl import Implementation
-from labkit.running.next_step import next_step
-from labkit.running.report import drawn, print_tests, render
+from labkit.running.reporting.explain import explain, graded_tests
+from labkit.running.reporting.failures import print_wrapped
+from labkit.running.reporting.next_step import next_step
+from labkit.running.reporting.report import drawn, print_tests, render
 from labkit.running.score import LabRun, Result, classify
 from labkit.running.trace import Call, Failure
 from labkit.testing import check, expect, expect_untouched

@@ -24,7 +24,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 # What a run imports, but for the plugins themselves, which pytest insists on importing.
 _FORKS.set_forkserver_preload(
     ["pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.diagnose",
-     "labkit.running.drive", "labkit.running.report", "labkit.running.under_test",
+     "labkit.running.drive", "labkit.running.reporting.report", "labkit.running.under_test",
      "labkit.running.watchdog", "labkit.student.progress", "labkit.testing"]
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ It is equal to the byte for equal submissions: it holds no times and no paths.
 from dataclasses import dataclass, fields
 from typing import Any
 
-from labkit.running.explain import GradedTest
+from labkit.running.reporting.explain import GradedTest
 
 SCHEMA = "labkit/grade/v1"
 # What a grade depends on: submission, lab, assignment, mode.

@@ -19,10 +19,10 @@ from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
 from labkit.running.drive import Driver
-from labkit.running.explain import VISIBLE, GradedTest, graded_test
 from labkit.running.lab_impl import Implementation, short_hash
+from labkit.running.reporting.explain import VISIBLE, GradedTest, graded_test
+from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.score import LabRun
-from labkit.running.showing import printable, repeatable
 
 # How often a submission may bring the grader down, and what its grade says then.
 MOST_DEATHS = 2

@@ -32,7 +32,7 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
-from labkit.running.explain import VISIBLE
+from labkit.running.reporting.explain import VISIBLE
 
 FILE = "test_hidden.py"
 # Gradescope's words, in the order in which tests run: a submission must not be able to remember

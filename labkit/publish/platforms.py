@@ -18,7 +18,7 @@ from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.isolation.sandbox import choose_mode
 from labkit.running.diagnose import read_mistakes
-from labkit.running.explain import GradedTest
+from labkit.running.reporting.explain import GradedTest
 
 
 def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:

@@ -18,10 +18,10 @@ import pytest
 from labkit.course.lab import Lab
 from labkit.errors import LabkitError
 from labkit.running.drive import Driver
-from labkit.running.explain import explain
 from labkit.running.lab_impl import wanted
 from labkit.running.limits import Limits
 from labkit.running.post_mortem import last_frame, students_frames
+from labkit.running.reporting.explain import explain
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -185,7 +185,7 @@ class LabPlugin:
             self._print_header()
 
     def _print_header(self) -> None:
-        from labkit.running import report, summary
+        from labkit.running.reporting import report, summary
 
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         runs = [*self._runs.values()]
@@ -308,7 +308,7 @@ class LabPlugin:
             self._print_reports(terminalreporter)
 
     def _print_reports(self, terminal: Any) -> None:
-        from labkit.running import report, summary
+        from labkit.running.reporting import report, summary
 
         runs = [run for run in self._runs.values() if run.results]
         if not runs or self._quit:

@@ -188,7 +188,7 @@ class Trace:
 
 
 class Failure(AssertionError):
-    """The implementation broke the rule under test. `labkit.running.report` says how it reads.
+    """The implementation broke the rule under test. `reporting.report` says how it reads.
 
     Attributes:
         expected, actual: already in words or as `repr`.

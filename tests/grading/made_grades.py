@@ -7,7 +7,7 @@ from hashlib import sha256
 from disguise import invented
 
 from labkit.grading.grade import Grade
-from labkit.running.explain import GradedTest
+from labkit.running.reporting.explain import GradedTest
 
 TESTS = [("test_a", 1, 20), ("test_b", 1, 30), ("test_c", 2, 20), ("test_d", 2, 30)]
 

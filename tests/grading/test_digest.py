@@ -98,7 +98,7 @@ def test_of_the_course_exactly_the_files_move_it_that_grading_imports(copy, tiny
         "labkit/testing.py", "labkit/course/lab.py", "labkit/grading/grader.py",
         "labkit/grading/overlay.py", "labkit/grading/reading/zips.py",
         "labkit/isolation/sandbox.py", "labkit/isolation/worker.py", "labkit/running/drive.py",
-        "labkit/running/explain.py", "mini_vllm/text/events.py",
+        "labkit/running/reporting/explain.py", "mini_vllm/text/events.py",
     }  # fmt: skip
     idle = ("cli.py", "serving/", "publish/", "gates/", "student/", "grading/reports/")
     assert not [name for name in moved if name.removeprefix("labkit/").startswith(idle)]

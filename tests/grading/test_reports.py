@@ -26,7 +26,7 @@ from labkit.grading.reports.csv_json_junit import COLUMNS, report_csv, report_js
 from labkit.grading.reports.terminal import report_text
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.lab_impl import Implementation
-from labkit.running.showing import MOST_CHARACTERS, printable, repeatable
+from labkit.running.reporting.showing import MOST_CHARACTERS, printable, repeatable
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"

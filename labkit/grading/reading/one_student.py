@@ -16,7 +16,7 @@ from labkit.course.lab import Lab
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission, one_line
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
-from labkit.running.showing import printable
+from labkit.running.reporting.showing import printable
 
 STARTER = "starter.py"
 MANIFEST = "submission.json"

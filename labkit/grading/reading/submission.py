@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from labkit.grading.digest import digest_of
-from labkit.running.showing import printable
+from labkit.running.reporting.showing import printable
 
 MOST_SOURCE_BYTES = 1 << 20
 

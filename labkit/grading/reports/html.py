@@ -227,7 +227,7 @@ def _data(
 
 
 def _without_rule(detail: str) -> str:
-    """Return a failure as `labkit.running.explain` tells it, without the rule that opens it."""
+    """Return a failure as `reporting.explain` tells it, without the rule that opens it."""
     lines = detail.splitlines()
     if lines and lines[0].startswith("rule "):
         rest = dropwhile(lambda line: line.startswith(" "), lines[1:])

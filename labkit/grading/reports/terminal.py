@@ -13,9 +13,9 @@ from rich.text import Text
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.running.diagnose import read_mistakes
-from labkit.running.explain import WIDTH
-from labkit.running.failures import print_wrapped
-from labkit.running.report import drawn, of_task, print_score, print_tests, tally
+from labkit.running.reporting.explain import WIDTH
+from labkit.running.reporting.failures import print_wrapped
+from labkit.running.reporting.report import drawn, of_task, print_score, print_tests, tally
 
 _LONGEST_NOTE = 160
 

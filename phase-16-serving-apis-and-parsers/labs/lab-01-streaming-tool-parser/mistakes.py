@@ -629,10 +629,10 @@ def raises_on_other_json(lab):
 
 @mistake(task=4)
 def not_all_errors(lab):
-    """Only syntax errors are caught: deep nesting or a huge number ends the stream.
+    """A body that is nested too deep, or has a huge number, ends the stream with an exception.
 
-    What else can `json.loads` raise? Its documentation names two more, neither of them a
-    `JSONDecodeError`.
+    `json.loads` raises more than `JSONDecodeError`: try `"[" * 100_000`, and a number of 5,000
+    digits.
     """
     if error(lab, BAD) or not finds_calls(lab):
         return False

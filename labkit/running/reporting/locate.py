@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from labkit.running.showing import first_difference
+from labkit.running.reporting.showing import first_difference
 from labkit.running.trace import Trace, a_type
 from mini_vllm.text.events import TextDelta
 

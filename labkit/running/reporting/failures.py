@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from labkit.course.lab import Lab
-from labkit.running.explain import VISIBLE, WIDTH, GradedTest
-from labkit.running.showing import clip
+from labkit.running.reporting.explain import VISIBLE, WIDTH, GradedTest
+from labkit.running.reporting.showing import clip
 
 # Many tests fail for one such reason; there is nothing to show of each.
 WAITING = ("unwritten", "load", "not-run")

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from labkit.course.lab import Lab
-from labkit.running.explain import graded_tests
-from labkit.running.failures import first_open_task
+from labkit.running.reporting.explain import graded_tests
+from labkit.running.reporting.failures import first_open_task
 from labkit.running.score import LabRun
 
 

@@ -8,10 +8,10 @@ import textwrap
 from dataclasses import dataclass
 
 from labkit.course.manifest import Test
+from labkit.running.reporting.showing import repeatable
+from labkit.running.reporting.trace_table import trace_rows
 from labkit.running.score import LabRun, Result
-from labkit.running.showing import repeatable
 from labkit.running.trace import Failure
-from labkit.running.trace_table import trace_rows
 
 WIDTH = 88
 VISIBLE = "visible"

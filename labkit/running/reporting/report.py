@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from labkit.course.lab import Lab, Task, find_labs
-from labkit.running.explain import WIDTH, GradedTest, graded_tests
-from labkit.running.failures import print_all, print_first_task, print_wrapped
-from labkit.running.next_step import command, next_step
+from labkit.running.reporting.explain import WIDTH, GradedTest, graded_tests
+from labkit.running.reporting.failures import print_all, print_first_task, print_wrapped
+from labkit.running.reporting.next_step import command, next_step
 from labkit.running.score import LabRun
 
 PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "not run"

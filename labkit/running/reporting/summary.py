@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from labkit.course.lab import find_labs
-from labkit.running import report
-from labkit.running.failures import print_wrapped
-from labkit.running.next_step import next_step
+from labkit.running.reporting import report
+from labkit.running.reporting.failures import print_wrapped
+from labkit.running.reporting.next_step import next_step
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
 

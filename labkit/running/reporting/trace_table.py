@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.running.showing import clip, repeatable
+from labkit.running.reporting.showing import clip, repeatable
 from labkit.running.trace import Step, Trace, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
