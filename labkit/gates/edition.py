@@ -54,11 +54,12 @@ class Try(NamedTuple):
 # The first row that fits counts. 2 is what commands answer that need an earlier step first.
 TRIES = (
     Try(r"source ", instead="true"),
-    Try(r"LAB_IMPL=starter make serve", "LAB_IMPL=starter make serve ARGS=--help", (2,)),
+    Try(r"LAB_IMPL=starter make serve", "LAB_IMPL=starter make serve ARGS=--help", (0,)),
     Try(r"make serve", "make serve ARGS=--help"),
     Try(r"make watch", "make -n watch"),
     Try(r"make lab N=\d+ T=|LAB_IMPL=starter pytest phase-", codes=()),
-    Try(r"(LAB_IMPL=\S+ )?make demo|make bundle", codes=(2,)),
+    Try(r"(LAB_IMPL=\S+ )?make demo", codes=(0,)),
+    Try(r"make bundle", codes=(2,)),
     Try(""),
 )
 
