@@ -72,6 +72,15 @@ def test_a_status_is_true(first, second, said):
     assert statuses(run_of(first, second)) == said
 
 
+def test_a_task_may_wait_for_the_one_before_the_last():
+    chain = (*LAB.tasks, replace(LAB.tasks[1], number=3, blocked_by=(2,)))
+    tests = tuple(replace(test, task=3) if test.task == 2 else test for test in LAB.tests)
+    lab = replace(LAB, tasks=chain)
+    vars(lab)["tests"] = tests
+    told = report(replace(run_of(ONE, ONE), lab=lab))
+    assert re.search(r"^3 flush .* BLOCKED by task 1$", told, re.M)
+
+
 def test_of_a_choice_of_tests_there_is_no_score():
     text = report(run_of(None, OK, given=None))
     assert "score       only of a whole run: 4 tests are left out" in text
