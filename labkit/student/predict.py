@@ -55,7 +55,7 @@ def _finish(lab: Lab, answers: list[bool | None], progress: Progress, root: Path
     before = " (with your earlier answers)" if known != answers else ""
     print(f"\n{sum(given)} of {len(known)} right{open_yet}{before}.")
     if not progress.passes(lab):
-        print(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
+        _say(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
 
 
 def _ask(question: Question) -> bool | None:
