@@ -418,8 +418,8 @@ os.kill(os.getpid(), signal.SIGTERM)
         ("lab", 1, {}, True),
         ("lab", 137, {}, True),
         ("lab", 1, {"CI": "true"}, False),
-        ("demo", 2, {}, True),
-        ("hint", 2, {}, True),
+        ("demo", 2, {}, False),
+        ("hint", 2, {}, False),
         ("grade", 2, {}, False),
     ],
 )
@@ -433,14 +433,6 @@ def test_make_adds_nothing_to_what_a_students_verb_says_but_in_ci(verb, code, en
     else:
         assert done.returncode == 2
         assert f"Error {code}" in done.stderr
-
-
-@pytest.mark.parametrize(("in_ci", "code"), [("", 0), ("true", 2)])
-def test_serve_under_make_refuses_quietly_but_in_ci(tiny, monkeypatch, in_ci, code):
-    monkeypatch.setenv("LABKIT_QUIETLY", "1")
-    monkeypatch.setenv("CI", in_ci)
-    monkeypatch.setenv("LAB_IMPL", "starter")
-    assert main(["serve"], tiny) == code
 
 
 def test_a_terminal_without_unicode_can_be_asked_predictions():

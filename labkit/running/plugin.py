@@ -17,6 +17,7 @@ import pytest
 
 from labkit.course.lab import Lab
 from labkit.errors import LabkitError
+from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
 from labkit.running.lab_impl import wanted
 from labkit.running.limits import Limits
@@ -39,7 +40,6 @@ from labkit.running.travel import pack, unpack
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
-_DIAGNOSIS_SECONDS = 2.0
 _MOST_PRINTED = 4_000
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
@@ -330,7 +330,7 @@ class LabPlugin:
         """Look for the mistake behind the failures; one that takes long is not looked for."""
         for run in self._runs.values():
             if run.failing_tasks:
-                seconds = min(self._limit, _DIAGNOSIS_SECONDS)
+                seconds = min(self._limit, MOST_SECONDS)
                 quietly = self.limits.kept_quietly("the diagnosis", seconds)
                 with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)
