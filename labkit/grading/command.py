@@ -9,18 +9,16 @@ What grading needs is imported when the verb runs, so that every other verb star
 import argparse
 import os
 import sys
-import tempfile
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.course.lab import Lab, find_labs, pick_lab
-from labkit.errors import InfrastructureError, LabkitError, UsageError
+from labkit.course.lab import find_labs, pick_lab
+from labkit.errors import InfrastructureError, LabkitError
+from labkit.grading.reports import writing
 
 if TYPE_CHECKING:
     from labkit.grading.grade import Grade
-    from labkit.grading.reading.submission import Submission
 
 GRADED, INFRASTRUCTURE = 0, 3
 
@@ -38,10 +36,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--lab", default="", metavar="N", help="the lab, 03; without it names and bundles tell")
     add("--seed", default="0", metavar="S", help="of the randomised tests (default 0)")
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
-    add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
-    add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
-    add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
-    add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
+    writing.add_options(command)
     add("--quiet", action="store_true", help="print no report")
     how = command.add_mutually_exclusive_group()
     how.add_argument(
@@ -85,8 +80,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.reports.terminal import report_text
     from labkit.isolation.sandbox import choose_mode
 
-    for path in (args.json, args.csv, args.junit, args.html):
-        _check_output(path)
+    writing.check(args)
     labs = find_labs(root)
     wanted = pick_lab(labs, args.lab) if args.lab else None
     mode = choose_mode(trust=args.trust, container=args.container)
@@ -109,7 +103,9 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size().columns if terminal else 100
         print(report_text(grades, by_name, colour=terminal, width=width))
-    _write_all(args, grades, submissions, labs)
+    for path in writing.write(args, grades, submissions, labs):
+        if not args.quiet:
+            print(f"wrote {path}")
     return GRADED
 
 
@@ -120,58 +116,6 @@ def _show_progress(done: int, of: int, grade: "Grade") -> None:
         print(f"\r{done} of {of} graded", end=end, file=sys.stderr, flush=True)
     elif done == of or done * 20 // of != (done - 1) * 20 // of:
         print(f"{done} of {of} graded", file=sys.stderr, flush=True)
-
-
-def _write_all(
-    args: argparse.Namespace,
-    grades: Sequence["Grade"],
-    submissions: Sequence["Submission"],
-    labs: Sequence[Lab],
-) -> None:
-    from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
-
-    written: list[Path] = []
-    formats = ((args.json, report_json), (args.csv, report_csv), (args.junit, report_junit))
-    for path, report in formats:
-        if path is not None:
-            _write(path, report(grades))
-            written.append(path)
-    if args.html is not None:
-        from labkit.grading.reports.html import write_html
-
-        sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
-        write_html(grades, sources, args.html, labs)
-        written.append(args.html)
-    if not args.quiet:
-        for path in written:
-            print(f"wrote {path}")
-
-
-def _check_output(path: Path | None) -> None:
-    """Find out before hours of work whether a report can be written where it should go."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent} to write {path.name} to; make it first")
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file as a whole, so that nobody reads half of it; write to a device as it is."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    target = path.resolve()
-    descriptor, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, target)
-    except BaseException:
-        os.unlink(scratch)
-        raise
 
 
 def _cpus() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from labkit.running.reporting.explain import GradedTest
 
-SCHEMA = "labkit/grade/v1"
+SCHEMA = "labkit/grade/v2"
 # What a grade depends on: submission, lab, assignment, mode.
 Key = tuple[str, str, str, str]
 
@@ -97,6 +97,7 @@ def _test_to_json(test: GradedTest) -> dict[str, Any]:
         "kind": test.kind,
         "message": test.message,
         "detail": test.detail,
+        "for_student": test.for_student,
         "score": test.score,
         "max_score": test.max_score,
         "visibility": test.visibility,

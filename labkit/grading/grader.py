@@ -103,7 +103,12 @@ def refused(submission: Submission, assignment: Assignment, mode: str, why: str)
 
 def _tested(test: Test, run: LabRun) -> GradedTest:
     found = graded_test(test, run.results.get(test.name), _visibility(test))
-    return replace(found, message=repeatable(found.message), detail=repeatable(found.detail))
+    return replace(
+        found,
+        message=repeatable(found.message),
+        detail=repeatable(found.detail),
+        for_student=repeatable(found.for_student),
+    )
 
 
 def _visibility(test: Test) -> str:

@@ -100,7 +100,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def account(row: GradedTest) -> str:
     """Return what a student is told about one row of a grade's tests."""
-    return row.detail or "\n".join(filter(None, (f"rule      {row.rule}", row.message)))
+    return row.for_student or "\n".join(filter(None, (f"rule      {row.rule}", row.message)))
 
 
 def summary(grade: Grade, lab: Lab) -> str:

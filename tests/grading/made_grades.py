@@ -14,7 +14,7 @@ TESTS = [("test_a", 1, 20), ("test_b", 1, 30), ("test_c", 2, 20), ("test_d", 2, 
 
 def made_test(name, task, points, kind="passed", message="", detail=""):
     """What became of one test."""
-    return GradedTest(name, f"The rule of {name}.", task, kind, message, detail, points)
+    return GradedTest(name, f"The rule of {name}.", task, kind, message, detail, detail, points)
 
 
 def made_grade(student, tests, **changes):

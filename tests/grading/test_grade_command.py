@@ -14,8 +14,8 @@ from labkit.cli import main
 from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
-from labkit.grading import command
 from labkit.grading.grader import grade as grade_one
+from labkit.grading.reports import writing
 from labkit.isolation.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +207,7 @@ def test_what_no_submission_is_to_blame_for_is_3(
     assert said.out == ""
 
 
-@pytest.mark.parametrize(("place", "name"), [(command.tempfile, "mkstemp"), (os, "replace")])
+@pytest.mark.parametrize(("place", "name"), [(writing.tempfile, "mkstemp"), (os, "replace")])
 def test_on_a_full_disk_a_report_stays_as_it_was(
     quick, grade, tiny_lab, tmp_path, monkeypatch, capsys, place, name
 ):

@@ -29,6 +29,8 @@ class GradedTest:
         kind: that of its `Result`; `not-run` if it has none.
         message: its failure in short; empty if it passed or did not run.
         detail: its failure in full; empty if it passed or did not run.
+        for_student: its failure in full as its student may read it, without what a secret seed
+            drew; empty if it passed or did not run.
         max_score: the points it is worth.
         visibility: who may see it and when; other than `visible` only for hidden tests.
     """
@@ -39,6 +41,7 @@ class GradedTest:
     kind: str
     message: str
     detail: str
+    for_student: str
     max_score: int
     visibility: str = VISIBLE
 
@@ -60,13 +63,15 @@ class GradedTest:
 
 def graded_test(test: Test, result: Result | None, visibility: str = VISIBLE) -> GradedTest:
     """Return what became of a test whose result is `result`, or None if it did not run."""
+    detail = "" if result is None or result.passed else explain(test, result)
     return GradedTest(
         name=test.name,
         rule=test.rule,
         task=test.task,
         kind="not-run" if result is None else result.kind,
         message="" if result is None else result.message,
-        detail="" if result is None or result.passed else explain(test, result),
+        detail=detail,
+        for_student=detail,
         max_score=test.points,
         visibility=visibility,
     )
