@@ -16,6 +16,7 @@ from labkit.gates.predictions import predictions_are_true
 from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
+from labkit.gates.tables import tables_earn_little
 
 GATES: dict[str, Gate] = {
     "marks": tests_are_marked,
@@ -31,6 +32,7 @@ GATES: dict[str, Gate] = {
     "order": tasks_pass_in_order,
     "bugs": bugs_die_as_told,
     "attempts": attempts_score_as_told,
+    "tables": tables_earn_little,
     "edition": edition_is_true,
     "cheats": cheats_earn_nothing,
 }

@@ -4,18 +4,14 @@ The functions of `test_lab.py` run here, unchanged; what they drive runs in the 
 called without pytest, whose isolation is not needed: the submission can patch nothing here.
 """
 
-import functools
-import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
+from labkit.running.lab_tests import test_functions
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -66,14 +62,3 @@ def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host
     except Exception as error:
         return classify(error)
     return Result("passed")
-
-
-@functools.cache
-def test_functions(path: Path) -> dict[str, Any]:
-    """Return the names of a test file, its test functions among them, imported once."""
-    spec = importlib.util.spec_from_file_location(f"tests_of_{path.parent.name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return vars(module)

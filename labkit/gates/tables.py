@@ -1,0 +1,175 @@
+"""Gate: a table of answers earns little once the seed is another.
+
+A table is what somebody could hand in who has recorded a right answer for everything that the tests
+do with the seed that students know. It is keyed by all that was done to an object so far. Where it
+has no answer, it guesses. It is tried as it is, and with its characters and numbers renamed in the
+order in which they appear, because other letters alone would not save a test.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import Lab, find_labs
+from labkit.course.manifest import Test
+from labkit.gates.finding import Finding
+from labkit.gates.renaming import Names
+from labkit.running.drive import Driver, perform
+from labkit.running.lab_impl import Implementation
+from labkit.running.lab_tests import test_functions
+from labkit.running.trace import Call, New, Raised, Step, Trace
+from labkit.running.under_test import CodeUnderTest
+
+MOST_POINTS = 25
+KNOWN_SEED, SECRET_SEED = "0", "a seed that nobody knows"
+# A table is a file that is handed in, so it has nothing of long runs.
+_MOST_CALLS = 100
+_MOST_ATOMS = 1_000
+
+_History = tuple[Any, ...]
+_Table = dict[Any, Any]
+_Guess = Callable[[Any], Any]
+
+
+def tables_earn_little(root: Path) -> list[Finding]:
+    """Check what tables of answers earn in each lab that has a reference."""
+    found = []
+    for lab in find_labs(root):
+        if lab.solution.exists():
+            table = _Recorder(lab, root).record()
+            tried = [
+                (_passed(lab, _Replay(table, GUESSES[guess], renames)), guess, renames)
+                for guess in GUESSES
+                for renames in (False, True)
+            ]
+            passed, guess, renames = max(tried, key=lambda one: _points(one[0]))
+            if _points(passed) > MOST_POINTS:
+                found.append(Finding(lab.name, _told(passed, guess, renames)))
+    return found
+
+
+def _points(tests: list[Test]) -> int:
+    return sum(test.points for test in tests)
+
+
+def _told(passed: list[Test], guess: str, renames: bool) -> str:
+    how = "in which characters are renamed " if renames else ""
+    names = ", ".join(f"{test.name} ({test.points})" for test in passed)
+    return (
+        f"a table of answers {how}that guesses {guess} earns {_points(passed)} points with a seed "
+        f"that it does not know; {MOST_POINTS} are the most: draw cases from lab.random in {names}"
+    )
+
+
+def _echo(given: Any) -> Any:
+    return given
+
+
+def _nothing(given: Any) -> Any:
+    return given[:0] if isinstance(given, str | list | bytes) else ""
+
+
+def _refuse(given: Any) -> Any:
+    raise ValueError(f"this is in no table: {given!r}")
+
+
+GUESSES: Mapping[str, _Guess] = {
+    "its argument": _echo,
+    "nothing": _nothing,
+    "a ValueError": _refuse,
+}
+
+
+class _Recorder:
+    """Runs the lab's tests, without those of cost, on the reference, and keeps its answers."""
+
+    def __init__(self, lab: Lab, root: Path) -> None:
+        self._lab = lab
+        solution = Implementation("solution", lab.solution)
+        self._resolve = CodeUnderTest(lab, solution, root, lambda _: False).resolve
+        self._table: _Table = {}
+
+    def record(self) -> _Table:
+        """Return the answers by what was done to an object before, as it is and renamed."""
+        for test, function in _functions(self._lab):
+            if test.timeout is None:
+                function(Driver(self._perform, f"{KNOWN_SEED}/{test.name}"))
+        return self._table
+
+    def _perform(self, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
+        calls = [*calls]
+        trace = perform(self._resolve, new, calls, watch)
+        answers: list[Any] = [(step.result, step.held) for step in trace.steps]
+        if trace.raised is not None:
+            answers.append(trace.raised.message)
+        for history, answer in zip(_histories(new, calls), answers, strict=False):
+            for renames in (False, True):
+                names = Names(renames)
+                self._table[names.out(history)] = names.out(answer, learn=False)
+        return trace
+
+
+class _Replay:
+    """What a table answers, as the `perform` of a driver."""
+
+    def __init__(self, table: _Table, guess: _Guess, renames: bool) -> None:
+        self._table = table
+        self._guess = guess
+        self._renames = renames
+
+    def __call__(self, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
+        calls = [*calls]
+        trace = Trace(tuple(new), [])
+        for call, history in zip_longest(calls, _histories(new, calls)):
+            try:
+                result, held = self._answer(call, history)
+            except ValueError as error:
+                trace.raised = Raised("ValueError", str(error))
+                break
+            if call is not None:
+                trace.steps.append(Step(call, result, held if watch else None))
+        return trace
+
+    def _answer(self, call: Call | None, history: _History | None) -> tuple[Any, Any]:
+        names = Names(self._renames)
+        told = None if history is None else self._table.get(names.out(history))
+        if told is None:
+            return self._guess(call.args[-1] if call is not None and call.args else ""), ""
+        answer = names.back(told)
+        if isinstance(answer, str):
+            raise ValueError(answer)
+        result, held = answer
+        return result, held
+
+
+def _passed(lab: Lab, replay: _Replay) -> list[Test]:
+    passed = []
+    for test, function in _functions(lab):
+        try:
+            function(Driver(replay, f"{SECRET_SEED}/{test.name}"))
+        except Exception:
+            # A test may trip over an answer of another type.
+            continue
+        passed.append(test)
+    return passed
+
+
+def _functions(lab: Lab) -> Iterator[tuple[Test, Any]]:
+    functions = test_functions(lab.test_file)
+    return ((test, functions[test.name]) for test in lab.tests if not test.given)
+
+
+def _histories(new: Sequence[New], calls: Sequence[Call]) -> Iterator[_History]:
+    """Yield for each call what was done to its object so far; what was made, without any call."""
+    done: dict[int, list[Any]] = {}
+    if not calls:
+        yield tuple(new)
+    atoms = 0
+    for call in calls[:_MOST_CALLS]:
+        atoms += sum(len(part) for part in call.args or () if isinstance(part, str | list))
+        if atoms > _MOST_ATOMS:
+            return
+        own = done.setdefault(call.object, [*new[call.object : call.object + 1]])
+        own.append(call)
+        yield tuple(step._replace(object=0) if type(step) is Call else step for step in own)
