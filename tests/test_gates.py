@@ -110,8 +110,11 @@ FAULTS = [
     ("starter", "starter.py.orig", "lab-90 task 1: feed", "write me", "must wait for"),
     ("starter", "starter.py.orig", "lab-90 task 1: feed", "lab-90 task 2: feed", "does not block"),
     ("starter", "test_lab.py", "assert 2 % 2 == 0", "assert 2 % 2 == 1", "a given test fails"),
-    ("order", "test_lab.py", """trace = lab.script(lab.new("Pairs"), [("feed", "")])
-    expect(trace.outputs, [""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
+    ("tables", "test_lab.py", 'return "".join(lab.random.choices("abcdé", k=length))',
+     'return "abcdeabc"[:length]', "earns 85 points with a seed that it does not know"),
+    ("order", "test_lab.py",
+     """trace = lab.script(lab.new("Pairs"), [("feed", ""), ("feed", text), ("feed", "")])
+    expect(trace.outputs, ["", text, ""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
     expect(trace.outputs, ["", ""], trace)""", "test_empty fails with tasks 1 to 1 done"),
     ("order", f"{ATTEMPTS}/after_task_1.py", 'raise NotImplementedError("lab-90 task 2: flush")',
      'rest, self._held = self._held, ""\n        return rest', "more than task 1 is done"),

@@ -163,9 +163,6 @@ def feed(self, text):
         frame = frame.f_back
     return text
 """,
-    },
-    # What they hold is right, and is judged by itself.
-    15: {
         # Returns an object that equals everything, has any length and any type.
         "equal_object": """
 class Anything:
@@ -193,8 +190,6 @@ class Lying(list):
 def feed(self, text):
     return Lying()
 """,
-    },
-    30: {
         # Finds the run among all objects, and rewrites it.
         "changes_calls": """
 import gc
@@ -206,6 +201,12 @@ def feed(self, text):
             thing.steps.clear()
             thing.raised = None
     return text
+""",
+        # Tells the tests apart by what they feed, and gives the answers that it saw once.
+        "remembers_tests": """
+SEEN = {"abc": "ab", "d": "cd", "": ""}
+def feed(self, text):
+    return SEEN[text]
 """,
     },
     40: {
@@ -376,12 +377,6 @@ write()
         + """
     def flush(self):
         __import__("os")._exit(0)
-""",
-        # Tells the tests apart by what they feed, and gives the answers that it saw once.
-        "remembers_tests": """
-SEEN = {"abc": "ab", "d": "cd", "": ""}
-def feed(self, text):
-    return SEEN[text]
 """,
     },
     100: {
