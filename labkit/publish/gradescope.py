@@ -105,7 +105,6 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
         "extra_data": {
             "schema": SCHEMA,
             "mode": grade.mode,
-            "seed": grade.seed,
             "submission": grade.submission,
             "assignment": grade.assignment,
         },

@@ -20,6 +20,11 @@ from labkit.isolation.sandbox import choose_mode
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import GradedTest
 
+_PROVISIONAL = (
+    "This score is provisional: it was made here, with the cases that `make lab` uses. Your "
+    "instructor grades again, with others."
+)
+
 
 def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
     """Return what a student uploaded for a lab: a file, a bundle, or a zip of one, unpacked."""
@@ -105,7 +110,7 @@ def account(row: GradedTest) -> str:
 
 def summary(grade: Grade, lab: Lab) -> str:
     """Return what stands above the tests: the mode, what stopped the grading, a likely cause."""
-    lines = [f"{lab.name}, graded in {grade.mode} mode with seed {grade.seed}."]
+    lines = [f"{lab.name}, graded in {grade.mode} mode."]
     if grade.fault is not None:
         lines.append(f"No test could run: {grade.fault}.")
     for mistake in read_mistakes(lab.path):
@@ -117,8 +122,10 @@ def summary(grade: Grade, lab: Lab) -> str:
 
 
 def markdown(grade: Grade, lab: Lab) -> str:
-    """Return a grade as a page for its student: the summary, a table, and each failure in full."""
-    lines = [f"## {lab.label}: {grade.score} of {grade.max_score} points", ""]
+    """Return a grade that was made in its student's own repository, as a page: the summary, a
+    table, and each failure in full.
+    """
+    lines = [f"## {lab.label}: {grade.score} of {grade.max_score} points", "", _PROVISIONAL, ""]
     lines += [*_fenced(summary(grade, lab)), "", "| test | points | |", "|---|---|---|"]
     lines += (
         f"| `{row.name}` | {row.score}/{row.max_score} | {'✓' if row.passed else '✗'} |"

@@ -72,13 +72,13 @@ def _install(lock, stamp):
         print("Setting up .venv, once; this takes about half a minute.", flush=True)
         os.makedirs(VENV)
         _touch(UNFINISHED)
-        done = subprocess.call([sys.executable, "-m", "venv", VENV])
+        done = subprocess.call([sys.executable, "-I", "-m", "venv", VENV])
         if done != 0:
             return done
     _touch(UNFINISHED)
     name = os.path.relpath(lock, ROOT)
     print("Installing {} ...".format(name), flush=True)
-    pip = [PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    pip = [PYTHON, "-I", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     done = subprocess.call([*pip, "--require-hashes", "-r", lock])
     if done != 0:
         print("Installing {} failed, see above. Is there a network?".format(name))
@@ -91,7 +91,7 @@ def _install(lock, stamp):
 
 
 def _has_venv():
-    check = [sys.executable, "-c", "import ensurepip, venv"]
+    check = [sys.executable, "-I", "-c", "import ensurepip, venv"]
     if subprocess.call(check, stderr=subprocess.DEVNULL) == 0:
         return True
     version = "{}.{}".format(*sys.version_info[:2])
@@ -104,7 +104,7 @@ def _has_venv():
 def _write_path_file():
     """Make the repository importable from anywhere inside the environment."""
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    folder = subprocess.check_output([PYTHON, "-c", query]).decode().strip()
+    folder = subprocess.check_output([PYTHON, "-I", "-c", query]).decode().strip()
     with open(os.path.join(folder, "mini_vllm_labs.pth"), "w") as file:
         file.write(ROOT + "\n")
 

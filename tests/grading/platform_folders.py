@@ -176,8 +176,9 @@ def open_python():
     return give_up("no Python here may be run by all users: apt install python3")
 
 
-def make_environment(python, folder):
-    """Make a virtual environment that has what this one has, without a network."""
+def make_environment(python, folder, course):
+    """Make a virtual environment that has what this one has and a course, without a network."""
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "course.pth").write_text(f"{course}\n")

@@ -2,7 +2,8 @@
 leaves `result.json` there.
 
 It only sets the grader up: in an environment of its own, and as root where sudo asks for no
-password, so that the submission can run as another user.
+password, so that the submission can run as another user. What it starts starts in its own folder,
+and imports nothing from the checkout.
 
 Exit codes: 0 graded, 3 the grader could not work here.
 """
@@ -30,18 +31,20 @@ def main() -> int:
         # The better wall; without it the grader uses its own.
         subprocess.call([*as_root, "apt-get", "install", "-qy", "bubblewrap"], stdout=2)
     with tempfile.TemporaryDirectory(prefix="autograder-") as scratch:
-        python = os.path.join(scratch, "bin/python")
-        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        python = [os.path.join(scratch, "bin/python"), "-I"]
+        pip = [*python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         for command in (
-            [sys.executable, "-m", "venv", scratch],
+            [sys.executable, "-I", "-m", "venv", scratch],
             [*pip, "--require-hashes", "-r", str(COURSE / "requirements.txt")],
         ):
-            if subprocess.call(command, stdout=2) != 0:
+            if subprocess.call(command, cwd=COURSE, stdout=2) != 0:
                 print(f"The grader could not be set up: {' '.join(command)}", file=sys.stderr)
                 return 3
+        (site,) = Path(scratch).glob("lib/python*/site-packages")
+        (site / "course.pth").write_text(f"{COURSE}\n", encoding="utf-8")
         facts = [f"{name}={os.environ[name]}" for name in KEPT if name in os.environ]
         command = [*(as_root or []), "env", "-i", f"PATH={os.environ['PATH']}", "LANG=C.UTF-8",
-                   *facts, python, "-B", "-m", "labkit.publish.classroom50", "--lab", "@LAB@",
+                   *facts, *python, "-B", "-m", "labkit.publish.classroom50", "--lab", "@LAB@",
                    "--checkout", os.getcwd()]  # fmt: skip
         return subprocess.call(command, cwd=COURSE)
 
