@@ -171,13 +171,28 @@ def test_what_cannot_be_read_belongs_to_the_lab_of_all_others(tmp_path):
     put(tmp_path, {"ada.zip": bundle(), "bob.zip": b"damaged"})
     assert [one.lab for one in collect([tmp_path], ANY)] == [LAB03.name] * 2
     put(tmp_path, {"cy.zip": bundle(LAB02)})
-    with pytest.raises(UsageError, match="which lab 'bob' is for"):
+    with pytest.raises(UsageError, match=r"'ada' is for lab-03.* and 'cy' for lab-02.*--lab 03"):
         collect([tmp_path], ANY)
+    # Of several paths each tells its own lab, so what cannot be read could be for either.
+    put(tmp_path / "apart", {"cy.zip": bundle(LAB02), "dee.zip": b"damaged"})
+    with pytest.raises(UsageError, match="which lab 'dee' is for"):
+        collect([tmp_path / "ada.zip", *(tmp_path / "apart").iterdir()], ANY)
+
+
+def test_no_name_of_a_file_moves_it_to_another_lab(tmp_path):
+    names = ("ada", "lab-02", "bob-lab-02/starter", "cy/lab-02/starter")
+    put(tmp_path, {f"{place}/{name}.py": b"" for place in ("x", "lab 03") for name in names})
+    for path, course in ((tmp_path / "x", THREE), (tmp_path / "lab 03", ANY)):
+        found = collect([path], course)
+        assert (len(found), {one.lab for one in found}) == (len(names), {LAB03.name})
+    with pytest.raises(UsageError, match=r"names speak of lab-02.* and lab-03.*--lab 03"):
+        collect([tmp_path / "lab 03/lab-02.py"], ANY)
 
 
 def test_the_order_is_that_of_labs_and_students_not_of_the_disk(tmp_path, monkeypatch):
-    put(tmp_path, {f"{name}-lab-{lab}.py": b"" for name in "cab" for lab in ("03", "02")})
-    forwards = collect([tmp_path], ANY)
+    put(tmp_path, {f"lab-{lab}/{name}.py": b"" for name in "cab" for lab in ("03", "02")})
+    paths = [tmp_path / "lab-03", tmp_path / "lab-02"]
+    forwards = collect(paths, ANY)
     scandir = os.scandir
 
     class Backwards(list):
@@ -188,9 +203,9 @@ def test_the_order_is_that_of_labs_and_students_not_of_the_disk(tmp_path, monkey
             pass
 
     monkeypatch.setattr(os, "scandir", lambda path: Backwards(reversed([*scandir(path)])))
-    assert collect([tmp_path], ANY) == forwards
-    assert [one.student for one in forwards] == [
-        f"{n}-lab-{m}" for m in ("02", "03") for n in "abc"
+    assert collect(paths, ANY) == forwards
+    assert [(one.lab, one.student) for one in forwards] == [
+        (lab.name, student) for lab in (LAB02, LAB03) for student in "abc"
     ]
 
 
@@ -225,7 +240,13 @@ def test_what_is_not_there_or_empty_or_too_much_is_a_mistake_of_the_caller(tmp_p
 
 def test_only_plain_files_are_read(tmp_path):
     secret = put(tmp_path, {"secret.py": b"secret"}) / "secret.py"
-    files = ["inner/notes.txt", "folder/starter.py/x.py", "paper.pdf", "deep/notes.txt"]
+    files = [
+        "inner/notes.txt",
+        "folder/starter.py/x.py",
+        "paper.pdf",
+        "note.ipynb",
+        "deep/notes.txt",
+    ]
     folder = put(tmp_path / "hand-ins", dict.fromkeys(files, b""))
     os.mkfifo(folder / "pipe.py")
     for name, target in (
@@ -243,6 +264,8 @@ def test_only_plain_files_are_read(tmp_path):
         "inner": "starter.py is a link; hand in the file itself",
         "link": "link.py is a link; hand in the file itself",
         "links": "links is a link; hand in the file itself",
+        "note": "note.ipynb is a notebook; hand in starter.py, a file of Python (in Jupyter: File, "
+        "Save and Export Notebook As, Executable Script)",
         "paper.pdf": "paper.pdf is neither a .py file nor a zip nor a folder",
         "pipe": "pipe.py is not a plain file",
         "socket": "socket.py cannot be read: No such device or address",
@@ -383,6 +406,17 @@ def test_a_zip_in_a_students_zip_or_one_that_is_too_long_is_not_opened(tmp_path)
     assert fault_of(tmp_path / "all") == "inner.zip is a zip in a zip; hand in one zip"
     os.truncate(tmp_path / "all/ada.zip", MOST_ZIP_BYTES + 1)
     assert f"ada.zip has {MOST_ZIP_BYTES + 1} bytes or more" in fault_of(tmp_path / "all")
+
+
+def test_names_in_a_zip_are_read_as_they_were_written(tmp_path):
+    utf8 = zipped({"Björk.py": b"a", "ada.py": b"b"})
+    # What Linux writes, with nothing said about the encoding, and what DOS writes.
+    silent = utf8.replace(b"\x14\0\0\x08", b"\x14\0\0\0")
+    dos = zipped({"Bj_rk.py": b"a", "ada.py": b"b"}).replace(b"Bj_rk", b"Bj\x94rk")
+    assert len({utf8, silent, dos}) == 3
+    for data in (utf8, silent, dos):
+        found = collect([put(tmp_path, {"all.zip": data}) / "all.zip"], THREE)
+        assert facts(found) == {"Björk": "a", "ada": "b"}
 
 
 def test_of_what_lies_about_its_length_only_that_is_unpacked():

@@ -3,6 +3,9 @@
 A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle, a checkout, or just
 the file), or a folder or zip with one such thing per student. A student is called what the entry
 is named; what a bundle says about that is a claim, and not used. Nothing is unpacked to disk.
+
+One path is of one lab: the one that is wanted, else the one that the path's own name tells, else
+the one on which everything in it agrees. So no student moves anything to another lab.
 """
 
 import os
@@ -15,6 +18,7 @@ from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.reading.one_student import (
     MANIFEST,
+    NOTEBOOK,
     STARTER,
     SUFFIXES,
     Course,
@@ -41,7 +45,7 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
     size = 0
     for path in paths:
         before = len(found)
-        for submission in _at(path, course):
+        for submission in _of_one_lab(path, _at(path, course)):
             found.append(submission)
             size += sum(map(len, submission.sources.values()))
             if size > MOST_COHORT_BYTES:
@@ -58,6 +62,20 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
                 "them apart"
             )
     return sorted(found, key=lambda submission: (submission.lab, submission.student))
+
+
+def _of_one_lab(path: Path, submissions: Iterable[Submission]) -> Iterator[Submission]:
+    """Yield what one path leads to; what students write there moves none to another lab."""
+    first: Submission | None = None
+    for submission in submissions:
+        first = first or (submission if submission.lab else None)
+        if first is not None and submission.lab not in ("", first.lab):
+            raise UsageError(
+                f"{path}: {first.student!r} is for {first.lab} by what was handed in, and "
+                f"{submission.student!r} for {submission.lab}: say which lab you grade, for "
+                "example --lab 03"
+            )
+        yield submission
 
 
 def _with_lab(submission: Submission, others: set[str]) -> Submission:
@@ -107,8 +125,8 @@ def _is_one_folder(folder: Path, course: Course) -> bool:
 def _in_folder(folder: Path, course: Course, hint: Lab | None) -> Iterator[Submission]:
     entries = [entry for entry in os.scandir(folder) if not is_junk(entry.name)]
     kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    for name, student in _students(kinds).items():
-        told = course.told(name) or hint
+    for name, student in sorted(_students(kinds).items()):
+        told = hint or course.told(name)
         if kinds[name]:
             yield _of_folder(student, folder / name, course, told)
         else:
@@ -137,7 +155,7 @@ def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Itera
         return
     kinds = {top: top in tree.folders for top in tree.tops()}
     for top, student in _students(kinds).items():
-        told = course.told(top) or hint
+        told = hint or course.told(top)
         if kinds[top]:
             yield of_tree(student, tree.below(top), course, told)
         else:
@@ -169,4 +187,4 @@ def _students(kinds: dict[str, bool]) -> dict[str, str]:
 
 def _without_suffix(name: str) -> str:
     stem, dot, suffix = name.rpartition(".")
-    return stem if dot + suffix.lower() in SUFFIXES and stem else name
+    return stem if dot + suffix.lower() in (*SUFFIXES, NOTEBOOK) and stem else name

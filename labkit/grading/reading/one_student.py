@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from labkit.course.lab import Lab
+from labkit.errors import UsageError
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission, one_line
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
@@ -21,6 +22,7 @@ from labkit.running.reporting.showing import printable
 STARTER = "starter.py"
 MANIFEST = "submission.json"
 SUFFIXES = (".py", ".zip")
+NOTEBOOK = ".ipynb"
 MOST_ZIP_BYTES = 8 << 20
 _MOST_MANIFEST_BYTES = 64 << 10
 _SCHEMA = "labkit/submission/v1"
@@ -39,16 +41,26 @@ class Course:
     wanted: Lab | None = None
 
     def told(self, *names: str) -> Lab | None:
-        """Return the wanted lab, else the one that the first telling name speaks of, or None."""
+        """Return the wanted lab, else the one that names speak of, or None.
+
+        Raises:
+            UsageError: they speak of different ones.
+        """
         if self.wanted is not None:
             return self.wanted
+        told: dict[str, Lab] = {}
         for name in names:
             digits = re.findall(r"(?<![a-z])lab[-_ ]?([0-9]{1,2})(?![0-9])", name.lower())
             numbers = set(map(int, digits))
             found = [lab for lab in self.labs if int(lab.number) in numbers]
             if len(found) == 1:
-                return found[0]
-        return None
+                told.setdefault(found[0].name, found[0])
+        if len(told) > 1:
+            raise UsageError(
+                f"{names[0]!r} in {names[1]!r}: names speak of {' and '.join(told)}: say which lab "
+                "you grade, for example --lab 03"
+            )
+        return next(iter(told.values()), None)
 
 
 def is_one(tree: Tree, course: Course) -> bool:
@@ -74,6 +86,8 @@ def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | Non
         if name.lower().endswith(".zip"):
             inner = read_zip(io.BytesIO(tree.read(name, MOST_ZIP_BYTES)))
             return _of_tree(student, inner, course, hint, may_open=False)
+        if name.lower().endswith(NOTEBOOK):
+            raise Refused(_notebook(name))
         if not name.lower().endswith(".py") and name in tree.files:
             raise Refused(f"{name} is neither a .py file nor a zip nor a folder")
         return _of_source(student, hint, tree.read(name, MOST_SOURCE_BYTES))
@@ -132,10 +146,20 @@ def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | Non
     sources = [path for path in tree.paths() if path.lower().endswith(SUFFIXES)]
     if len(sources) == 1 and not present:
         return sources[0], hint
+    notebooks = [path for path in tree.paths() if path.lower().endswith(NOTEBOOK)]
+    if notebooks and not sources:
+        raise Refused(_notebook(notebooks[0]))
     if present or not sources:
         links = next(iter(sorted(tree.refused.values())), "")
         raise Refused(f"there is no {STARTER} of this lab in it" + (f": {links}" if links else ""))
     raise Refused(f"it has several files ({sources[0]}, {sources[1]}); name the one {STARTER}")
+
+
+def _notebook(path: str) -> str:
+    return (
+        f"{path} is a notebook; hand in {STARTER}, a file of Python (in Jupyter: File, Save and "
+        "Export Notebook As, Executable Script)"
+    )
 
 
 def _starters(tree: Tree, lab: Lab) -> list[str]:

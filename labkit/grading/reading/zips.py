@@ -10,6 +10,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO
 
 from labkit.grading.reading.tree import MOST_DEPTH, Refused, Tree, check_size, is_junk
@@ -19,7 +20,7 @@ _END = struct.Struct("<4s4H2LH")
 _LOCATOR_SIZE = 20
 _LONGEST_COMMENT = 0xFFFF
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_ENCRYPTED = 0x1
+_ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
 def read_zip(file: IO[bytes]) -> Tree:
@@ -41,7 +42,7 @@ def read_zip(file: IO[bytes]) -> Tree:
     folders: set[str] = set()
     refused: dict[str, str] = {}
     for entry in archive.infolist():
-        name = entry.filename.replace("\\", "/")
+        name = _name(entry).replace("\\", "/")
         why = _why_not(entry, name)
         parts = [part for part in name.split("/") if part not in ("", ".", "..")]
         path = "/".join(parts)
@@ -74,6 +75,16 @@ def _check_directory(file: IO[bytes]) -> None:
     listed = _END.unpack_from(tail, at)[5]
     if listed > MOST_DIRECTORY_BYTES:
         raise Refused(f"its list of files has {listed} bytes; at most {MOST_DIRECTORY_BYTES}")
+
+
+def _name(entry: zipfile.ZipInfo) -> str:
+    """Return the name of an entry. Programs of Linux write UTF-8 without saying so; zipfile then
+    takes it for the code page of DOS.
+    """
+    if not entry.flag_bits & _UTF8:
+        with suppress(UnicodeError):
+            return entry.filename.encode("cp437").decode("utf-8")
+    return entry.filename
 
 
 def _why_not(entry: zipfile.ZipInfo, name: str) -> str | None:
