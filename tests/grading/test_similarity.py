@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.course.lab import find_labs
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 from labkit.grading.reports.similarity import (
-    MOST_TOKENS,
     THRESHOLD,
     alike_sets,
+    known_in,
     similar_pairs,
     tokens,
 )  # fmt: skip
@@ -78,6 +79,32 @@ def test_independent_work_is_told_apart(label):
     assert similar_pairs(sources, starter) == []
     closest = similar_pairs(sources, starter, threshold=1e-6)
     assert all(pair.likeness < THRESHOLD / 5 for pair in closest)
+
+
+def test_a_known_source_is_found_behind_whatever_hides_it():
+    lab = LABS["lab-04"]
+    engine = {
+        f"{path}": path.read_bytes() for path in (HERE.parents[1] / "mini_vllm").rglob("*.py")
+    }
+    known = {**engine, "solution": lab.solution.read_bytes()}
+    stop = next(source for name, source in engine.items() if name.endswith("text/stop.py"))
+    adapter = b"\n\nclass StopStringMatcher(Stops):\n    pass\n"
+    room = MOST_SOURCE_BYTES - 2 * len(stop)
+    hidden = {
+        "pasted": stop + adapter,
+        "behind comments": b"#" * room + b"\n" + stop,
+        "behind texts": b"x = " + b"'-'," * (room // 5) + b"\n" + stop,
+        "behind code": invented(7) + stop + invented(8),
+        "disguised": reformatted(renamed(stop, kept(lab))),
+        "of the reference": b"#" * room + b"\n" + lab.solution.read_bytes(),
+    }
+    honest = independent("lab-04")
+    for path in (HERE.parent / "attempts/04").glob("*.py"):
+        honest[path.name] = path.read_bytes()
+    found = known_in({**hidden, **honest}, known, lab.pristine_starter.read_bytes())
+    assert {pair.left for pair in found} - {"after_task_1.py"} == {*hidden}
+    assert all(Path(pair.right).name in ("stop.py", "solution") for pair in found)
+    assert all(pair.regions for pair in found)
 
 
 def test_what_the_starter_gives_makes_nobody_alike():
@@ -189,7 +216,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_source_crashes_or_hangs_it(name):
     hostile = HOSTILE[name]
-    assert len(tokens(hostile)) <= MOST_TOKENS
+    assert len(tokens(hostile)) <= MOST_SOURCE_BYTES
     sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(3)} | {"ada": invented(0)}
     assert len(similar_pairs(sources, b"")) <= 6
 

@@ -1,11 +1,12 @@
-"""Which submissions are nearly the same: pairs, how much they share, and where.
+"""Which submissions are nearly the same, or have a known source in them: how much, and where.
 
 A source becomes a row of tokens that says how the code is built and not how it looks: comments,
 docstrings, layout, parentheses and last commas are dropped; a number is `0`, a string is `""`, and
 a name is `n` unless it is Python's own or the tests call it. Every `K` tokens in a row of one
 function are one fingerprint. What the starter has is taken out. Two submissions are as alike as the
 share of fingerprints that both have (Jaccard). So new names, another order of functions and another
-layout change little.
+layout change little. A known source, which may be longer than what is copied from it, or shorter
+than what is written around it, is in a submission by the share of the smaller of the two.
 
 The idea is that of MOSS (Schleimer, Wilkerson and Aiken, Winnowing, SIGMOD 2003), which thins the
 fingerprints out for the size of the web; ours are few enough to keep all. Pairs are found through
@@ -20,7 +21,7 @@ What it cannot do:
 - It points at pairs to look at. It does not say who copied, nor that anybody did.
 - It misses what was rewritten from the idea: other control flow, other data structures, or a copy
   within one and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints
-  of their own are not compared, and of long files only the beginning is.
+  of their own are not compared.
 - It finds likeness where a lab leaves little choice. Read the pairs.
 """
 
@@ -35,11 +36,13 @@ from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
+from labkit.grading.reading.submission import MOST_SOURCE_BYTES
+
 K = 8
 FEWEST = 15
 THRESHOLD = 0.4
-MOST_CHARACTERS = 1 << 17
-MOST_TOKENS = 1 << 13
+# Of a known source: the share, and how many fingerprints that is at least.
+KNOWN_THRESHOLD, FEWEST_KNOWN = 0.7, 30
 
 # Every quantifier that could give back what it took is possessive (`++`, `*+`), and every
 # alternative takes what it began, so no input makes it slow.
@@ -132,9 +135,42 @@ def similar_pairs(
             left,
             right,
             round(likeness, 3),
-            _regions(tokens(sources[left], names), tokens(sources[right], names), given),
+            _shared(sources[left], sources[right], names, given),
         )
         for likeness, left, right in found[:most]
+    ]
+
+
+def known_in(
+    sources: Mapping[str, bytes], known: Mapping[str, bytes], starter: bytes, *, most: int = 200
+) -> list[Pair]:
+    """Return where known sources are in submissions, the greatest share first.
+
+    Args:
+        sources: the submissions by name: what is `left` in a pair.
+        known: other sources by name, such as the engine's modules: what is `right`.
+        starter: what all submissions began with.
+        most: how many pairs to return.
+    """
+    names = _public_names(starter)
+    given = {print for _, print in _prints(tokens(starter, names))}
+
+    def prints(found: Mapping[str, bytes]) -> dict[str, frozenset[int]]:
+        rows = ((name, _prints(tokens(source, names))) for name, source in sorted(found.items()))
+        return {name: frozenset(print for _, print in row) - given for name, row in rows}
+
+    others = prints(known)
+    found = []
+    for name, own in prints(sources).items():
+        for other, theirs in others.items():
+            shared = len(own & theirs)
+            share = shared / max(1, min(len(own), len(theirs)))
+            if share >= KNOWN_THRESHOLD and shared >= FEWEST_KNOWN:
+                found.append((share, name, other))
+    found.sort(key=lambda pair: (-pair[0], pair[1:]))
+    return [
+        Pair(left, right, round(share, 3), _shared(sources[left], known[right], names, given))
+        for share, left, right in found[:most]
     ]
 
 
@@ -142,10 +178,10 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
     """Return the tokens of a source, also of one that is not Python; see the module for the rules.
 
     Args:
-        source: of it, at most `MOST_CHARACTERS` are read and `MOST_TOKENS` kept.
+        source: of it, as many bytes as may be handed in are read.
         names: those to keep besides Python's own.
     """
-    text = source.decode("utf-8", "replace")[:MOST_CHARACTERS]
+    text = source[:MOST_SOURCE_BYTES].decode("utf-8", "replace")
     found: list[Token] = []
     line, fresh, depth = 1, True, 0
     docstring = False
@@ -168,8 +204,6 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
             found.append(Token(_shape(str(kind), word, names), line))
         line += word.count("\n")
         fresh = False
-        if len(found) == MOST_TOKENS:
-            break
     return found
 
 
@@ -222,9 +256,13 @@ def alike_sets(
                 holders[print].append(name)
 
 
-def _regions(
-    left: Sequence[Token], right: Sequence[Token], given: frozenset[int] | set[int]
+def _shared(
+    left: bytes, right: bytes, names: frozenset[str], given: set[int]
 ) -> tuple[Region, ...]:
+    return _regions(tokens(left, names), tokens(right, names), given)
+
+
+def _regions(left: Sequence[Token], right: Sequence[Token], given: set[int]) -> tuple[Region, ...]:
     """Return where the rows agree, longest run first from each position of `left`."""
     places: dict[int, list[int]] = defaultdict(list)
     for start, print in _prints(right):
