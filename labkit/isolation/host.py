@@ -13,7 +13,9 @@ from typing import Any
 from labkit.isolation.meter import Meter
 from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.isolation.wire import (
+    ANSWER,
     HEAD,
+    MOST_BYTES,
     MOST_CHARACTERS,
     WireError,
     pack_calls,
@@ -24,9 +26,8 @@ from labkit.isolation.wire import (
 from labkit.running.drive import MOST_CHANGES
 from labkit.running.trace import Call, New, Raised, Trace
 
-# Of one answer, and of all answers in one test. The longest that a reference gives has 2 MB.
-_MOST_BYTES = 16 << 20
-_MOST_BYTES_OF_TEST = 64 << 20
+# Of all answers in one test.
+_MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
@@ -108,20 +109,21 @@ class Host:
         if self._worker is None:
             self._worker = self._start()
         self._measure(_IMPORT_LIMIT)
+        sources = self._sources
+        shown = sources.modules[sources.main][0]
         try:
-            sources = self._sources
             (failure,) = self._ask("load", sources.main, sources.modules, sources.parts)
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
             self._look()
         except WorkerError as error:
-            failure = f"{self._sources.modules[self._sources.main][0]} cannot be imported: {error}"
+            failure = f"{shown} cannot be imported: {error}"
         except ValueError as error:
             failure = f"its answer has the wrong shape ({error})"
         self._meter.end()
         if failure is not None:
             self.close()
-            self._hopeless = f"{failure!s:.{MOST_CHARACTERS}}"
+            self._hopeless = failure.strip()[:MOST_CHARACTERS] or f"{shown} cannot be imported"
             return self._hopeless
         self._imported = True
         self._measure(self._limit)
@@ -210,31 +212,32 @@ class Host:
                 self._look()
 
     def _receive(self) -> Any:
-        data = self._read()
-        if len(data) < HEAD.size or len(data) < HEAD.size + HEAD.unpack_from(data)[0]:
-            data = self._read_rest(data)
-        size = HEAD.size + HEAD.unpack_from(data)[0]
-        if len(data) > size:
+        """Return the next answer."""
+        kind, content, rest = self._frame()
+        if kind != ANSWER or rest:
             raise self._broken("it said more than it was asked")
-        self._bytes_left -= size
-        if self._bytes_left < 0:
-            raise self._broken(f"more than {_MOST_BYTES_OF_TEST >> 20} MB in one test")
         try:
-            return unpack(data[HEAD.size :])
+            return unpack(content)
         except WireError as error:
             raise self._broken(str(error)) from None
 
-    def _read_rest(self, data: bytes) -> bytes:
-        whole = bytearray(data)
-        size = HEAD.size
-        while True:
-            if len(whole) >= HEAD.size:
-                size = HEAD.size + HEAD.unpack_from(whole)[0]
-                if size > _MOST_BYTES:
-                    raise self._broken(f"an answer of {size} bytes; {_MOST_BYTES} are read")
-            if len(whole) >= size > HEAD.size:
-                return bytes(whole)
-            whole += self._read()
+    def _frame(self) -> tuple[int, bytes, bytes]:
+        """Return the kind and the content of the next frame, and what came behind it."""
+        data: bytes | bytearray = self._read()
+        while len(data) < HEAD.size:
+            data = data + self._read()
+        length, kind = HEAD.unpack_from(data)
+        if length > MOST_BYTES:
+            raise self._broken(f"an answer of {length} bytes; at most {MOST_BYTES} are read")
+        self._bytes_left -= length
+        if self._bytes_left < 0:
+            raise self._broken(f"more than {_MOST_BYTES_OF_TEST >> 20} MB in one test")
+        end = HEAD.size + length
+        if len(data) < end:
+            data = bytearray(data)
+            while len(data) < end:
+                data += self._read()
+        return kind, bytes(data[HEAD.size : end]), bytes(data[end:])
 
     def _read(self) -> bytes:
         while True:

@@ -1,14 +1,17 @@
 """What goes over the pipe between the tests and a submission: requests one way, answers back.
 
-Requests are marshalled: quick, and safe, because they come from the trusted side. Answers are JSON,
-which the reader rebuilds into exact plain types, so that equality is the reader's own, however an
-object on the other side defined it.
+A frame is the length of its content, what it is (`ANSWER`), and the content. Requests are
+marshalled: quick, and safe, because they come from the trusted side. Answers are JSON, which the
+reader rebuilds into exact plain types, so that equality is the reader's own, however an object on
+the other side defined it.
 
-Only the values that may cross the seam of `labkit.running.drive` can be sent.
+Only the values that may cross the seam of `labkit.running.drive` can be sent. What an answer costs
+its reader is bounded: by its length, how many values it has, and how deep they are nested.
 """
 
 import json
 import marshal
+import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +20,16 @@ from typing import Any, NoReturn
 from labkit.running.trace import Call, New, Step, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
-HEAD = struct.Struct(">I")
+# The length of a frame's content, and its kind.
+HEAD = struct.Struct(">IB")
+ANSWER = 0
+# Of one answer. The longest that a reference gives has 3.3 MB.
+MOST_BYTES = 4 << 20
+# Of one answer: each takes up to 64 bytes in memory.
+MOST_VALUES = 1_000_000
+_MOST_DEPTH = 100
+# Longer numbers cannot be written down: Python refuses those of more than 4,300 digits.
+_MOST_BITS = 14_000
 # Keys can be chosen so that a dict takes quadratic time; with few entries that costs little.
 MOST_ENTRIES = 256
 # Of each text that describes an error.
@@ -25,6 +37,8 @@ MOST_CHARACTERS = 4_000
 _NATIVE = frozenset([str, bool, type(None)])
 _SENT_AS_IS = frozenset([str, bool, type(None), int])
 _SMALL = 2**53
+# So many bytes in a list are sent as one text, at half the length.
+_MANY = 64
 _NO_OPTIONS: dict[str, Any] = {}
 # Many of these are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
@@ -37,13 +51,13 @@ class WireError(Exception):
 
 
 def pack_request(request: Any) -> bytes:
-    """Return a message of the trusted side: its length in four bytes, then its values."""
+    """Return a frame of the trusted side."""
     data = marshal.dumps(request)
-    return HEAD.pack(len(data)) + data
+    return HEAD.pack(len(data), ANSWER) + data
 
 
 def unpack_request(data: bytes | bytearray) -> Any:
-    """Return the values of a message of the trusted side."""
+    """Return the values of a frame of the trusted side."""
     return marshal.loads(memoryview(data)[HEAD.size :])
 
 
@@ -76,35 +90,52 @@ def _unflat(data: Any) -> Any:
 
 
 def pack(value: Any) -> bytes:
-    """Return an answer as a message: its length in four bytes, then JSON in ASCII.
+    """Return an answer as a frame, in JSON and ASCII.
 
     Raises:
         WireError: it holds a value of another kind, is nested too deep, or is too long.
     """
     try:
         data = _encode(_out(value)).encode("ascii")
-        return HEAD.pack(len(data)) + data
-    except (TypeError, ValueError, RecursionError, struct.error) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise WireError(f"this cannot be sent: {error}") from None
+    if len(data) > MOST_BYTES:
+        raise WireError(f"this cannot be sent: it has {len(data)} bytes, and {MOST_BYTES} are read")
+    return HEAD.pack(len(data), ANSWER) + data
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value of an answer without its length.
+    """Return the value of an answer without its head.
 
     Raises:
-        WireError: `pack` does not make such data.
+        WireError: `pack` does not make such data, or they are too many values.
     """
+    if len(data) > MOST_BYTES or _count(data) > MOST_VALUES:
+        raise WireError(f"more than {MOST_BYTES} bytes or {MOST_VALUES} values")
     try:
         value, end = _read(data.decode("ascii"))
         if end != len(data):
             raise WireError("there is more than one value")
-        return _in(value)
+        return _in(value, 0)
     except WireError:
         raise
     except StopIteration:
         raise WireError("the message is damaged: it is not JSON") from None
     except (ValueError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise WireError(f"the message is damaged: {error}") from None
+
+
+def _count(data: bytes) -> int:
+    """Return a number that the values of some JSON do not exceed."""
+    for counted in (data, _TEXTS.sub(b"", data)):
+        count = sum(map(counted.count, (b",", b":", b"[", b"{")))
+        if count <= MOST_VALUES:
+            break
+    return count
+
+
+# A text without an end has one all the same, so that nothing is looked at twice.
+_TEXTS = re.compile(rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 
 
 def _out(value: Any) -> Any:
@@ -115,7 +146,7 @@ def _out(value: Any) -> Any:
         # Long decimal numbers cost more than linear time, and Python refuses them.
         return value if -_SMALL < value < _SMALL else {"int": hex(value)}
     if kind is list:
-        return value if _NATIVE.issuperset(map(type, value)) else [*map(_out, value)]
+        return _list(value)
     if kind is tuple:
         return {"tuple": [*map(_out, value)]}
     if kind is bytes:
@@ -133,6 +164,19 @@ def _out(value: Any) -> Any:
     raise TypeError(f"a {kind.__name__} does not cross")
 
 
+def _list(value: list[Any]) -> Any:
+    kinds = set(map(type, value))
+    if kinds <= _NATIVE:
+        return value
+    if kinds == {int}:
+        least, most = min(value), max(value)
+        if least >= 0 and most < 256 and len(value) >= _MANY:
+            return {"octets": bytes(value).hex()}
+        if least > -_SMALL and most < _SMALL:
+            return value
+    return [*map(_out, value)]
+
+
 def _refuse(written: str) -> NoReturn:
     raise WireError("a float does not cross")
 
@@ -140,35 +184,46 @@ def _refuse(written: str) -> NoReturn:
 _read = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse).raw_decode
 
 
-def _in(value: Any) -> Any:
+def _in(value: Any, depth: int) -> Any:
     kind = type(value)
-    if kind is list:
-        return value if _SENT_AS_IS.issuperset(map(type, value)) else [*map(_in, value)]
     if kind in _SENT_AS_IS:
         return value
+    if depth > _MOST_DEPTH:
+        raise WireError("it is nested too deep")
+    if kind is list:
+        if _SENT_AS_IS.issuperset(map(type, value)):
+            return value
+        return [_in(item, depth + 1) for item in value]
     if len(value) != 1:
         raise WireError("a tagged value has exactly one tag")
     (tag, content), = value.items()  # fmt: skip
     if tag not in _READERS:
         raise WireError(f"there is no tag {tag!r:.40}")
-    return _READERS[tag](content)
+    return _READERS[tag](content, depth + 1)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, depth: int = 0) -> str:
     if type(value) is not str:
         raise WireError("a text was expected")
     return value
 
 
-def _items(content: Any) -> list[Any]:
+def _items(content: Any, depth: int) -> list[Any]:
     if type(content) is not list:
         raise WireError("a list was expected")
-    items: list[Any] = _in(content)
+    items: list[Any] = _in(content, depth)
     return items
 
 
-def _dict(content: Any) -> dict[Any, Any]:
-    pairs = _items(content)
+def _int(content: Any, depth: int) -> int | Unreadable:
+    number = int(_text(content), 16)
+    if (bits := number.bit_length()) > _MOST_BITS:
+        return Unreadable("type", f"an int of {bits} bits; none of more than {_MOST_BITS} crosses")
+    return number
+
+
+def _dict(content: Any, depth: int) -> dict[Any, Any]:
+    pairs = _items(content, depth)
     if len(pairs) > MOST_ENTRIES:
         raise WireError(f"a dict of more than {MOST_ENTRIES} entries")
     if not all(type(pair) is list and len(pair) == 2 for pair in pairs):
@@ -176,24 +231,25 @@ def _dict(content: Any) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _call(content: Any) -> ToolCall:
-    index, name, arguments = _items(content)
+def _call(content: Any, depth: int) -> ToolCall:
+    index, name, arguments = _items(content, depth)
     if type(index) is not int:
         raise WireError("the index of a call is not an int")
     return ToolCall(index, _text(name), _text(arguments))
 
 
-def _unreadable(content: Any) -> Unreadable:
-    kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content))
+def _unreadable(content: Any, depth: int) -> Unreadable:
+    kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content, depth))
     return Unreadable(kind, message, line, name)
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "int": lambda content: int(_text(content), 16),
-    "bytes": lambda content: bytes.fromhex(_text(content)),
-    "tuple": lambda content: tuple(_items(content)),
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    "int": _int,
+    "bytes": lambda content, depth: bytes.fromhex(_text(content)),
+    "octets": lambda content, depth: [*bytes.fromhex(_text(content))],
+    "tuple": lambda content, depth: tuple(_items(content, depth)),
     "dict": _dict,
-    "text": lambda content: TextDelta(_text(content)),
+    "text": lambda content, depth: TextDelta(_text(content)),
     "call": _call,
     "unreadable": _unreadable,
 }

@@ -107,7 +107,7 @@ def feed(self, text):
             data = json.dumps([number, None, results, results, None, []]).encode()
             for end in range(3, 10):
                 with contextlib.suppress(OSError):
-                    os.write(end, len(data).to_bytes(4, "big") + data)
+                    os.write(end, len(data).to_bytes(4, "big") + b"\0" + data)
     os._exit(0)
 """,
         # Replaces what comparisons are made of.
@@ -146,7 +146,7 @@ def speak():
     while True:
         for end in range(3, 20):
             with contextlib.suppress(OSError):
-                os.write(end, b"\x00\x00\x00\x02[]")
+                os.write(end, b"\x00\x00\x00\x02\x00[]")
         time.sleep(0.001)
 threading.Thread(target=speak, daemon=True).start()
 time.sleep(0.1)

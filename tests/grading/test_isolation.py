@@ -162,9 +162,10 @@ def test_an_endless_import_is_a_failure_to_load(host, monkeypatch):
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("len(b'[]').to_bytes(4, 'big') + b'[]'", "was not asked"),
-        ("(1 << 31).to_bytes(4, 'big')", "bytes"),
-        ("bytes([0, 0, 0, 1]) + b'['", "damaged"),
+        ("len(b'[]').to_bytes(4, 'big') + b'\\0[]'", "was not asked"),
+        ("(1 << 31).to_bytes(4, 'big') + b'\\0'", "bytes"),
+        ("(4 << 20 | 1).to_bytes(4, 'big') + b'\\0'", "bytes"),
+        ("bytes([0, 0, 0, 1, 0]) + b'['", "damaged"),
         ("tell([2, None, [], [], None, []])", "each call once"),
         ("tell([2, None, [1, 2], None, None, []])", "each call once"),
         ("tell([2, None, [1], [1, 2], None, []])", "shape"),
@@ -187,7 +188,7 @@ def test_another_answer_breaks_the_protocol(host, written, says):
 import json, os, time
 def tell(value):
     data = json.dumps(value).encode()
-    return len(data).to_bytes(4, "big") + data
+    return len(data).to_bytes(4, "big") + b"\\0" + data
 def f():
     for end in range(3, 9):
         try: os.write(end, {written})

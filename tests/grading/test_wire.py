@@ -1,14 +1,18 @@
 import contextlib
 import json
 import marshal
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labkit.isolation import wire
 from labkit.isolation.wire import (
     HEAD,
+    MOST_BYTES,
     MOST_ENTRIES,
+    MOST_VALUES,
     WireError,
     pack,
     pack_calls,
@@ -17,7 +21,7 @@ from labkit.isolation.wire import (
     unpack_calls,
     unpack_request,
 )  # fmt: skip
-from labkit.running.trace import Call, New
+from labkit.running.trace import Call, New, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
 TEXTS = st.text(st.characters(codec=None))
@@ -31,7 +35,7 @@ VALUES = st.recursive(
         | st.dictionaries(st.integers() | TEXTS | st.binary(), inner)
     ),
 )
-TAGS = st.sampled_from(["int", "bytes", "tuple", "dict", "text", "call", "list", ""])
+TAGS = st.sampled_from(["int", "octets", "bytes", "tuple", "dict", "text", "call", "list", ""])
 HOSTILE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: (
@@ -79,7 +83,10 @@ def test_other_bytes_are_a_value_or_an_error(data):
         b'{"bytes":"0"}', b'{"int":"a b"}', b'{"int":7}', b'{"call":[1,"a"]}',
         b'{"call":["1","a","b"]}', b'{"call":[true,"a","b"]}', b'{"dict":[[[],1]]}',
         b'{"dict":[[{"dict":[]},1]]}', b'{"dict":["ab"]}', b'{"dict":[[1,2,3]]}',
-        b'{"dict":{"a":1}}', b'{"tuple":"ab"}', b'{"__class__":"x"}',
+        b'{"dict":{"a":1}}', b'{"tuple":"ab"}', b'{"__class__":"x"}', b'{"octets":"1"}',
+        b"[" * 102 + b"{}" + b"]" * 102,
+        # Where texts end is found in one go, or this would take hours.
+        b'"' + rb"\"" * MOST_VALUES + b"," * (MOST_VALUES + 1),
     ],
 )  # fmt: skip
 def test_what_pack_would_not_make_is_an_error(data):
@@ -97,6 +104,39 @@ def test_a_dict_of_many_entries_is_refused_both_ways():
         unpack(json.dumps({"dict": entries}).encode())
     # Of a key that comes twice in JSON the last counts.
     assert unpack(b'{"text":"a","text":"b"}') == TextDelta("b")
+
+
+@pytest.mark.parametrize("value", [[*range(256)], [*range(257)], [-1] * 64, [2**53] * 64])
+def test_a_long_list_of_numbers_comes_back_as_it_was(value):
+    assert same(unpack(pack(value)[HEAD.size :]), value)
+
+
+def test_a_number_that_cannot_be_written_down_is_one_that_cannot_be_read():
+    assert unpack(pack(10**4000)[HEAD.size :]) == 10**4000
+    found = unpack(pack([1, -(10**5000)])[HEAD.size :])[1]
+    assert type(found) is Unreadable
+    assert "an int of 16610 bits" in found.message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" + b"0," * MOST_VALUES + b"0]",
+        b"[" + b"[],{}," * (MOST_VALUES // 4) + b"0]",
+        b'["' + b"," * (MOST_BYTES - 2) + b'"]',
+    ],
+)
+def test_what_would_cost_its_reader_much_is_refused_unread(data, monkeypatch):
+    monkeypatch.setattr(wire, "_read", Mock(side_effect=AssertionError))
+    with pytest.raises(WireError):
+        unpack(data)
+
+
+def test_a_text_of_many_commas_is_one_value():
+    text = "," * (MOST_VALUES + 1) + '"\\['
+    assert unpack(pack([text])[HEAD.size :]) == [text]
+    with pytest.raises(WireError, match="bytes"):
+        pack("," * MOST_BYTES)
 
 
 class Equal(str):
