@@ -3,10 +3,11 @@
 import itertools
 import json
 import re
+from bisect import bisect_left
 
 import pytest
 
-from labkit.testing import check, decoded, expect
+from labkit.testing import check, decided, decoded, expect
 from mini_vllm.text.events import TextDelta, ToolCall
 
 BOS, EOS, PAD = 256, 257, 258
@@ -14,6 +15,8 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 CALL = '<tool_call>{"name": "post", "arguments": {"text": "São 🚀"}}</tool_call>'
 POST = ToolCall(0, "post", '{"text": "São 🚀"}')
 EMPTY = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
+# What no tag has and no stop that is drawn; WIDE ones are of several bytes.
+PLAIN, WIDE = "bdz 0,", "é你🚀"
 
 
 def tokens(text):
@@ -31,6 +34,11 @@ def pipeline(lab, stops=(), *, include_stop=False, tags=(), **options):
         lab.new("StreamingToolParser", *tags),
         **options,
     )
+
+
+def feeds(lab, ids, stops=()):
+    """Feed the ids."""
+    return lab.script(pipeline(lab, stops), [("feed", i) for i in ids])
 
 
 def run(lab, ids, stops=(), **options):
@@ -51,6 +59,164 @@ def expect_end(trace, events, reason):
     expect(trace.outputs[-1], reason, trace, "finish_reason")
 
 
+def in_one_piece(ids, stops):
+    """The events of a whole stream that ends with finish, and its reason, without any streaming."""
+    at_eos = EOS in ids
+    text = decoded(data(ids[: ids.index(EOS)] if at_eos else ids))
+    stopped = first_stop(text, stops)
+    events = split(text[: stopped[0]] if stopped else text)
+    if not at_eos and not stopped:
+        return events, "length"
+    called = any(isinstance(event, ToolCall) for event in events)
+    return events, "tool_calls" if called else "stop"
+
+
+def certain(ids, stops):
+    """The events that come out of a stream that has not ended yet, whatever follows."""
+    text = decided(data(ids))
+    waits = max((may_begin(stop, text) for stop in stops), default=0)
+    return split(text[: len(text) - waits], ended=False)
+
+
+def data(ids):
+    """The bytes of these ids, without those that have no text."""
+    return bytes(i for i in ids if 0 <= i < 256)
+
+
+def first_stop(text, stops):
+    """Where the stop that ends first begins and ends, the longest of several; None without one."""
+    for end in range(1, len(text) + 1):
+        ending = [len(stop) for stop in stops if text.endswith(stop, 0, end)]
+        if ending:
+            return end - max(ending), end
+    return None
+
+
+def may_begin(marker, text):
+    """How many characters at the end of the text may be the beginning of the marker."""
+    return max(n for n in range(len(marker)) if text.endswith(marker[:n]))
+
+
+def split(text, ended=True):
+    """A text as events: the body of a call runs to a close tag that is not in a JSON string."""
+    events, plain, calls = [], "", 0
+    while text:
+        before, tag, rest = text.partition(OPEN)
+        waits = 0 if ended or tag else may_begin(OPEN, before)
+        plain += before[: len(before) - waits]
+        body = re.match(r'((?:[^"]|"(?:[^"\\]|\\.)*")*?)' + CLOSE, rest, re.DOTALL) if tag else None
+        call = arguments(body[1]) if body else None
+        if call is not None:
+            events += [TextDelta(plain)] if plain else []
+            events.append(ToolCall(calls, *call))
+            plain, calls = "", calls + 1
+        elif body or ended:
+            plain += tag + (body[0] if body else rest)
+        text = rest[body.end() :] if body else ""
+    return events + ([TextDelta(plain)] if plain else [])
+
+
+def arguments(body):
+    """The name and the source of the arguments of a call, or None; no string here has a brace."""
+    try:
+        call = json.loads(body)
+    except ValueError:
+        return None
+    is_call = isinstance(call, dict) and isinstance(call.get("name"), str)
+    if not is_call or not isinstance(call.get("arguments"), dict):
+        return None
+    return call["name"], re.search(r"\{[^{}]*\}", body)[0]
+
+
+def before_end(ids, stops):
+    """The ids before the one that ends the stream."""
+    ids = ids[: ids.index(EOS)] if EOS in ids else ids
+
+    def has_stop(length):
+        return first_stop(decided(data(ids[:length])), stops) is not None
+
+    return ids[: bisect_left(range(1, len(ids) + 1), True, key=has_stop)]
+
+
+def joined(outputs):
+    """The events of several calls as one list, with neighbouring texts joined."""
+    events = []
+    for event in itertools.chain(*outputs):
+        if isinstance(event, TextDelta) and events and isinstance(events[-1], TextDelta):
+            event = TextDelta(events.pop().text + event.text)
+        events.append(event)
+    return events
+
+
+def expect_eager(trace, ids, stops):
+    """Before its end the stream has given all that is certain, and nothing else."""
+    before = before_end(ids, stops)
+    shown = joined(trace.outputs[: len(before)])
+    expect(shown, certain(before, stops), trace, "events before the end")
+
+
+def expect_streams(lab, cases, *, finish=False):
+    """Streams give what is certain, then at their end the rest, and their reason."""
+
+    def rule(case):
+        ids, stops = case
+        ids = ids if finish else [*ids, EOS]
+        stops = [stop for stop in stops if stop and not any(s in stop[:-1] for s in stops if s)]
+        trace = run_to_end(lab, ids, stops) if finish else run(lab, ids, stops)
+        expect_end(trace, *in_one_piece(ids, stops))
+        expect_eager(trace, ids, stops)
+
+    check(rule, cases)
+
+
+def drawn(lab, make, number=6):
+    """What the seed decides: `LAB_SEED=1 make lab N=05` draws something else."""
+    return [make(lab.random) for _ in range(number)]
+
+
+def letters(random, alphabet, least, most):
+    """A word of these letters, at least and at most so long."""
+    return "".join(random.choices(alphabet, k=random.randint(least, most)))
+
+
+def a_text(random):
+    """A text that no layer holds."""
+    return letters(random, PLAIN, 1, 9)
+
+
+def a_stop(random):
+    """A stop string."""
+    return letters(random, "XYZ", 2, 6)
+
+
+def a_call(random):
+    """A call as the model writes it."""
+    name, key, value = (
+        letters(random, alphabet, 1, 7) for alphabet in ("fgh", "ijk", PLAIN + WIDE)
+    )
+    written = f'{{"{key}": "{value}"}}'
+    inside = random.choice(['"name": "{}", "arguments": {}', '"name":"{}","arguments":{}'])
+    return f"{OPEN}{{{inside.format(name, written)}}}{CLOSE}"
+
+
+def part(random, whole):
+    """A beginning of a text or of bytes, neither empty nor whole."""
+    return whole[: random.randint(1, len(whole) - 1)]
+
+
+def half(random):
+    """The first bytes of a character that is cut off."""
+    return part(random, random.choice(WIDE).encode())
+
+
+def waiting(random):
+    """A stream at whose end some layers hold something."""
+    stop = a_stop(random)
+    tails = [part(random, OPEN).encode(), part(random, stop).encode(), half(random)]
+    kept = [tail for tail in tails if random.random() < 0.7]
+    return [*tokens(a_text(random)), *b"".join(kept)], [stop]
+
+
 @pytest.mark.given
 def test_naive_order_of_layers_breaks():
     """A stop cut across tokens is never seen by a check of one token at a time."""
@@ -64,20 +230,36 @@ def test_parts_are_there(lab):
     assert trace.text == "é"
 
 
+def expect_whole(lab, words, stops=()):
+    """Each word comes out whole, with its last token."""
+    trace = feeds(lab, tokens("".join(words)), stops)
+    wanted = [[[]] * (len(tokens(word)) - 1) + [[TextDelta(word)]] for word in words]
+    expect(trace.outputs, [*itertools.chain(*wanted)], trace)
+
+
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_text_passes_at_once(lab):
-    """Text that cannot begin a stop or a tag passes all layers at once: one token, one event."""
-    trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in b"Hi!"])
-    expect(trace.outputs, [[TextDelta("H")], [TextDelta("i")], [TextDelta("!")]], trace)
+    """Text that cannot begin a stop or a tag passes all layers at once: one token, one event. What
+    only looked like one comes out with the token that settles it.
+    """
+    expect_whole(lab, "Hi!", ["END"])
+
+    def words(random):
+        begun = [part(random, random.choice(["XYXYZ", OPEN])) for _ in range(3)]
+        words = [random.choice(["", *begun]) + random.choice("bdz 0") for _ in range(5)]
+        return [*letters(random, "bdz 0", 1, 5), begun[0] + "b", *words]
+
+    for case in drawn(lab, words):
+        expect_whole(lab, case, ["XYXYZ"])
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_characters_arrive_whole(lab):
     """Three silences, then one event with the whole rocket; never an empty TextDelta."""
-    trace = lab.script(pipeline(lab), [("feed", i) for i in tokens("🚀é")])
-    expect(trace.outputs, [[], [], [], [TextDelta("🚀")], [], [TextDelta("é")]], trace)
+    for text in ("🚀é", *drawn(lab, lambda random: letters(random, PLAIN + WIDE, 5, 9))):
+        expect_whole(lab, text)
 
 
 @pytest.mark.task(1)
@@ -85,28 +267,53 @@ def test_characters_arrive_whole(lab):
 def test_ids_without_text_are_silent(lab):
     """BOS, PAD and ids out of range give [] and change nothing, even inside a character."""
     ids = [BOS, 0xF0, PAD, 0x9F, -1, 0x9A, 2**32, 0x80]
-    trace = lab.script(pipeline(lab), [("feed", i) for i in ids])
+    trace = feeds(lab, ids)
     expect(trace.outputs, [[]] * 7 + [[TextDelta("🚀")]], trace)
+
+    def silent(random):
+        return [random.choice([BOS, PAD, random.randint(259, 2**40), -random.randint(1, 999)])
+                for _ in range(random.randint(0, 2))]  # fmt: skip
+
+    for text in drawn(lab, lambda random: letters(random, PLAIN + WIDE, 2, 9)):
+        ids, wanted = [], []
+        for char in text:
+            before = [i for byte in tokens(char) for i in (*silent(lab.random), byte)]
+            ids += before
+            wanted += [[]] * (len(before) - 1) + [[TextDelta(char)]]
+        trace = feeds(lab, ids)
+        expect(trace.outputs, wanted, trace)
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_layers_hold_in_turn(lab):
     """Each layer holds by its own rule, all at once: bytes, a possible stop, a possible tag."""
-    ids = [*tokens("<E"), 0xC3]
-    trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in ids])
-    wanted = [(b"", "", "<"), (b"", "E", "<"), (b"\xc3", "E", "<")]
-    expect(trace.held, [dict(zip(EMPTY, row, strict=True)) for row in wanted], trace, "held")
+
+    def case(random):
+        stop = a_stop(random)
+        return a_text(random), part(random, OPEN), part(random, stop), half(random), stop
+
+    for text, tag, begun, cut, stop in [("", "<", "E", b"\xc3", "END"), *drawn(lab, case)]:
+        trace = feeds(lab, [*tokens(text + tag + begun), *cut], [stop])
+        wanted = [(b"", "", "")] * len(text)
+        wanted += [(b"", "", tag[: n + 1]) for n in range(len(tag))]
+        wanted += [(b"", begun[: n + 1], tag) for n in range(len(begun))]
+        wanted += [(cut[: n + 1], begun, tag) for n in range(len(cut))]
+        expect(trace.held, [dict(zip(EMPTY, row, strict=True)) for row in wanted], trace, "held")
+        shown = [[TextDelta(char)] for char in text]
+        expect(trace.outputs, shown + [[]] * (len(wanted) - len(text)), trace)
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_emoji_in_arguments_survives(lab):
     """A call with an emoji passes all layers unchanged and comes out with its last token."""
-    ids = tokens("ok " + CALL)
-    trace = lab.script(pipeline(lab, ["END"]), [("feed", i) for i in ids])
-    expect(trace.events, [TextDelta("ok "), POST], trace)
-    expect(trace.outputs[-1], [POST], trace, "the last token")
+    drawn_cases = drawn(lab, lambda random: (a_text(random), a_call(random)))
+    for text, call in [("ok ", CALL), *drawn_cases]:
+        trace = feeds(lab, tokens(text + call), ["END"])
+        events = [TextDelta(text), *split(call)]
+        expect(trace.events, events, trace)
+        expect(trace.outputs[-1], events[1:], trace, "the last token")
 
 
 @pytest.mark.task(2)
@@ -115,10 +322,16 @@ def test_eos_ends_the_stream(lab):
     """EOS ends the stream inside feed, with reason stop, which was None before; EOS itself has no
     text, and nothing after it counts.
     """
-    calls = ["finish_reason", ("feed", 72), "finish_reason", ("feed", EOS), ("feed", 73)]
-    trace = lab.script(pipeline(lab), [*calls, "finish_reason"])
-    expect(trace.outputs[:3], [None, [TextDelta("H")], None], trace, "before the end")
-    expect(trace.outputs[3:], [[], [], "stop"], trace, "from EOS on")
+    for text, later in [("H", "I"), *drawn(lab, lambda random: (a_text(random), a_text(random)))]:
+        before = [("feed", i) for i in tokens(text)]
+        after = [("feed", i) for i in tokens(later)]
+        calls = ["finish_reason", *before, "finish_reason", ("feed", EOS), *after, "finish_reason"]
+        trace = lab.script(pipeline(lab), calls)
+        expect(trace.events, [TextDelta(text)], trace)
+        expect(trace.outputs[0], None, trace, "finish_reason at the beginning")
+        _, last, reason, *rest = trace.outputs[len(before) - 1 :]
+        expect(last, [TextDelta(text[-1])], trace, "before the end")
+        expect([reason, *rest], [None, *[[]] * (len(after) + 1), "stop"], trace, "from EOS on")
 
 
 @pytest.mark.task(2)
@@ -127,9 +340,16 @@ def test_eos_token_id_is_a_parameter(lab):
     """Which id is EOS depends on the tokenizer: the pipeline takes it as a parameter. It may be an
     id that would have text, or 0; 257 is then one more id without text.
     """
-    for eos in (10, 0):
-        trace = run(lab, [*b"Hi", EOS, *b"!", eos, *b"more"], eos_token_id=eos)
-        expect_end(trace, [TextDelta("Hi!")], "stop")
+
+    def case(random):
+        eos = random.choice([random.randint(0, 31), random.randint(258, 2**20), ord("A")])
+        return a_text(random), a_text(random), eos
+
+    for text, more, eos in [("Hi", "!", 10), ("Hi", "!", 0), *drawn(lab, case)]:
+        trace = run(lab, [*tokens(text), EOS, *tokens(more), eos, *b"more"], eos_token_id=eos)
+        expect_end(trace, [TextDelta(text + more)], "stop")
+        shown = joined(trace.outputs[: len(tokens(text))])
+        expect(shown, [TextDelta(text)], trace, "events before id 257")
 
 
 @pytest.mark.task(2)
@@ -146,6 +366,17 @@ def test_stop_string_ends_the_stream(lab):
     ):
         trace = run(lab, tokens(text), stops, include_stop=include)
         expect_end(trace, [TextDelta(shown)], "stop")
+    for text, stop in drawn(lab, lambda random: (a_text(random), a_stop(random))):
+        trace = run(lab, tokens(text + stop + text), [stop], include_stop=True)
+        expect_end(trace, [TextDelta(text + stop)], "stop")
+
+    def case(random):
+        size = random.randint(1, 3)
+        stops = [letters(random, "XYZ", size, size) for _ in range(2)]
+        text = letters(random, "XYZb", 2, 6) + random.choice(stops) + a_text(random)
+        return tokens(a_text(random) + text), stops
+
+    expect_streams(lab, drawn(lab, case))
 
 
 @pytest.mark.task(2)
@@ -154,6 +385,13 @@ def test_stop_inside_a_call(lab):
     """A stop inside a call cuts it like any text: the unfinished call comes out as text."""
     trace = run(lab, tokens(CALL), ["São"])
     expect_end(trace, [TextDelta(CALL.partition("São")[0])], "stop")
+
+    def case(random):
+        call, stop = a_call(random), a_stop(random)
+        begun = part(random, call)
+        return tokens(a_text(random) + begun + stop + call.removeprefix(begun)), [stop]
+
+    expect_streams(lab, drawn(lab, case))
 
 
 @pytest.mark.task(2)
@@ -176,6 +414,13 @@ def test_reason_tool_calls(lab):
         trace = run(lab, [*tokens(text), EOS], stops, **options)
         expect(trace.outputs[-1], reason, trace, "finish_reason")
 
+    def case(random):
+        broken = OPEN + a_text(random) + CLOSE
+        words = random.choices([a_call(random), broken, a_text(random)], k=random.randint(1, 4))
+        return tokens("".join(words)), ()
+
+    expect_streams(lab, drawn(lab, case))
+
 
 @pytest.mark.task(2)
 @pytest.mark.points(4)
@@ -183,16 +428,24 @@ def test_stays_ended(lab):
     """After an end inside feed every layer is empty, and every later feed returns [] and changes
     nothing: not what is held, and not the reason.
     """
+
+    def case(random):
+        ids, (stop,) = waiting(random)
+        return [*ids, *random.choice([[EOS], tokens(stop)])], [stop]
+
     for ids, stops in (
         ([*b"<tool_E", 0xC3, EOS], ["END"]),
         ([*b"a <toolEND"], ["END"]),
         ([0xE4, 0xE4], ["\ufffd"]),
+        *drawn(lab, case),
     ):
-        later = [65, 0xE4, *b"<E", EOS]
+        later = [*lab.random.choices([65, 0xE4, *b"<EX"], k=lab.random.randint(4, 8)), EOS]
         trace = run(lab, [*ids, *later], stops)
         after = [[]] * len(later)
         expect(trace.outputs[len(ids) :], [*after, "stop"], trace, "after the end")
         expect(trace.held[len(ids) - 1 :], [EMPTY] * (len(later) + 2), trace, "held from the end")
+        expect(trace.events, in_one_piece(ids, stops)[0], trace)
+        expect_eager(trace, ids, stops)
 
 
 @pytest.mark.task(2)
@@ -207,6 +460,7 @@ def test_eos_flushes_every_layer(lab):
         (b"a <tool_EN\xe4\xbd", "a <tool_EN\ufffd"),
     ):
         expect_end(run(lab, [*held, EOS], ["END"]), [TextDelta(text)], "stop")
+    expect_streams(lab, drawn(lab, waiting))
 
 
 @pytest.mark.task(2)
@@ -215,6 +469,18 @@ def test_eos_inside_a_character(lab):
     """EOS inside a character leaves one U+FFFD, whether one, two or three bytes were held."""
     for held in (b"\xf0", b"\xf0\x9f", b"\xf0\x9f\x9a"):
         expect_end(run(lab, [*b"a", *held, EOS]), [TextDelta("a\ufffd")], "stop")
+
+    def case(random):
+        return [*tokens(a_text(random)), *half(random)], []
+
+    expect_streams(lab, drawn(lab, case))
+
+
+def ends_in_a_stop(random):
+    """A stream whose last character is cut off; as U+FFFD it may complete a stop."""
+    begun = letters(random, "XYZ", 0, 4)
+    held = random.choice([begun, begun, letters(random, "XYZ", 1, 4)])
+    return [*tokens(a_text(random) + held), *half(random)], [begun + "\ufffd"]
 
 
 @pytest.mark.task(2)
@@ -229,6 +495,7 @@ def test_flush_completes_a_stop(lab):
         (b"a\xf0\x9f\x9a", "\ufffd", "a"),
     ):
         expect_end(run(lab, [*held, EOS], [stop]), [TextDelta(text)], "stop")
+    expect_streams(lab, drawn(lab, ends_in_a_stop))
 
 
 @pytest.mark.task(2)
@@ -243,6 +510,17 @@ def test_flushed_text_may_be_held_again(lab):
         (b"<E\xe4", "E\ufffd!", "<E\ufffd"),
     ):
         expect_end(run(lab, [*held, EOS], [stop]), [TextDelta(text)], "stop")
+
+    def bytes_then_stop(random):
+        ids, (stop,) = ends_in_a_stop(random)
+        return ids, [stop + a_stop(random)]
+
+    def stop_then_tag(random):
+        tag = part(random, OPEN)
+        return tokens(a_text(random) + random.choice([tag, tag[:-1]])), [tag + a_stop(random)]
+
+    expect_streams(lab, drawn(lab, bytes_then_stop))
+    expect_streams(lab, drawn(lab, stop_then_tag))
 
 
 @pytest.mark.task(2)
@@ -260,6 +538,15 @@ def test_call_completed_by_the_flush(lab):
     ):
         expect_end(run(lab, [*tokens(CALL), *tail, EOS], [stop]), events, reason)
 
+    def case(random):
+        stop = CLOSE[random.randint(2, len(CLOSE) - 1) :] + random.choice(
+            ["!", "\ufffd", "\ufffd!"]
+        )
+        tail = random.choice([b"", half(random)])
+        return [*tokens(a_text(random) + a_call(random)), *tail], [stop]
+
+    expect_streams(lab, drawn(lab, case))
+
 
 @pytest.mark.task(3)
 @pytest.mark.points(5)
@@ -271,6 +558,12 @@ def test_finish_is_length(lab):
         trace = run_to_end(lab, tokens(text), stops)
         expect(trace.outputs[-1], "length", trace, "finish_reason")
     expect_end(run_to_end(lab, tokens(CALL), ["call>!"]), [POST], "length")
+
+    def case(random):
+        words = random.choices([a_call(random), a_text(random)], k=random.randint(1, 4))
+        return tokens("".join(words)), random.choice([["call>!"], []])
+
+    expect_streams(lab, drawn(lab, case), finish=True)
 
 
 @pytest.mark.task(3)
@@ -286,6 +579,7 @@ def test_finish_flushes_every_layer(lab):
     ):
         expect_end(run_to_end(lab, held, ["END"]), [TextDelta(text)], "length")
     expect_end(run_to_end(lab, tokens("a " + CALL), [">!"]), [TextDelta("a "), POST], "length")
+    expect_streams(lab, drawn(lab, waiting), finish=True)
 
 
 @pytest.mark.task(3)
@@ -302,79 +596,49 @@ def test_finish_may_complete_a_stop(lab):
     ):
         expect_end(run_to_end(lab, held, stops), events, reason)
 
+    def case(random):
+        ids, stops = ends_in_a_stop(random)
+        return [*tokens(random.choice(["", a_call(random)])), *ids], stops
+
+    expect_streams(lab, drawn(lab, case), finish=True)
+
 
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_first_end_wins(lab):
     """The first end wins: every later call returns [], and the reason does not change."""
-    calls = [("feed", 65), ("feed", 0xE4), ("finish",), ("feed", EOS), ("finish",), "finish_reason"]
-    for reason, end in (("stop", ("feed", EOS)), ("stop", ("feed", 33)), ("length", ("finish",))):
-        begin = [*(("feed", i) for i in (*b"<E", 0xC3)), "finish_reason", end]
-        trace = lab.script(pipeline(lab, ["END", "!"]), [*begin, *calls])
-        expect(trace.outputs[3], None, trace, "finish_reason before the end")
-        expect(trace.outputs[5:], [[], [], [], [], [], reason], trace, "after the end")
+
+    def case(random):
+        ids, (stop,) = waiting(random)
+        return ids, stop, random.choices([("feed", 65), ("feed", EOS), ("finish",)], k=4)
+
+    calls = [("feed", 65), ("feed", 0xE4), ("finish",), ("feed", EOS), ("finish",)]
+    ends = [("stop", ("feed", EOS)), ("stop", ("feed", 33)), ("length", ("finish",))]
+    cases = [([*b"<E", 0xC3], "END", calls), *drawn(lab, case, 3)]
+    for (reason, end), (ids, stop, later) in itertools.product(ends, cases):
+        begin = [*(("feed", i) for i in ids), "finish_reason", end]
+        trace = lab.script(pipeline(lab, [stop, "!"]), [*begin, *later, "finish_reason"])
+        expect(trace.outputs[len(ids)], None, trace, "finish_reason before the end")
+        after = [*[[]] * len(later), reason]
+        expect(trace.outputs[len(begin) :], after, trace, "after the end")
+        shown = joined(trace.outputs[: len(ids)])
+        expect(shown, certain(ids, [stop]), trace, "events before the end")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_nothing_held_after_finish(lab):
     """After finish every layer is empty, and a later feed leaves it so."""
-    trace = run_to_end(lab, [*b"<E", 0xC3], ["END"])
-    expect(trace.held[-1], EMPTY, trace, "held after finish")
-    trace = lab.script(pipeline(lab), [("finish",), ("feed", 0xC3), ("feed", 60)])
-    expect(trace.held, [EMPTY] * 3, trace, "held from the end")
-
-
-def in_one_piece(ids, stops):
-    """The events of a whole stream that ends with finish, and its reason, without any streaming."""
-    at_eos = EOS in ids
-    text = decoded(bytes(i for i in ids[: ids.index(EOS) if at_eos else None] if 0 <= i < 256))
-    text, at_stop = before_stop(text, stops)
-    events = split(text)
-    if not at_eos and not at_stop:
-        return events, "length"
-    called = any(isinstance(event, ToolCall) for event in events)
-    return events, "tool_calls" if called else "stop"
-
-
-def before_stop(text, stops):
-    """The text before the stop that ends first, and whether there is one."""
-    for end in range(1, len(text) + 1):
-        ending = [len(stop) for stop in stops if text.endswith(stop, 0, end)]
-        if ending:
-            return text[: end - max(ending)], True
-    return text, False
-
-
-def split(text):
-    """A text as events: the body of a call runs to a close tag that is not in a JSON string."""
-    events, plain, calls = [], "", 0
-    while text:
-        before, tag, rest = text.partition(OPEN)
-        plain += before
-        body = re.match(r'((?:[^"]|"(?:[^"\\]|\\.)*")*?)' + CLOSE, rest, re.DOTALL) if tag else None
-        call = arguments(body[1]) if body else None
-        if call is None:
-            source = tag + (body[0] if body else rest)
-            plain += source
-        else:
-            events += [TextDelta(plain)] if plain else []
-            events.append(ToolCall(calls, *call))
-            plain, calls = "", calls + 1
-        text = rest[body.end() :] if body else ""
-    return events + ([TextDelta(plain)] if plain else [])
-
-
-def arguments(body):
-    """The name and the source of the arguments of a call, or None; no string here has a brace."""
-    try:
-        call = json.loads(body)
-    except ValueError:
-        return None
-    is_call = isinstance(call, dict) and isinstance(call.get("name"), str)
-    if not is_call or not isinstance(call.get("arguments"), dict):
-        return None
-    return call["name"], re.search(r"\{[^{}]*\}", body)[0]
+    for tag, cut in [
+        ("<", b"\xc3"),
+        *drawn(lab, lambda random: (part(random, OPEN), half(random))),
+    ]:
+        trace = run_to_end(lab, [*tokens(tag), *cut], ["END"])
+        held = {**EMPTY, "detokenizer": cut, "tool_parser": tag}
+        expect(trace.held[-3:], [held, EMPTY, EMPTY], trace, "held before and after finish")
+        later = [("feed", i) for i in (*cut, *tokens(tag))]
+        trace = lab.script(pipeline(lab), [("finish",), *later])
+        expect(trace.held, [EMPTY] * (len(later) + 1), trace, "held from the end")
 
 
 WORDS = [
@@ -394,22 +658,17 @@ def test_property_composition(lab):
     its end, and nothing more.
     """
 
-    def rule(case):
-        ids, stops = case
-        stops = [stop for stop in stops if stop]
-        trace = run_to_end(lab, ids, stops)
-        expect_end(trace, *in_one_piece(ids, stops))
-
     def cases():
         for length in range(5):
             for ids in itertools.product([*b"<E", 0xE4, EOS], repeat=length):
                 yield list(ids), ["E\ufffd", "\ufffd<", "<EE"]
-        for _ in range(200):
-            words = lab.random.choices(WORDS, k=lab.random.randint(0, 5))
+        for _ in range(150):
+            own = a_text(lab.random).encode(), a_call(lab.random).encode()
+            words = lab.random.choices([*WORDS, *own], k=lab.random.randint(0, 5))
             end = lab.random.choice([[], [EOS], [EOS, *b"more"]])
             yield [*b"".join(words), *end], lab.random.choices(STOPS, k=2)
 
-    check(rule, cases())
+    expect_streams(lab, cases(), finish=True)
 
 
 @pytest.mark.task(3)
@@ -424,9 +683,8 @@ def test_property_display_delay(lab):
 
     def rule(case):
         text = " ".join(case)
-        trace = lab.script(pipeline(lab, stops), [("feed", i) for i in tokens(text)])
-        shown = "".join(event.text for event in trace.events if isinstance(event, TextDelta))
-        expect(trace.events, [TextDelta(text[: len(shown)])] if shown else [], trace)
+        trace = feeds(lab, tokens(text), stops)
+        expect(trace.events, certain(tokens(text), stops), trace)
         shown, received = 0, b""
         for step, byte in zip(trace.steps, text.encode(), strict=True):
             shown += sum(len(event.text) for event in step.result)
@@ -434,41 +692,55 @@ def test_property_display_delay(lab):
             waits = len(received.decode("utf-8", "ignore")) - shown
             expect(waits <= bound, True, trace, f"at most {bound} characters wait")
 
-    check(rule, (lab.random.choices(words, k=12) for _ in range(40)))
+    def case(random):
+        return [*random.choices([*words, a_text(random)], k=random.randint(9, 14)), "Obs"]
+
+    check(rule, drawn(lab, case, 40))
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
     """isolated: two streams fed in turns give what each gives alone."""
-    streams = [tokens("你 " + CALL), tokens("a STO b <tool")]
-    new = [pipeline(lab, ["##"]), pipeline(lab, ["STOP"])]
-    wanted = [[TextDelta("你 "), POST], [TextDelta("a STO b <tool")]]
-    for trace, events in zip(lab.interleave(new, streams, "finish"), wanted, strict=True):
-        expect(trace.events, events, trace)
+
+    def pair(random):
+        return [waiting(random), ([*tokens(a_text(random) + a_call(random))], [a_stop(random)])]
+
+    fixed = [(tokens("你 " + CALL), ["##"]), (tokens("a STO b <tool"), ["STOP"])]
+    for streams in [fixed, *drawn(lab, pair)]:
+        new = [pipeline(lab, stops) for _, stops in streams]
+        traces = lab.interleave(new, [ids for ids, _ in streams], "finish")
+        for trace, (ids, stops) in zip(traces, streams, strict=True):
+            expect(trace.events, in_one_piece(ids, stops)[0], trace)
+            expect_eager(trace, ids, stops)
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(5)
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(11)
 def test_property_linear_text(lab):
     """linear: a long text, ill-formed and full of possible stops and tags, takes a token as long at
     its end as at its beginning.
     """
-    ids = [*(b"\xff\xff\xffE<\xff\xff\xff" * 9000), *tokens(CALL)]
+    text, call = b"\xff\xff\xffE<\xff\xff\xff" * lab.random.randint(9500, 9900), a_call(lab.random)
+    ids = [*text, *tokens(call)]
     trace = lab.stream(pipeline(lab, ["END"]), ids, end="finish", watch="")
-    expect(trace.outputs[-2], [POST], f"{len(ids)} tokens fed one by one", "the last token")
+    fed = f"{len(ids)} tokens fed one by one"
+    expect(trace.events, [TextDelta(decoded(text)), *split(call)], fed)
+    expect(trace.outputs[-2], split(call), fed, "the last token")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(5)
-@pytest.mark.timeout(6)
+@pytest.mark.timeout(7)
 def test_property_linear_call(lab):
     """linear: a call with long arguments, all of which the parser must hold, costs no more for a
     token than any other text.
     """
-    written = '{"text": "🚀' + "E" * 60_000 + '"}'
-    ids = tokens(f'{OPEN}{{"name": "post", "arguments": {written}}}{CLOSE}')
+    text = a_text(lab.random)
+    written = f'{{"text": "{text}' + "E" * lab.random.randint(65_000, 69_000) + '"}'
+    ids = tokens(f'{text}{OPEN}{{"name": "post", "arguments": {written}}}{CLOSE}')
     trace = lab.stream(pipeline(lab, ["END"]), ids, end="finish", watch="")
-    call = ToolCall(0, "post", written)
-    expect(trace.outputs[-2], [call], f"{len(ids)} tokens of one call fed one by one", "the call")
+    call, fed = ToolCall(0, "post", written), f"{len(ids)} tokens of one call fed one by one"
+    expect(trace.events, [TextDelta(text), call], fed)
+    expect(trace.outputs[-2], [call], fed, "the call")
