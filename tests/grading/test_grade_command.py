@@ -156,6 +156,7 @@ def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
         (["--lab", "90", "--jobs", "0", "hand-ins"], "--jobs 0"),
         (["--lab", "90", "--json", "no/where.json", "hand-ins"], "there is no folder no"),
         (["--lab", "90", "--csv", "empty", "hand-ins"], "empty is a folder"),
+        (["--lab", "90", "--html", "/proc/x.html", "hand-ins"], "/proc"),
         (["--lab", "90", "--overlay", "no", "hand-ins"], "there is no overlay folder no"),
     ],
 )

@@ -1,18 +1,22 @@
 """The reports that an instructor asks for on the command line: where they go, and writing them."""
 
 import argparse
+import errno
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.errors import UsageError
+from labkit.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from labkit.course.lab import Lab
     from labkit.grading.grade import Grade
     from labkit.grading.reading.submission import Submission
+
+# Enough to need a block of the disk, which an empty file does not.
+_TRIED_BYTES = 4096
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -29,9 +33,11 @@ def check(args: argparse.Namespace) -> None:
 
     Raises:
         UsageError: one cannot; the message says what to do.
+        InfrastructureError: their disk is full.
     """
     for path in (args.json, args.csv, args.junit, args.html):
-        _check_file(path)
+        if path is not None:
+            _check_file(path)
 
 
 def write(
@@ -60,13 +66,31 @@ def write(
         yield args.html
 
 
-def _check_file(path: Path | None) -> None:
-    if path is None:
-        return
+def _check_file(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent} to write {path.name} to; make it first")
+    if path.is_file() or not path.exists():
+        try_to_write(path.resolve().parent, f"write {path.name} to it")
+
+
+def try_to_write(folder: Path, purpose: str) -> None:
+    """Write a scratch file to a folder and remove it: nothing else tells if that can be done.
+
+    Raises:
+        UsageError: the folder does not take it; the message says why and for what it was to be.
+        InfrastructureError: the disk is full.
+    """
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".labkit-") as file:
+            file.write(bytes(_TRIED_BYTES))
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (InfrastructureError if full else UsageError)(
+            f"nothing can be written to {folder} ({error.strerror}): "
+            f"{'make room' if full else 'take another folder'} to {purpose}"
+        ) from None
 
 
 def _write(path: Path, text: str) -> None:
