@@ -2,24 +2,29 @@
 
 A line is `{"sum":"...","grade":{...}}`; the sum is the SHA-256 of the grade's bytes. Grades are
 found by what they depend on: submission, lab, assignment and mode. So equal files are graded once,
-whoever handed them in, and no line says who. When tests change, earlier lines stay in the file, but
-nothing looks for them any more. For a fresh start, name another file.
+whoever handed them in, and no grade says who. When tests change, earlier lines stay in the file,
+but nothing looks for them any more. For a fresh start, name another file.
+
+Other lines are notes: the word behind the sum says of what kind, as `points` for those by hand.
 """
 
 import fcntl
 import json
 import logging
 import os
+import re
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.grade import Grade, Key
 
 _FIRST_LINE = b'{"ledger":"labkit/ledger/v1"}\n'
-_HEAD, _MIDDLE = b'{"sum":"', b'","grade":'
+_GRADE = "grade"
+_LINE = re.compile(rb'\{"sum":"([0-9a-f]{64})","([a-z]+)":(.*)\}\n', re.DOTALL)
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +45,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[Key, tuple[int, int]] = {}
+        self._notes: dict[str, list[Any]] = {}
         self._size = 0
         self._file = self._open()
         try:
@@ -63,7 +69,7 @@ class Ledger:
         if key not in self._places:
             return None
         start, size = self._places[key]
-        return _grade_in(os.pread(self._file, size, start))
+        return Grade.from_json(_read_line(os.pread(self._file, size, start))[1])
 
     def add(self, grade: Grade) -> None:
         """Append a grade; when this returns, it is on the disk.
@@ -71,10 +77,23 @@ class Ledger:
         Raises:
             InfrastructureError: it cannot be written.
         """
-        line = _line(grade)
+        line = _line(_GRADE, replace(grade, student="").to_json())
         start = self._size
         self._write(line)
         self._places[grade.key] = start, len(line)
+
+    def note(self, kind: str, data: Any) -> None:
+        """Append a note: plain data of a kind, which is a word in small letters.
+
+        Raises:
+            InfrastructureError: it cannot be written.
+        """
+        self._write(_line(kind, data))
+        self._notes.setdefault(kind, []).append(data)
+
+    def notes(self, kind: str) -> list[Any]:
+        """Return the notes of a kind, the oldest first."""
+        return [*self._notes.get(kind, ())]
 
     def _open(self) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -116,17 +135,24 @@ class Ledger:
                     os.ftruncate(self._file, self._size)
                     break
                 if number > 1:
-                    self._note(number, line)
+                    self._take(number, line)
                 self._size += len(line)
         if self._size == 0:
             self._write(_FIRST_LINE)
 
-    def _note(self, number: int, line: bytes) -> None:
+    def _take(self, number: int, line: bytes) -> None:
         try:
-            self._places[_grade_in(line).key] = self._size, len(line)
+            kind, told = _read_line(line)
+            if kind == _GRADE:
+                self._places[Grade.from_json(told).key] = self._size, len(line)
+            else:
+                self._notes.setdefault(kind, []).append(told)
         except (ValueError, TypeError, LookupError):
             _log.warning(
-                "%s line %d is damaged; its submission is graded again", self._path, number
+                "%s line %d is damaged; its submission is graded again (points by hand are lost: "
+                "name --points again)",
+                self._path,
+                number,
             )
 
     def _write(self, data: bytes) -> None:
@@ -144,14 +170,18 @@ class Ledger:
         return InfrastructureError(f"the ledger {self._path} cannot be used: {error.strerror}")
 
 
-def _line(grade: Grade) -> bytes:
-    told = replace(grade, student="").to_json()
+def _line(kind: str, told: Any) -> bytes:
     body = json.dumps(told, separators=(",", ":")).encode("ascii")
-    return _HEAD + sha256(body).hexdigest().encode() + _MIDDLE + body + b"}\n"
+    return b'{"sum":"%s","%s":%s}\n' % (sha256(body).hexdigest().encode(), kind.encode(), body)
 
 
-def _grade_in(line: bytes) -> Grade:
-    head, _, body = line.removesuffix(b"}\n").partition(_MIDDLE)
-    if head != _HEAD + sha256(body).hexdigest().encode():
+def _read_line(line: bytes) -> tuple[str, Any]:
+    """Return the kind of a line and what it tells.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    found = _LINE.fullmatch(line)
+    if found is None or found[1] != sha256(found[3]).hexdigest().encode():
         raise ValueError("the sum is wrong")
-    return Grade.from_json(json.loads(body))
+    return found[2].decode("ascii"), json.loads(found[3])

@@ -112,7 +112,22 @@ def test_a_damaged_line_is_named(path, caplog, damage):
     path.write_bytes(b"".join([*lines[:2], damage(lines[2]), lines[3]]))
     with caplog.at_level(logging.WARNING):
         assert found(path, [1, 2, 3]) == [kept(1), None, kept(3)]
-    assert caplog.messages == [f"{path} line 3 is damaged; its submission is graded again"]
+    (message,) = caplog.messages
+    assert message.startswith(f"{path} line 3 is damaged; its submission is graded again")
+
+
+def test_notes_are_kept_beside_grades_by_their_kind(path):
+    note = {"student": "é", "points": ["5", "talk"]}
+    with Ledger(path) as ledger:
+        ledger.note("points", note)
+        ledger.add(grade(1))
+        ledger.note("points", {})
+        ledger.note("other", 3)
+    with Ledger(path) as ledger:
+        assert (ledger.notes("points"), ledger.notes("other")) == ([note, {}], [3])
+        assert ledger.notes("none") == []
+        assert ledger.find(grade(1).key) == kept(1)
+        assert len(ledger) == 1
 
 
 def test_another_file_is_refused_and_left_alone(path, tmp_path):
