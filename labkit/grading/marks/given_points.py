@@ -1,0 +1,83 @@
+"""Points that people give or take: extra credit, an oral exam, a deduction. They come from a CSV.
+
+A ledger keeps them, so they need be named only once. For a student whom a later file has, its lines
+replace the earlier ones; a line of 0 points takes them back.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import UsageError
+from labkit.grading.marks.csv_files import read_csv
+from labkit.running.reporting.showing import printable
+
+OPTION = "--points"
+_COLUMNS = frozenset(["student", "points", "reason"])
+_NUMBER = re.compile(r"[-+]?[0-9]{1,4}(\.[0-9]{1,2})?")
+_MOST_REASON = 500
+
+
+@dataclass(frozen=True)
+class Given:
+    """Points with the reason for them, as the student reads it."""
+
+    points: Decimal
+    reason: str
+
+    def to_json(self) -> list[str]:
+        """Return it for a ledger."""
+        return [str(self.points), self.reason]
+
+    @classmethod
+    def from_json(cls, told: Any) -> "Given":
+        """Return what `to_json` told.
+
+        Raises:
+            ValueError: it did not.
+        """
+        points, reason = told
+        if not _NUMBER.fullmatch(points) or type(reason) is not str:
+            raise ValueError("these are no points")
+        return cls(Decimal(points), reason)
+
+
+def read_points(path: Path) -> dict[str, tuple[str, tuple[Given, ...]]]:
+    """Return the points in a file: by student as it calls them, the first place and the points.
+
+    Raises:
+        UsageError: it lacks a column, or a cell is no number of points.
+    """
+    table = read_csv(path, OPTION)
+    if not table.known >= _COLUMNS:
+        raise UsageError(f"{OPTION} {path} needs the columns student,points,reason")
+    found: dict[str, tuple[str, tuple[Given, ...]]] = {}
+    for row in table.rows:
+        told = row.cells["points"]
+        if not _NUMBER.fullmatch(told):
+            raise UsageError(
+                f"{row.place}: {told!r} is no number of points; write 5, -10 or 2.5, with at most "
+                "4 digits before the point and 2 behind it"
+            )
+        place, before = found.get(row.cells["student"], (row.place, ()))
+        reason = " ".join(printable(row.cells["reason"], _MOST_REASON).split())
+        given = Given(Decimal(told), reason)
+        found[row.cells["student"]] = place, (*before, given)
+    return found
+
+
+def kept_points(notes: Iterable[Any], lab: str) -> Mapping[str, tuple[Given, ...]]:
+    """Return by student the points that a ledger's notes have for a lab, the last that count."""
+    found = {}
+    for note in notes:
+        if note["lab"] == lab:
+            found[note["student"]] = tuple(map(Given.from_json, note["points"]))
+    return found
+
+
+def note_of(lab: str, student: str, points: Iterable[Given]) -> dict[str, Any]:
+    """Return the note that makes a ledger keep a student's points."""
+    return {"lab": lab, "student": student, "points": [one.to_json() for one in points]}

@@ -1,0 +1,130 @@
+"""Marks in the columns of a platform's gradebook, for the students of its own export.
+
+- Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and one for the
+  lab. It is the export's if a title there names the lab, so Canvas fills that assignment; else its
+  import asks which one it is.
+- Moodle: the grading worksheet as it was exported, with `Grade` filled in (in the assignment:
+  Upload grading worksheet), or the columns that name students, and one for the lab (in the
+  gradebook: Import, CSV file).
+
+Whoever has no mark has an empty cell, which both leave as it is: nobody gets a 0 for being late to
+hand in at all. That is for the instructor to enter.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Mapping
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+from labkit.grading.marks.csv_files import inert, title_of
+from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.marks.marking import Marking
+from labkit.grading.marks.roster import Roster
+from labkit.grading.marks.students import Student
+
+_CANVAS = (
+    "student",
+    "id",
+    "sis user id",
+    "sis login id",
+    "integration id",
+    "root account",
+    "section",
+)
+_MOODLE = (
+    "first name", "last name", "surname", "full name", "id number", "username", "institution",
+    "department", "email address",
+)  # fmt: skip
+# Neither platform finds students by these, and students may choose what is in them.
+_NAMES = frozenset(["student", "first name", "last name", "surname", "full name"])
+_POINTS_POSSIBLE = "    Points Possible"
+
+
+def check_roster(option: str, roster: Roster | None) -> None:
+    """Check that a gradebook can be written for the students of a roster.
+
+    Raises:
+        UsageError: there is none, or it is another platform's.
+    """
+    wanted = {"--canvas": ("canvas",), "--moodle": ("moodle", "worksheet")}[option]
+    exports = {
+        "--canvas": "Canvas's gradebook (Grades, Export)",
+        "--moodle": "Moodle's grading worksheet or grader report",
+    }
+    if roster is None or roster.form not in wanted:
+        raise UsageError(f"{option} needs --roster FILE with the export of {exports[option]}")
+
+
+def canvas_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
+    """Return marks as Canvas's gradebook imports them."""
+    roster = _roster(marking)
+    column = _lab_column(roster, lab)
+    titles = [title for title in roster.table.titles if title_of(title) in _CANVAS]
+    rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), str(_most(marks))]]
+    if title_of(titles[0]) != "student":
+        rows = []
+    rows += [[*_cells(one, titles), _mark(marks.get(one))] for one in _listed(marking)]
+    return _csv([*titles, column], rows)
+
+
+def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
+    """Return marks as Moodle's assignment or gradebook imports them."""
+    roster = _roster(marking)
+    if roster.form == "worksheet":
+        titles = [*roster.table.titles]
+        place = [*map(title_of, titles)].index("grade")
+        rows = []
+        for one in _listed(marking):
+            cells = _cells(one, titles)
+            cells[place] = _mark(marks.get(one)) or cells[place]
+            rows.append(cells)
+        return _csv(titles, rows)
+    titles = [title for title in roster.table.titles if title_of(title) in _MOODLE]
+    rows = [[*_cells(one, titles), _mark(marks.get(one))] for one in _listed(marking)]
+    return _csv([*titles, _lab_column(roster, lab)], rows)
+
+
+def _roster(marking: Marking) -> Roster:
+    if marking.roster is None:
+        raise UsageError("a gradebook needs --roster FILE")
+    return marking.roster
+
+
+def _listed(marking: Marking) -> list[Student]:
+    return [one for one in marking.students.all if one.person is not None]
+
+
+def _cells(student: Student, titles: list[str]) -> list[str]:
+    """Return a line of the roster as it was, but that no name is a formula."""
+    row = student.person.row.cells if student.person is not None else {}
+    cells = []
+    for title in map(title_of, titles):
+        cell = row.get(title, "")
+        cells.append(inert(cell) if title in _NAMES else cell)
+    return cells
+
+
+def _mark(mark: Mark | None) -> str:
+    return "" if mark is None else plain(mark.total)
+
+
+def _most(marks: Mapping[Student, Mark]) -> int:
+    return max((mark.max_score for mark in marks.values()), default=0)
+
+
+def _lab_column(roster: Roster, lab: Lab) -> str:
+    """Return the title of the roster that names the lab, if just one does, else its short name."""
+    own = re.compile(rf"(?<![a-z])lab[-_ ]?0*{int(lab.number)}(?![0-9])", re.IGNORECASE)
+    found = [title for title in roster.table.titles if own.search(title)]
+    real = [title for title in found if "(real)" in title.casefold()] or found
+    return real[0] if len(real) == 1 else lab.label
+
+
+def _csv(titles: list[str], rows: list[list[str]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(titles)
+    writer.writerows(rows)
+    return out.getvalue()

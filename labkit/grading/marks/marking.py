@@ -1,0 +1,153 @@
+"""What turns scores into marks: read before anything is graded, applied when all is.
+
+So a mistake in a roster or a table costs no hours. Whatever is odd and no mistake is a warning.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+from labkit.errors import UsageError
+from labkit.grading.grade import Grade
+from labkit.grading.ledger import Ledger
+from labkit.grading.marks import given_points
+from labkit.grading.marks.given_points import Given
+from labkit.grading.marks.late import EXAMPLE, LateRule, read_rule, read_times
+from labkit.grading.marks.mark import Mark
+from labkit.grading.marks.roster import Roster, read_roster
+from labkit.grading.marks.students import Student, Students, listed
+
+# Of the notes of a ledger.
+KIND = "points"
+
+
+@dataclass
+class Marking:
+    """How marks come about.
+
+    Attributes:
+        lab: folder name of the lab.
+        students: who handed in, and who is on the roster.
+        roster: the course's list, if there is one.
+        rule: what is taken off late work, if there is a rule.
+        times: when students handed in.
+        given: the points given by hand.
+        warnings: for the instructor.
+    """
+
+    lab: str
+    students: Students
+    roster: Roster | None = None
+    rule: LateRule | None = None
+    times: dict[Student, datetime] = field(default_factory=dict)
+    given: dict[Student, tuple[Given, ...]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def changes_scores(self) -> bool:
+        """Whether a mark can be other than the score."""
+        return self.rule is not None or bool(self.given)
+
+    def marks(self, grades: Iterable[Grade]) -> dict[Student, Mark]:
+        """Return the mark of every student who has one: a grade, or points by hand.
+
+        Args:
+            grades: of the lab; those of others are left out.
+        """
+        scores = {grade.student: grade for grade in grades if grade.lab == self.lab}
+        most = max((grade.max_score for grade in scores.values()), default=0)
+        found = {}
+        for student in self.students.all:
+            grade = None if student.entry is None else scores.get(student.entry)
+            given = self.given.get(student, ())
+            if grade is not None or any(one.points for one in given):
+                found[student] = self._mark(student, grade, most, given)
+        return found
+
+    def _mark(
+        self, student: Student, grade: Grade | None, most: int, given: tuple[Given, ...]
+    ) -> Mark:
+        if grade is None:
+            return Mark(student.name, self.lab, None, most, given=given)
+        time = self.times.get(student)
+        late = self.rule.penalty(grade.max_score, time) if self.rule and time else Decimal(0)
+        return Mark(grade.student, self.lab, grade.score, grade.max_score, late, given)
+
+
+def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]) -> list[Marking]:
+    """Return how marks come about, for each lab.
+
+    Args:
+        args: of the command line: `roster`, `times`, `due`, `late`, `points`, `ledger`.
+        entries: by folder name of a lab, what its grades will call the students.
+
+    Raises:
+        UsageError: a file cannot be read or understood, a student is not told from another, or
+            what is for one lab is given for several.
+    """
+    for option in ("times", "points"):
+        if getattr(args, option) is not None and len(entries) > 1:
+            raise UsageError(f"--{option} is for one lab at a time; say which one, as --lab 03")
+    if len({option is None for option in (args.times, args.due, args.late)}) > 1:
+        raise UsageError(
+            f"--times, --due and --late go together: a file of times, a time, and {EXAMPLE!r}"
+        )
+    roster = None if args.roster is None else read_roster(args.roster)
+    found = []
+    for lab, names in sorted(entries.items()):
+        marking = Marking(lab, Students(names, roster), roster)
+        if marking.students.unlisted and roster is not None:
+            missing = marking.students.unlisted
+            marking.warnings.append(
+                f"{len(missing)} without a line in {args.roster}: {listed(missing)}"
+            )
+        if args.times is not None:
+            _add_times(marking, args.times, read_rule(args.late, args.due))
+        _add_points(marking, args.points, args.ledger)
+        found.append(marking)
+    return found
+
+
+def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
+    """Take the last time of each student: that is when what is graded came."""
+    marking.rule = rule
+    unknown = []
+    for place, name, time in read_times(path, rule.due):
+        student = marking.students.find(name, place)
+        if student is None:
+            unknown.append(name)
+        else:
+            marking.times[student] = max(time, marking.times.get(student, time))
+    entries = (one for one in marking.students.all if one.entry is not None)
+    if missing := [one.entry or "" for one in entries if one not in marking.times]:
+        marking.warnings.append(
+            f"{len(missing)} without a time in {path}, taken as in time: {listed(missing)}"
+        )
+    if unknown:
+        marking.warnings.append(f"{path} has {len(unknown)} unknown: {listed(unknown)}")
+
+
+def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> None:
+    """Take the points of the file, and of the ledger for those whom the file does not have."""
+    told = {} if path is None else given_points.read_points(path)
+    kept: Mapping[str, tuple[Given, ...]] = {}
+    if ledger is not None:
+        with Ledger(ledger) as book:
+            kept = given_points.kept_points(book.notes(KIND), marking.lab)
+            for name, (_, points) in told.items():
+                if kept.get(name) != points:
+                    book.note(KIND, given_points.note_of(marking.lab, name, points))
+    for name, points in kept.items():
+        if (student := marking.students.find(name, f"--ledger {ledger}")) is not None:
+            marking.given[student] = points
+    unknown = []
+    for name, (place, points) in told.items():
+        if (student := marking.students.find(name, place)) is None:
+            unknown.append(name)
+        else:
+            marking.given[student] = points
+    if unknown:
+        marking.warnings.append(f"{path} has {len(unknown)} unknown: {listed(unknown)}")

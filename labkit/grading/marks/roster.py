@@ -1,0 +1,132 @@
+"""The list of a course's students, as a platform exports it, or as `student,id,name,email`.
+
+The titles of the columns tell which it is:
+
+| form | exported by | titles that tell |
+|---|---|---|
+| `canvas` | Canvas: Grades, Export | `Student`, `ID`, and a `SIS` one or `Section` |
+| `worksheet` | Moodle: the assignment, Download grading worksheet | `Identifier`, `Grade` |
+| `moodle` | Moodle: grader report or participants, as CSV | `Email address` or `ID number` |
+| `plain` | by hand | `student`: what the entry is called, a login, or a number |
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.errors import UsageError
+from labkit.grading.marks.csv_files import Row, Table, read_csv
+
+OPTION = "--roster"
+# Columns by which a student is known exactly.
+_KEYS = (
+    "id", "id number", "sis user id", "sis login id", "integration id", "username", "login",
+    "email", "email address", "github username",
+)  # fmt: skip
+_EMAILS = ("email", "email address")
+_PARTICIPANT = re.compile(r"\D*([0-9]+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Person:
+    """A student of the course.
+
+    Attributes:
+        id: the number by which the platform's zip of submissions names them, or "".
+        keys: by what else they are known exactly, as `folded` has it.
+        name: as the roster has it, or "".
+        first, last: the parts of the name, where the roster has them apart.
+        email: or "".
+        row: the line of the roster.
+    """
+
+    id: str
+    keys: frozenset[str]
+    name: str
+    first: str
+    last: str
+    email: str
+    row: Row
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The students of a course, in the order of the file."""
+
+    form: str
+    table: Table
+    people: tuple[Person, ...]
+
+
+def folded(text: str) -> str:
+    """Return a name as names are compared: without capitals, in one Unicode form."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name, sorted: `Lovelace, Ada` and `Ada Lovelace` have the same."""
+    return tuple(sorted(folded(name).replace(",", " ").split()))
+
+
+def read_roster(path: Path) -> Roster:
+    """Return the roster in a file.
+
+    Raises:
+        UsageError: it is not CSV, or has not the columns of a roster.
+    """
+    table = read_csv(path, OPTION)
+    form = _form(table)
+    rows = (row for row in table.rows if not _is_of_the_gradebook(row, form))
+    people = tuple(_person(row, form) for row in rows)
+    if not people:
+        raise UsageError(f"{OPTION} {path} names no student")
+    return Roster(form, table, people)
+
+
+def _form(table: Table) -> str:
+    known = table.known
+    if {"student", "id"} <= known and known & {"sis user id", "sis login id", "section"}:
+        return "canvas"
+    if {"identifier", "grade"} <= known:
+        return "worksheet"
+    if known & {"email address", "id number"}:
+        return "moodle"
+    if "student" in known:
+        return "plain"
+    raise UsageError(
+        f"{OPTION} {table.path} has the columns {', '.join(table.titles)}: export Canvas's "
+        "gradebook, Moodle's grading worksheet or grader report in English, or make a file with "
+        "the columns student,id,name,email"
+    )
+
+
+def _is_of_the_gradebook(row: Row, form: str) -> bool:
+    """Return whether a line is about columns, not about a student."""
+    return form == "canvas" and not row.cells["id"]
+
+
+def _person(row: Row, form: str) -> Person:
+    cells = row.cells
+    first = cells.get("first name", "")
+    last = cells.get("last name", "") or cells.get("surname", "")
+    name = cells.get("full name", "") or cells.get("name", "") or f"{first} {last}".strip()
+    number = ""
+    if form == "canvas":
+        name, number = cells["student"], cells["id"]
+        last, _, first = (part.strip() for part in name.partition(","))
+    elif form == "worksheet":
+        found = _PARTICIPANT.fullmatch(cells["identifier"])
+        number = found[1] if found else ""
+    email = next((cells[title] for title in _EMAILS if cells.get(title)), "")
+    return Person(number, frozenset(_keys(row, form, email)), name, first, last, email, row)
+
+
+def _keys(row: Row, form: str, email: str) -> Iterator[str]:
+    titles = ("student", *_KEYS) if form == "plain" else _KEYS
+    for title in titles:
+        if row.cells.get(title):
+            yield folded(row.cells[title])
+    if "@" in email:
+        yield folded(email.partition("@")[0])

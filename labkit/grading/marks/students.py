@@ -1,0 +1,170 @@
+"""Who handed in what: submissions, lines of a roster, and what other tables call the students.
+
+Nothing is guessed. A student is found by the whole text (the entry's name, an id, a login, an
+email), else by the platform's number in it, else by the name or number in it, else by the words of
+their full name. The first of these that knows somebody decides, and if it knows two, that is an
+error which names both.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from labkit.errors import UsageError
+from labkit.grading.marks.entry_name import read_entry_name
+from labkit.grading.marks.roster import OPTION, Person, Roster, folded, words_of
+
+_MOST_NAMED = 10
+# Whose numbers a roster has that names students as the zip of submissions does.
+_PLATFORMS = {"canvas": "canvas", "worksheet": "moodle"}
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """Somebody who handed in, or is on the roster, or both.
+
+    Attributes:
+        entry: what a grade calls them; None where they handed nothing in.
+        person: their line of the roster; None where there is none.
+    """
+
+    entry: str | None
+    person: Person | None
+
+    @property
+    def name(self) -> str:
+        """What people call them."""
+        if self.person is not None and self.person.name:
+            return self.person.name
+        entry = self.entry or ""
+        return read_entry_name(entry).name or entry
+
+
+class Students:
+    """All students of a grading.
+
+    Args:
+        entries: what grades call those who handed in.
+        roster: the course's list, if there is one.
+
+    Raises:
+        UsageError: an entry is two people of the roster, or a person two entries.
+    """
+
+    def __init__(self, entries: Iterable[str], roster: Roster | None = None) -> None:
+        people = () if roster is None else roster.people
+        self.unlisted: list[str] = []
+        form = "" if roster is None else roster.form
+        owners = _Index(_known_by(Student(None, one), form) for one in people)
+        found: dict[int, str] = {}
+        for entry in entries:
+            what = f"{OPTION}: the submission {entry!r}"
+            place = owners.find(entry, what, lambda n: _told(people[n]))
+            if place is None:
+                self.unlisted.append(entry)
+            elif place in found:
+                raise UsageError(
+                    f"{OPTION}: {_told(people[place])} handed in both {found[place]!r} and "
+                    f"{entry!r}; remove one"
+                )
+            else:
+                found[place] = entry
+        self.all: Sequence[Student] = [
+            *(Student(found.get(place), one) for place, one in enumerate(people)),
+            *(Student(entry, None) for entry in self.unlisted),
+        ]
+        self._index = _Index(_known_by(one, form) for one in self.all)
+
+    def find(self, text: str, where: str) -> Student | None:
+        """Return the student whom a cell of another table means, or None.
+
+        Args:
+            text: the cell.
+            where: it stands, for messages.
+
+        Raises:
+            UsageError: it means several.
+        """
+        place = self._index.find(text, f"{where}: {text!r}", lambda n: repr(self.all[n].name))
+        return None if place is None else self.all[place]
+
+
+class _Known(NamedTuple):
+    """By what somebody is known, the surest first."""
+
+    whole: set[str]
+    numbers: set[tuple[str, str]]
+    exact: set[str]
+    names: set[tuple[str, ...]]
+
+    def tiers(self) -> tuple[set[Any], ...]:
+        """Return them in order."""
+        return self.whole, self.numbers, self.exact, self.names
+
+
+class _Index:
+    """Places by what is known of each."""
+
+    def __init__(self, known: Iterable[_Known]) -> None:
+        self._tiers: list[dict[Hashable, list[int]]] = [defaultdict(list) for _ in _Known._fields]
+        self._platforms = set[str]()
+        for place, one in enumerate(known):
+            self._platforms |= {platform for platform, _ in one.numbers}
+            for index, keys in zip(self._tiers, one.tiers(), strict=True):
+                for key in keys:
+                    index[key].append(place)
+
+    def find(self, text: str, what: str, told: Callable[[int], str]) -> int | None:
+        """Return the place that a text means, or None.
+
+        Raises:
+            UsageError: it means several; it says `what` the text is, and who they are.
+        """
+        for index, keys in zip(self._tiers, _known_as(text).tiers(), strict=True):
+            places = sorted({place for key in keys for place in index.get(key, ())})
+            if len(places) > 1:
+                who = " or ".join(map(told, places[:3]))
+                raise UsageError(f"{what} may be {who}: name one of them by id or email")
+            if places:
+                return places[0]
+            if index is self._tiers[1] and {platform for platform, _ in keys} & self._platforms:
+                # The platform's own number is not there, so whoever has this name is another.
+                return None
+        return None
+
+
+def _known_as(text: str) -> _Known:
+    """Return by what a text, an entry's name or a cell, may know somebody."""
+    said = read_entry_name(text)
+    numbers = {(said.platform, said.id)} if said.platform else set()
+    exact = {folded(text), folded(said.name), said.id} - {""}
+    return _Known({folded(text)}, numbers, exact, {words_of(said.name)} - {()})
+
+
+def _known_by(student: Student, form: str) -> _Known:
+    known = _Known(set(), set(), set(), set())
+    if student.entry is not None:
+        known = _known_as(student.entry)
+    person = student.person
+    if person is None:
+        return known
+    platform = _PLATFORMS.get(form)
+    numbers = {(platform, person.id)} if platform and person.id else set()
+    return _Known(
+        known.whole | person.keys,
+        known.numbers | numbers,
+        known.exact | person.keys | ({person.id} - {""}),
+        known.names | ({words_of(person.name)} - {()}),
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, the first few of many."""
+    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
+    more = len(names) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _told(person: Person) -> str:
+    return f"{person.name!r} ({person.row.place.rpartition(' ')[2]})"
