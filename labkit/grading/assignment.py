@@ -16,6 +16,8 @@ from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.lab_impl import Implementation
 
+# Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
+PUBLIC_SEED = "0"
 # Where grading begins: reading what was handed in, grading it, and the process that holds it.
 GRADER = (
     "labkit/grading/reading/inputs.py",
@@ -37,12 +39,12 @@ class Assignment:
 
     lab: Lab
     parts: Mapping[str, Implementation]
-    seed: str = "0"
+    seed: str = PUBLIC_SEED
     overlay: Overlay | None = None
 
     @classmethod
     def of(
-        cls, lab: Lab, labs: list[Lab], seed: str = "0", overlay: Overlay | None = None
+        cls, lab: Lab, labs: list[Lab], seed: str = PUBLIC_SEED, overlay: Overlay | None = None
     ) -> "Assignment":
         """Return the assignment of a lab among those of a repository."""
         solutions = {other.name: Implementation("solution", other.solution) for other in labs}

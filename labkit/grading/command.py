@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labkit.course.lab import find_labs, pick_lab
-from labkit.errors import InfrastructureError, LabkitError
+from labkit.errors import InfrastructureError, LabkitError, UsageError
 from labkit.grading.reports import writing
 
 if TYPE_CHECKING:
     from labkit.grading.grade import Grade
 
 GRADED, INFRASTRUCTURE = 0, 3
+_SEED_HELP = (
+    "of the randomised tests; the default is a secret one, made at the first grading and kept in "
+    ".labkit/grading-seed"
+)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -34,7 +38,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="a starter.py, a lab's folder, a bundle, or a folder or zip of submissions",
     )
     add("--lab", default="", metavar="N", help="the lab, 03; without it names and bundles tell")
-    add("--seed", default="0", metavar="S", help="of the randomised tests (default 0)")
+    add("--seed", default="", metavar="S", help=_SEED_HELP)
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
     writing.add_options(command)
     add("--quiet", action="store_true", help="print no report")
@@ -78,18 +82,23 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
     from labkit.grading.reports.terminal import report_text
+    from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
 
+    if args.jobs < 1:
+        raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
     writing.check(args)
     labs = find_labs(root)
     wanted = pick_lab(labs, args.lab) if args.lab else None
     mode = choose_mode(trust=args.trust, container=args.container)
     submissions = collect(args.paths, Course(labs, wanted))
     by_name = {lab.name: lab for lab in labs}
-    assignments = {}
-    for name in sorted({submission.lab for submission in submissions}):
-        overlay = None if args.overlay is None else read_overlay(args.overlay, by_name[name])
-        assignments[name] = Assignment.of(by_name[name], labs, args.seed, overlay)
+    chosen = [by_name[name] for name in sorted({submission.lab for submission in submissions})]
+    overlays = [args.overlay and read_overlay(args.overlay, lab) for lab in chosen]
+    assignments = {
+        lab.name: Assignment.of(lab, labs, args.seed or grading_seed(lab, root), overlay)
+        for lab, overlay in zip(chosen, overlays, strict=True)
+    }
     grades = grade_all(
         submissions,
         assignments,

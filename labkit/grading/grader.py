@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labkit.course.manifest import Test
-from labkit.grading.assignment import Assignment
+from labkit.grading.assignment import PUBLIC_SEED, Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.overlay import HiddenTest
 from labkit.grading.reading.submission import (
@@ -20,14 +20,17 @@ from labkit.isolation.sandbox import Sandbox
 from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
 from labkit.running.drive import Driver
 from labkit.running.lab_impl import Implementation, short_hash
-from labkit.running.reporting.explain import VISIBLE, GradedTest, graded_test
+from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
-from labkit.running.score import LabRun
+from labkit.running.score import LabRun, Result
 
 # How often a submission may bring the grader down, and what its grade says then.
 MOST_DEATHS = 2
 DIED = "the grader's process died twice on this submission"
 FAILED = "the grader failed twice on this submission"
+# The kinds of results that hold nothing of a test's data.
+_SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")
+_KEPT, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
 # A source in another encoding says so in its first two lines.
 _ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 
@@ -51,7 +54,8 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
     )
     host = Host(sandbox, _sources(source, submission, assignment), slot)
     try:
-        run_isolated(run, host, _hidden(assignment))
+        run_isolated(run, host, _hidden(assignment, run.seed))
+        public = _with_public_seed(run, host, assignment)
         run.mistake = _diagnosed(run, host)
     finally:
         host.close()
@@ -64,8 +68,24 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
         mode=sandbox.mode,
         fault=None,
         looks_like=None if run.mistake is None else run.mistake.name,
-        tests=tuple(_tested(test, run) for test in assignment.tests),
+        tests=tuple(_tested(test, run, public) for test in assignment.tests),
     )
+
+
+def _with_public_seed(run: LabRun, host: Host, assignment: Assignment) -> LabRun:
+    """Run what failed once more with the seed that students have, so that they can be shown it.
+
+    That is in a new worker: the one before has seen what the secret seed drew, and could tell it in
+    its errors. Tests that took too long are left out, because they show nothing but that.
+    """
+    if assignment.seed == PUBLIC_SEED:
+        return run
+    failed = {name for name, result in run.results.items() if result.kind not in _SHOWN_AS_IT_IS}
+    public = LabRun(run.lab, run.implementation, run.digest, PUBLIC_SEED)
+    if failed:
+        host.close()
+        run_isolated(public, host, _hidden(assignment, PUBLIC_SEED), failed)
+    return public
 
 
 def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
@@ -79,7 +99,7 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     with suppress(WorkerError):
         host.begin(MOST_SECONDS)
         if host.load() is None:
-            lab = Driver(host.perform, run.seed)
+            lab = Driver(host.perform, PUBLIC_SEED)
             found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks, run.overdue)
         host.end()
     return found
@@ -101,14 +121,27 @@ def refused(submission: Submission, assignment: Assignment, mode: str, why: str)
     )
 
 
-def _tested(test: Test, run: LabRun) -> GradedTest:
-    found = graded_test(test, run.results.get(test.name), _visibility(test))
+def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
+    result, again = run.results.get(test.name), public.results.get(test.name)
+    found = graded_test(test, result, _visibility(test))
+    if not found.passed and not found.message:
+        found = replace(found, message=f"it failed ({found.kind}), and did not say why")
+    for_student = found.detail
+    if again is not None and again is not result:
+        told = Result("assertion", _secret(test, run)) if again.passed else again
+        for_student = explain(test, told)
     return replace(
         found,
         message=repeatable(found.message),
         detail=repeatable(found.detail),
-        for_student=repeatable(found.for_student),
+        for_student=repeatable(for_student),
     )
+
+
+def _secret(test: Test, run: LabRun) -> str:
+    """Return what a student is told of a test that only fails on what the secret seed draws."""
+    others = "" if isinstance(test, HiddenTest) else f" Try others: {_OTHERS}{run.lab.number}"
+    return f"It passes with seed {PUBLIC_SEED}, and fails on cases drawn from {_KEPT}.{others}"
 
 
 def _visibility(test: Test) -> str:
@@ -133,11 +166,11 @@ def _fault_of(source: bytes | None) -> str | None:
     return None
 
 
-def _hidden(assignment: Assignment) -> list[Planned]:
+def _hidden(assignment: Assignment, seed: str) -> list[Planned]:
     overlay = assignment.overlay
     if overlay is None:
         return []
-    functions, seed = overlay.functions(), f"{assignment.seed}/{overlay.digest}"
+    functions, seed = overlay.functions(), f"{seed}/{overlay.digest}"
     return [(test, functions[test.name], seed) for test in overlay.tests]
 
 

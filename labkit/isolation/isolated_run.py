@@ -5,7 +5,7 @@ called without pytest, whose isolation is not needed: the submission can patch n
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
@@ -27,14 +27,25 @@ from labkit.running.score import (
 Planned = tuple[Test, Callable[..., object], str]
 
 
-def run_isolated(run: LabRun, host: Host, more: Sequence[Planned] = ()) -> None:
-    """Run every test of a lab, then `more`; put the results into `run`."""
+def run_isolated(
+    run: LabRun, host: Host, more: Sequence[Planned] = (), only: Collection[str] | None = None
+) -> None:
+    """Run every test of a lab, then `more`; put the results into `run`.
+
+    Args:
+        run: the lab, the seed of its tests, and the results.
+        host: of the submission.
+        more: tests that do not belong to the lab.
+        only: the names of those to run; all of them if it is None.
+    """
     functions = test_functions(run.lab.test_file)
     timeouts = 0
     for test, function, seed in [
         *((test, functions[test.name], run.seed) for test in run.lab.tests),
         *more,
     ]:
+        if only is not None and test.name not in only:
+            continue
         if timeouts >= TIMEOUTS_ALLOWED:
             result = classify(NotRunError(ENOUGH_TIMEOUTS))
         else:

@@ -13,9 +13,10 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
-from labkit.grading.assignment import Assignment
+from labkit.grading.assignment import PUBLIC_SEED, Assignment
 from labkit.grading.grade import SCHEMA, Grade
 from labkit.grading.overlay import read_overlay
+from labkit.grading.seed import grading_seed
 from labkit.grading.slot import Slot
 from labkit.isolation.sandbox import choose_mode
 from labkit.publish.packing import grader_files, reference_files, write_zip
@@ -62,7 +63,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit gradescope`."""
     add = command.add_argument
     add("--lab", default="", metavar="N", help="number of the lab, 03")
-    add("--seed", default="0", help="of the randomised tests (default: 0)")
+    add("--seed", default="", metavar="S", help="of the randomised tests; else that of make grade")
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests to take along")
     add("--out", type=Path, metavar="FILE", help="default: gradescope-lab-NN.zip")
 
@@ -71,7 +72,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
     """Write the zip and say what to do with it; return 0."""
     labs = find_labs(root)
     lab = pick_lab(labs, args.lab)
-    files = make_autograder(lab, labs, root, args.seed, args.overlay)
+    seed = args.seed or grading_seed(lab, root)
+    files = make_autograder(lab, labs, root, seed, args.overlay)
     out = args.out or root / f"gradescope-{lab.label}.zip"
     write_zip(out, files, programs=("setup.sh", "run_autograder"))
     print(f"Wrote {os.path.relpath(out)}: {len(files)} files, {out.stat().st_size} bytes.")
@@ -115,7 +117,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     """Grade what was uploaded; return 0, or 3 if the grader could not do its work."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--lab", required=True)
-    parser.add_argument("--seed", default="0")
+    parser.add_argument("--seed", default=PUBLIC_SEED)
     parser.add_argument("--overlay", type=Path)
     parser.add_argument("--submission", type=Path, required=True)
     parser.add_argument("--results", type=Path, required=True)

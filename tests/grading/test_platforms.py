@@ -186,7 +186,7 @@ def test_mistakes_get_one_line(tmp_path, capsys):
     for options, message in (
         ([], "name a lab"),
         (["--lab", "02", "--seed", "a b"], "letters and digits"),
-        (["--lab", "01", "--overlay", str(OVERLAY)], "no hidden tests of lab-01"),
+        (["--lab", "01", "--seed", "0", "--overlay", str(OVERLAY)], "no hidden tests of lab-01"),
     ):
         assert main(["gradescope", *options, "--out", str(tmp_path / "x.zip")], ROOT) == 2
         err = capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""The secret seed of a course's gradings, from which each lab has its own.
+
+Students' own runs have the public seed, so that a table of its answers is easily made. Gradings
+that count have a seed that no student knows: the instructor's repository keeps it in a file, and
+`make grade` and `make gradescope` use the same one.
+"""
+
+import hmac
+import os
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+from labkit.grading.assignment import PUBLIC_SEED
+
+FILE = ".labkit/grading-seed"
+# In hexadecimal digits, of the file's secret and of a lab's seed.
+_SECRET, _SEED = 64, 32
+
+
+def grading_seed(lab: Lab, root: Path) -> str:
+    """Return the seed with which a lab is graded; make the file if there is none, and say so.
+
+    In a student edition, which has no solutions, it is the public one.
+
+    Args:
+        lab: the lab.
+        root: the repository.
+
+    Raises:
+        UsageError: the file can neither be read nor made, or holds something else.
+    """
+    if not lab.solution.exists():
+        return PUBLIC_SEED
+    return hmac.digest(_secret(root / FILE), lab.name.encode(), "sha256").hex()[:_SEED]
+
+
+def _secret(path: Path) -> bytes:
+    try:
+        if not path.exists():
+            _make(path)
+        text = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise UsageError(
+            f"the seed of the gradings cannot be kept in {path} ({error.strerror}): make that "
+            "possible, or name a seed that students do not know, --seed S"
+        ) from None
+    except ValueError:
+        text = ""
+    if len(text) != _SECRET or not text.isalnum():
+        raise UsageError(
+            f"{path} does not hold the seed of the gradings ({_SECRET} hexadecimal digits): bring "
+            "back a copy of it; or remove it, and whatever is graded again gets another seed"
+        )
+    return text.encode()
+
+
+def _make(path: Path) -> None:
+    """Make the file in one step: of two graders that begin at once, one makes it for both."""
+    path.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:
+        file.write(secrets.token_hex(_SECRET // 2) + "\n")
+        file.flush()
+        try:
+            os.link(file.name, path)
+        except FileExistsError:
+            return
+    print(
+        f"labkit: made {path}, the secret seed of all gradings from now on. Keep a copy of it "
+        "beside your ledgers, and away from students.",
+        file=sys.stderr,
+    )
