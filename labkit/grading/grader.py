@@ -10,6 +10,7 @@ from labkit.grading.assignment import PUBLIC_SEED, Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.overlay import HiddenTest
 from labkit.grading.reading.submission import (
+    KEEP_SHORT,
     MOST_SOURCE_BYTES,
     Submission,
     one_line,
@@ -152,7 +153,8 @@ def _fault_of(source: bytes | None) -> str | None:
     if source is None:
         return "there is no starter.py for this lab in it"
     if len(source) > MOST_SOURCE_BYTES:
-        return f"starter.py has {len(source)} bytes; at most {MOST_SOURCE_BYTES} are read"
+        most = f"at most {MOST_SOURCE_BYTES} are read: {KEEP_SHORT}"
+        return f"starter.py has {len(source)} bytes; {most}"
     if not source.strip():
         return "starter.py is empty"
     if b"\0" in source:

@@ -14,7 +14,7 @@ from typing import Any
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES
+from labkit.grading.reading.submission import KEEP_SHORT, MOST_SOURCE_BYTES
 from labkit.publish.packing import write_zip
 from labkit.running.lab_impl import short_hash
 from labkit.student.progress import Progress
@@ -57,7 +57,9 @@ def _source(lab: Lab) -> bytes:
             f"make reset N={lab.number} brings the fresh one back"
         ) from None
     if len(data) > MOST_SOURCE_BYTES:
-        raise UsageError(f"{lab.label}/starter.py has more than {MOST_SOURCE_BYTES} bytes")
+        raise UsageError(
+            f"{lab.label}/starter.py has more than {MOST_SOURCE_BYTES} bytes: {KEEP_SHORT}"
+        )
     return data
 
 

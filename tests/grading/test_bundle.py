@@ -119,8 +119,8 @@ def test_mistakes_get_one_line_and_an_untouched_starter_needs_force(course, caps
     assert "name a lab" in refused()
     assert "'77'" in refused("--lab", "77")
     assert "/nowhere/there" in refused("--lab", "02", "--out", "/nowhere/there/x.zip")
-    lab.starter.write_bytes(b"#" * (1 << 20) + b"#")
-    assert "more than 1048576 bytes" in refused("--lab", "02")
+    lab.starter.write_bytes(b"#" * (64 << 10) + b"#")
+    assert "more than 65536 bytes" in refused("--lab", "02")
     lab.starter.write_bytes(lab.pristine_starter.read_bytes())
     assert "nothing to hand in" in refused("--lab", "02")
     assert not [*course.glob("*.zip")]

@@ -181,6 +181,7 @@ def test_no_two_submissions_are_confused():
     all_different = [
         *(Submission("ann", "lab-90", **fault) for fault in faults),
         Submission("ann", "lab-90", {"lab-90": b"x"}, fault=told),
+        Submission("ann", "lab-91", two),
         *(Submission("ann", "lab-90", files) for files in sources),
     ]
     assert len({one.digest for one in all_different}) == len(all_different)

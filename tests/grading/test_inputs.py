@@ -290,7 +290,10 @@ def test_a_long_file_is_not_read(tmp_path, monkeypatch):
         return opened[-1]
 
     monkeypatch.setattr(tree, "open", open_counted, raising=False)
-    assert "ada.py has 52428800 bytes or more; at most 1048576 are read" in fault_of(path)
+    assert (
+        "ada.py has 52428800 bytes or more; at most 65536 are read: hand in your code only"
+        in fault_of(path)
+    )
     os.truncate(path, 10)
     assert collect([path], THREE)[0].fault is None
     assert [file.read.mock_calls for file in opened] == [[], [call(MOST_SOURCE_BYTES + 1)]]

@@ -18,6 +18,7 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import (
+    KEEP_SHORT,
     MOST_SOURCE_BYTES,
     Submission,
     one_line,
@@ -40,7 +41,10 @@ class Pairs:
 """
 OF_FAULTS = {
     "empty": (b" \n", "is empty"),
-    "long": (b"#" * (MOST_SOURCE_BYTES + 1), "has 1048577 bytes; at most 1048576 are read"),
+    "long": (
+        b"#" * (MOST_SOURCE_BYTES + 1),
+        f"has 65537 bytes; at most 65536 are read: {KEEP_SHORT}",
+    ),
     "utf16": ("x = 1".encode("utf-16"), "is not UTF-8 (byte 3 is NUL); save it as UTF-8"),
     "latin1": (b"# one\nx = '\xe9'\n", "line 2 is not UTF-8 (byte 0xe9); save it as UTF-8"),
 }

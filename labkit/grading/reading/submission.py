@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from labkit.grading.digest import digest_of
 from labkit.running.reporting.showing import printable
 
-MOST_SOURCE_BYTES = 1 << 20
+# The references have less than 8 kB; a table of answers to tests has more than this.
+MOST_SOURCE_BYTES = 64 << 10
+KEEP_SHORT = "hand in your code only, without tables or data"
 
 
 @dataclass(frozen=True)
@@ -32,10 +34,10 @@ class Submission:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all that was handed in, as hexadecimal digits."""
+        """The SHA-256 of all that was handed in and for which lab, as hexadecimal digits."""
         faults = [] if self.fault is None else [("fault", self.fault)]
         sources = (("source", name, data) for name, data in sorted(self.sources.items()))
-        return digest_of(*faults, *sources)
+        return digest_of(("lab", self.lab), *faults, *sources)
 
 
 def one_line(text: str) -> str:

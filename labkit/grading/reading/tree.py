@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.grading.reading.submission import KEEP_SHORT
+
 MOST_FILES = 20_000
 MOST_DEPTH = 8
 # Left behind by systems and tools, never handed in.
@@ -142,7 +144,7 @@ def check_size(shown: str, size: int, most: int) -> None:
         Refused: it is too long.
     """
     if size > most:
-        raise Refused(f"{shown} has {size} bytes or more; at most {most} are read")
+        raise Refused(f"{shown} has {size} bytes or more; at most {most} are read: {KEEP_SHORT}")
 
 
 def _link(shown: str) -> str:
