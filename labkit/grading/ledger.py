@@ -1,20 +1,26 @@
 """The grades so far, in a file that only grows: a line of JSON each, on the disk before it counts.
 
-A line is `{"sum":"...","grade":{...}}`; the sum is the SHA-256 of the grade's bytes. Grades are
-found by what they depend on: submission, lab, assignment and mode. So equal files are graded once,
-whoever handed them in, and no grade says who. When tests change, earlier lines stay in the file,
-but nothing looks for them any more. For a fresh start, name another file.
+A line is `{"sum":"...","grade":{...}}`; the sum is the HMAC-SHA256 of what follows it and of the
+sum on the line before. So a line that was edited, moved, copied or cut out is noticed, and costs
+that line and at most the next one. Lines that are missing at the end are not noticed; they cost
+nothing but time. The key is in a file beside the ledger, `FILE.key`, made with it: whoever can read
+that can forge a line.
+
+Grades are found by what they depend on: submission, lab, assignment and mode. So equal files are
+graded once, whoever handed them in, and no line says who. When tests change, earlier lines stay in
+the file, but nothing looks for them any more. For a fresh start, name another file.
 
 Other lines are notes: the word behind the sum says of what kind, as `points` for those by hand.
 """
 
 import fcntl
+import hmac
 import json
 import logging
 import os
 import re
+import secrets
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -22,23 +28,24 @@ from typing import Any
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.grade import Grade, Key
 
-_FIRST_LINE = b'{"ledger":"labkit/ledger/v1"}\n'
-_GRADE = "grade"
-_LINE = re.compile(rb'\{"sum":"([0-9a-f]{64})","([a-z]+)":(.*)\}\n', re.DOTALL)
+_FIRST = b'{"ledger":"labkit/ledger/v2","key":"'
+_SUM, _GRADE = b'{"sum":"', "grade"
+_LINE = re.compile(rb'\{"sum":"([0-9a-f]{64})",("([a-z]+)":(.*))\}\n', re.DOTALL)
+_KEY_DIGITS = 64
 _log = logging.getLogger(__name__)
 
 
 class Ledger:
     """A ledger in a file, which is created if necessary. Use it with `with`.
 
-    A last line that was cut off, because the grader was killed while writing it, is removed. A
-    damaged line is logged and ignored.
+    A last line that was cut off, because the grader was killed while writing it, is removed. A line
+    whose sum is wrong is logged and ignored.
 
     Args:
         path: of the file.
 
     Raises:
-        UsageError: the file is something else, or another grader is using it.
+        UsageError: the file is something else, another grader is using it, or its key is missing.
         InfrastructureError: it cannot be read or written.
     """
 
@@ -47,9 +54,12 @@ class Ledger:
         self._places: dict[Key, tuple[int, int]] = {}
         self._notes: dict[str, list[Any]] = {}
         self._size = 0
+        self._last_sum = b""
         self._file = self._open()
         try:
             self._lock()
+            self._check()
+            self._key = self._read_key()
             self._read()
         except BaseException:
             os.close(self._file)
@@ -69,7 +79,7 @@ class Ledger:
         if key not in self._places:
             return None
         start, size = self._places[key]
-        return Grade.from_json(_read_line(os.pread(self._file, size, start))[1])
+        return Grade.from_json(_read(os.pread(self._file, size, start))[3])
 
     def add(self, grade: Grade) -> None:
         """Append a grade; when this returns, it is on the disk.
@@ -77,10 +87,9 @@ class Ledger:
         Raises:
             InfrastructureError: it cannot be written.
         """
-        line = _line(_GRADE, replace(grade, student="").to_json())
         start = self._size
-        self._write(line)
-        self._places[grade.key] = start, len(line)
+        self._append(_GRADE, replace(grade, student="").to_json())
+        self._places[grade.key] = start, self._size - start
 
     def note(self, kind: str, data: Any) -> None:
         """Append a note: plain data of a kind, which is a word in small letters.
@@ -88,7 +97,7 @@ class Ledger:
         Raises:
             InfrastructureError: it cannot be written.
         """
-        self._write(_line(kind, data))
+        self._append(kind, data)
         self._notes.setdefault(kind, []).append(data)
 
     def notes(self, kind: str) -> list[Any]:
@@ -123,13 +132,42 @@ class Ledger:
                 "another file"
             ) from None
 
+    def _check(self) -> None:
+        if not _FIRST.startswith(os.pread(self._file, len(_FIRST), 0)):
+            raise UsageError(
+                f"--ledger {self._path}: this is not a ledger; name a new file, or one that "
+                "`grade --ledger` has made"
+            )
+
+    def _read_key(self) -> bytes:
+        """Return the key; make it, for a ledger without lines that has none."""
+        path = self._path.with_name(f"{self._path.name}.key")
+        try:
+            key = path.read_bytes().strip() if path.exists() else b""
+            if len(key) != _KEY_DIGITS and os.fstat(self._file).st_size == 0:
+                key = secrets.token_hex(_KEY_DIGITS // 2).encode()
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                with open(file, "wb") as target:
+                    target.write(key + b"\n")
+                    target.flush()
+                    os.fsync(file)
+        except OSError as error:
+            raise self._failed(error) from None
+        if len(key) != _KEY_DIGITS:
+            raise UsageError(
+                f"--ledger {self._path}: its key {path} is missing, so nobody can tell whether "
+                "lines were edited; put it back from where the ledger was made, or name a new file"
+            )
+        return key
+
     def _read(self) -> None:
+        first = _FIRST + self._sum(_FIRST) + b'"}\n'
         with open(os.dup(self._file), "rb") as lines:
             for number, line in enumerate(lines, start=1):
-                if number == 1 and not _FIRST_LINE.startswith(line):
+                if number == 1 and not first.startswith(line):
                     raise UsageError(
-                        f"--ledger {self._path}: this is not a ledger; name a new file, or one "
-                        "that `grade --ledger` has made"
+                        f"--ledger {self._path}: its key file belongs to another ledger; put its "
+                        "own back, or name a new file"
                     )
                 if not line.endswith(b"\n"):
                     os.ftruncate(self._file, self._size)
@@ -138,22 +176,36 @@ class Ledger:
                     self._take(number, line)
                 self._size += len(line)
         if self._size == 0:
-            self._write(_FIRST_LINE)
+            self._write(first)
 
     def _take(self, number: int, line: bytes) -> None:
+        sum = line[len(_SUM) :][:_KEY_DIGITS]
         try:
-            kind, told = _read_line(line)
+            sum, content, kind, told = _read(line)
+            if not hmac.compare_digest(sum, self._sum(content)):
+                raise ValueError("the sum is wrong")
             if kind == _GRADE:
                 self._places[Grade.from_json(told).key] = self._size, len(line)
             else:
                 self._notes.setdefault(kind, []).append(told)
         except (ValueError, TypeError, LookupError):
             _log.warning(
-                "%s line %d is damaged; its submission is graded again (points by hand are lost: "
-                "name --points again)",
+                "%s line %d was edited, or is not where it was written, and is left out: a grade "
+                "is made again; points by hand must be given again, with --points",
                 self._path,
                 number,
             )
+        self._last_sum = sum
+
+    def _sum(self, content: bytes) -> bytes:
+        """Return the sum of a line that comes next."""
+        return hmac.digest(self._key, self._last_sum + content, "sha256").hex().encode()
+
+    def _append(self, kind: str, told: Any) -> None:
+        content = f'"{kind}":{json.dumps(told, separators=(",", ":"))}'.encode("ascii")
+        sum = self._sum(content)
+        self._write(_SUM + sum + b'",' + content + b"}\n")
+        self._last_sum = sum
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -170,18 +222,13 @@ class Ledger:
         return InfrastructureError(f"the ledger {self._path} cannot be used: {error.strerror}")
 
 
-def _line(kind: str, told: Any) -> bytes:
-    body = json.dumps(told, separators=(",", ":")).encode("ascii")
-    return b'{"sum":"%s","%s":%s}\n' % (sha256(body).hexdigest().encode(), kind.encode(), body)
-
-
-def _read_line(line: bytes) -> tuple[str, Any]:
-    """Return the kind of a line and what it tells.
+def _read(line: bytes) -> tuple[bytes, bytes, str, Any]:
+    """Return the sum of a line, what it covers, and of that the kind and the value.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: it has another form.
     """
     found = _LINE.fullmatch(line)
-    if found is None or found[1] != sha256(found[3]).hexdigest().encode():
-        raise ValueError("the sum is wrong")
-    return found[2].decode("ascii"), json.loads(found[3])
+    if found is None:
+        raise ValueError("this is no line of a ledger")
+    return found[1], found[2], found[3].decode("ascii"), json.loads(found[4])

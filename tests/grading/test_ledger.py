@@ -1,4 +1,5 @@
 import errno
+import hmac
 import json
 import logging
 import os
@@ -53,7 +54,8 @@ def test_what_was_added_is_found_at_once_and_later_byte_for_byte(path):
     assert found(path, [1]) == [kept(1)]
     # Every line is JSON, and none says who.
     lines = write(path, [2]).splitlines()
-    assert [list(json.loads(line)) for line in lines] == [["ledger"], *[["sum", "grade"]] * 2]
+    names = [list(json.loads(line)) for line in lines]
+    assert names == [["ledger", "key"], *[["sum", "grade"]] * 2]
     assert not [line for line in lines if b"ann" in line]
 
 
@@ -92,42 +94,86 @@ def test_a_damaged_byte_costs_its_line_and_gives_no_wrong_grade(path, no_fsync, 
     path.write_bytes(whole)
     grades = found(path, range(4))
     assert all(grade in (None, kept(n)) for n, grade in enumerate(grades))
-    # A line end that is gone makes one line of two.
-    assert 1 <= grades.count(None) <= 2
+    # A line end that is gone makes one line of two, and the next one rests on the second.
+    assert 1 <= grades.count(None) <= 3
     write(path, [n for n in range(4) if grades[n] is None])
     assert found(path, range(4)) == [kept(n) for n in range(4)]
 
 
-def other_shape(line):
-    """Return a line whose sum is right and whose grade has no tests."""
-    told = json.loads(line)["grade"]
+def other_shape(lines, key):
+    """Make a second grade that has no tests, with a sum that is right."""
+    told = json.loads(lines[2])["grade"]
     del told["tests"]
-    body = json.dumps(told).encode()
-    return b'{"sum":"%s","grade":%s}\n' % (sha256(body).hexdigest().encode(), body)
+    body, before = json.dumps(told).encode(), json.loads(lines[1])["sum"].encode()
+    sum = hmac.digest(key, before + b'"grade":' + body, "sha256").hex().encode()
+    lines[2] = b'{"sum":"%s","grade":%s}\n' % (sum, body)
 
 
-@pytest.mark.parametrize("damage", [lambda line: line.replace(b'"s2"', b'"s9"'), other_shape])
-def test_a_damaged_line_is_named(path, caplog, damage):
-    lines = write(path, [1, 2, 3]).splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], damage(lines[2]), lines[3]]))
+def edit(lines, key):
+    lines[2] = lines[2].replace(b'"max_score":2', b'"max_score":9')
+
+
+def edit_and_sum_anew(lines, key):
+    told = json.loads(lines[2])
+    body = json.dumps({**told["grade"], "score": 9}).encode()
+    lines[2] = b'{"sum":"%s","grade":%s}\n' % (sha256(body).hexdigest().encode(), body)
+
+
+def cut(lines, key):
+    del lines[2]
+
+
+def turn(lines, key):
+    lines[2:4] = reversed(lines[2:4])
+
+
+def repeat(lines, key):
+    lines.append(lines[1])
+
+
+@pytest.mark.parametrize(
+    ("tamper", "lost", "named"),
+    [
+        (edit, [2], [3]),
+        (edit_and_sum_anew, [2, 3], [3, 4]),
+        (other_shape, [2, 3], [3, 4]),
+        (cut, [2, 3], [3]),
+        (turn, [2, 3, 4], [3, 4, 5]),
+        (repeat, [], [6]),
+    ],
+)
+def test_a_line_that_was_not_written_there_is_named_and_not_used(path, caplog, tamper, lost, named):
+    lines = write(path, [1, 2, 3, 4]).splitlines(keepends=True)
+    tamper(lines, path.with_name(path.name + ".key").read_bytes().strip())
+    path.write_bytes(b"".join(lines))
     with caplog.at_level(logging.WARNING):
-        assert found(path, [1, 2, 3]) == [kept(1), None, kept(3)]
-    (message,) = caplog.messages
-    assert message.startswith(f"{path} line 3 is damaged; its submission is graded again")
+        grades = found(path, [1, 2, 3, 4])
+    assert grades == [None if n in lost else kept(n) for n in (1, 2, 3, 4)]
+    told = "line %d was edited, or is not where it was written, and is left out: "
+    said = [message.partition(": ")[0] + ": " for message in caplog.messages]
+    assert said == [f"{path} {told % number}" for number in named]
+    write(path, lost)
+    assert found(path, [1, 2, 3, 4]) == [kept(n) for n in (1, 2, 3, 4)]
 
 
-def test_notes_are_kept_beside_grades_by_their_kind(path):
-    note = {"student": "é", "points": ["5", "talk"]}
-    with Ledger(path) as ledger:
-        ledger.note("points", note)
-        ledger.add(grade(1))
-        ledger.note("points", {})
-        ledger.note("other", 3)
-    with Ledger(path) as ledger:
-        assert (ledger.notes("points"), ledger.notes("other")) == ([note, {}], [3])
-        assert ledger.notes("none") == []
-        assert ledger.find(grade(1).key) == kept(1)
-        assert len(ledger) == 1
+def test_a_ledger_needs_its_own_key(path):
+    key = path.with_name(path.name + ".key")
+    whole = write(path, [1])
+    assert key.stat().st_mode & 0o777 == 0o600
+    kept_key = key.read_bytes()
+    for content, message in ((None, "is missing"), (b"", "is missing"), (b"0" * 64, "another")):
+        key.unlink(missing_ok=True)
+        if content is not None:
+            key.write_bytes(content)
+        with pytest.raises(UsageError, match=message):
+            Ledger(path)
+        assert path.read_bytes() == whole
+    key.write_bytes(kept_key)
+    assert found(path, [1]) == [kept(1)]
+    # A grader that was killed at once left nothing that matters.
+    path.write_bytes(b"")
+    key.write_bytes(b"")
+    assert found(path, [1]) == [None]
 
 
 def test_another_file_is_refused_and_left_alone(path, tmp_path):
@@ -179,3 +225,17 @@ def test_a_grade_is_on_the_disk_before_it_counts(path, monkeypatch):
         monkeypatch.setattr(module.os, "fsync", note)
         ledger.add(grade(1))
         assert seen == [path.stat().st_size]
+
+
+def test_notes_are_kept_beside_grades_by_their_kind(path):
+    note = {"student": "é", "points": ["5", "talk"]}
+    with Ledger(path) as ledger:
+        ledger.note("points", note)
+        ledger.add(grade(1))
+        ledger.note("points", {})
+        ledger.note("other", 3)
+    with Ledger(path) as ledger:
+        assert (ledger.notes("points"), ledger.notes("other")) == ([note, {}], [3])
+        assert ledger.notes("none") == []
+        assert ledger.find(grade(1).key) == kept(1)
+        assert len(ledger) == 1
