@@ -31,6 +31,8 @@ _MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
+# Signals that may come from elsewhere: from people, or from a system without memory.
+_FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 
 
 class WorkerError(Exception):
@@ -60,6 +62,10 @@ class Host:
         sandbox: starts workers.
         sources: of the submission.
         slot: a number that no other host uses at the same time.
+
+    Attributes:
+        killed: for each worker that a signal ended which it need not have sent itself, what its
+            `WorkerError` said.
     """
 
     def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
@@ -76,6 +82,7 @@ class Host:
         self._limit = 0.0
         self._next_look = 0.0
         self._bytes_left = 0
+        self.killed: list[str] = []
 
     def begin(self, limit: float) -> None:
         """Note that a test starts, and how many seconds of CPU time it may take."""
@@ -261,7 +268,10 @@ class Host:
         number = -code if code < 0 else code - 128
         known = number in signal.valid_signals()
         how = f"signal {number}" if known else f"exit code {code}"
-        return self._gone(f"the process ended ({how}) before it answered")
+        error = self._gone(f"the process ended ({how}) before it answered")
+        if number in _FOREIGN:
+            self.killed.append(str(error))
+        return error
 
     def _broken(self, how: str) -> WorkerError:
         return self._gone(f"the process broke the protocol: {how}")
