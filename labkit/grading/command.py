@@ -81,6 +81,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.overlay import read_overlay
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
+    from labkit.grading.reports.telling import Telling
     from labkit.grading.reports.terminal import report_text
     from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
@@ -92,6 +93,9 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     wanted = pick_lab(labs, args.lab) if args.lab else None
     mode = choose_mode(trust=args.trust, container=args.container)
     submissions = collect(args.paths, Course(labs, wanted))
+    telling = Telling(args, submissions, root)
+    for warning in telling.warnings:
+        print(f"labkit: {warning}", file=sys.stderr)
     by_name = {lab.name: lab for lab in labs}
     chosen = [by_name[name] for name in sorted({submission.lab for submission in submissions})]
     overlays = [args.overlay and read_overlay(args.overlay, lab) for lab in chosen]
@@ -108,11 +112,13 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         cluster=args.cluster,
         on_progress=_show_progress if len(submissions) > 1 else None,
     )
+    told = telling.of(grades)
     if not args.quiet:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size().columns if terminal else 100
-        print(report_text(grades, by_name, colour=terminal, width=width))
-    for path in writing.write(args, grades, submissions, labs):
+        marks = told.shown_marks
+        print(report_text(told.grades, by_name, colour=terminal, width=width, marks=marks))
+    for path in writing.write(args, told, labs):
         if not args.quiet:
             print(f"wrote {path}")
     return GRADED

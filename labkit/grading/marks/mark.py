@@ -21,6 +21,8 @@ class Mark:
         max_score: what the tests are worth.
         late: the points that being late costs.
         given: points by hand.
+        first, last, email: as the roster has them.
+        submitted, due: times in ISO 8601, or "".
     """
 
     student: str
@@ -29,6 +31,11 @@ class Mark:
     max_score: int
     late: Decimal = Decimal(0)
     given: tuple[Given, ...] = ()
+    first: str = ""
+    last: str = ""
+    email: str = ""
+    submitted: str = ""
+    due: str = ""
 
     @property
     def by_hand(self) -> Decimal:

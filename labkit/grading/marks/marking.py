@@ -35,7 +35,7 @@ class Marking:
         rule: what is taken off late work, if there is a rule.
         times: when students handed in.
         given: the points given by hand.
-        warnings: for the instructor.
+        odd: what is no mistake but worth a word: about whom, what.
     """
 
     lab: str
@@ -44,12 +44,20 @@ class Marking:
     rule: LateRule | None = None
     times: dict[Student, datetime] = field(default_factory=dict)
     given: dict[Student, tuple[Given, ...]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    odd: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
     def changes_scores(self) -> bool:
         """Whether a mark can be other than the score."""
         return self.rule is not None or bool(self.given)
+
+    def warnings(self, *, named: bool) -> list[str]:
+        """Return what the instructor should know, with the names it is about or without."""
+        return [
+            f"{len(names)} {text}" + (f": {listed(names)}" if named else "")
+            for text, names in self.odd
+            if names
+        ]
 
     def marks(self, grades: Iterable[Grade]) -> dict[Student, Mark]:
         """Return the mark of every student who has one: a grade, or points by hand.
@@ -70,11 +78,23 @@ class Marking:
     def _mark(
         self, student: Student, grade: Grade | None, most: int, given: tuple[Given, ...]
     ) -> Mark:
-        if grade is None:
-            return Mark(student.name, self.lab, None, most, given=given)
-        time = self.times.get(student)
-        late = self.rule.penalty(grade.max_score, time) if self.rule and time else Decimal(0)
-        return Mark(grade.student, self.lab, grade.score, grade.max_score, late, given)
+        person, time = student.person, self.times.get(student)
+        late = Decimal(0)
+        if grade is not None and self.rule is not None and time is not None:
+            late = self.rule.penalty(grade.max_score, time)
+        return Mark(
+            student=student.name if grade is None else grade.student,
+            lab=self.lab,
+            score=None if grade is None else grade.score,
+            max_score=most if grade is None else grade.max_score,
+            late=late,
+            given=given,
+            first="" if person is None else person.first,
+            last="" if person is None else person.last,
+            email="" if person is None else person.email,
+            submitted="" if time is None else time.isoformat(),
+            due="" if self.rule is None else self.rule.due.isoformat(),
+        )
 
 
 def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]) -> list[Marking]:
@@ -99,11 +119,9 @@ def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]
     found = []
     for lab, names in sorted(entries.items()):
         marking = Marking(lab, Students(names, roster), roster)
-        if marking.students.unlisted and roster is not None:
-            missing = marking.students.unlisted
-            marking.warnings.append(
-                f"{len(missing)} without a line in {args.roster}: {listed(missing)}"
-            )
+        if roster is not None:
+            unlisted = marking.students.unlisted
+            marking.odd.append((f"handed in without a line in {args.roster}", unlisted))
         if args.times is not None:
             _add_times(marking, args.times, read_rule(args.late, args.due))
         _add_points(marking, args.points, args.ledger)
@@ -121,13 +139,10 @@ def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
             unknown.append(name)
         else:
             marking.times[student] = max(time, marking.times.get(student, time))
-    entries = (one for one in marking.students.all if one.entry is not None)
-    if missing := [one.entry or "" for one in entries if one not in marking.times]:
-        marking.warnings.append(
-            f"{len(missing)} without a time in {path}, taken as in time: {listed(missing)}"
-        )
-    if unknown:
-        marking.warnings.append(f"{path} has {len(unknown)} unknown: {listed(unknown)}")
+    entries = [one for one in marking.students.all if one.entry is not None]
+    missing = [one.entry or "" for one in entries if one not in marking.times]
+    marking.odd.append((f"handed in without a time in {path}, taken as in time", missing))
+    marking.odd.append((f"in {path} handed in nothing and are on no roster", unknown))
 
 
 def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> None:
@@ -149,5 +164,4 @@ def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> Non
             unknown.append(name)
         else:
             marking.given[student] = points
-    if unknown:
-        marking.warnings.append(f"{path} has {len(unknown)} unknown: {listed(unknown)}")
+    marking.odd.append((f"in {path} handed in nothing and are on no roster", unknown))

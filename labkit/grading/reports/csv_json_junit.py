@@ -6,10 +6,13 @@ Equal grades make equal bytes.
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
 from labkit.grading.grade import Grade
+from labkit.grading.marks.csv_files import inert
+from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.reports.fitting import fit
 
 SCHEMA = "labkit/report/v1"
 # Those of nbgrader's export.
@@ -26,41 +29,52 @@ COLUMNS = (
     "score",
     "max_score",
 )
-# A spreadsheet takes a cell that begins so for a formula, and students choose names of files.
-_FORMULA = tuple("=+-@\t\r")
-
-
 # What JUnit calls a failure; all else that is not a pass is an error.
 _FAILURES = frozenset(["assertion", "raised", "unwritten", "timeout"])
 
 
-def report_csv(grades: Sequence[Grade]) -> str:
-    """Return grades as CSV, a row each.
+def report_csv(grades: Sequence[Grade], marks: Mapping[tuple[str, str], Mark] | None = None) -> str:
+    """Return grades as CSV, a row each: `raw_score` is what the tests earned, `score` the mark.
 
-    Names, dates and late work are not known here: those columns are empty, the penalty is 0.
+    Args:
+        grades: what was graded.
+        marks: by student and lab; without one, names and dates are empty and the mark is the score.
     """
     out = io.StringIO()
     rows = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     rows.writeheader()
     for grade in grades:
-        student = grade.student
+        mark = (marks or {}).get((grade.student, grade.lab))
+        mark = mark or Mark(grade.student, grade.lab, grade.score, grade.max_score)
         rows.writerow(
             {
                 "assignment": grade.lab,
-                "student_id": f"'{student}" if student.startswith(_FORMULA) else student,
+                "duedate": mark.due,
+                "timestamp": mark.submitted,
+                "student_id": inert(fit(grade).student),
+                "last_name": inert(mark.last),
+                "first_name": inert(mark.first),
+                "email": inert(mark.email),
                 "raw_score": grade.score,
-                "late_submission_penalty": 0,
-                "score": grade.score,
+                "late_submission_penalty": plain(mark.late),
+                "score": plain(mark.total),
                 "max_score": grade.max_score,
             }
         )
     return out.getvalue()
 
 
-def report_json(grades: Sequence[Grade]) -> str:
-    """Return grades as JSON in ASCII; `schemas/report.schema.json` describes it."""
-    told = [grade.to_json() for grade in grades]
-    return json.dumps({"schema": SCHEMA, "grades": told}, indent=1) + "\n"
+def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) -> str:
+    """Return grades as JSON in ASCII; `schemas/report.schema.json` describes it.
+
+    Args:
+        grades: what was graded.
+        marks: if they can be other than the scores.
+    """
+    told = {"schema": SCHEMA, "grades": [fit(grade).to_json() for grade in grades]}
+    if marks is not None:
+        told["marks"] = [mark.to_json() for mark in marks]
+    return json.dumps(told, indent=1) + "\n"
 
 
 def report_junit(grades: Sequence[Grade]) -> str:
@@ -72,7 +86,7 @@ def report_junit(grades: Sequence[Grade]) -> str:
     """
     root = Xml.Element("testsuites", name="labkit grade")
     total = {"tests": 0, "failures": 0, "errors": 0}
-    for grade in grades:
+    for grade in map(fit, grades):
         counts = _add_suite(root, grade)
         total = {name: total[name] + counts[name] for name in total}
     _set(root, total)

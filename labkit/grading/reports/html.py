@@ -21,7 +21,9 @@ from markupsafe import Markup
 
 from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.grading.grade import Grade
+from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
+from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_pairs
 from labkit.grading.reports.statistics import Statistics, lab_statistics
 from labkit.running.diagnose import Mistake, read_mistakes
@@ -43,12 +45,14 @@ class _Student:
         tasks: the points of each task.
         alike: how many pairs it is in.
         failed: how many tests it failed.
+        mark: what its score comes to, if that can be something else.
     """
 
     grade: Grade
     tasks: list[int]
     alike: int
     failed: int
+    mark: Mark | None
 
 
 class _Alike(NamedTuple):
@@ -85,6 +89,7 @@ def write_html(
     sources: Mapping[str, bytes],
     path: Path,
     labs: Sequence[Lab] | None = None,
+    marks: Mapping[tuple[str, str], Mark] | None = None,
 ) -> None:
     """Write the page.
 
@@ -93,13 +98,14 @@ def write_html(
         sources: the students' files by the grade's `submission`.
         path: the file to write.
         labs: where mistakes in words and the starters come from; those of this repository if None.
+        marks: by student and lab, if they can be other than the scores.
     """
     known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in grades:
+    for grade in map(fit, grades):
         groups[grade.lab, grade.assignment].append(grade)
     sections = [
-        _section(groups[key], sources, known.get(key[0]), number)
+        _section(groups[key], sources, known.get(key[0]), number, marks or {})
         for number, key in enumerate(sorted(groups))
     ]
     environment = jinja2.Environment(
@@ -116,6 +122,8 @@ def write_html(
     )
     page = environment.get_template("report.html.j2").render(
         sections=sections,
+        marked=marks is not None,
+        plain=plain,
         kinds=KINDS,
         shades=SHADES,
         threshold=THRESHOLD,
@@ -133,7 +141,11 @@ def _digest(text: str) -> str:
 
 
 def _section(
-    grades: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None, number: int
+    grades: Sequence[Grade],
+    sources: Mapping[str, bytes],
+    lab: Lab | None,
+    number: int,
+    marks: Mapping[tuple[str, str], Mark],
 ) -> _Section:
     """Return what the template shows of the grades of one lab, the best first."""
     order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
@@ -158,6 +170,7 @@ def _section(
                 tasks=[sum(t.score for t in grade.tests if t.task == n) for n in numbers.tasks],
                 alike=alike[_row(row)],
                 failed=sum(not test.passed for test in grade.tests),
+                mark=marks.get((grade.student, grade.lab)),
             )
             for row, grade in enumerate(order)
         ],

@@ -5,6 +5,7 @@ Colour only repeats what the words say; without a terminal it is plain text.
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -12,16 +13,25 @@ from rich.text import Text
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
+from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.reports.fitting import fit
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import WIDTH
 from labkit.running.reporting.failures import print_wrapped
 from labkit.running.reporting.report import drawn, of_task, print_score, print_tests, tally
+from labkit.running.reporting.showing import clip
 
-_LONGEST_NOTE = 160
+Marks: TypeAlias = Mapping[tuple[str, str], Mark]
+_LONGEST_NAME, _LONGEST_NOTE = 300, 160
 
 
 def report_text(
-    grades: Sequence[Grade], labs: Mapping[str, Lab], *, colour: bool, width: int = WIDTH
+    grades: Sequence[Grade],
+    labs: Mapping[str, Lab],
+    *,
+    colour: bool,
+    width: int = WIDTH,
+    marks: Marks | None = None,
 ) -> str:
     """Return grades for people.
 
@@ -30,15 +40,19 @@ def report_text(
         labs: by folder name, at least those of the grades.
         colour: whether to use colours.
         width: columns, for the table of many.
+        marks: by student and lab, if they can be other than the scores.
     """
     if len(grades) == 1:
         lab = labs[grades[0].lab]
-        return drawn(lambda console: _print_one(console, grades[0], lab), colour=colour)
-    return drawn(lambda console: _print_many(console, grades, labs), colour=colour, width=width)
+        return drawn(lambda console: _print_one(console, grades[0], lab, marks), colour=colour)
+    return drawn(
+        lambda console: _print_many(console, grades, labs, marks), colour=colour, width=width
+    )
 
 
-def _print_one(console: Console, grade: Grade, lab: Lab) -> None:
-    console.print(Text(f"{grade.lab}, handed in by {grade.student}"))
+def _print_one(console: Console, told: Grade, lab: Lab, marks: Marks | None) -> None:
+    grade = fit(told)
+    console.print(Text(f"{grade.lab}, handed in by {clip(grade.student, _LONGEST_NAME)}"))
     console.print(Text(f"  {_mode(grade)}   seed {grade.seed}"))
     console.print()
     if grade.fault is not None:
@@ -48,24 +62,33 @@ def _print_one(console: Console, grade: Grade, lab: Lab) -> None:
     if symptom := _symptom(grade, lab):
         print_wrapped(console, "looks like: ", symptom)
     print_score(console, grade.score, grade.max_score)
+    if mark := (marks or {}).get((told.student, told.lab)):
+        print_wrapped(console, "mark        ", f"{plain(mark.total)} = {'; '.join(mark.lines())}")
 
 
-def _print_many(console: Console, grades: Sequence[Grade], labs: Mapping[str, Lab]) -> None:
+def _print_many(
+    console: Console, grades: Sequence[Grade], labs: Mapping[str, Lab], marks: Marks | None
+) -> None:
     several = len({grade.lab for grade in grades}) > 1
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("student", overflow="fold", max_width=console.width // 2)
     if several:
         table.add_column("lab", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
+    if marks is not None:
+        for title in ("late", "by hand", "mark"):
+            table.add_column(title, justify="right", no_wrap=True)
     table.add_column("tests by task", no_wrap=True)
     table.add_column("note", overflow="fold")
-    for grade in grades:
-        lab = labs[grade.lab]
+    for told in grades:
+        grade, lab = fit(told), labs[told.lab]
+        mark = (marks or {}).get((told.student, told.lab))
         tallies = [tally(of_task(grade.tests, task.number)) for task in lab.tasks]
         cells = [
-            grade.student,
+            clip(grade.student, _LONGEST_NAME),
             *([lab.label] if several else []),
             f"{grade.score}/{grade.max_score}",
+            *([] if marks is None else _mark_cells(mark)),
             " ".join(tallies),
             _note(grade, lab),
         ]
@@ -73,6 +96,13 @@ def _print_many(console: Console, grades: Sequence[Grade], labs: Mapping[str, La
     console.print(table)
     console.print()
     console.print(Text("\n".join(_summary(grades))))
+
+
+def _mark_cells(mark: Mark | None) -> list[str]:
+    if mark is None:
+        return ["", "", ""]
+    late, by_hand = (plain(points) if points else "" for points in (-mark.late, mark.by_hand))
+    return [late, by_hand, plain(mark.total)]
 
 
 def _summary(grades: Sequence[Grade]) -> list[str]:
@@ -115,5 +145,4 @@ def _symptom(grade: Grade, lab: Lab) -> str:
 
 
 def _short(text: str) -> str:
-    line = text.splitlines()[0]
-    return line if len(line) <= _LONGEST_NOTE else line[: _LONGEST_NOTE - 1] + "…"
+    return clip(text.partition("\n")[0], _LONGEST_NOTE)

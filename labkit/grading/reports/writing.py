@@ -12,40 +12,61 @@ from labkit.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from labkit.course.lab import Lab
-    from labkit.grading.grade import Grade
-    from labkit.grading.reading.submission import Submission
+    from labkit.grading.reports.telling import Told
 
 # Enough to need a block of the disk, which an empty file does not.
 _TRIED_BYTES = 4096
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Add the options that name reports to the parser of `grade`."""
-    add = command.add_argument
+    """Add the options that name reports, and what they tell, to the parser of `grade`."""
+    add = command.add_argument_group("reports").add_argument
     add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
     add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
+    add(
+        "--feedback",
+        type=Path,
+        metavar="PLACE",
+        help="write a page and a text for each student, to a folder or to a .zip",
+    )
+    add("--canvas", type=Path, metavar="FILE", help="write marks in Canvas's columns")
+    add("--moodle", type=Path, metavar="FILE", help="write marks in Moodle's columns")
+    add("--anonymous", action="store_true", help="name nobody: pseudonyms, the same each time")
+    add("--anonymous-key", type=Path, metavar="FILE", help="write a CSV of who is who")
+    add = command.add_argument_group("marks").add_argument
+    add("--roster", type=Path, metavar="CSV", help="students: Canvas's or Moodle's export")
+    add("--times", type=Path, metavar="CSV", help="when work came: student,submitted_at")
+    add("--due", metavar="TIME", help="when it was due, as 2026-11-22T23:59")
+    add("--late", metavar="RULE", help="for late work: '10%% per day, at most 50%%, 15 min grace'")
+    add("--points", type=Path, metavar="CSV", help="points by hand: student,points,reason")
 
 
 def check(args: argparse.Namespace) -> None:
     """Find out before hours of work whether the reports can be written where they should go.
 
     Raises:
-        UsageError: one cannot; the message says what to do.
+        UsageError: one cannot, or options do not go together; the message says what to do.
         InfrastructureError: their disk is full.
     """
-    for path in (args.json, args.csv, args.junit, args.html):
+    named = [name for name in ("feedback", "canvas", "moodle") if getattr(args, name) is not None]
+    if args.anonymous and named:
+        raise UsageError(f"--{named[0]} is for named students: leave --anonymous to another run")
+    if args.anonymous_key is not None and not args.anonymous:
+        raise UsageError("--anonymous-key goes with --anonymous")
+    files = (args.json, args.csv, args.junit, args.html, args.canvas, args.moodle)
+    for path in (*files, args.anonymous_key):
         if path is not None:
             _check_file(path)
+    if args.feedback is not None:
+        from labkit.grading.feedback.files import check_place
+
+        check_place(args.feedback)
+        try_to_write(args.feedback.resolve().parent, f"write {args.feedback.name} to it")
 
 
-def write(
-    args: argparse.Namespace,
-    grades: "Sequence[Grade]",
-    submissions: "Sequence[Submission]",
-    labs: "Sequence[Lab]",
-) -> Iterator[Path]:
+def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iterator[Path]:
     """Write each report that `add_options` describes; yield where, when it is there.
 
     Raises:
@@ -53,17 +74,50 @@ def write(
     """
     from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
 
-    formats = ((args.json, report_json), (args.csv, report_csv), (args.junit, report_junit))
-    for path, report in formats:
-        if path is not None:
-            _write(path, report(grades))
-            yield path
+    grades, marks = told.grades, told.shown_marks
+    if args.json is not None:
+        _write(args.json, report_json(grades, None if marks is None else marks.values()))
+        yield args.json
+    if args.csv is not None:
+        _write(args.csv, report_csv(grades, told.marks))
+        yield args.csv
+    if args.junit is not None:
+        _write(args.junit, report_junit(grades))
+        yield args.junit
     if args.html is not None:
         from labkit.grading.reports.html import write_html
 
-        sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
-        write_html(grades, sources, args.html, labs)
+        write_html(grades, told.sources, args.html, labs, marks)
         yield args.html
+    yield from _write_for_platforms(args, told, labs)
+
+
+def _write_for_platforms(
+    args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]"
+) -> Iterator[Path]:
+    """Write what goes back to students and gradebooks, and who is who."""
+    from labkit.grading.feedback.write import write_feedback
+    from labkit.grading.marks.gradebooks import canvas_csv, moodle_csv
+
+    by_name = {lab.name: lab for lab in labs}
+    for path, gradebook in ((args.canvas, canvas_csv), (args.moodle, moodle_csv)):
+        if path is not None:
+            ((marking, marks),) = told.by_student
+            _write(path, gradebook(marking, marks, by_name[marking.lab]))
+            yield path
+    if args.feedback is not None:
+        write_feedback(args.feedback, told, by_name)
+        yield args.feedback
+    if args.anonymous_key is not None:
+        rows = [f"{name},{_quoted(who)}\n" for name, who in told.key.items()]
+        _write(args.anonymous_key, "pseudonym,student\n" + "".join(rows), mode=0o600)
+        yield args.anonymous_key
+
+
+def _quoted(text: str) -> str:
+    from labkit.grading.marks.csv_files import inert
+
+    return '"' + inert(text).replace('"', '""') + '"'
 
 
 def _check_file(path: Path) -> None:
@@ -93,7 +147,7 @@ def try_to_write(folder: Path, purpose: str) -> None:
         ) from None
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file as a whole, so that nobody reads half of it; write to a device as it is."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
@@ -103,7 +157,7 @@ def _write(path: Path, text: str) -> None:
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        os.chmod(scratch, 0o644)
+        os.chmod(scratch, mode)
         os.replace(scratch, target)
     except BaseException:
         os.unlink(scratch)

@@ -1,0 +1,77 @@
+"""An account as a page that opens without a network, and as plain text."""
+
+import textwrap
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from labkit.grading.feedback.account import Account
+from labkit.running.reporting.explain import WIDTH
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+class Pages:
+    """Makes pages; equal accounts make equal bytes."""
+
+    def __init__(self) -> None:
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_TEMPLATES),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._style = (_TEMPLATES / "feedback.css").read_text(encoding="utf-8")
+        self._hash = b64encode(sha256(self._style.encode()).digest()).decode()
+        self._template = environment.get_template("feedback.html.j2")
+
+    def html(self, account: Account) -> str:
+        """Return the page. It runs nothing and loads nothing, whatever is told in it."""
+        style = Markup(self._style)
+        return self._template.render(account=account, style=style, style_hash=self._hash)
+
+
+def text(account: Account) -> str:
+    """Return the account as plain text, in lines that fit; failures are laid out already."""
+    lines = [f"{account.lab}: {account.title}", f"Feedback for {account.student}", ""]
+    lines += _wrapped(f"Score: {account.score} of {account.max_score} points for the tests")
+    if account.mark:
+        lines += _wrapped(f"Mark: {account.mark}")
+        lines += [line for told in account.lines for line in _wrapped(told, "    ")]
+    lines.append("")
+    if account.fault:
+        lines += [*_wrapped(f"No test could run: {account.fault}"), ""]
+    for task in account.tasks:
+        lines += _wrapped(
+            f"Task {task.number} ({task.title}): {task.passed} of {task.tests} tests, "
+            f"{task.score} of {task.max_score} points"
+        )
+    if account.hidden is not None:
+        lines += _wrapped(
+            f"Tests that are not shown: {account.hidden.score} of {account.hidden.max_score} points"
+        )
+    if account.looks_like:
+        lines += ["", *_wrapped(f"It looks like this mistake: {account.looks_like}")]
+    if account.hints:
+        lines += ["", f"For a hint: {account.hints}"]
+    for failed in account.failed:
+        lines += ["", f"FAIL {failed.name} ({failed.worth})"]
+        lines += [f"  {line}" for line in failed.told.splitlines()]
+    for waiting in account.waiting:
+        lines += ["", *_wrapped(f"{len(waiting.names)} {waiting.what}: {waiting.why}")]
+        lines += _wrapped(", ".join(waiting.names), "    ")
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _wrapped(told: str, indent: str = "") -> list[str]:
+    return [
+        line
+        for one in told.splitlines()
+        for line in textwrap.wrap(
+            one, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+    ]

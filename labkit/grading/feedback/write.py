@@ -1,0 +1,46 @@
+"""Writing everybody's feedback."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from labkit.course.lab import Lab
+from labkit.grading.feedback.account import account_of
+from labkit.grading.feedback.files import file_names, write_files
+from labkit.grading.feedback.pages import Pages, text
+from labkit.grading.grade import Grade
+from labkit.grading.reports.telling import Told
+
+
+def write_feedback(place: Path, told: Told, labs: Mapping[str, Lab]) -> None:
+    """Write a page and a text for each grade.
+
+    Args:
+        place: a folder or a zip, see `feedback.files`.
+        told: the grades, with names.
+        labs: by folder name, at least those of the grades.
+
+    Raises:
+        UsageError, OSError: see `write_files`.
+    """
+    pages = Pages()
+    files: dict[str, str] = {}
+    by_lab: dict[str, list[Grade]] = defaultdict(list)
+    for grade in told.grades:
+        by_lab[grade.lab].append(grade)
+    for lab_name, grades in by_lab.items():
+        lab = labs[lab_name]
+        names = file_names((grade.student for grade in grades), lab.label)
+        people = _names(told, lab_name)
+        for grade in grades:
+            mark = (told.shown_marks or {}).get((grade.student, grade.lab))
+            account = account_of(grade, lab, people[grade.student], mark)
+            files[f"{names[grade.student]}.html"] = pages.html(account)
+            files[f"{names[grade.student]}.txt"] = text(account)
+    write_files(place, files, (labs[name].label for name in by_lab))
+
+
+def _names(told: Told, lab: str) -> dict[str, str]:
+    """Return by entry what its student is called."""
+    (marking,) = (marking for marking, _ in told.by_student if marking.lab == lab)
+    return {one.entry: one.name for one in marking.students.all if one.entry is not None}

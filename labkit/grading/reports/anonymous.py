@@ -1,0 +1,181 @@
+"""Grades without names: every student is a pseudonym, the same in each report and each grading.
+
+A pseudonym is made of what the student is known by and of a secret that the repository keeps, so
+nobody can try names until one fits. Texts and sources that students wrote are searched for the
+names of all students, word by word, and each is replaced by the pseudonym of whoever has it.
+
+A word that is common in code or in English, such as `max` or `will`, stays as long as it has no
+capital letter and is not beside another word of the same name. A nickname that no list has stays.
+"""
+
+import builtins
+import hmac
+import keyword
+import os
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from pathlib import Path
+
+from labkit.errors import UsageError
+from labkit.grading.grade import Grade
+from labkit.grading.marks.entry_name import read_entry_name
+from labkit.grading.marks.mark import Mark
+from labkit.grading.marks.roster import folded
+from labkit.grading.marks.students import Student
+from labkit.running.reporting.explain import GradedTest
+
+FILE = ".labkit/pseudonyms-key"
+_KEY, _DIGITS = 64, 10
+_WORD = re.compile(r"[^\W_]+")
+_SHORTEST, _SHORTEST_NUMBER = 3, 5
+_LONGEST_GAP = 3
+# Words of entries that are no names.
+_OF_ENTRIES = "lab py zip starter solution student submission file late final team"
+# Names that are words too.
+_ENGLISH = """
+and any art best bill black brown case chance day dean drew field ford frank good grace gray green
+guy hill hope joy key king law list long love map mark may new old page park pat price rich rose
+sharp short sky small stone strong sue text token van von white will wise wood young
+"""
+_NOBODYS = frozenset(_OF_ENTRIES.split())
+_CODE = frozenset([*keyword.kwlist, *dir(builtins)])
+_NONE: Set[Student] = frozenset()
+_COMMON = _CODE.union(_ENGLISH.split())
+
+
+class Pseudonyms:
+    """What each of these students is called where nobody is named.
+
+    Args:
+        students: all of a grading.
+        key: a secret; another one gives other pseudonyms.
+    """
+
+    def __init__(self, students: Sequence[Student], key: bytes) -> None:
+        self.names = {student: _pseudonym(student, key) for student in students}
+        self._by_entry = {one.entry: one for one in students if one.entry is not None}
+        self._owners: dict[str, set[Student]] = defaultdict(set)
+        for student in students:
+            for word in _words(student):
+                self._owners[word].add(student)
+
+    def grade(self, grade: Grade) -> Grade:
+        """Return a grade that names nobody."""
+        student = self._by_entry[grade.student]
+
+        def test(told: GradedTest) -> GradedTest:
+            return replace(
+                told,
+                message=self.text(told.message, student),
+                detail=self.text(told.detail, student),
+                for_student=self.text(told.for_student, student),
+            )
+
+        return replace(
+            grade,
+            student=self.names[student],
+            fault=None if grade.fault is None else self.text(grade.fault, student),
+            tests=tuple(map(test, grade.tests)),
+        )
+
+    def mark(self, mark: Mark, student: Student) -> Mark:
+        """Return a student's mark that names nobody."""
+        given = (replace(one, reason=self.text(one.reason, student)) for one in mark.given)
+        name = self.names[student]
+        return replace(mark, student=name, first="", last="", email="", given=tuple(given))
+
+    def source(self, data: bytes, entry: str) -> bytes:
+        """Return the source of whoever an entry is of, so that it names nobody."""
+        text = data.decode("utf-8", "replace")
+        return self.text(text, self._by_entry[entry]).encode("utf-8", "replace")
+
+    def text(self, text: str, author: Student) -> str:
+        """Return what a student wrote, or what is told of it, so that it names nobody."""
+        if author.entry:
+            text = text.replace(author.entry, self.names[author])
+        found = [*_WORD.finditer(text)]
+        owners = [self._owners.get(match[0].casefold(), _NONE) for match in found]
+        parts: list[str] = []
+        end, before = 0, ""
+        for place, match in enumerate(found):
+            if not self._is_name(match[0], place, owners, author):
+                continue
+            name = self._called(owners[place], author)
+            gap = text[end : match.start()]
+            # First and last name are one person.
+            if not (name == before and len(gap) <= _LONGEST_GAP):
+                parts += [gap, name]
+            end, before = match.end(), name
+        return "".join(parts) + text[end:]
+
+    def _is_name(
+        self, word: str, place: int, owners: Sequence[Set[Student]], author: Student
+    ) -> bool:
+        here = owners[place]
+        if not here:
+            return False
+        is_common = word.islower() and (word in _COMMON or len(word) < _SHORTEST)
+        if not is_common or (author in here and word not in _CODE):
+            return True
+        beside = (*owners[max(place - 1, 0) : place], *owners[place + 1 : place + 2])
+        return any(here & other for other in beside)
+
+    def _called(self, owners: Set[Student], author: Student) -> str:
+        if author in owners:
+            return self.names[author]
+        return min(self.names[one] for one in owners)
+
+
+def read_key(path: Path) -> bytes:
+    """Return the secret in a file, which is made if there is none.
+
+    Raises:
+        UsageError: it can neither be read nor made, or holds something else.
+    """
+    try:
+        path.parent.mkdir(exist_ok=True)
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            pass
+        else:
+            with open(file, "w", encoding="ascii") as new:
+                new.write(secrets.token_hex(_KEY // 2) + "\n")
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise UsageError(
+            f"the key of pseudonyms cannot be kept in {path}: {error.strerror}"
+        ) from None
+    if len(text) != _KEY or not text.isalnum():
+        raise UsageError(
+            f"{path} does not hold the key of pseudonyms: bring back a copy of it, or remove it "
+            "to have other pseudonyms"
+        )
+    return text.encode()
+
+
+def _pseudonym(student: Student, key: bytes) -> str:
+    person = student.person
+    known = (person.email or person.id or person.name) if person is not None else student.entry
+    digest = hmac.digest(key, folded(known or "").encode("utf-8", "replace"), "sha256")
+    return f"student_{digest.hex()[:_DIGITS]}"
+
+
+def _words(student: Student) -> Iterator[str]:
+    """Yield the words by which texts may name a student, without capitals."""
+    said = read_entry_name(student.entry or "")
+    texts = [said.name, said.id]
+    if student.person is not None:
+        one = student.person
+        texts += [one.name, one.first, one.last, one.email.partition("@")[0], one.id, *one.keys]
+    for text in texts:
+        words = [match[0].casefold() for match in _WORD.finditer(text.partition("@")[0])]
+        words = [word for word in words if word not in _NOBODYS]
+        if 1 < len(words) <= 4:
+            words += ["".join(words), "".join(reversed(words)), words[0][0] + words[-1]]
+        for word in words:
+            if len(word) >= (_SHORTEST_NUMBER if word.isdecimal() else 2) or not word.isascii():
+                yield word

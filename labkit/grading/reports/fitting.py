@@ -1,0 +1,53 @@
+"""Grades fit for any report: no text is longer than a report can bear, or holds what none may.
+
+Grading makes them so; here nothing is left to that. Texts are cut before anything else is done to
+them, so the time that a report takes is bound by the number of tests and students.
+"""
+
+from dataclasses import replace
+
+from labkit.grading.grade import Grade
+from labkit.running.reporting.explain import GradedTest
+from labkit.running.reporting.showing import MOST_CHARACTERS, printable
+
+# What a text of `MOST_CHARACTERS` may come to, once all of them are escaped.
+_MOST = 12 * MOST_CHARACTERS
+_MOST_WORD = 500
+
+
+def fit(grade: Grade) -> Grade:
+    """Return a grade with every text short and printable; one that is so already is as it was."""
+    return replace(
+        grade,
+        student=_line(grade.student, _MOST),
+        lab=_line(grade.lab),
+        seed=_line(grade.seed),
+        mode=_line(grade.mode),
+        fault=None if grade.fault is None else _text(grade.fault) or "nothing can be graded",
+        looks_like=None if grade.looks_like is None else _line(grade.looks_like),
+        tests=tuple(map(_fit_test, grade.tests)),
+    )
+
+
+def _fit_test(test: GradedTest) -> GradedTest:
+    return replace(
+        test,
+        name=_line(test.name),
+        rule=_text(test.rule),
+        kind=_line(test.kind),
+        message=_text(test.message),
+        detail=_text(test.detail),
+        for_student=_text(test.for_student),
+        visibility=_line(test.visibility),
+    )
+
+
+def _text(text: str, most: int = _MOST) -> str:
+    # Nearly every text is fit, and this finds it out fast.
+    if len(text) <= most and text.replace("\n", "").isprintable():
+        return text
+    return printable(text, most)
+
+
+def _line(text: str, most: int = _MOST_WORD) -> str:
+    return _text(text, most).replace("\n", "\\n").replace("\t", "\\t")

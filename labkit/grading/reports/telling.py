@@ -1,0 +1,112 @@
+"""What reports tell of a grading: grades, marks and sources, with names or without.
+
+It is read and checked before anything is graded, so that a mistake costs no hours.
+"""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labkit.errors import UsageError
+from labkit.grading.grade import Grade
+from labkit.grading.marks.gradebooks import check_roster
+from labkit.grading.marks.mark import Mark
+from labkit.grading.marks.marking import Marking, read_markings
+from labkit.grading.marks.students import Student
+from labkit.grading.reading.submission import Submission, one_line
+from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
+
+
+@dataclass(frozen=True)
+class Told:
+    """What reports tell.
+
+    Attributes:
+        grades: of one lab or several.
+        sources: what was handed in, by the grade's `submission`.
+        marks: by student and lab as the grades have them.
+        marked: whether a mark can be other than the score.
+        by_student: for each lab, how marks come about, and whose they are.
+        key: who is who, if the grades name nobody.
+    """
+
+    grades: list[Grade]
+    sources: Mapping[str, bytes]
+    marks: Mapping[tuple[str, str], Mark]
+    marked: bool
+    by_student: Sequence[tuple[Marking, Mapping[Student, Mark]]]
+    key: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown_marks(self) -> Mapping[tuple[str, str], Mark] | None:
+        """The marks, if they tell more than the scores."""
+        return self.marks if self.marked else None
+
+
+class Telling:
+    """How to tell of a grading.
+
+    Args:
+        args: of the command line.
+        submissions: what is going to be graded.
+        root: the repository.
+
+    Raises:
+        UsageError: a file cannot be read or understood, or options do not go together.
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, submissions: Sequence[Submission], root: Path
+    ) -> None:
+        entries: dict[str, list[str]] = {}
+        for one in submissions:
+            entries.setdefault(one.lab, []).append(one_line(one.student))
+        self._markings = read_markings(args, entries)
+        for option, path in (("--canvas", args.canvas), ("--moodle", args.moodle)):
+            if path is not None and len(entries) > 1:
+                raise UsageError(f"{option} is for one lab at a time; say which one, as --lab 03")
+            if path is not None:
+                check_roster(option, self._markings[0].roster)
+        self._sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
+        self._key = read_key(root / FILE) if args.anonymous else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd and no mistake, for the instructor."""
+        named = self._key is None
+        return [text for one in self._markings for text in one.warnings(named=named)]
+
+    def of(self, grades: Sequence[Grade]) -> Told:
+        """Return what reports tell of these grades."""
+        by_student = [(marking, marking.marks(grades)) for marking in self._markings]
+        told = Told(
+            grades=[*grades],
+            sources=self._sources,
+            marks={(m.student, m.lab): m for _, marks in by_student for m in marks.values()},
+            marked=any(marking.changes_scores for marking in self._markings),
+            by_student=by_student,
+        )
+        return told if self._key is None else _anonymous(told, self._key)
+
+
+def _anonymous(told: Told, key: bytes) -> Told:
+    grades: list[Grade] = []
+    marks: dict[tuple[str, str], Mark] = {}
+    sources: dict[str, bytes] = {}
+    names: dict[str, str] = {}
+    for marking, by_student in told.by_student:
+        pseudonyms = Pseudonyms(marking.students.all, key)
+        for grade in told.grades:
+            if grade.lab == marking.lab:
+                grades.append(pseudonyms.grade(grade))
+                source = told.sources.get(grade.submission, b"")
+                sources[grade.submission] = pseudonyms.source(source, grade.student)
+        for student, mark in by_student.items():
+            hidden = pseudonyms.mark(mark, student)
+            marks[hidden.student, hidden.lab] = hidden
+        names |= {name: one.entry or one.name for one, name in pseudonyms.names.items()}
+    # In the order of names, a place would tell who it is.
+    grades.sort(key=lambda grade: (grade.lab, grade.student))
+    marks = dict(sorted(marks.items(), key=lambda item: (item[0][1], item[0][0])))
+    return Told(grades, sources, marks, told.marked, (), dict(sorted(names.items())))
