@@ -1,7 +1,8 @@
-"""A place to grade in: a number unique on this machine, a processor, a sandbox.
+"""A place to grade in: a processor, and what starts workers.
 
 It grades one submission at a time; to grade many at once takes many slots, each in a process or
-thread of its own.
+thread of its own. What must be unique on a machine belongs to a worker, not to its slot: see
+`labkit.isolation.users`.
 """
 
 import os
@@ -17,7 +18,6 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 
-# Each slot's worker is a user of its own; there are this many such users.
 MOST_SLOTS = 128
 _NOTHING = Sources("starter", {"starter": ("starter.py", "starter.py", b"")})
 
@@ -30,7 +30,7 @@ class Slot:
 
     Args:
         mode: see `labkit.isolation.sandbox`.
-        root: what workers import; one of its own if it is given none.
+        root: where workers come from; one of its own if it is given none.
 
     Raises:
         InfrastructureError: no worker can be started in this mode, or no slot is free.
@@ -85,9 +85,12 @@ class Slot:
 
 
 def _take_number() -> tuple[socket.socket | None, int]:
-    """Return what reserves the lowest free number of this machine, and the number."""
+    """Return what reserves the lowest number that no other slot has, and the number.
+
+    It spreads slots over processors. Graders with networks of their own do not see each other's.
+    """
     if not sys.platform.startswith("linux"):
-        # Only on Linux does a mode exist in which slots are users.
+        # Only Linux has such names, and lets a thread choose its processor.
         return None, 0
     mark = socket.socket(socket.AF_UNIX)
     for number in range(MOST_SLOTS):

@@ -4,14 +4,14 @@ import itertools
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from labkit.isolation.launch import Worker
 from labkit.isolation.meter import Meter
-from labkit.isolation.sandbox import Sandbox, Worker
+from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import (
     ANSWER,
     HEAD,
@@ -163,13 +163,11 @@ class Host:
         """End the worker."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
-            self._sandbox.stop(worker.process)
+            worker.stop()
 
     def _start(self) -> Worker:
-        worker = self._sandbox.start(self._slot)
-        assert worker.process.stdin is not None
-        assert worker.process.stdout is not None
-        self._ends = (worker.process.stdin.fileno(), worker.process.stdout.fileno())
+        worker = self._sandbox.start()
+        self._ends = (worker.tells, worker.hears)
         for end in self._ends:
             os.set_blocking(end, False)
         self._poll = select.poll()
@@ -259,13 +257,10 @@ class Host:
 
     def _died(self) -> WorkerError:
         assert self._worker is not None
-        process = self._worker.process
-        try:
-            code = process.wait(1)
-        except subprocess.TimeoutExpired:
+        code = self._worker.ended(1)
+        if code is None:
             return self._gone("the process closed its pipe")
-        # bubblewrap reports the signal that ended its child as a shell does.
-        number = -code if code < 0 else code - 128
+        number = -code
         known = number in signal.valid_signals()
         how = f"signal {number}" if known else f"exit code {code}"
         error = self._gone(f"the process ended ({how}) before it answered")

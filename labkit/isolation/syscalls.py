@@ -1,7 +1,8 @@
 """The system calls that a submission may not make, as a filter that the kernel holds it to.
 
 No new process, so that limits of one process are limits of a submission; no other program, no
-network, no mounts, no namespaces, and no memory that its limits do not count.
+network, no mounts, no namespaces, no other processor, nothing of which the machine has one store
+for all, and no memory that its limits do not count.
 
 The list names what is refused, and everything else is allowed: files and users have walls of their
 own, see `labkit.isolation.walls`.
@@ -16,6 +17,8 @@ import struct
 _MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
 _CLONE = (0, 56, 220)
 _SOCKETPAIR = (0, 53, 199)
+_FCNTL = (0, 72, 25)
+_PRCTL = (0, 157, 167)
 _CLONE3 = 435
 # A call, its number on x86_64, its number on aarch64; "-" where it lacks the call.
 _REFUSED = """
@@ -41,7 +44,10 @@ open_tree 428 428
 move_mount 429 429
 fsopen 430 430
 fsmount 432 432
+fspick 433 433
 mount_setattr 442 442
+statmount 457 457
+listmount 458 458
 open_by_handle_at 304 265
 quotactl 179 60
 # The network, and sockets that have a name. A socketpair has none.
@@ -49,17 +55,38 @@ socket 41 198
 connect 42 203
 bind 49 200
 listen 50 201
-# Memory of the kernel, or shared, that no limit of a process counts.
+sendmsg 46 211
+sendmmsg 307 269
+# Other processors, and all disks.
+sched_setaffinity 203 122
+sync 162 81
+syncfs 306 267
+# Memory of the kernel, or shared, that no limit of a process counts; stores that all share.
 memfd_create 319 279
 memfd_secret 447 447
 shmget 29 194
 shmat 30 196
+shmctl 31 195
 msgget 68 186
+msgsnd 69 189
+msgrcv 70 188
+msgctl 71 187
 semget 64 190
+semop 65 193
+semtimedop 220 192
+semctl 66 191
 mq_open 240 180
+mq_unlink 241 181
 add_key 248 217
 request_key 249 218
 keyctl 250 219
+io_setup 206 0
+vmsplice 278 75
+setxattr 188 5
+lsetxattr 189 6
+fsetxattr 190 7
+setxattrat 463 463
+timer_create 222 107
 # Doors into the kernel that no lab needs.
 bpf 321 280
 perf_event_open 298 241
@@ -73,12 +100,18 @@ fanotify_init 300 262
 kexec_load 246 104
 init_module 175 105
 finit_module 313 273
+modify_ldt 154 -
 personality 135 92
 syslog 103 116
 reboot 169 142
 """
 _CLONE_THREAD = 0x10000
 _SOCK_STREAM, _SOCK_KINDS = 1, 0xF
+# Copies of a descriptor, its flags, and the size of a pipe's buffer: no locks, which are without
+# number, and no larger buffers, which no limit of a process counts.
+_FCNTL_ALLOWED = (0, 1, 2, 3, 4, 1030, 1032)
+# It would let a worker go on when its keeper has ended.
+_PR_SET_PDEATHSIG = 1
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _ALLOW = 0x80000000, 0x7FFF0000
@@ -125,9 +158,15 @@ def _program(machine: int, column: int) -> bytes:
         *[_step(_LOAD, _FIRST), _step(_AND, _CLONE_THREAD)],
         *[*_if(_EQUAL, 0, refuse), _step(_RETURN, _ALLOW)],
         # A pair of streams is connected for good; other kinds of pairs could still send elsewhere.
-        _step(_EQUAL, _SOCKETPAIR[column], 0, 4),
+        _step(_EQUAL, _SOCKETPAIR[column], 0, 5),
         *[_step(_LOAD, _SECOND), _step(_AND, _SOCK_KINDS)],
-        *_unless(_EQUAL, _SOCK_STREAM, refuse),
+        *[*_unless(_EQUAL, _SOCK_STREAM, refuse), _step(_RETURN, _ALLOW)],
+        _step(_EQUAL, _FCNTL[column], 0, 2 * len(_FCNTL_ALLOWED) + 2),
+        _step(_LOAD, _SECOND),
+        *(step for command in _FCNTL_ALLOWED for step in _if(_EQUAL, command, _ALLOW)),
+        _step(_RETURN, refuse),
+        _step(_EQUAL, _PRCTL[column], 0, 3),
+        *[_step(_LOAD, _FIRST), *_if(_EQUAL, _PR_SET_PDEATHSIG, refuse)],
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(steps)

@@ -4,6 +4,7 @@ Files and namespaces are taken away by whoever starts the worker; see `labkit.is
 """
 
 import ctypes
+import errno
 import os
 import resource
 import sys
@@ -19,23 +20,43 @@ LIMITS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_CPU": 600,
 }
-# Threads count as processes, and by user, so this is for a user that runs nothing else.
-_MOST_THREADS = 64
+# These count by user, so they are for a user that runs nothing else. Threads count as processes,
+# and timers as pending signals.
+LIMITS_OF_USER = {
+    "RLIMIT_NPROC": 64,
+    "RLIMIT_SIGPENDING": 64,
+    "RLIMIT_MEMLOCK": 0,
+    "RLIMIT_MSGQUEUE": 0,
+    "RLIMIT_RTPRIO": 0,
+}
 # Limited in number too, or empty files could fill the memory.
 _SCRATCH = b"size=16m,nr_inodes=1k,mode=1777"
 _NOSUID_NODEV = 2 | 4
-_CLONE_NEWUSER = 0x10000000
+_PRIVATE_ALL_BELOW = 1 << 18 | 1 << 14
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 1 << 27, 1 << 28, 1 << 29
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 _CAPABILITIES_3 = 0x20080522
 
 
-def give_up(mode: str, root: str, user: str) -> None:
+def enter_namespaces() -> None:
+    """Give the next process that this one forks its own mounts, processes, and shared memory.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.unshare(_CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID), "unshare")
+    _check(libc.mount(None, b"/", None, _PRIVATE_ALL_BELOW, None), "/")
+
+
+def give_up(mode: str, root: str, user: int, keeper: int) -> None:
     """Set all walls that a process can set for itself.
 
     Args:
         mode: `sandbox`, `container` or `trust`.
         root: in a container, the folder that becomes the whole file system.
-        user: the number of the user to become; "" to stay the same user.
+        user: the number of the user to become; -1 to stay the same user.
+        keeper: the parent, with which this process ends.
 
     Raises:
         OSError: one of them cannot be set.
@@ -49,18 +70,20 @@ def give_up(mode: str, root: str, user: str) -> None:
     if mode == "container":
         os.chroot(root)
         os.chdir("/")
-    _limit(LIMITS if mode == "trust" else {**LIMITS, "RLIMIT_NPROC": _MOST_THREADS})
-    if user:
-        number = int(user)
+    if user >= 0:
         os.setgroups([])
-        os.setresgid(number, number, number)
-        os.setresuid(number, number, number)
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    if mode != "trust":
         # Where the kernel allows it, become the only user of a new namespace.
         libc.unshare(_CLONE_NEWUSER)
+    _limit(LIMITS if mode == "trust" else {**LIMITS, **LIMITS_OF_USER})
+    # A change of user would have unset this, and the keeper may have ended before it was set.
+    _check(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    if os.getppid() != keeper:
+        raise OSError(errno.ESRCH, "the grader is gone")
     if mode == "trust":
         return
-    # The worker ends with its grader. A change of user would have unset this.
-    _check(libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITIES_3, 0), (ctypes.c_uint32 * 6)()
     _check(libc.capset(header, none), "capset")
     refuse_calls()

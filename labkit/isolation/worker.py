@@ -1,35 +1,21 @@
-"""The process that holds a submission: `python worker.py ROOT MODE [UID]`.
+"""The process that holds a submission, from the moment that its walls stand.
 
 It is told sources, then runs, and answers each with data. From the moment the submission is
 imported, nothing here can be relied on; whoever reads the answers relies on nothing.
-
-It sets the walls in `labkit.isolation.walls` itself; whoever starts it has set the others.
 """
 
 import os
-import sys
 from types import ModuleType
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, sys.argv[1])
-
 from labkit.errors import LoadFailure
-from labkit.isolation.walls import give_up
 from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
 from labkit.running.drive import perform
 from labkit.running.source import load_source
 
 
-def main(root: str, mode: str, user: str) -> None:
-    """Serve requests from standard input until it is closed."""
-    # What the submission prints goes nowhere; the pipe is not its standard output.
-    reader, writer = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    give_up(mode, root, user)
-    os.write(2, b"ready\n")
-    for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
+def main(reader: int, writer: int) -> None:
+    """Serve requests that are read from one end of a pipe until it is closed."""
 
     def told() -> Any:
         data = bytearray()
@@ -124,7 +110,3 @@ class Modules:
         if isinstance(module, LoadFailure):
             raise module
         return module
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:4])

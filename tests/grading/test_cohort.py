@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -120,8 +120,11 @@ def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
     ledger = tmp_path / "grades.jsonl"
     work = cohort(tiny_assignments, 8)
     # This bwrap does not work as long as a file is there.
-    broken, fake = tmp_path / "broken", tmp_path / "bwrap"
-    fake.write_text(f'#!/bin/sh\n[ -e "{broken}" ] && exit 1\nexec {shutil.which("bwrap")} "$@"\n')
+    broken, fake, started = (tmp_path / name for name in ("broken", "bwrap", "started"))
+    script = (
+        f'[ -e "{broken}" ] && exit 1\necho $$ >> {started}\nexec {shutil.which("bwrap")} "$@"\n'
+    )
+    fake.write_text(f"#!/bin/sh\n{script}")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     broken.touch()
@@ -130,8 +133,15 @@ def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
     assert len(ledger.read_bytes().splitlines()) == 1
     # Or one that breaks on the way.
     broken.unlink()
+
+    def breaks(*_):
+        broken.touch()
+        for process in map(int, started.read_text().split()):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
-        run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *_: broken.touch())
+        run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=breaks)
     broken.unlink()
     assert 1 < len(ledger.read_bytes().splitlines()) < 8
     grades = run(work, tiny_assignments, JOBS, ledger=ledger)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import sys
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,9 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation import host, isolated_run, meter
-from labkit.isolation.sandbox import FIRST_UID, Sandbox
+from labkit.isolation.sandbox import Sandbox
 
-# Workers of a slot share a user, and so can end each other: no two test runs share a slot.
-SLOT = 1_000 + os.getpid()
+SLOT = 0
 TINY = Path(__file__).parents[1] / "tiny_repo"
 # Read at once, because tests of what a learner sees take it away.
 IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
@@ -58,6 +59,19 @@ def brief(patch):
     patch.setattr(isolated_run, "test_functions", test_functions)
 
 
+class NotedSandbox(Sandbox):
+    """One that notes which users its workers became."""
+
+    def start(self):
+        worker = super().start()
+        self.users.add(str(worker.user))
+        return worker
+
+    @cached_property
+    def users(self):
+        return set()
+
+
 class Grader:
     """Grades sources, each in a new worker.
 
@@ -69,7 +83,7 @@ class Grader:
 
     def __init__(self, mode, root, course=TINY):
         self.labs = find_labs(course)
-        self.sandbox = Sandbox(mode, root)
+        self.sandbox = NotedSandbox(mode, root)
 
     def grade(self, source, lab=None):
         """Return the grade as data."""
@@ -83,13 +97,18 @@ class Grader:
 
     def processes(self):
         """Return the numbers of the processes that this grader's workers are, or have left."""
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and self._owns(name)]
-
-    def _owns(self, process):
-        with suppress(OSError):
-            status = Path(f"/proc/{process}/status").read_text()
-            if f"\nUid:\t{FIRST_UID + SLOT}\t" in status:
-                return True
-            command = Path(f"/proc/{process}/cmdline").read_text()
-            return f"\0{self.sandbox.root.path}\0" in command
-        return False
+        parents, left = {}, []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError):
+                status = Path(f"/proc/{name}/status").read_text()
+                parents[int(name)] = int(re.search(r"^PPid:\t(\d+)", status, re.M)[1])
+                if self.sandbox.users & {*re.search(r"^Uid:(.*)", status, re.M)[1].split()}:
+                    left.append(int(name))
+        top = self.sandbox.root.zygote(self.sandbox.mode)._process.pid
+        if self.sandbox.mode == "sandbox":
+            # The zygote is the child of bubblewrap.
+            top = next(child for child, its in parents.items() if its == top)
+        found = [top]
+        for parent in found:
+            found += [child for child, its in parents.items() if its == parent]
+        return left + found[1:]

@@ -1,0 +1,274 @@
+"""The grader's side of a zygote: starting it, asking it for workers, and ending those."""
+
+import functools
+import marshal
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import InfrastructureError
+from labkit.isolation import boot, bubblewrap
+from labkit.isolation.library import Library, python_command, python_environment, python_library
+from labkit.isolation.users import free_users
+from labkit.isolation.zygote import ENDED, READY
+
+_HERE = Path(__file__).resolve().parents[2]
+# All that a worker imports. None of it knows a lab's tests or solution.
+WORKER_FILES = (
+    "labkit/__init__.py",
+    "labkit/running/__init__.py",
+    "labkit/running/drive.py",
+    "labkit/errors.py",
+    "labkit/running/source.py",
+    "labkit/running/trace.py",
+    "labkit/isolation/__init__.py",
+    "labkit/isolation/syscalls.py",
+    "labkit/isolation/walls.py",
+    "labkit/isolation/wire.py",
+    "labkit/isolation/worker.py",
+    "labkit/isolation/zygote.py",
+    "mini_vllm/__init__.py",
+    "mini_vllm/text/events.py",
+)
+# The real one would import more than the events.
+_EMPTY = "mini_vllm/text/__init__.py"
+# How tracebacks call the folder of these files, which is nowhere.
+_INSIDE = "/grader"
+_START_SECONDS = 30.0
+_END_SECONDS = 10.0
+_LINUX = hasattr(socket, "SO_PASSCRED")
+
+
+class Worker:
+    """A process that has given up what its mode says, and waits for a submission.
+
+    Attributes:
+        tells: the end of a pipe to write requests to.
+        hears: the end of a pipe to read answers from.
+        user: that it has become; -1 if it stays the grader's.
+        number: of the process, as seen from here.
+    """
+
+    def __init__(self, tells: int, hears: int, status: socket.socket, user: int) -> None:
+        self.tells = tells
+        self.hears = hears
+        self.user = user
+        self.number = 0
+        self._status: socket.socket | None = status
+        self._said = b""
+
+    def ended(self, seconds: float) -> int | None:
+        """Return the exit code, or a signal's number below zero; None if it goes on.
+
+        Args:
+            seconds: how long to wait for its end.
+        """
+        deadline = time.monotonic() + seconds
+        while self._status is not None and not self._said.endswith(b"\n"):
+            part, _ = _read(self._status, deadline)
+            if not part:
+                break
+            self._said += part
+        found = re.search(rb"^%s(-?\d+)$" % ENDED, self._said, re.MULTILINE)
+        return None if found is None else int(found[1])
+
+    def stop(self) -> None:
+        """End the process; it is gone when this returns."""
+        status, self._status = self._status, None
+        if status is None:
+            return
+        os.close(self.tells)
+        os.close(self.hears)
+        with status, suppress(OSError):
+            status.shutdown(socket.SHUT_WR)
+            deadline = time.monotonic() + _END_SECONDS
+            while _read(status, deadline)[0]:
+                pass
+
+    def await_ready(self) -> None:
+        """Wait until its walls stand.
+
+        Raises:
+            InfrastructureError: it says something else.
+        """
+        assert self._status is not None
+        deadline = time.monotonic() + _START_SECONDS
+        said = b""
+        while len(said) < 10_000:
+            part, number = _read(self._status, deadline)
+            if part.startswith(READY):
+                # In a namespace of its own it knows another number than the kernel tells here.
+                self.number = number or int(part.split()[1])
+                return
+            if not part:
+                break
+            said += part
+        why = re.sub(rb"\n*%s-?\d+\n*$" % ENDED, b"", said).decode(errors="replace")
+        raise InfrastructureError(f"a worker cannot be started: {_one_line(why)}")
+
+
+class Zygote:
+    """A process that forks workers; see `labkit.isolation.zygote`.
+
+    Args:
+        mode: see `labkit.isolation.sandbox`.
+
+    Raises:
+        InfrastructureError: it does not start, or lacks a module of Python's library.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        library = Library((), (), {}) if mode == "trust" else python_library()
+        command = [*python_command(), "-c", Path(boot.__file__).read_text("utf-8")]
+        if mode == "sandbox":
+            command = [*bubblewrap.walls(library), *command]
+        self._control, theirs = socket.socketpair()
+        errors, theirs_too = os.pipe()
+        with theirs, open(errors, "rb", buffering=0) as self._errors:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=theirs_too,
+                    cwd="/",
+                    env=python_environment(),
+                    # Signals for the grader's group, also from a terminal, are not for this.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._control.close()
+                raise InfrastructureError(f"a worker cannot be started: {error}") from None
+            finally:
+                os.close(theirs_too)
+                theirs.close()
+            try:
+                self._begin(library)
+            except BaseException:
+                self.close()
+                raise
+
+    def _begin(self, library: Library) -> None:
+        user = next(free_users()) if self.changes_user else -1
+        folder = tempfile.gettempdir() if self._mode == "container" else ""
+        data = marshal.dumps((_modules(), (self._mode, folder, user, library.modules)))
+        with suppress(BrokenPipeError):
+            self._control.sendall(len(data).to_bytes(8, "big") + data)
+        if self._mode == "container":
+            library.copy_to(Path(self._line()))
+            self._control.sendall(b"\n")
+        missing = self._line()
+        if missing:
+            raise InfrastructureError(
+                f"submissions would lack a module of Python's library, which loads outside of "
+                f"their walls: {missing}. Let its shared libraries be readable by all users"
+            )
+
+    @property
+    def changes_user(self) -> bool:
+        """Whether each worker becomes a user of its own."""
+        return self._mode != "trust" and os.geteuid() == 0
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended, and another is needed."""
+        return self._process.poll() is not None
+
+    def fork(self, user: int) -> Worker:
+        """Return a new worker; it stays on the processors of this thread.
+
+        Args:
+            user: the number of the user that it becomes; -1 to stay the same.
+
+        Raises:
+            InfrastructureError: it does not start.
+        """
+        processors = []
+        if hasattr(os, "sched_getaffinity"):
+            processors = sorted(os.sched_getaffinity(0))
+        reader, tells = os.pipe()
+        hears, writer = os.pipe()
+        here, there = socket.socketpair()
+        if _LINUX:
+            here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        worker = Worker(tells, hears, here, user)
+        try:
+            told = marshal.dumps((user, processors))
+            socket.send_fds(self._control, [told], [reader, writer, there.fileno()])
+        except OSError:
+            worker.stop()
+            raise InfrastructureError("a worker cannot be started: its zygote is gone") from None
+        finally:
+            there.close()
+            os.close(reader)
+            os.close(writer)
+        try:
+            worker.await_ready()
+        except BaseException:
+            worker.stop()
+            raise
+        return worker
+
+    def close(self) -> None:
+        """End it, and all of its workers."""
+        self._control.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _line(self) -> str:
+        deadline = time.monotonic() + _START_SECONDS
+        said = b""
+        while not said.endswith(b"\n"):
+            part, _ = _read(self._control, deadline)
+            if not part:
+                # What bubblewrap or Python says at the end.
+                self._control.close()
+                self._process.kill()
+                why = self._errors.read(10_000).decode(errors="replace")
+                raise InfrastructureError(f"a worker cannot be started: {_one_line(why)}")
+            said += part
+        return said.decode().strip()
+
+
+@functools.cache
+def _modules() -> dict[str, tuple[bool, str, Any]]:
+    """Return the modules of a worker, as `labkit.isolation.boot` wants them."""
+    found = {}
+    for file in (*WORKER_FILES, _EMPTY):
+        source = "" if file == _EMPTY else (_HERE / file).read_text("utf-8")
+        parts = Path(file).with_suffix("").parts
+        package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if package else parts)
+        filename = f"{_INSIDE}/{file}"
+        found[name] = package, filename, compile(source, filename, "exec")
+    return found
+
+
+def _read(end: socket.socket, deadline: float) -> tuple[bytes, int]:
+    """Return what arrives, and the number of the process that sent it, or 0; b"" at the end."""
+    poll = select.poll()
+    poll.register(end, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        return b"", 0
+    try:
+        part, told, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
+    except OSError:
+        return b"", 0
+    return part, struct.unpack("3i", told[0][2])[0] if told else 0
+
+
+def _one_line(said: str) -> str:
+    last = said.strip().rpartition("\n")[2]
+    return re.sub(r"\s+", " ", last) or "it ended at once"

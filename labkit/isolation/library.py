@@ -1,0 +1,162 @@
+"""The files of this machine that Python needs, and that a submission may therefore see.
+
+They are its library without the packages that are installed in it, its extension modules, the
+shared libraries of those and of the interpreter, and what the loader reads.
+"""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.errors import InfrastructureError, UsageError
+
+# Like -I, but PYTHONHASHSEED counts.
+_FLAGS = ("-s", "-P", "-S", "-B")
+_INSTALLED = ("site-packages", "dist-packages")
+# The parts of the library that take much room and that no lab needs.
+_LEFT_OUT = shutil.ignore_patterns(
+    *_INSTALLED,
+    *("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data"),
+    *("config-*", "*.opt-*.pyc", "*.a"),
+)
+_PROBE_SECONDS = 60
+# Loads each extension module but those for windows and for tests of Python itself, and asks the
+# loader by which names it found the files.
+_PROBE = """
+import ctypes, json, os, sys
+folders = [path for path in sys.path if os.path.isdir(path)]
+modules = {}
+for folder in folders:
+    for file in sorted(os.listdir(folder)):
+        name = file.partition(".")[0]
+        unwanted = name == "_tkinter" or "test" in name or name.startswith("xx")
+        if unwanted or not file.endswith(".so"):
+            continue
+        try:
+            ctypes.CDLL(os.path.join(folder, file))
+        except OSError:
+            continue
+        modules[name] = os.path.join(folder, file)
+class Object(ctypes.Structure):
+    _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
+names = []
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Object), ctypes.c_size_t, ctypes.c_void_p)
+def note(found, size, data):
+    names.append(os.fsdecode(found.contents.name))
+    return 0
+ctypes.CDLL(None).dl_iterate_phdr(note, None)
+print(json.dumps([[path for path in sys.path if os.path.exists(path)], modules, names]))
+"""
+_LOADER_READS = ("/etc/ld.so.cache", "/etc/ld-musl-x86_64.path", "/etc/ld-musl-aarch64.path")
+
+
+@dataclass(frozen=True)
+class Library:
+    """What Python needs, by absolute path.
+
+    Attributes:
+        folders: of its library; packages are installed within.
+        files: the interpreter, shared libraries, and what the loader reads.
+        modules: by name, the extension modules that load outside.
+    """
+
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+    modules: dict[str, str]
+
+    @property
+    def hidden(self) -> list[str]:
+        """The folders of installed packages, which no submission may see."""
+        places = [os.path.join(top, name) for top in self.folders for name in _INSTALLED]
+        return [place for place in places if os.path.isdir(place)]
+
+    def copy_to(self, root: Path) -> None:
+        """Copy all but the interpreter under the same paths in `root`, readable by all users.
+
+        Raises:
+            InfrastructureError: there is no room.
+        """
+        try:
+            for folder in self.folders:
+                shutil.copytree(folder, f"{root}{folder}", ignore=_LEFT_OUT, dirs_exist_ok=True)
+            for file in self.files[1:]:
+                os.makedirs(os.path.dirname(f"{root}{file}"), exist_ok=True)
+                shutil.copyfile(file, f"{root}{file}")
+            for path in root.rglob("*"):
+                path.chmod(0o755 if path.is_dir() else 0o644)
+        except (OSError, shutil.Error) as error:
+            why = getattr(error, "strerror", None) or "No space left on device"
+            raise InfrastructureError(
+                f"Python's library cannot be copied to {root}: {why}. Free some space there, or "
+                "set TMPDIR to another folder"
+            ) from None
+
+
+def python_command() -> list[str]:
+    """Return how to start the interpreter alone, without packages."""
+    return [os.path.realpath(sys._base_executable), *_FLAGS]  # type: ignore[attr-defined]
+
+
+def python_environment() -> dict[str, str]:
+    """Return its environment: the same order of sets in each run, and the same encoding."""
+    own = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+    # A Python that was built by hand may find its libraries by this alone.
+    return {**own, **{name: os.environ[name] for name in ["LD_LIBRARY_PATH"] if name in os.environ}}
+
+
+@functools.cache
+def python_library() -> Library:
+    """Return what Python needs, found out once by starting it.
+
+    Raises:
+        InfrastructureError: it does not start.
+    """
+    command = python_command()
+    try:
+        done = subprocess.run(
+            [*command, "-c", _PROBE],
+            env=python_environment(), cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=_PROBE_SECONDS, check=True,
+        )  # fmt: skip
+        paths, modules, names = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise InfrastructureError(f"Python does not start alone: {error}") from None
+    folders = [path for path in paths if os.path.isdir(path)]
+    within = [path for path in folders if any(path.startswith(f"{top}/") for top in folders)]
+    files = [*(path for path in paths if os.path.isfile(path)), *names, *_LOADER_READS]
+    found = [os.path.normpath(path) for path in files if path.startswith("/")]
+    return Library(
+        tuple(path for path in folders if path not in within),
+        (command[0], *dict.fromkeys(path for path in found if os.path.exists(path))),
+        modules,
+    )
+
+
+def refuse_if_visible(mode: str, paths: Iterable[Path]) -> None:
+    """Check that submissions cannot see files of the course, a ledger or an overlay.
+
+    Args:
+        mode: see `labkit.isolation.sandbox`; with `trust` they may see all.
+        paths: what must not be seen; it need not exist.
+
+    Raises:
+        UsageError: one lies in Python's library, where submissions read.
+    """
+    if mode == "trust":
+        return
+    library = python_library()
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        above = {str(real), *map(str, real.parents)}
+        for shown in map(os.path.realpath, library.folders):
+            if shown in above and not above & {*map(os.path.realpath, library.hidden)}:
+                raise UsageError(
+                    f"{path} lies in Python's library ({shown}), which submissions can read: move "
+                    "it elsewhere, for example into your home folder"
+                )

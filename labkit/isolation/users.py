@@ -1,0 +1,94 @@
+"""Users that own nothing, one for each worker: limits count by user, and signals reach by user.
+
+No reservation is needed that all graders of a machine would have to share. A worker takes a number
+by chance and becomes that user; then the grader looks whether any other process is. Of two that
+took the same number, at least the second sees the first, and neither holds a submission yet.
+
+But: a grader sees the processes of its own container and of those within, not those beside it.
+Signals do not reach those either; limits could, if both took the same number of 34,464.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from labkit.errors import InfrastructureError
+
+# What neither distributions nor systemd nor user namespaces hand out, the larger part first:
+# https://systemd.io/UIDS-GIDS
+_FREE = (range(65_536, 100_000), range(60_706, 61_184))
+_TRIES = 32
+_PROC = Path("/proc")
+
+
+def free_users() -> Iterator[int]:
+    """Yield numbers of users that own nothing, by chance.
+
+    Raises:
+        InfrastructureError: this container has no such users, or all those tried were taken.
+    """
+    for numbers in _FREE:
+        if _is_mapped(numbers):
+            yield from random.SystemRandom().sample(numbers, _TRIES)
+            raise InfrastructureError(f"{_TRIES} users were tried, and all of them have processes")
+    raise InfrastructureError(
+        "this container has no users to spare: let its /proc/self/uid_map and gid_map have the "
+        f"numbers {_FREE[1].start} to {_FREE[1].stop - 1}"
+    )
+
+
+def is_taken(user: int, besides: int) -> bool:
+    """Return whether a process other than `besides`, or anything shared, belongs to a user.
+
+    Raises:
+        InfrastructureError: the processes cannot be seen.
+    """
+    word = str(user).encode()
+    seen = False
+    for name in os.listdir(_PROC):
+        if not name.isdigit():
+            continue
+        # A process may end meanwhile.
+        with suppress(OSError), open(_PROC / name / "status", "rb") as status:
+            users = next((line for line in status if line.startswith(b"Uid:")), b"")
+            seen = True
+            if word in users.split() and int(name) != besides:
+                return True
+    if not seen:
+        raise InfrastructureError(f"{_PROC} shows no processes: mount it, or users cannot be told")
+    return _shares(word)
+
+
+def _shares(word: bytes) -> bool:
+    """Return whether shared memory, semaphores or message queues belong to a user."""
+    for kind in ("shm", "sem", "msg"):
+        with suppress(OSError):
+            head, *rows = (_PROC / "sysvipc" / kind).read_bytes().splitlines()
+            columns = [
+                place for place, name in enumerate(head.split()) if name in (b"uid", b"cuid")
+            ]
+            if any(row.split()[place] == word for row in rows for place in columns):
+                return True
+    for folder in ("/dev/mqueue", "/dev/shm"):
+        with suppress(OSError), os.scandir(folder) as entries:
+            if any(entry.stat(follow_symlinks=False).st_uid == int(word) for entry in entries):
+                return True
+    return False
+
+
+def _is_mapped(numbers: range) -> bool:
+    """Return whether this namespace of users has all these users and groups."""
+    for kind in ("uid_map", "gid_map"):
+        with suppress(FileNotFoundError):
+            rows = (
+                map(int, row.split())
+                for row in (_PROC / "self" / kind).read_text().split("\n")
+                if row
+            )
+            if not any(
+                first <= numbers.start and numbers.stop <= first + count for first, _, count in rows
+            ):
+                return False
+    return True

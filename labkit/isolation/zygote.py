@@ -1,0 +1,182 @@
+"""A process that has imported all that a worker needs, and forks a worker whenever it is asked to.
+
+It never holds a submission. Between the two is a keeper: it waits for the worker, ends it when the
+grader asks for that or is gone, and tells how it ended. In a sandbox the keeper is the first
+process of a namespace of its own, whose processes end with it. A worker sees neither.
+"""
+
+import marshal
+import os
+import select
+import signal
+import socket
+from contextlib import suppress
+from typing import NoReturn
+
+from labkit.isolation import walls
+from labkit.isolation.worker import main
+
+# What a worker says once its walls stand, with its number, and how a keeper tells how it ended.
+READY = b"ready "
+ENDED = b"ended "
+# A worker has no more open files when it is forked.
+_MOST_OPEN = 64
+
+
+def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
+    """Fork workers until the grader closes the socket that is standard input, or is gone.
+
+    Args:
+        mode: `sandbox`, `container` or `trust`.
+        folder: where to make the folder that becomes the file system of a container's workers. It
+            goes with this process, however the grader ends.
+        user: the number of a user that owns nothing, to look at files as; -1 to stay the same one.
+        modules: by name, the files of the extension modules that must load where workers run.
+    """
+    # Nobody waits for the keepers.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    control = socket.socket(fileno=0)
+    root = ""
+    try:
+        if mode == "container":
+            root = f"{folder}/labkit-worker-{os.urandom(6).hex()}"
+            os.mkdir(root)
+            os.chmod(root, 0o755)
+            control.sendall(f"{root}\n".encode())
+            # The grader puts Python's library there.
+            if not control.recv(1):
+                return
+        control.sendall(f"{_what_is_missing(root, user, modules)}\n".encode())
+        while True:
+            told, ends, _, _ = socket.recv_fds(control, 1 << 16, 3)
+            if not told:
+                return
+            _fork_keeper(control, mode, root, told, ends)
+    finally:
+        if root:
+            from shutil import rmtree
+
+            rmtree(root, ignore_errors=True)
+
+
+def _what_is_missing(root: str, user: int, modules: dict[str, str]) -> str:
+    """Return why a module does not load where workers run; "" if all do."""
+    here, there = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.write(there, _first_unloadable(root, user, modules).encode())
+        finally:
+            os._exit(0)
+    os.close(there)
+    with open(here, encoding="utf-8") as told:
+        return told.read().strip().replace("\n", " ")
+
+
+def _first_unloadable(root: str, user: int, modules: dict[str, str]) -> str:
+    from ctypes import CDLL
+
+    if root:
+        os.chroot(root)
+    if user >= 0:
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    for name, path in modules.items():
+        try:
+            CDLL(path)
+        except OSError as error:
+            return f"{name} ({error})"
+    return ""
+
+
+def _fork_keeper(
+    control: socket.socket, mode: str, root: str, told: bytes, ends: list[int]
+) -> None:
+    try:
+        keeper = os.fork()
+    except OSError as error:
+        os.write(ends[2], f"{error}".encode())
+        keeper = -1
+    if keeper == 0:
+        try:
+            control.close()
+            _keep(mode, root, *marshal.loads(told), *ends)
+        except BaseException as error:
+            os.write(ends[2], f"{error}".encode())
+        finally:
+            os._exit(0)
+    for end in ends:
+        os.close(end)
+
+
+def _keep(
+    mode: str, root: str, user: int, processors: list[int], reader: int, writer: int, status: int
+) -> None:
+    if mode == "sandbox":
+        walls.enter_namespaces()
+        # Only the next process is in the new namespace of processes, as its first.
+        if os.fork():
+            os._exit(0)
+    keeper = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        _become_worker(mode, root, user, processors, keeper, (reader, writer, status))
+    os.close(reader)
+    os.close(writer)
+    how = _wait(worker, status)
+    with suppress(OSError):
+        os.write(status, b"\n%s%d\n" % (ENDED, os.waitstatus_to_exitcode(how)))
+
+
+def _wait(worker: int, status: int) -> int:
+    """Return how the worker ended; end it if the grader asks for that, or is gone."""
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    poll = select.poll()
+    poll.register(woken, select.POLLIN)
+    poll.register(status, select.POLLIN)
+    while True:
+        # Looked at first: it may have ended before there was a handler.
+        ended, how = os.waitpid(worker, os.WNOHANG)
+        if ended:
+            return how
+        if any(end == status for end, _ in poll.poll()):
+            for kill in (os.killpg, os.kill):
+                with suppress(OSError):
+                    kill(worker, signal.SIGKILL)
+            return os.waitpid(worker, 0)[1]
+
+
+def _become_worker(
+    mode: str,
+    root: str,
+    user: int,
+    processors: list[int],
+    keeper: int,
+    ends: tuple[int, int, int],
+) -> NoReturn:
+    reader, writer, status = ends
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        if processors:
+            os.sched_setaffinity(0, processors)
+        # What the submission prints goes nowhere; the pipe is not its standard output.
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(_MOST_OPEN):
+            if descriptor < 3:
+                os.dup2(nowhere, descriptor)
+            elif descriptor not in ends:
+                with suppress(OSError):
+                    os.close(descriptor)
+        walls.give_up(mode, root, user, keeper)
+        os.write(status, b"%s%d\n" % (READY, os.getpid()))
+        os.close(status)
+    except BaseException as error:
+        os.write(status, f"{error}".encode())
+        os._exit(1)
+    try:
+        main(reader, writer)
+    finally:
+        os._exit(1)
