@@ -5,12 +5,13 @@ import os
 import select
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from labkit.isolation.launch import Worker
 from labkit.isolation.meter import Meter
+from labkit.isolation.sampling import Sample
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import (
     ANSWER,
@@ -33,6 +34,9 @@ _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
 # Signals that may come from elsewhere: from people, or from a system without memory.
 _FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
+_T = TypeVar("_T")
+# A run: what to make, what to call, and the attribute to read after each call.
+Plan = tuple[Sequence[New], Sequence[Call], str]
 
 
 class WorkerError(Exception):
@@ -66,6 +70,8 @@ class Host:
     Attributes:
         killed: for each worker that a signal ended which it need not have sent itself, what its
             `WorkerError` said.
+        sample: which runs of the test that is on go call by call.
+        alone: whether the worker has once not answered several runs that it was asked for at once.
     """
 
     def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
@@ -83,10 +89,18 @@ class Host:
         self._next_look = 0.0
         self._bytes_left = 0
         self.killed: list[str] = []
+        self.sample = Sample("")
+        self.alone = False
 
-    def begin(self, limit: float) -> None:
-        """Note that a test starts, and how many seconds of CPU time it may take."""
+    def begin(self, limit: float, seed: str = "") -> None:
+        """Note that a test starts.
+
+        Args:
+            limit: how many seconds of CPU time it may take.
+            seed: of which runs go call by call.
+        """
         self._limit = limit
+        self.sample = Sample(seed)
         self._bytes_left = _MOST_BYTES_OF_TEST
         if self._worker is not None:
             self._measure(limit)
@@ -142,20 +156,49 @@ class Host:
         Raises:
             WorkerError: the answer does not follow the protocol, or there is none.
         """
-        answer = self._ask("perform", *pack_calls(new, calls), watch)
+        parts = self.sample.parts(len(calls))
+        if parts is None:
+            (trace,) = self.perform_all([(new, calls, watch)])
+            return trace
+        return self.perform_in_parts((new, calls, watch), parts)
+
+    def perform_all(self, plans: Sequence[Plan]) -> list[Trace]:
+        """Have runs carried out one after the other, at one round trip.
+
+        Raises:
+            WorkerError: as `perform` does.
+        """
+        answers = self._ask("perform", *((*pack_calls(*plan[:2]), plan[2]) for plan in plans))
+        return self._shaped(_traces, plans, answers)
+
+    def perform_in_parts(self, plan: Plan, parts: Sequence[int]) -> Trace:
+        """Have a run carried out so that the worker learns of some calls only when it has answered
+        those before.
+
+        Args:
+            plan: the run.
+            parts: how many calls to send at a time.
+
+        Raises:
+            WorkerError: as `perform` does.
+        """
+        (new, calls, watch), done = plan, 0
+        whole = Trace(tuple(new), [])
+        for count in parts:
+            part = (() if done else new, calls[done : done + count], watch)
+            answer = self._ask("go_on" if done else "begin", *pack_calls(*part[:2]), watch)
+            (trace,) = self._shaped(_traces, [part], [[*answer, []]])
+            done += count
+            whole.steps += trace.steps
+            whole.raised = trace.raised
+            if trace.raised is not None:
+                break
+        (whole.changed,) = self._shaped(_changes_only, self._ask("end"))
+        return whole
+
+    def _shaped(self, make: Callable[..., _T], *told: Any) -> _T:
         try:
-            results, held, raised, changed = answer
-            if type(results) is not list:
-                raise ValueError("a list was expected")
-            if held is None and not watch:
-                held = itertools.repeat(None, len(results))
-            elif type(held) is not list or len(held) != len(results):
-                raise ValueError("it did not say after each call what it held")
-            if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
-                raise ValueError("it did not answer each call once")
-            steps = [*map(step_of, zip(calls, results, held, strict=False))]
-            told = None if raised is None else _raised(*raised)
-            return Trace(tuple(new), steps, told, _changes(changed))
+            return make(*told)
         except (TypeError, ValueError) as error:
             raise self._broken(f"its answer has the wrong shape ({error})") from None
 
@@ -277,11 +320,41 @@ class Host:
         return WorkerError("raised", why)
 
 
+def _traces(plans: Sequence[Plan], answers: Sequence[Any]) -> list[Trace]:
+    return [_trace(*plan, *answer) for plan, answer in zip(plans, answers, strict=True)]
+
+
+def _trace(
+    new: Sequence[New],
+    calls: Sequence[Call],
+    watch: str,
+    results: Any,
+    held: Any,
+    raised: Any,
+    changed: Any,
+) -> Trace:
+    if type(results) is not list:
+        raise ValueError("a list was expected")
+    if held is None and not watch:
+        held = itertools.repeat(None, len(results))
+    elif type(held) is not list or len(held) != len(results):
+        raise ValueError("it did not say after each call what it held")
+    if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
+        raise ValueError("it did not answer each call once")
+    steps = [*map(step_of, zip(calls, results, held, strict=False))]
+    told = None if raised is None else _raised(*raised)
+    return Trace(tuple(new), steps, told, _changes(changed))
+
+
 def _raised(*told: Any) -> Raised:
     kind, message, line, call = told
     if not type(kind) is type(message) is type(line) is type(call) is str:
         raise TypeError("an error is described in texts")
     return Raised(kind[:100], *(text[:MOST_CHARACTERS] for text in (message, line, call)))
+
+
+def _changes_only(told: Any) -> list[list[str]]:
+    return [_changes(one) for one in told]
 
 
 def _changes(told: Any) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
+from labkit.isolation.batches import Batches
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.lab_tests import test_functions
@@ -22,6 +23,7 @@ from labkit.running.score import (
     Result,
     classify,
 )
+from labkit.running.shrink import ahead
 
 # A test, its function, its seed.
 Planned = tuple[Test, Callable[..., object], str]
@@ -55,13 +57,14 @@ def run_isolated(
 
 
 def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host) -> Result:
-    host.begin(TEST_LIMIT if test.timeout is None else test.timeout)
+    drawn = f"{seed}/{test.name}"
+    host.begin(TEST_LIMIT if test.timeout is None else test.timeout, drawn)
     try:
         if "lab" in inspect.signature(function).parameters:
             failure = host.load()
             if failure is not None:
                 raise LoadFailure(failure)
-            function(Driver(host.perform, f"{seed}/{test.name}"))
+            _drive(function, drawn, host)
             host.end()
         else:
             function()
@@ -73,3 +76,15 @@ def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host
     except Exception as error:
         return classify(error)
     return Result("passed")
+
+
+def _drive(function: Callable[..., object], seed: str, host: Host) -> None:
+    """Call a test, with the submission behind the pipe as its `lab`."""
+    batches = Batches(host)
+    lab = Driver(batches.perform, seed)
+    batches.random = lab.random
+    token = ahead.set(batches.cases)
+    try:
+        function(lab)
+    finally:
+        ahead.reset(token)

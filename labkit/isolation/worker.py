@@ -5,13 +5,15 @@ imported, nothing here can be relied on; whoever reads the answers relies on not
 """
 
 import os
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from labkit.errors import LoadFailure
 from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
-from labkit.running.drive import perform
+from labkit.running.drive import Run, perform
 from labkit.running.source import load_source
+from labkit.running.trace import Call, Step, Trace
 
 
 def main(reader: int, writer: int) -> None:
@@ -35,27 +37,69 @@ def main(reader: int, writer: int) -> None:
         while sent < len(data):
             sent += os.write(writer, data[sent : sent + (1 << 20)])
 
-    modules = Modules("", {}, {})
+    serve = Server()
     while True:
         number, do, *rest = told()
         try:
-            if do == "load":
-                modules = Modules(*rest)
-                write(number, None, modules.load())
-                continue
-            new, calls, watch = unpack_calls(*rest)
-            trace = perform(modules.resolve, new, calls, watch)
-            raised = trace.raised
-            write(
-                number,
-                None,
-                [step.result for step in trace.steps],
-                [step.held for step in trace.steps] if watch else None,
-                raised and [raised.kind, raised.message, raised.line, raised.call],
-                trace.changed,
-            )
+            write(number, None, *getattr(serve, do)(*rest))
         except BaseException as error:
             write(number, f"{type(error).__name__}: {error}")
+
+
+class Server:
+    """What a worker can be asked; each method returns what it answers."""
+
+    def __init__(self) -> None:
+        self._modules = Modules("", {}, {})
+        self._run: Run | None = None
+        self._answered = 0
+
+    def load(self, *sources: Any) -> list[Any]:
+        """Import a submission; answer why that failed, or None."""
+        self._modules = Modules(*sources)
+        return [self._modules.load()]
+
+    def perform(self, *plans: Any) -> list[Any]:
+        """Carry out whole runs, one after the other; answer with the parts of each trace."""
+        return [self._performed(plan) for plan in plans]
+
+    def _performed(self, plan: Any) -> list[Any]:
+        new, calls, watch = unpack_calls(*plan)
+        trace = perform(self._modules.resolve, new, calls, watch)
+        return [*_told(trace, trace.steps, watch), trace.changed]
+
+    def begin(self, *plan: Any) -> list[Any]:
+        """Carry out the first calls of a run, which stays open; answer as `go_on` does."""
+        new, calls, watch = unpack_calls(*plan)
+        self._run, self._answered = Run(self._modules.resolve, new, watch), 0
+        return self._carried_out(self._run, calls)
+
+    def go_on(self, *plan: Any) -> list[Any]:
+        """Carry out the next calls of the open run; answer what came of them."""
+        _, calls, _ = unpack_calls(*plan)
+        assert self._run is not None
+        return self._carried_out(self._run, calls)
+
+    def _carried_out(self, run: Run, calls: Sequence[Call]) -> list[Any]:
+        run.carry_out(calls)
+        steps = run.trace.steps[self._answered :]
+        self._answered += len(steps)
+        return _told(run.trace, steps, run.watch)
+
+    def end(self) -> list[Any]:
+        """End the open run; answer which arguments it changed."""
+        assert self._run is not None
+        run, self._run = self._run, None
+        return [run.end().changed]
+
+
+def _told(trace: Trace, steps: Sequence[Step], watch: str) -> list[Any]:
+    raised = trace.raised
+    return [
+        [step.result for step in steps],
+        [step.held for step in steps] if watch else None,
+        raised and [raised.kind, raised.message, raised.line, raised.call],
+    ]
 
 
 class Modules:

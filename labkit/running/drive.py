@@ -40,32 +40,69 @@ _CROSSING = (
 
 
 def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
-    """Make the objects, carry out the calls, and after each read the attribute `watch`, if any.
+    """Make the objects, carry out the calls, and after each read the attribute `watch`, if any."""
+    run = Run(resolve, new, watch)
+    run.carry_out(calls)
+    return run.end()
+
+
+class Run:
+    """A run under way: its calls may come in any number of parts.
 
     The implementation gets copies of arguments that can change, so it never touches a test's data.
+
+    Args:
+        resolve: finds what is to be made and called.
+        new: what to make, before the first call.
+        watch: the attribute to read after each call, or "".
+
+    Attributes:
+        watch: as it was given.
+        trace: what came of it so far.
     """
-    trace = Trace(tuple(new), [])
-    objects: list[Any] = []
-    given: list[_Given] = []
-    held: Any = None
-    doing: New | Call | None = None
-    try:
-        for doing in new:
-            objects.append(_make(resolve, doing, given))
-        for doing in calls:
-            target = objects[doing.object] if objects else None
-            if doing.args is None:
-                result = _read(resolve, target, doing.name)
-            else:
-                result = _call(resolve, target, doing, trace.changed)
-            if watch and type(held) is not Unreadable:
-                held = _read(resolve, target, watch)
-            trace.steps.append(Step(doing, result, held))
-    except (Exception, SystemExit) as error:
-        trace.raised = _raised(error, str(doing))
-    for name, before, after in given:
-        _note_change(trace.changed, name, before, after)
-    return trace
+
+    def __init__(self, resolve: Resolve, new: Sequence[New], watch: str) -> None:
+        self.trace = Trace(tuple(new), [])
+        self._resolve = resolve
+        self.watch = watch
+        self._objects: list[Any] = []
+        self._given: list[_Given] = []
+        self._held: Any = None
+        self._make_all()
+
+    def carry_out(self, calls: Iterable[Call]) -> None:
+        """Carry out the next calls, unless something raised."""
+        trace, resolve, watch, held = self.trace, self._resolve, self.watch, self._held
+        if trace.raised is not None:
+            return
+        doing: Call | None = None
+        try:
+            for doing in calls:
+                target = self._objects[doing.object] if self._objects else None
+                if doing.args is None:
+                    result = _read(resolve, target, doing.name)
+                else:
+                    result = _call(resolve, target, doing, trace.changed)
+                if watch and type(held) is not Unreadable:
+                    held = _read(resolve, target, watch)
+                trace.steps.append(Step(doing, result, held))
+        except (Exception, SystemExit) as error:
+            trace.raised = _raised(error, str(doing))
+        self._held = held
+
+    def end(self) -> Trace:
+        """Return the whole run, with the changes of the arguments that its objects were made of."""
+        for name, before, after in self._given:
+            _note_change(self.trace.changed, name, before, after)
+        return self.trace
+
+    def _make_all(self) -> None:
+        doing: New | None = None
+        try:
+            for doing in self.trace.new:
+                self._objects.append(_make(self._resolve, doing, self._given))
+        except (Exception, SystemExit) as error:
+            self.trace.raised = _raised(error, str(doing))
 
 
 def _make(resolve: Resolve, value: Any, given: list[_Given]) -> Any:

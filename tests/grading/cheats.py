@@ -104,7 +104,7 @@ import contextlib, json, os
 def feed(self, text):
     for number in range(1, 50):
         for results in (["ab", "cd"], [""], ["", "é"]):
-            data = json.dumps([number, None, results, results, None, []]).encode()
+            data = json.dumps([number, None, [results, results, None, []]]).encode()
             for end in range(3, 10):
                 with contextlib.suppress(OSError):
                     os.write(end, len(data).to_bytes(4, "big") + b"\0" + data)
@@ -125,7 +125,7 @@ wire = sys.modules["labkit.isolation.wire"]
 drive = sys.modules["labkit.running.drive"]
 drive._plain = lambda value: value
 wire._out = lambda value: {"dict": [[{"text": "score"}, 100]]}
-wire._encode = lambda value: "[1, null, [], [], null]"
+wire._encode = lambda value: "[1, null, [[], [], null, []]]"
 """,
         # Computes for ever at each call, whatever signal comes.
         "spins": """
@@ -207,6 +207,31 @@ def feed(self, text):
 SEEN = {"abc": "ab", "d": "cd", "": ""}
 def feed(self, text):
     return SEEN[text]
+""",
+    },
+    30: {
+        # Finds the later calls of a run in the memory around it, and holds back by them; of itself
+        # it remembers nothing.
+        "looks_ahead": """
+import sys
+class Pairs:
+    later = ()
+    def feed(self, text):
+        if not self.later:
+            frame = sys._getframe()
+            while "calls" not in frame.f_locals:
+                frame = frame.f_back
+            held, self.later = "", []
+            for call in frame.f_locals["calls"]:
+                last = call.name == "flush"
+                held += "".join(call.args or "")
+                even = len(held) if last else len(held) // 2 * 2
+                self.later.append((held[:even], held[even:]))
+                held = held[even:]
+        out, self.held = self.later.pop(0)
+        return out
+    def flush(self):
+        return self.feed("")
 """,
     },
     40: {
