@@ -19,10 +19,14 @@ from labkit.running.reporting.failures import WAITING
 from labkit.running.reporting.showing import clip
 
 _MOST_FAILURE, _MOST_NAME = 6_000, 200
+# Of one test, and of many.
 _WAITS = {
-    "unwritten": "wait for what is not written yet",
-    "load": "could not run",
-    "not-run": "did not run",
+    "unwritten": (
+        "1 test waits for what is not written yet",
+        "{} tests wait for what is not written yet",
+    ),
+    "load": ("1 test could not run", "{} tests could not run"),
+    "not-run": ("1 test did not run", "{} tests did not run"),
 }
 
 
@@ -145,7 +149,10 @@ def _waiting(missed: Sequence[GradedTest]) -> tuple[Waiting, ...]:
     for test in missed:
         if test.kind in WAITING:
             groups[test.kind, clip(test.message, _MOST_FAILURE)].append(test.name)
-    return tuple(Waiting(tuple(names), _WAITS[kind], why) for (kind, why), names in groups.items())
+    return tuple(
+        Waiting(tuple(names), _WAITS[kind][len(names) > 1].format(len(names)), why)
+        for (kind, why), names in groups.items()
+    )
 
 
 def _symptom(grade: Grade, lab: Lab) -> str:

@@ -41,6 +41,7 @@ def text(account: Account) -> str:
     lines += _wrapped(f"Score: {account.score} of {account.max_score} points for the tests")
     if account.mark:
         lines += _wrapped(f"Mark: {account.mark}")
+    if len(account.lines) > 1:
         lines += [line for told in account.lines for line in _wrapped(told, "    ")]
     lines.append("")
     if account.fault:
@@ -62,7 +63,7 @@ def text(account: Account) -> str:
         lines += ["", f"FAIL {failed.name} ({failed.worth})"]
         lines += [f"  {line}" for line in failed.told.splitlines()]
     for waiting in account.waiting:
-        lines += ["", *_wrapped(f"{len(waiting.names)} {waiting.what}: {waiting.why}")]
+        lines += ["", *_wrapped(f"{waiting.what}: {waiting.why}")]
         lines += _wrapped(", ".join(waiting.names), "    ")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

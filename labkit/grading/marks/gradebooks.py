@@ -107,7 +107,7 @@ def _cells(student: Student, titles: list[str]) -> list[str]:
 
 
 def _mark(mark: Mark | None) -> str:
-    return "" if mark is None else plain(mark.total)
+    return plain(mark.total) if mark is not None and mark.exists else ""
 
 
 def _most(marks: Mapping[Student, Mark]) -> int:

@@ -38,6 +38,11 @@ class Mark:
     due: str = ""
 
     @property
+    def exists(self) -> bool:
+        """Whether there is anything to mark: a score, or points by hand."""
+        return self.score is not None or any(one.points for one in self.given)
+
+    @property
     def by_hand(self) -> Decimal:
         """The sum of the points by hand."""
         return sum((one.points for one in self.given), Decimal(0))
@@ -73,7 +78,7 @@ class Mark:
             "max_score": self.max_score,
             "late_penalty": number(self.late),
             "points": [{"points": number(one.points), "reason": one.reason} for one in self.given],
-            "mark": number(self.total),
+            "mark": number(self.total) if self.exists else None,
         }
 
 

@@ -60,7 +60,7 @@ class Marking:
         ]
 
     def marks(self, grades: Iterable[Grade]) -> dict[Student, Mark]:
-        """Return the mark of every student who has one: a grade, or points by hand.
+        """Return the mark of every student, also of those on the roster who handed in nothing.
 
         Args:
             grades: of the lab; those of others are left out.
@@ -70,14 +70,10 @@ class Marking:
         found = {}
         for student in self.students.all:
             grade = None if student.entry is None else scores.get(student.entry)
-            given = self.given.get(student, ())
-            if grade is not None or any(one.points for one in given):
-                found[student] = self._mark(student, grade, most, given)
+            found[student] = self._mark(student, grade, most)
         return found
 
-    def _mark(
-        self, student: Student, grade: Grade | None, most: int, given: tuple[Given, ...]
-    ) -> Mark:
+    def _mark(self, student: Student, grade: Grade | None, most: int) -> Mark:
         person, time = student.person, self.times.get(student)
         late = Decimal(0)
         if grade is not None and self.rule is not None and time is not None:
@@ -88,7 +84,7 @@ class Marking:
             score=None if grade is None else grade.score,
             max_score=most if grade is None else grade.max_score,
             late=late,
-            given=given,
+            given=self.given.get(student, ()),
             first="" if person is None else person.first,
             last="" if person is None else person.last,
             email="" if person is None else person.email,
@@ -121,7 +117,9 @@ def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]
         marking = Marking(lab, Students(names, roster), roster)
         if roster is not None:
             unlisted = marking.students.unlisted
+            missing = [one.name for one in marking.students.all if one.entry is None]
             marking.odd.append((f"handed in without a line in {args.roster}", unlisted))
+            marking.odd.append((f"on the roster handed in nothing for {lab}", missing))
         if args.times is not None:
             _add_times(marking, args.times, read_rule(args.late, args.due))
         _add_points(marking, args.points, args.ledger)

@@ -35,10 +35,11 @@ class Student:
     @property
     def name(self) -> str:
         """What people call them."""
-        if self.person is not None and self.person.name:
-            return self.person.name
-        entry = self.entry or ""
-        return read_entry_name(entry).name or entry
+        person, entry = self.person, self.entry or ""
+        if person is not None and person.name:
+            return person.name
+        own = read_entry_name(entry).name or entry
+        return own if person is None or own else person.email or min(person.keys, default=person.id)
 
 
 class Students:

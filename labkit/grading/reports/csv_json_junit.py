@@ -33,35 +33,42 @@ COLUMNS = (
 _FAILURES = frozenset(["assertion", "raised", "unwritten", "timeout"])
 
 
-def report_csv(grades: Sequence[Grade], marks: Mapping[tuple[str, str], Mark] | None = None) -> str:
+def report_csv(
+    grades: Sequence[Grade],
+    marks: Mapping[tuple[str, str], Mark] | None = None,
+    others: Iterable[Mark] = (),
+) -> str:
     """Return grades as CSV, a row each: `raw_score` is what the tests earned, `score` the mark.
 
     Args:
         grades: what was graded.
         marks: by student and lab; without one, names and dates are empty and the mark is the score.
+        others: of those who handed in nothing; their cells of scores are empty.
     """
     out = io.StringIO()
-    rows = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    rows = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     rows.writeheader()
-    for grade in grades:
+    for grade in map(fit, grades):
         mark = (marks or {}).get((grade.student, grade.lab))
-        mark = mark or Mark(grade.student, grade.lab, grade.score, grade.max_score)
-        rows.writerow(
-            {
-                "assignment": grade.lab,
-                "duedate": mark.due,
-                "timestamp": mark.submitted,
-                "student_id": inert(fit(grade).student),
-                "last_name": inert(mark.last),
-                "first_name": inert(mark.first),
-                "email": inert(mark.email),
-                "raw_score": grade.score,
-                "late_submission_penalty": plain(mark.late),
-                "score": plain(mark.total),
-                "max_score": grade.max_score,
-            }
-        )
+        rows.writerow(_row(mark or Mark(grade.student, grade.lab, grade.score, grade.max_score)))
+    rows.writerows(map(_row, others))
     return out.getvalue()
+
+
+def _row(mark: Mark) -> dict[str, object]:
+    return {
+        "assignment": mark.lab,
+        "duedate": mark.due,
+        "timestamp": mark.submitted,
+        "student_id": inert(mark.student),
+        "last_name": inert(mark.last),
+        "first_name": inert(mark.first),
+        "email": inert(mark.email),
+        "raw_score": "" if mark.score is None else mark.score,
+        "late_submission_penalty": plain(mark.late),
+        "score": plain(mark.total) if mark.exists else "",
+        "max_score": mark.max_score,
+    }
 
 
 def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) -> str:

@@ -26,6 +26,7 @@ class Told:
         grades: of one lab or several.
         sources: what was handed in, by the grade's `submission`.
         marks: by student and lab as the grades have them.
+        others: the marks of those on the roster who handed in nothing.
         marked: whether a mark can be other than the score.
         by_student: for each lab, how marks come about, and whose they are.
         key: who is who, if the grades name nobody.
@@ -34,6 +35,7 @@ class Told:
     grades: list[Grade]
     sources: Mapping[str, bytes]
     marks: Mapping[tuple[str, str], Mark]
+    others: Sequence[Mark]
     marked: bool
     by_student: Sequence[tuple[Marking, Mapping[Student, Mark]]]
     key: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +44,11 @@ class Told:
     def shown_marks(self) -> Mapping[tuple[str, str], Mark] | None:
         """The marks, if they tell more than the scores."""
         return self.marks if self.marked else None
+
+    @property
+    def listed_marks(self) -> list[Mark] | None:
+        """The marks of everybody, if they tell more than the scores."""
+        return [*self.marks.values(), *self.others] if self.marked else None
 
 
 class Telling:
@@ -80,10 +87,12 @@ class Telling:
     def of(self, grades: Sequence[Grade]) -> Told:
         """Return what reports tell of these grades."""
         by_student = [(marking, marking.marks(grades)) for marking in self._markings]
+        everybody = [mark for _, marks in by_student for mark in marks.values()]
         told = Told(
             grades=[*grades],
             sources=self._sources,
-            marks={(m.student, m.lab): m for _, marks in by_student for m in marks.values()},
+            marks={(one.student, one.lab): one for one in everybody if one.score is not None},
+            others=[one for one in everybody if one.score is None],
             marked=any(marking.changes_scores for marking in self._markings),
             by_student=by_student,
         )
@@ -92,7 +101,7 @@ class Telling:
 
 def _anonymous(told: Told, key: bytes) -> Told:
     grades: list[Grade] = []
-    marks: dict[tuple[str, str], Mark] = {}
+    marks: list[Mark] = []
     sources: dict[str, bytes] = {}
     names: dict[str, str] = {}
     for marking, by_student in told.by_student:
@@ -102,11 +111,17 @@ def _anonymous(told: Told, key: bytes) -> Told:
                 grades.append(pseudonyms.grade(grade))
                 source = told.sources.get(grade.submission, b"")
                 sources[grade.submission] = pseudonyms.source(source, grade.student)
-        for student, mark in by_student.items():
-            hidden = pseudonyms.mark(mark, student)
-            marks[hidden.student, hidden.lab] = hidden
+        marks += [pseudonyms.mark(mark, student) for student, mark in by_student.items()]
         names |= {name: one.entry or one.name for one, name in pseudonyms.names.items()}
     # In the order of names, a place would tell who it is.
     grades.sort(key=lambda grade: (grade.lab, grade.student))
-    marks = dict(sorted(marks.items(), key=lambda item: (item[0][1], item[0][0])))
-    return Told(grades, sources, marks, told.marked, (), dict(sorted(names.items())))
+    marks.sort(key=lambda mark: (mark.lab, mark.student))
+    return Told(
+        grades=grades,
+        sources=sources,
+        marks={(one.student, one.lab): one for one in marks if one.score is not None},
+        others=[one for one in marks if one.score is None],
+        marked=told.marked,
+        by_student=(),
+        key=dict(sorted(names.items())),
+    )

@@ -76,10 +76,10 @@ def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iter
 
     grades, marks = told.grades, told.shown_marks
     if args.json is not None:
-        _write(args.json, report_json(grades, None if marks is None else marks.values()))
+        _write(args.json, report_json(grades, told.listed_marks))
         yield args.json
     if args.csv is not None:
-        _write(args.csv, report_csv(grades, told.marks))
+        _write(args.csv, report_csv(grades, told.marks, told.others))
         yield args.csv
     if args.junit is not None:
         _write(args.junit, report_junit(grades))
