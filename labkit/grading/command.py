@@ -32,7 +32,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "paths",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="PATH",
         help="a starter.py, a lab's folder, a bundle, or a folder or zip of submissions",
@@ -86,6 +86,10 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
 
+    if args.diff is not None:
+        return writing.show_diff(args)
+    if not args.paths:
+        raise UsageError("name what to grade: a file, a folder or a zip; --help has the rest")
     if args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
     writing.check(args)

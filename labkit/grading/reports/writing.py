@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,6 +36,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--moodle", type=Path, metavar="FILE", help="write marks in Moodle's columns")
     add("--anonymous", action="store_true", help="name nobody: pseudonyms, the same each time")
     add("--anonymous-key", type=Path, metavar="FILE", help="write a CSV of who is who")
+    add(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("OLD.json", "NEW.json"),
+        help="grade nothing; show what a regrade changed",
+    )
     add = command.add_argument_group("marks").add_argument
     add("--roster", type=Path, metavar="CSV", help="students: Canvas's or Moodle's export")
     add("--times", type=Path, metavar="CSV", help="when work came: student,submitted_at")
@@ -64,6 +72,23 @@ def check(args: argparse.Namespace) -> None:
 
         check_place(args.feedback)
         try_to_write(args.feedback.resolve().parent, f"write {args.feedback.name} to it")
+
+
+def show_diff(args: argparse.Namespace) -> int:
+    """Print what a regrade changed; return 0.
+
+    Raises:
+        UsageError: a file is no report, or there is something to grade as well.
+    """
+    from labkit.grading.reports.diff import diff_text, read_report
+
+    if args.paths:
+        raise UsageError(f"--diff grades nothing: leave {args.paths[0]} to another run")
+    old, new = map(read_report, args.diff)
+    terminal = sys.stdout.isatty()
+    width = os.get_terminal_size().columns if terminal else 100
+    print(diff_text(old, new, colour=terminal, width=width))
+    return 0
 
 
 def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iterator[Path]:

@@ -1,0 +1,234 @@
+"""What a regrade changed: two JSON reports, student by student, the largest change first."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from labkit.errors import UsageError
+from labkit.grading.grade import Grade
+from labkit.grading.reports.csv_json_junit import SCHEMA
+from labkit.grading.reports.fitting import fit
+from labkit.running.reporting.explain import WIDTH, GradedTest
+from labkit.running.reporting.report import drawn
+from labkit.running.reporting.showing import clip
+
+OPTION = "--diff"
+_MOST_TESTS, _LONGEST_NAME, _LONGEST_WHY = 4, 200, 120
+_END = "\n"
+_Who = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A JSON report.
+
+    Attributes:
+        path: of the file.
+        grades: by lab and student.
+        marks: by lab and student, where the report has them and they are no scores.
+    """
+
+    path: Path
+    grades: Mapping[_Who, Grade]
+    marks: Mapping[_Who, float]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one student.
+
+    Attributes:
+        old, new: the scores.
+        marks: both marks, where reports have them.
+        why: in words, one reason each.
+    """
+
+    student: str
+    lab: str
+    old: int
+    new: int
+    marks: tuple[float | None, float | None]
+    why: tuple[str, ...]
+
+    @property
+    def size(self) -> float:
+        """How much the score or the mark moved, whichever moved more."""
+        before, after = self.marks
+        moved = abs(after - before) if before is not None and after is not None else 0
+        return max(abs(self.new - self.old), moved)
+
+
+def read_report(path: Path) -> Report:
+    """Return the report in a file that `--json` wrote.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {told['schema']!r}, not {SCHEMA!r}")
+        grades = [_checked(Grade.from_json(one)) for one in told["grades"]]
+        marks = [_mark(one) for one in told.get("marks", ())]
+    except OSError as error:
+        raise UsageError(f"{OPTION} {path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        why = clip(str(error).partition("\n")[0], _LONGEST_WHY)
+        raise UsageError(
+            f"{OPTION} {path} is not a report ({why}); name files that grade --json has written"
+        ) from None
+    by_who = {(one.lab, one.student): one for one in grades}
+    if len(by_who) < len(grades):
+        who, _ = Counter((one.lab, one.student) for one in grades).most_common(1)[0]
+        raise UsageError(f"{OPTION} {path} has {who[1]!r} twice for {who[0]}")
+    return Report(path, by_who, {who: mark for who, mark in marks if mark is not None})
+
+
+def _checked(grade: Grade) -> Grade:
+    texts = [grade.student, grade.lab, grade.submission, grade.assignment, grade.seed, grade.mode]
+    for test in grade.tests:
+        texts += [test.name, test.rule, test.kind, test.message, test.detail, test.for_student]
+        if type(test.max_score) is not int:
+            raise TypeError("points are not a number")
+    texts += [text for text in (grade.fault, grade.looks_like) if text is not None]
+    if not all(type(text) is str for text in texts):
+        raise TypeError("a text is something else")
+    return fit(grade)
+
+
+def _mark(told: Any) -> tuple[_Who, float | None]:
+    if type(told["mark"]) not in (int, float, type(None)):
+        raise TypeError("a mark is not a number")
+    return (told["lab"], told["student"]), told["mark"]
+
+
+def changes(old: Report, new: Report) -> list[Change]:
+    """Return what changed for those who are in both reports, the largest change first."""
+    found = []
+    for who in old.grades.keys() & new.grades.keys():
+        before, after = old.grades[who], new.grades[who]
+        marks = old.marks.get(who), new.marks.get(who)
+        why = tuple(_reasons(before, after))
+        if before.score != after.score or why or marks[0] != marks[1]:
+            found.append(Change(who[1], who[0], before.score, after.score, marks, why))
+    return sorted(found, key=lambda one: (-one.size, one.lab, one.student))
+
+
+def _reasons(old: Grade, new: Grade) -> Iterator[str]:
+    if old.submission != new.submission:
+        yield "handed in something else"
+    if old.fault != new.fault:
+        yield "now tests run" if new.fault is None else f"now no test runs: {new.fault}"
+    if old.mode != new.mode:
+        yield f"mode {old.mode}, now {new.mode}"
+    if old.fault is not None or new.fault is not None:
+        return
+    before = {test.name: test for test in old.tests}
+    after = {test.name: test for test in new.tests}
+    moved = [*_moved(before, after)]
+    yield from moved[:_MOST_TESTS]
+    if len(moved) > _MOST_TESTS:
+        yield f"and {len(moved) - _MOST_TESTS} more tests"
+
+
+def _moved(before: Mapping[str, GradedTest], after: Mapping[str, GradedTest]) -> Iterator[str]:
+    for name in {**before, **after}:
+        one, other = before.get(name), after.get(name)
+        if one is None and other is not None:
+            yield f"{name} is new: {other.score} of {other.max_score}"
+        elif other is None and one is not None:
+            yield f"{name} is gone: {one.score} of {one.max_score}"
+        elif one is not None and other is not None and one.passed != other.passed:
+            became = "passes now" if other.passed else "fails now"
+            why = "" if other.passed else f": {other.message.partition(_END)[0]}"
+            yield f"{name} {became} ({other.score - one.score:+}){why}"
+        elif one is not None and other is not None and one.max_score != other.max_score:
+            yield f"{name} is worth {other.max_score}, not {one.max_score}"
+
+
+def diff_text(old: Report, new: Report, *, colour: bool, width: int = WIDTH) -> str:
+    """Return for people what changed from one report to another."""
+    found = changes(old, new)
+    return drawn(lambda console: _print(console, old, new, found), colour=colour, width=width)
+
+
+def _print(console: Console, old: Report, new: Report, found: Sequence[Change]) -> None:
+    if found:
+        console.print(_table(console, found))
+        console.print()
+    for words, one, other in (("new", new, old), ("missing", old, new)):
+        for who in sorted(one.grades.keys() - other.grades.keys()):
+            grade = one.grades[who]
+            name = clip(grade.student, _LONGEST_NAME)
+            console.print(
+                Text(f"{words}: {name} ({grade.lab}) {grade.score}/{grade.max_score}"),
+                soft_wrap=True,
+            )
+    console.print(Text("\n".join(_summary(old, new, found))), soft_wrap=True)
+
+
+def _table(console: Console, found: Sequence[Change]) -> Table:
+    several = len({one.lab for one in found}) > 1
+    marked = any(mark is not None for one in found for mark in one.marks)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("student", overflow="fold", max_width=console.width // 3)
+    if several:
+        table.add_column("lab", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("change", justify="right", no_wrap=True)
+    if marked:
+        table.add_column("mark", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for one in found:
+        cells = [
+            clip(one.student, _LONGEST_NAME),
+            *([one.lab] if several else []),
+            f"{one.old} -> {one.new}",
+            f"{one.new - one.old:+}" if one.new != one.old else "0",
+            *([" -> ".join(map(_shown, one.marks))] if marked else []),
+            "\n".join(clip(why, _LONGEST_WHY) for why in one.why),
+        ]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _shown(mark: float | None) -> str:
+    return "none" if mark is None else f"{mark:g}"
+
+
+def _summary(old: Report, new: Report, found: Sequence[Change]) -> Iterator[str]:
+    """Yield for each lab how many changed, and what else is different for all of them."""
+    labs: dict[str, list[list[Grade]]] = defaultdict(lambda: [[], []])
+    for place, report in enumerate((old, new)):
+        for grade in report.grades.values():
+            labs[grade.lab][place].append(grade)
+    for lab, (before, after) in sorted(labs.items()):
+        here = [one for one in found if one.lab == lab]
+        more, fewer = sum(one.new > one.old for one in here), sum(one.new < one.old for one in here)
+        names = [{grade.student for grade in some} for some in (before, after)]
+        yield (
+            f"{lab}: {more} with more points, {fewer} with fewer, {len(names[1] - names[0])} new, "
+            f"{len(names[0] - names[1])} missing, of {len(after)}"
+        )
+        if before and after:
+            yield from _for_all(before, after)
+
+
+def _for_all(before: Sequence[Grade], after: Sequence[Grade]) -> Iterator[str]:
+    digests = [{grade.assignment for grade in grades} for grades in (before, after)]
+    seeds = [{grade.seed for grade in grades} for grades in (before, after)]
+    if seeds[0] != seeds[1]:
+        yield "  the seed changed, so random cases are others"
+    if digests[0] != digests[1]:
+        short = [", ".join(sorted(digest[:12] for digest in some)) for some in digests]
+        what = "tests, grader or references" if seeds[0] == seeds[1] else "what grades depend on"
+        yield f"  {what} changed: {short[0]} -> {short[1]}"
+    else:
+        yield "  tests, grader, references and seed are the same"
