@@ -14,6 +14,7 @@ import keyword
 import os
 import re
 import secrets
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
@@ -94,10 +95,11 @@ class Pseudonyms:
 
     def text(self, text: str, author: Student) -> str:
         """Return what a student wrote, or what is told of it, so that it names nobody."""
+        text = unicodedata.normalize("NFC", text)
         if author.entry:
             text = text.replace(author.entry, self.names[author])
         found = [*_WORD.finditer(text)]
-        owners = [self._owners.get(match[0].casefold(), _NONE) for match in found]
+        owners = [self._owners.get(_bare(match[0]), _NONE) for match in found]
         parts: list[str] = []
         end, before = 0, ""
         for place, match in enumerate(found):
@@ -164,6 +166,14 @@ def _pseudonym(student: Student, key: bytes) -> str:
     return f"student_{digest.hex()[:_DIGITS]}"
 
 
+def _bare(word: str) -> str:
+    """Return a word without capitals and accents: who writes of Björk may write Bjork."""
+    if word.isascii():
+        return word.casefold()
+    parts = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(char for char in parts if not unicodedata.combining(char))
+
+
 def _words(student: Student) -> Iterator[str]:
     """Yield the words by which texts may name a student, without capitals."""
     said = read_entry_name(student.entry or "")
@@ -172,7 +182,7 @@ def _words(student: Student) -> Iterator[str]:
         one = student.person
         texts += [one.name, one.first, one.last, one.email.partition("@")[0], one.id, *one.keys]
     for text in texts:
-        words = [match[0].casefold() for match in _WORD.finditer(text.partition("@")[0])]
+        words = [_bare(match[0]) for match in _WORD.finditer(text.partition("@")[0])]
         words = [word for word in words if word not in _NOBODYS]
         if 1 < len(words) <= 4:
             words += ["".join(words), "".join(reversed(words)), words[0][0] + words[-1]]
