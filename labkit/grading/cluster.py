@@ -19,14 +19,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.assignment import Assignment
+from labkit.grading.attempt import attempt
 from labkit.grading.grade import Grade
-from labkit.grading.grader import DIED, FAILED, refused
+from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
+from labkit.grading.retry import DIED, FAILED, Outcome, judged
 from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
@@ -109,21 +112,14 @@ class _Run:
         self._threads()
         # Otherwise Dask would retry a submission that killed a worker, with others beside it.
         self._client.run_on_scheduler(_no_second_try)
-        again: list[int] = []
-        for place, outcome in self._outcomes(submissions, range(len(submissions)), alone=False):
-            if isinstance(outcome, str):
-                again.append(place)
-            else:
-                yield place, outcome
-        for place, outcome in self._outcomes(submissions, again, alone=True):
-            if isinstance(outcome, str):
-                item = submissions[place]
-                outcome = refused(item, self._assignments[item.lab], self._mode, outcome)
-            yield place, outcome
+        return judged(submissions, partial(self._outcomes, submissions), self._refuse)
+
+    def _refuse(self, submission: Submission, why: str) -> Grade:
+        return refused(submission, self._assignments[submission.lab], self._mode, why)
 
     def _outcomes(
-        self, submissions: Sequence[Submission], places: Sequence[int], *, alone: bool
-    ) -> Iterator[tuple[int, Grade | str]]:
+        self, submissions: Sequence[Submission], places: Sequence[int], alone: bool
+    ) -> Iterator[tuple[int, Outcome]]:
         """Yield for each place its grade, or why grading it failed."""
         waiting = deque(places)
         while waiting or self._under_way:
@@ -146,9 +142,9 @@ class _Run:
         self._under_way[future] = place
         future.add_done_callback(self._done.put)
 
-    def _outcome(self, future: Any) -> Grade | str:
+    def _outcome(self, future: Any) -> Outcome:
         try:
-            grade: Grade = future.result()
+            outcome: Outcome = future.result()
         except self._lost:
             return DIED
         except (InfrastructureError, CancelledError):
@@ -157,7 +153,7 @@ class _Run:
             if future.status != "error":
                 raise
             return f"{FAILED} ({type(error).__name__})"
-        return grade
+        return outcome
 
     def _threads(self) -> int:
         """Return how many submissions the workers take at once; wait until there is a worker."""
@@ -177,7 +173,7 @@ def _no_second_try(dask_scheduler: Any) -> None:
     dask_scheduler.allowed_failures = 0
 
 
-def _grade_there(submission: Submission, assignment: Assignment, digest: str, mode: str) -> Grade:
+def _grade_there(submission: Submission, assignment: Assignment, digest: str, mode: str) -> Outcome:
     """Grade on a worker; each of its threads has a slot of its own."""
     try:
         # Copies, so that the digests are those of the files here and now.
@@ -194,6 +190,9 @@ def _grade_there(submission: Submission, assignment: Assignment, digest: str, mo
             f"{digest:.60} here): put the same files at {assignment.lab.path} and start it anew"
         )
     slots: dict[str, Slot] = vars(_own)
-    if mode not in slots:
-        slots[mode] = Slot(mode)
-    return slots[mode].grade(submission, assignment)
+    try:
+        if mode not in slots:
+            slots[mode] = Slot(mode)
+    except OSError as error:
+        raise InfrastructureError(f"a worker on {platform.node()} cannot grade: {error}") from None
+    return attempt(slots[mode], submission, assignment)

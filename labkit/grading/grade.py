@@ -27,6 +27,7 @@ class Grade:
         fault: why no test could run, for people; None if tests ran.
         looks_like: the name of the common mistake that a probe showed, if one did.
         tests: what became of each test, the lab's own first.
+        doubt: why the score may not be the submission's own doing, for people; None if it is.
     """
 
     student: str
@@ -38,6 +39,7 @@ class Grade:
     fault: str | None
     looks_like: str | None
     tests: tuple[GradedTest, ...]
+    doubt: str | None = None
 
     @property
     def key(self) -> Key:
@@ -68,6 +70,7 @@ class Grade:
             "max_score": self.max_score,
             "fault": self.fault,
             "looks_like": self.looks_like,
+            "doubt": self.doubt,
             "tests": [_test_to_json(test) for test in self.tests],
         }
 

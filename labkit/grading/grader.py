@@ -25,10 +25,6 @@ from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, grade
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.score import LabRun, Result
 
-# How often a submission may bring the grader down, and what its grade says then.
-MOST_DEATHS = 2
-DIED = "the grader's process died twice on this submission"
-FAILED = "the grader failed twice on this submission"
 # The kinds of results that hold nothing of a test's data.
 _SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")
 _KEPT, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
@@ -70,6 +66,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
         fault=None,
         looks_like=None if run.mistake is None else run.mistake.name,
         tests=tuple(_tested(test, run, public) for test in assignment.tests),
+        doubt=_doubt(host, run, public),
     )
 
 
@@ -106,8 +103,21 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     return found
 
 
+def _doubt(host: Host, *runs: LabRun) -> str | None:
+    """Return in which tests the submission's process was killed, if it may not have been by it."""
+    if not host.killed:
+        return None
+    results = [item for run in runs for item in run.results.items()]
+    tests = [
+        name for name, result in results if any(text in result.message for text in host.killed)
+    ]
+    first, *others = dict.fromkeys(tests) or ["a probe"]
+    return f"its process was killed in {first}" + (f" and {len(others)} more" if others else "")
+
+
 def refused(submission: Submission, assignment: Assignment, mode: str, why: str) -> Grade:
     """Return the grade of a submission on which no test can run: no points, and why."""
+    why = why or "there is nothing that could be graded in it"
     tests = (graded_test(test, None, _visibility(test)) for test in assignment.tests)
     return Grade(
         student=one_line(submission.student),

@@ -1,7 +1,7 @@
 """Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
 
-A process that dies costs a retry; if a second one dies on the same submission, that submission
-gets a grade that says so. What happens inside a process is up to `labkit.grading.slot`.
+A process that dies or fails costs no other submission anything; see `labkit.grading.retry` for what
+becomes of the one that it was at. What happens inside a process is up to `labkit.grading.slot`.
 """
 
 import contextlib
@@ -9,8 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-import traceback
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
@@ -21,9 +20,11 @@ from typing import Any
 
 from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
+from labkit.grading.attempt import OVERSPENT_SIGNAL, Stopped, attempt, limit_memory
 from labkit.grading.grade import Grade
-from labkit.grading.grader import DIED, FAILED, MOST_DEATHS, refused
+from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
+from labkit.grading.retry import DIED, OVERSPENT, Outcome, judged
 from labkit.grading.slot import Slot
 
 _MOST_STARTS = 3
@@ -51,8 +52,7 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
-        for hand in self._hands:
-            hand.end()
+        self._have_hands(0)
 
     def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
         """Yield the place and the grade of each submission as it is finished.
@@ -60,41 +60,47 @@ class Pool:
         Raises:
             InfrastructureError: no worker can be started, or processes die before they are ready.
         """
-        waiting = deque(enumerate(submissions))
-        self._hands = [_Hand(self._told) for _ in range(min(self._jobs, len(waiting)))]
-        deaths: Counter[int] = Counter()
+
+        def outcomes(places: Sequence[int], alone: bool) -> Iterator[tuple[int, Outcome]]:
+            work = deque((place, submissions[place]) for place in places)
+            self._have_hands(1 if alone else min(self._jobs, len(work)))
+            return self._outcomes(work)
+
+        def refuse(submission: Submission, why: str) -> Grade:
+            assignments, mode = self._told
+            return refused(submission, assignments[submission.lab], mode, why)
+
+        return judged(submissions, outcomes, refuse)
+
+    def _have_hands(self, number: int) -> None:
+        while len(self._hands) > number:
+            self._hands.pop().end()
+        while len(self._hands) < number:
+            self._hands.append(_Hand(self._told))
+
+    def _outcomes(self, waiting: deque[_Work]) -> Iterator[tuple[int, Outcome]]:
         left, starts = len(waiting), 0
         while left:
+            for hand in self._hands:
+                hand.give(waiting)
             for connection in wait([hand.connection for hand in self._hands]):
                 hand = next(hand for hand in self._hands if hand.connection is connection)
                 kind, content = hand.hear()
                 work, hand.work = hand.work, None
                 if kind == "stop":
                     raise InfrastructureError(content)
-                if work is not None and kind != "graded":
-                    deaths[work[0]] += 1
-                    if deaths[work[0]] < MOST_DEATHS:
-                        waiting.appendleft(work)
-                    else:
-                        content = self._verdict(work[1], kind, content)
-                        left -= 1
-                        yield work[0], content
                 if kind == "died":
                     starts = 0 if hand.ready else starts + 1
                     if starts == _MOST_STARTS:
-                        raise InfrastructureError(f"grading processes do not start ({content})")
+                        raise InfrastructureError(
+                            f"grading processes do not start (exit code {content})"
+                        )
                     hand.end()
                     self._hands[self._hands.index(hand)] = _Hand(self._told)
-                elif waiting:
-                    hand.give(waiting)
-                if work is not None and kind == "graded":
+                    content = OVERSPENT if content == -OVERSPENT_SIGNAL else DIED
+                if work is not None:
                     left -= 1
                     yield work[0], content
-
-    def _verdict(self, submission: Submission, kind: str, content: str) -> Grade:
-        assignments, mode = self._told
-        why = DIED if kind == "died" else f"{FAILED} ({content})"
-        return refused(submission, assignments[submission.lab], mode, why)
 
 
 class _Hand:
@@ -122,12 +128,14 @@ class _Hand:
             kind, content = self.connection.recv()
         except (EOFError, OSError):
             self._process.join(_END_SECONDS)
-            return "died", f"exit code {self._process.exitcode}"
+            return "died", self._process.exitcode
         self.ready = True
         return kind, content
 
     def give(self, waiting: deque[_Work]) -> None:
-        """Hand it the next submission, which stays in the queue if the process is gone."""
+        """Hand it the next submission if it has none; that stays if the process is gone."""
+        if not self.ready or self.work is not None or not waiting:
+            return
         with contextlib.suppress(OSError):
             self.connection.send(waiting[0][1])
             self.work = waiting.popleft()
@@ -145,7 +153,7 @@ class _Hand:
 def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str) -> None:
     """Grade what arrives, until the parent process closes the pipe or dies."""
     signal.signal(signal.SIGINT, lambda *_: None)
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     # Copies compute their digest here, of the same files that are imported here.
     assignments = {name: replace(assignment) for name, assignment in assignments.items()}
@@ -159,25 +167,18 @@ def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str
 
     try:
         with Slot(mode) as slot:
+            limit_memory()
             connection.send(("ready", None))
             threading.Thread(target=listen, daemon=True).start()
             while True:
-                connection.send(_graded(slot, assignments, work.get()))
-    except InfrastructureError as error:
-        connection.send(("stop", str(error)))
+                item = work.get()
+                connection.send(("graded", attempt(slot, item, assignments[item.lab])))
+    except Stopped:
+        return
+    except (InfrastructureError, OSError) as error:
+        with contextlib.suppress(OSError):
+            connection.send(("stop", f"grading cannot go on: {error}"))
 
 
-def _graded(
-    slot: Slot, assignments: dict[str, Assignment], submission: Submission
-) -> tuple[str, Any]:
-    try:
-        return "graded", slot.grade(submission, assignments[submission.lab])
-    except Exception as error:
-        # Either something that would stop every submission, or a bug of ours that this one found.
-        slot.check()
-        traceback.print_exc()
-        return "failed", type(error).__name__
-
-
-def _leave(*_: object) -> None:
-    raise SystemExit(0)
+def _stop(*_: object) -> None:
+    raise Stopped

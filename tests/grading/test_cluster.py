@@ -11,7 +11,7 @@ from tiny_cohort import assignments, cohort, gradings, saying, text
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cluster as module
-from labkit.grading import pool
+from labkit.grading import retry
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 200 if os.environ.get("SOAK") else 10
@@ -51,7 +51,7 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     assert (assignment.lab.path / "died").exists()
     by_digest = {grade["submission"]: grade for grade in grades}
     assert [by_digest[item.digest]["fault"] for item in poison] == [
-        pool.DIED, f"{pool.FAILED} (ValueError)"
+        retry.DIED, f"{retry.FAILED} (ValueError)"
     ]  # fmt: skip
     found = [by_digest[item.digest] for item in good]
     named = [{**grade, "student": item.student} for grade, item in zip(found, good, strict=True)]
@@ -61,7 +61,7 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     found = gradings(tiny_assignments)
     one = saying(tiny_assignments, "DIE", 9)
     (grade,) = run([one], tiny_assignments, cluster=two_workers.address)
-    assert grade["fault"] == pool.DIED
+    assert grade["fault"] == retry.DIED
     assert gradings(tiny_assignments) == found + 2
 
 

@@ -27,7 +27,7 @@ from tiny_cohort import (
 )  # fmt: skip
 
 from labkit.errors import InfrastructureError, UsageError
-from labkit.grading import pool, slot
+from labkit.grading import pool, retry, slot
 from labkit.grading.reading.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,10 +98,16 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
     poison = [saying(tiny_assignments, words) for words in ("DIE", "FAIL")]
     work = [*poison, *cohort(tiny_assignments, 3), saying(tiny_assignments, "DIE ONCE")]
     ledger = tmp_path / "grades.jsonl"
-    grades = run(work, tiny_assignments, JOBS, ledger=ledger)
-    faults = (pool.DIED, f"{pool.FAILED} (ValueError)")
+    told = []
+    grades = run(
+        work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *news: told.append(news[2])
+    )
+    # Those that have to be tried again come after all the others.
+    late = {one.submission for one in told[-3:]}
+    assert late == {item.digest for item in (*poison, work[-1])}
+    faults = (retry.DIED, f"{retry.FAILED} (ValueError)")
     for item, grade, fault in zip(poison, grades, faults, strict=False):
-        assert (grade["fault"], grade["score"]) == (fault, 0)
+        assert (grade["fault"], grade["doubt"], grade["score"]) == (fault, fault, 0)
         assert grade["submission"] == item.digest
         assert {test["message"] for test in grade["tests"]} == {fault}
     # Who dies once is graded twice, too.
@@ -257,13 +263,14 @@ def test_killed_and_begun_again_nothing_is_lost_or_done_twice(
     first.wait_for(4)
     slots = waiting(tiny_assignments, 1, JOBS)
     os.kill(slots[0], signal.SIGKILL)
-    # Another one begins what that was at.
-    assert len({*waiting(tiny_assignments, 1, JOBS + 1)}) == JOBS + 1
+    # Another one goes on with what comes next: that one waits for its turn alone.
+    first.wait_for(7)
+    waiting(tiny_assignments, 2, 1)
     go(tiny_assignments, 1)
-    first.wait_for(9)
+    first.wait_for(8)
     waiting(tiny_assignments, 2, JOBS)
     first.end(signal.SIGKILL)
-    assert len(sums(ledger)) == 9
+    assert len(sums(ledger)) == 8
     go(tiny_assignments, 2)
     Driver(tiny, ledger, "stages", mode).finish(len(work))
     assert len({*sums(ledger)}) == len(sums(ledger)) == len(work)
