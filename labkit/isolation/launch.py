@@ -5,6 +5,7 @@ import marshal
 import os
 import re
 import select
+import shutil
 import socket
 import struct
 import subprocess
@@ -127,6 +128,7 @@ class Zygote:
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
+        self._root: Path | None = None
         library = Library((), (), {}) if mode == "trust" else python_library()
         command = [*python_command(), "-c", Path(boot.__file__).read_text("utf-8")]
         if mode == "sandbox":
@@ -159,12 +161,13 @@ class Zygote:
 
     def _begin(self, library: Library) -> None:
         user = next(free_users()) if self.changes_user else -1
-        folder = tempfile.gettempdir() if self._mode == "container" else ""
+        folder = _temporary_folder() if self._mode == "container" else ""
         data = marshal.dumps((_modules(), (self._mode, folder, user, library.modules)))
         with suppress(BrokenPipeError):
             self._control.sendall(len(data).to_bytes(8, "big") + data)
         if self._mode == "container":
-            library.copy_to(Path(self._line()))
+            self._root = Path(self._line())
+            library.copy_to(self._root)
             self._control.sendall(b"\n")
         missing = self._line()
         if missing:
@@ -226,6 +229,9 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._root is not None:
+            # It does this itself, but not if it was killed.
+            shutil.rmtree(self._root, ignore_errors=True)
 
     def _line(self) -> str:
         deadline = time.monotonic() + _START_SECONDS
@@ -254,6 +260,16 @@ def _modules() -> dict[str, tuple[bool, str, Any]]:
         filename = f"{_INSIDE}/{file}"
         found[name] = package, filename, compile(source, filename, "exec")
     return found
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise InfrastructureError(
+            "a worker cannot be started: no folder for temporary files can be written to: free "
+            "some space, or set TMPDIR to another folder"
+        ) from None
 
 
 def _read(end: socket.socket, deadline: float) -> tuple[bytes, int]:

@@ -8,9 +8,11 @@ import functools
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,25 +79,38 @@ class Library:
         return [place for place in places if os.path.isdir(place)]
 
     def copy_to(self, root: Path) -> None:
-        """Copy all but the interpreter under the same paths in `root`, readable by all users.
+        """Put all but the interpreter under the same paths in `root`, readable by all users.
 
         Raises:
             InfrastructureError: there is no room.
         """
         try:
             for folder in self.folders:
-                shutil.copytree(folder, f"{root}{folder}", ignore=_LEFT_OUT, dirs_exist_ok=True)
+                shutil.copytree(folder, f"{root}{folder}", ignore=_LEFT_OUT, copy_function=_place)
             for file in self.files[1:]:
                 os.makedirs(os.path.dirname(f"{root}{file}"), exist_ok=True)
-                shutil.copyfile(file, f"{root}{file}")
-            for path in root.rglob("*"):
-                path.chmod(0o755 if path.is_dir() else 0o644)
-        except (OSError, shutil.Error) as error:
-            why = getattr(error, "strerror", None) or "No space left on device"
+                _place(file, f"{root}{file}")
+            for path, _, _ in os.walk(root):
+                os.chmod(path, 0o755)
+        except OSError as error:
+            why = error.strerror
+            if isinstance(error, shutil.Error):
+                # All that went wrong, each with its files and a text.
+                why = str(error.args[0][0][2])
             raise InfrastructureError(
                 f"Python's library cannot be copied to {root}: {why}. Free some space there, or "
                 "set TMPDIR to another folder"
             ) from None
+
+
+def _place(source: str, target: str) -> None:
+    """Link or copy a file. Nobody can write through a link who could not write to the file."""
+    if os.stat(source).st_mode & stat.S_IROTH:
+        with suppress(OSError):
+            os.link(os.path.realpath(source), target)
+            return
+    shutil.copyfile(source, target)
+    os.chmod(target, 0o644)
 
 
 def python_command() -> list[str]:
@@ -127,15 +142,16 @@ def python_library() -> Library:
         paths, modules, names = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise InfrastructureError(f"Python does not start alone: {error}") from None
-    folders = [path for path in paths if os.path.isdir(path)]
-    within = [path for path in folders if any(path.startswith(f"{top}/") for top in folders)]
+    folders = tuple(path for path in paths if os.path.isdir(path))
+    folders = tuple(path for path in folders if not _is_within(path, folders))
     files = [*(path for path in paths if os.path.isfile(path)), *names, *_LOADER_READS]
-    found = [os.path.normpath(path) for path in files if path.startswith("/")]
-    return Library(
-        tuple(path for path in folders if path not in within),
-        (command[0], *dict.fromkeys(path for path in found if os.path.exists(path))),
-        modules,
-    )
+    found = dict.fromkeys(os.path.normpath(path) for path in files if path.startswith("/"))
+    files = [path for path in found if os.path.exists(path) and not _is_within(path, folders)]
+    return Library(folders, (command[0], *files), modules)
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(f"{folder}/") for folder in folders)
 
 
 def refuse_if_visible(mode: str, paths: Iterable[Path]) -> None:

@@ -87,7 +87,9 @@ class Sandbox:
             if not taken:
                 return worker
             worker.stop()
-        raise InfrastructureError("a worker cannot be started: no user is free")
+        raise InfrastructureError(
+            "a worker cannot be started: no user is free, all that were tried have processes"
+        )
 
 
 def choose_mode(*, trust: bool, container: bool) -> str:

@@ -14,14 +14,14 @@ import os
 import struct
 
 # By machine: how the kernel calls it, and which column of the table is its own.
-_MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
+MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
 _CLONE = (0, 56, 220)
 _SOCKETPAIR = (0, 53, 199)
 _FCNTL = (0, 72, 25)
 _PRCTL = (0, 157, 167)
 _CLONE3 = 435
 # A call, its number on x86_64, its number on aarch64; "-" where it lacks the call.
-_REFUSED = """
+REFUSED = """
 # Other processes, and other programs.
 fork 57 -
 vfork 58 -
@@ -127,9 +127,9 @@ def refuse_calls() -> None:
         OSError: the kernel has no such filters, or the numbers are not known for this machine.
     """
     machine = os.uname().machine
-    if machine not in _MACHINES:
+    if machine not in MACHINES:
         raise OSError(errno.ENOSYS, f"the numbers of the system calls are not known for {machine}")
-    program = _program(*_MACHINES[machine])
+    program = _program(*MACHINES[machine])
     code = ctypes.create_string_buffer(program, len(program))
     told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -148,7 +148,7 @@ def _program(machine: int, column: int) -> bytes:
         # A filter cannot look into its argument; told that it is missing, the C library uses clone.
         *_if(_EQUAL, _CLONE3, 0x00050000 | errno.ENOSYS),
     ]
-    for row in _REFUSED.split("\n"):
+    for row in REFUSED.split("\n"):
         number = "-" if row.startswith("#") or not row else row.split()[column]
         if number != "-":
             steps += _if(_EQUAL, int(number), refuse)

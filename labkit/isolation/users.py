@@ -27,12 +27,12 @@ def free_users() -> Iterator[int]:
     """Yield numbers of users that own nothing, by chance.
 
     Raises:
-        InfrastructureError: this container has no such users, or all those tried were taken.
+        InfrastructureError: this container has no such users.
     """
     for numbers in _FREE:
         if _is_mapped(numbers):
             yield from random.SystemRandom().sample(numbers, _TRIES)
-            raise InfrastructureError(f"{_TRIES} users were tried, and all of them have processes")
+            return
     raise InfrastructureError(
         "this container has no users to spare: let its /proc/self/uid_map and gid_map have the "
         f"numbers {_FREE[1].start} to {_FREE[1].stop - 1}"

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import socket
@@ -7,9 +8,10 @@ import pytest
 from walled import SLOT
 
 from labkit.errors import InfrastructureError, UsageError
-from labkit.isolation import launch
+from labkit.isolation import bubblewrap, launch, syscalls
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.launch import WORKER_FILES
+from labkit.isolation.library import python_library
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 from labkit.running.trace import Call
 
@@ -61,8 +63,19 @@ def test_has_no_environment_but_the_language(ask, monkeypatch):
 
 
 def test_sees_no_file_but_pythons(ask):
+    walk = """
+def walk(folders):
+    for folder, inner, names in os.walk("/"):
+        inner[:] = [name for name in inner if os.path.join(folder, name) not in folders]
+        yield from (os.path.join(folder, name) for name in names)
+"""
+    library = python_library()
+    assert {*ask(f"[*walk({library.folders})]", walk)} <= {*library.files, *bubblewrap.DEVICES}
+    assert library.hidden
     for path in (str(launch._HERE), "/proc/self", "/etc/passwd"):
         assert ask(f"os.path.exists({path!r})") is False
+    for path in library.hidden:
+        assert ask(f"os.path.isdir({path!r}) and os.listdir({path!r})") in (False, [])
     assert ask("__import__('unicodedata').name('a')") == "LATIN SMALL LETTER A"
     assert ask("list(__import__('encodings.utf_16').utf_16.encode('a')[0][2:])") == [97, 0]
 
@@ -83,16 +96,52 @@ def test_has_no_open_file_but_the_pipe(ask):
         ("__import__('socket').socketpair(type=__import__('socket').SOCK_DGRAM)", False),
         ("os.memfd_create('a')", False),
         ("os.chroot('/')", False),
+        # What a machine or a user has once, and memory that limits do not count.
+        ("os.sched_setaffinity(0, {0})", False),
+        ("os.setxattr(os.__file__, 'user.a', b'')", False),
+        ("__import__('fcntl').fcntl(os.pipe()[1], 1031, 1 << 20)", False),
+        ("__import__('fcntl').flock(os.pipe()[1], 2)", True),
+        ("__import__('fcntl').lockf(open(os.__file__), 1)", False),
+        ("__import__('socket').socketpair()[0].sendmsg([b''])", False),
+        ("__import__('multiprocessing').Semaphore()", False),
+        (
+            "__import__('multiprocessing.shared_memory').shared_memory.SharedMemory('a', 1, 1)",
+            False,
+        ),
         ("__import__('threading').Thread(target=int).start()", True),
         ("__import__('asyncio').run(__import__('asyncio').sleep(0))", True),
         ("__import__('socket').socketpair()", True),
     ],
 )
 def test_may_or_may_not(ask, call, may):
-    refusals = ("PermissionError", "FileNotFoundError")
+    refusals = ("PermissionError", "FileNotFoundError", "ImportError")
     # Outside a socket works, or a refusal would say nothing about the walls.
     socket.socket().close()
     assert ask("tried()", refused(call)) in (("fine",) if may else refusals)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("inotify_init1", (0,)),
+        ("io_setup", (1, 0)),
+        ("io_uring_setup", (1, 0)),
+        ("add_key", (b"user", b"a", b"a", 1, -4)),
+        ("shmget", (0, 4096, 0o1600)),
+        ("semget", (0, 1, 0o1600)),
+        ("msgget", (0, 0o1600)),
+        ("mq_open", (b"a", 0o102, 0o600, 0)),
+        ("timer_create", (0, 0, 0)),
+        ("vmsplice", (1, 0, 0, 0)),
+        ("syncfs", (1,)),
+    ],
+)
+def test_takes_nothing_that_a_machine_has_once(ask, name, args):
+    column = 1 + [*syscalls.MACHINES].index(os.uname().machine)
+    rows = (row.split() for row in syscalls.REFUSED.splitlines())
+    number = next(int(row[column]) for row in rows if row[:1] == [name])
+    call = f"(ctypes.CDLL(None, use_errno=True).syscall({number}, *{args}), ctypes.get_errno())"
+    assert ask(call, "import ctypes") == (-1, errno.EPERM)
 
 
 def test_limits_hold_for_the_user_that_it_is(ask_anew):
@@ -106,8 +155,18 @@ def start():
         except RuntimeError:
             return number
 """
-    assert ask_anew("start()", threads) <= 64
     assert ask_anew("tried()", refused("bytearray(1 << 30)")) == "MemoryError"
+    pending = """
+import ctypes, signal
+libc = ctypes.CDLL(None)
+def pending():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+    return sum(libc.sigqueue(os.getpid(), signal.SIGRTMIN, None) == 0 for _ in range(1000))
+"""
+    assert ask_anew("pending()", pending) <= 64
+    locks = "[libc.mlock(ctypes.create_string_buffer(9), 9), libc.prctl(1, 0, 0, 0, 0)]"
+    assert ask_anew(locks, pending) == [-1, -1]
+    assert ask_anew("start()", threads) <= 64
     many = refused("[open('/dev/null') for _ in range(99)]")
     assert ask_anew("tried()", many) in ("OSError", "FileNotFoundError")
 

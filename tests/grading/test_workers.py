@@ -1,0 +1,215 @@
+"""How workers start and end: each as a user of its own, none after its grader."""
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from labkit.errors import InfrastructureError, UsageError
+from labkit.isolation import bubblewrap, launch, users
+from labkit.isolation.library import python_library, refuse_if_visible
+from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+
+
+def users_of(process):
+    status = Path(f"/proc/{process}/status").read_text()
+    return {*map(int, re.search(r"^Uid:(.*)", status, re.M)[1].split())}
+
+
+@pytest.fixture
+def start(walled, worker_root):
+    """Start a worker in each mode: `start()`."""
+    if os.geteuid() != 0:
+        pytest.skip("only root's workers change their user")
+    made = []
+
+    def start():
+        made.append(Sandbox(walled, worker_root).start())
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def test_two_at_once_are_two_users(start):
+    first, second = start(), start()
+    assert users_of(first.number) == {first.user}
+    assert users_of(second.number) == {second.user}
+    assert first.user != second.user
+
+
+def test_a_user_with_processes_is_left_alone(start, monkeypatch):
+    first = start()
+    free = [*users.free_users()]
+    monkeypatch.setattr(users, "free_users", lambda: iter([first.user, *free]))
+    assert start().user == free[0]
+    monkeypatch.setattr(users, "free_users", lambda: iter([first.user]))
+    with pytest.raises(InfrastructureError, match="no user is free"):
+        start()
+
+
+@pytest.mark.parametrize(
+    ("files", "taken"),
+    [
+        ({"7/status": "Name: a\nUid:\t0\t0\t0\t0\n"}, False),
+        ({"7/status": "Name: a\nUid:\t0\t0\t70000\t0\n"}, True),
+        ({"7/status": "Name: a\nUid:\t0\t0\t0\t0\n", "8/cmdline": ""}, False),
+        # The worker itself.
+        ({"9/status": "Name: a\nUid:\t70000\t70000\t70000\t70000\n"}, False),
+        ({"7/status": "Uid:\t0\n", "sysvipc/shm": "key uid gid cuid\n70000 0 70000 0\n"}, False),
+        ({"7/status": "Uid:\t0\n", "sysvipc/sem": "key uid gid cuid\n1 0 2 70000\n"}, True),
+    ],
+)
+def test_whether_a_user_is_taken(tmp_path, monkeypatch, files, taken):
+    monkeypatch.setattr(users, "_PROC", tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert users.is_taken(70_000, besides=9) is taken
+
+
+@pytest.mark.parametrize(
+    ("mapped", "first"),
+    [("0 0 4294967295", 65_536), ("0 100000 65536", 60_706), ("0 1000 1", None)],
+)
+def test_users_are_those_that_a_container_has(tmp_path, monkeypatch, mapped, first):
+    monkeypatch.setattr(users, "_PROC", tmp_path)
+    (tmp_path / "self").mkdir()
+    for name in ("uid_map", "gid_map"):
+        (tmp_path / "self" / name).write_text(f"{mapped}\n")
+    if first is None:
+        with pytest.raises(InfrastructureError, match="no users to spare"):
+            next(users.free_users())
+    else:
+        assert first <= next(users.free_users()) < first + 35_000
+
+
+def test_no_processes_to_see_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(users, "_PROC", tmp_path)
+    with pytest.raises(InfrastructureError, match="shows no processes"):
+        users.is_taken(1, besides=9)
+
+
+GRADER = """
+import sys, time
+from labkit.isolation.sandbox import Sandbox, WorkerRoot
+with WorkerRoot() as root:
+    worker = Sandbox(sys.argv[1], root).start()
+    print(worker.number, flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_nothing_of_a_killed_grader_stays(walled, tmp_path):
+    grader = subprocess.Popen(
+        [sys.executable, "-c", GRADER, walled],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(launch._HERE)},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with grader:
+        worker = int(grader.stdout.readline())
+        os.killpg(grader.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while os.path.exists(f"/proc/{worker}") or os.listdir(tmp_path):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_zygote_that_dies_is_replaced(walled):
+    with WorkerRoot() as root:
+        sandbox = Sandbox(walled, root)
+        first = sandbox.start()
+        zygote = root.zygote(walled)
+        zygote._process.kill()
+        zygote._process.wait()
+        with closing(zygote._control):
+            assert first.ended(0) is None
+        second = sandbox.start()
+        for worker in (first, second):
+            worker.stop()
+            assert not os.path.exists(f"/proc/{worker.number}")
+
+
+def test_a_module_that_does_not_load_within_ends_grading(walled, monkeypatch):
+    library = python_library()
+    broken = replace(library, modules={**library.modules, "_strange": "/nowhere/_strange.so"})
+    monkeypatch.setattr(launch, "python_library", lambda: broken)
+    with WorkerRoot() as root, pytest.raises(InfrastructureError, match=r"lack .* _strange \("):
+        root.zygote(walled)
+
+
+def test_without_room_for_the_library_one_line_says_so(need, tmp_path, monkeypatch):
+    mode = need("container")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch, WorkerRoot() as root:
+        patch.setattr(os, "link", Mock(side_effect=full))
+        patch.setattr(shutil, "copyfile", Mock(side_effect=full))
+        with pytest.raises(InfrastructureError, match=r"copied to .*No space left .* TMPDIR"):
+            root.zygote(mode)
+    assert not os.listdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with (
+        WorkerRoot() as root,
+        pytest.raises(InfrastructureError, match=r"gone/labkit-worker-") as no,
+    ):
+        root.zygote(mode)
+    assert "\n" not in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "files", "says"),
+    [
+        (1000, {"proc/sys/kernel/unprivileged_userns_clone": "0"},
+         "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+        (1000, {"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1"},
+         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+        (1000, {"proc/sys/user/max_user_namespaces": "0"},
+         "sudo sysctl -w user.max_user_namespaces=15000"),
+        (0, {"proc/sys/user/max_pid_namespaces": "0"}, "user.max_pid_namespaces is 0"),
+        (0, {"proc/sys/kernel/unprivileged_userns_clone": "0", ".dockerenv": ""},
+         "docker run --cap-add SYS_ADMIN"),
+        (1000, {"proc/sys/user/max_user_namespaces": "0", "run/.containerenv": ""},
+         "on the machine that runs this container: sudo"),
+        (1000, {}, "bwrap: no. Inside"),
+    ],
+)  # fmt: skip
+def test_what_keeps_bubblewrap_from_working_is_named(tmp_path, monkeypatch, user, files, says):
+    fake = tmp_path / "bin/bwrap"
+    for name, text in {**files, "bin/bwrap": "#!/bin/sh\necho bwrap: no >&2\nexit 1\n"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    fake.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(bubblewrap, "_SYSTEM", tmp_path)
+    monkeypatch.setenv("PATH", str(fake.parent))
+    with pytest.raises(UsageError) as error:
+        choose_mode(trust=False, container=False)
+    assert "bwrap: no" in str(error.value)
+    assert says in str(error.value)
+    assert "apt install" not in str(error.value)
+
+
+def test_a_course_within_pythons_library_is_refused(tmp_path, walled):
+    (library,) = python_library().folders
+    linked = tmp_path / "course"
+    linked.symlink_to(library)
+    fine = [tmp_path, Path(python_library().hidden[0], "course"), Path("/usr/src/app")]
+    refuse_if_visible(walled, fine)
+    for path in (Path(library), Path(library, "json/course"), linked / "grades.jsonl"):
+        refuse_if_visible("trust", [path])
+        with pytest.raises(UsageError, match="move it elsewhere"):
+            refuse_if_visible(walled, [*fine, path])
