@@ -6,6 +6,7 @@ What a ledger already has is not graded again.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from labkit.errors import InfrastructureError, UsageError
@@ -15,8 +16,9 @@ from labkit.grading.ledger import Ledger
 from labkit.grading.pool import Pool
 from labkit.grading.reading.submission import Submission, one_line
 
-# Told after each grade: how many are done, how many there are, and the grade.
-OnGrade = Callable[[int, int, Grade], None]
+# Told after each grade: how many are done, how many there are, the grade, and how many gradings are
+# left to do, where equal submissions are one.
+OnGrade = Callable[[int, int, Grade, int], None]
 
 
 def grade_all(
@@ -27,6 +29,7 @@ def grade_all(
     jobs: int = 1,
     ledger: Path | None = None,
     cluster: str | None = None,
+    regrade_doubtful: bool = False,
     on_progress: OnGrade | None = None,
 ) -> list[Grade]:
     """Return the grades in the order of the submissions.
@@ -41,6 +44,7 @@ def grade_all(
         jobs: how many at once on this machine.
         ledger: the file with the grades so far, see `labkit.grading.ledger`.
         cluster: the address of a Dask scheduler, whose workers do it instead of this machine.
+        regrade_doubtful: grade again what the ledger has only a doubtful grade of.
         on_progress: see `OnGrade`.
 
     Raises:
@@ -60,28 +64,30 @@ def grade_all(
         places.setdefault(key, []).append(place)
     grades: dict[int, Grade] = {}
 
-    def take(key: Key, grade: Grade) -> None:
+    def take(key: Key, grade: Grade, left: int) -> None:
         for place in places[key]:
             grades[place] = replace(grade, student=one_line(submissions[place].student))
             if on_progress is not None:
-                on_progress(len(grades), len(submissions), grades[place])
+                on_progress(len(grades), len(submissions), grades[place], left)
 
     with Ledger(ledger) if ledger is not None else nullcontext() as book:
-        todo = {}
-        for key, (first, *_) in places.items():
-            found = None if book is None else book.find(key)
-            if found is None:
-                todo[key] = replace(submissions[first], student="")
-            else:
-                take(key, found)
-        with closing(_run([*todo.values()], assignments, mode, jobs, cluster)) as results:
-            keys = [*todo]
-            for place, grade in results:
+        found = {key: book.find(key) for key in places} if book is not None else {}
+        kept = {
+            key: grade
+            for key, grade in found.items()
+            if grade is not None and not (regrade_doubtful and grade.doubt)
+        }
+        keys = [key for key in places if key not in kept]
+        for key, grade in kept.items():
+            take(key, grade, len(keys))
+        todo = [replace(submissions[places[key][0]], student="") for key in keys]
+        with closing(_run(todo, assignments, mode, jobs, cluster)) as results:
+            for left, (place, grade) in zip(count(len(keys) - 1, -1), results, strict=False):
                 if grade.key != keys[place]:
                     raise InfrastructureError("files of the course changed; start again")
                 if book is not None:
                     book.add(grade)
-                take(keys[place], grade)
+                take(keys[place], grade, left)
     return [grades[place] for place in range(len(submissions))]
 
 

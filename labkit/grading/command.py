@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import traceback
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,21 @@ from labkit.errors import InfrastructureError, LabkitError, UsageError
 from labkit.grading.reports import writing
 
 if TYPE_CHECKING:
-    from labkit.grading.grade import Grade
+    from collections.abc import Mapping, Sequence
+
+    from labkit.course.lab import Lab
+    from labkit.grading.reports.telling import Told
 
 GRADED, INFRASTRUCTURE = 0, 3
+_MOST_NAMES = 5
+_LAB_HELP = (
+    "the lab, 03, whatever names and bundles say; needed unless the path's name says it, or "
+    "everything in it says the same"
+)
+_REGRADE_HELP = (
+    "grade again what the ledger has only a doubtful grade of: its process was killed, perhaps by "
+    "the machine"
+)
 _SEED_HELP = (
     "of the randomised tests; the default is a secret one, made at the first grading and kept in "
     ".labkit/grading-seed"
@@ -37,7 +50,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a starter.py, a lab's folder, a bundle, or a folder or zip of submissions",
     )
-    add("--lab", default="", metavar="N", help="the lab, 03; without it names and bundles tell")
+    add("--lab", default="", metavar="N", help=_LAB_HELP)
     add("--seed", default="", metavar="S", help=_SEED_HELP)
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
     writing.add_options(command)
@@ -51,6 +64,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     how.add_argument("--trust", action="store_true", help="no walls: for your own code only")
     add("--jobs", type=int, default=_cpus(), metavar="J", help="how many at once (default: CPUs)")
     add("--ledger", type=Path, metavar="FILE", help="remember grades; a run that stopped goes on")
+    add("--regrade-doubtful", action="store_true", help=_REGRADE_HELP)
     add("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers grade")
 
 
@@ -79,10 +93,11 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.assignment import Assignment
     from labkit.grading.cohort import grade_all
     from labkit.grading.overlay import read_overlay
+    from labkit.grading.preflight import check_tests
+    from labkit.grading.progress import ProgressLine
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
     from labkit.grading.reports.telling import Telling
-    from labkit.grading.reports.terminal import report_text
     from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
 
@@ -107,34 +122,48 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         lab.name: Assignment.of(lab, labs, args.seed or grading_seed(lab, root), overlay)
         for lab, overlay in zip(chosen, overlays, strict=True)
     }
+    how = {"mode": mode, "jobs": args.jobs, "ledger": args.ledger, "cluster": args.cluster}
+    if len(submissions) > 1 or args.overlay is not None:
+        check_tests(assignments, **how)
     grades = grade_all(
         submissions,
         assignments,
-        mode=mode,
-        jobs=min(args.jobs, len(submissions)),
-        ledger=args.ledger,
-        cluster=args.cluster,
-        on_progress=_show_progress if len(submissions) > 1 else None,
+        **how,
+        regrade_doubtful=args.regrade_doubtful,
+        on_progress=ProgressLine() if len(submissions) > 1 else None,
     )
     told = telling.of(grades)
+    # Whatever a terminal makes of the rest, the reports are there.
+    written: list[Path] = []
+    try:
+        written.extend(writing.write(args, told, labs))
+    finally:
+        _show(args, told, by_name, written)
+    return GRADED
+
+
+def _show(
+    args: argparse.Namespace, told: "Told", labs: "Mapping[str, Lab]", written: "Sequence[Path]"
+) -> None:
+    from labkit.grading.reports.terminal import report_text
+
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     if not args.quiet:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size().columns if terminal else 100
         marks = told.shown_marks
-        print(report_text(told.grades, by_name, colour=terminal, width=width, marks=marks))
-    for path in writing.write(args, told, labs):
-        if not args.quiet:
+        print(report_text(told.grades, labs, colour=terminal, width=width, marks=marks))
+        for path in written:
             print(f"wrote {path}")
-    return GRADED
-
-
-def _show_progress(done: int, of: int, grade: "Grade") -> None:
-    """Show how far grading is: on one line in a terminal, elsewhere at every five per cent."""
-    if sys.stderr.isatty():
-        end = "\n" if done == of else ""
-        print(f"\r{done} of {of} graded", end=end, file=sys.stderr, flush=True)
-    elif done == of or done * 20 // of != (done - 1) * 20 // of:
-        print(f"{done} of {of} graded", file=sys.stderr, flush=True)
+    doubtful = [grade.student for grade in told.grades if grade.doubt]
+    if doubtful:
+        print(
+            f"labkit: {len(doubtful)} of the grades are doubtful, because processes were killed "
+            f"({', '.join(doubtful[:_MOST_NAMES])}{', …' * (len(doubtful) > _MOST_NAMES)}). See to "
+            "it that the machine has enough memory; then do the same with --regrade-doubtful",
+            file=sys.stderr,
+        )
 
 
 def _cpus() -> int:

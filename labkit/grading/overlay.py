@@ -108,7 +108,10 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
         module = _import(path, lab.test_file)
     except LabFolderError as error:
         raise UsageError(str(error)) from None
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # pytest's own, of skip and fail, are no `Exception`.
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
     if not found:
         raise UsageError(f"{path} has no test: write one, or remove the file")

@@ -164,6 +164,7 @@ def test_a_good_overlay_is_read(tmp_path):
         ("def test_hidden_one", "def hidden_one", "has no test"),
         ("import expect", "import expects", "cannot be imported: ImportError"),
         ("def test_hidden_one(lab):", "def test_hidden_one(lab)", "line 10"),
+        ("import pytest\n", "import pytest\npytest.skip('')\n", "cannot be imported: Skipped"),
         (GOOD, GOOD.replace("points(2)", "points(1)") * 2, "defined twice"),
     ],
 )

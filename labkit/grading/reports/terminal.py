@@ -127,6 +127,8 @@ def _mode(grade: Grade) -> str:
 
 def _note(grade: Grade, lab: Lab) -> str:
     """Return what to know about a grade in a few words: why nothing ran, or a common mistake."""
+    if grade.doubt is not None:
+        return _short(grade.doubt)
     if grade.fault is not None:
         return _short(grade.fault)
     worth = [test for test in grade.tests if test.max_score]

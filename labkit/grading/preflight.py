@@ -1,0 +1,72 @@
+"""Before others are graded: the reference has every point, and a known bug has not.
+
+Something wrong with hidden tests, or with this machine, would otherwise cost every student points,
+or give them to all. A ledger keeps what was found, so it costs time only once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from labkit.errors import InfrastructureError
+from labkit.grading.assignment import Assignment
+from labkit.grading.cohort import grade_all
+from labkit.grading.grade import Grade
+from labkit.grading.reading.submission import Submission
+from labkit.running.lab_impl import Implementation
+
+_MOST_TESTS = 3
+
+
+def check_tests(assignments: Mapping[str, Assignment], *, jobs: int, **how: Any) -> None:
+    """Check with the same tests, seed, hidden tests and mode with which others are graded.
+
+    In a student edition, which has no reference, there is nothing to check.
+
+    Args:
+        assignments: by folder name of a lab.
+        jobs: how many to grade at once.
+        how: see `labkit.grading.cohort.grade_all`.
+
+    Raises:
+        InfrastructureError: the reference lacks points, or the bug has all; or see `grade_all`.
+    """
+    work = [item for one in assignments.values() for item in _known(one)]
+    for grade in grade_all(work, assignments, jobs=max(1, min(jobs, len(work))), **how):
+        right = grade.student == _REFERENCE
+        if right is not (grade.score == grade.max_score):
+            raise InfrastructureError(_lacks_points(grade) if right else _has_all(grade))
+
+
+_REFERENCE = "the reference"
+
+
+def _known(assignment: Assignment) -> list[Submission]:
+    lab = assignment.lab
+    if not lab.solution.exists():
+        return []
+    known = {_REFERENCE: Implementation("solution", lab.solution)}
+    for bug in lab.bugs[:1]:
+        known[f"the known bug {bug.name!r}"] = Implementation("bug", lab.solution, bug)
+    return [Submission(name, lab.name, {lab.name: it.source()}) for name, it in known.items()]
+
+
+def _lacks_points(grade: Grade) -> str:
+    failed = [test for test in grade.tests if test.max_score and not test.passed]
+    told = [f"{test.name} ({test.kind}: {_first_line(test.message)})" for test in failed]
+    if len(told) > _MOST_TESTS:
+        told[_MOST_TESTS:] = [f"and {len(told) - _MOST_TESTS} more"]
+    return (
+        f"the reference of {grade.lab} has {grade.score} of {grade.max_score} points, so nothing "
+        f"else was graded. Mend these tests, or what stops them here: {', '.join(told)}"
+    )
+
+
+def _has_all(grade: Grade) -> str:
+    return (
+        f"{grade.student} of {grade.lab} has every point, so nothing else was graded: these tests "
+        "do not tell right from wrong"
+    )
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")[:120]
