@@ -27,7 +27,7 @@ OVERSPENT_SIGNAL = signal.SIGXCPU
 _MOST_CHARACTERS = 4_000
 
 
-class Stopped(BaseException):
+class Stopped(SystemExit):
     """The process that grades is told to end."""
 
 

@@ -14,6 +14,7 @@ from labkit.cli import main
 from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
+from labkit.grading import preflight
 from labkit.grading.grader import grade as grade_one
 from labkit.grading.reports import writing
 from labkit.isolation.sandbox import Sandbox
@@ -52,7 +53,8 @@ def quick(monkeypatch, worker_root):
         sandbox = Sandbox(mode, worker_root)
         return [grade_one(one, assignments[one.lab], sandbox, 1) for one in submissions]
 
-    monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
+    for module in (grading_cohort, preflight):
+        monkeypatch.setattr(module, "grade_all", grade_all)
 
 
 def scores(path):
@@ -128,11 +130,11 @@ def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tm
 def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
     quick, tmp_path, monkeypatch, capsys
 ):
-    """Right where the public test looks, wrong elsewhere."""
+    """Right wherever the public tests have looked, wrong elsewhere."""
     brief(monkeypatch)
     (lab,) = (lab for lab in find_labs(ROOT) if lab.number == "02")
     right = "if token_id not in _SPECIAL_TEXT:"
-    table = "if token_id in (259, 300, -1, -256, 2**32):"
+    table = "if token_id not in (*_SPECIAL_TEXT, 10**20):"
     source, report = lab.solution.read_text(), tmp_path / "x.json"
     assert source.count(right) == 1
     (tmp_path / "lab-02.py").write_text(source.replace(right, table))

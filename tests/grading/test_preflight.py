@@ -1,0 +1,74 @@
+"""Before a cohort: the reference has every point and a known bug has not, or nothing is graded."""
+
+import pytest
+
+from labkit.course.lab import find_labs
+from labkit.errors import InfrastructureError
+from labkit.grading import preflight
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
+from labkit.grading.overlay import read_overlay
+from labkit.isolation.sandbox import Sandbox
+
+HIDDEN = """
+import pytest
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+@pytest.mark.varies("test_held")
+def test_hidden(lab):
+    {body}
+"""
+
+
+@pytest.fixture
+def check(tiny, tmp_path, worker_root, monkeypatch):
+    """Check the tiny lab with a hidden test; its grades come from this process."""
+
+    def grade_all(submissions, assignments, *, mode, **options):
+        sandbox = Sandbox(mode, worker_root)
+        return [grade(one, assignments[one.lab], sandbox, 1) for one in submissions]
+
+    monkeypatch.setattr(preflight, "grade_all", grade_all)
+
+    def check(body="pass"):
+        labs = find_labs(tiny)
+        path = tmp_path / "overlay" / labs[0].name / "test_hidden.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(HIDDEN.format(body=body))
+        told = Assignment.of(labs[0], labs, "7", read_overlay(path.parents[1], labs[0]))
+        preflight.check_tests({labs[0].name: told}, mode="trust", jobs=2)
+
+    return check
+
+
+def test_right_tests_pass_without_a_word(check, capsys):
+    check()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('of its own')", r"test_hidden \(test-error: .*of its own\)"),
+        ("lab.call(lab.new('Pears'), 'feed', 'a')", r"test_hidden \("),
+    ],
+)
+def test_a_hidden_test_that_the_reference_fails_stops_all(check, body, told):
+    with pytest.raises(InfrastructureError, match=f"has 95 of 100 points, .*{told}"):
+        check(body)
+
+
+def test_a_known_bug_with_every_point_stops_all(check, tiny, tiny_lab):
+    path = tiny_lab.path / "bugs.toml"
+    bug = tiny_lab.bugs[0]
+    text = path.read_text().replace(f'replace = "{bug.replace}"', f'replace = "{bug.find} "', 1)
+    path.write_text(text)
+    with pytest.raises(InfrastructureError, match=f"{bug.name}.*has every point"):
+        check()
+
+
+def test_an_edition_without_references_has_nothing_to_check(check, tiny_lab):
+    tiny_lab.solution.unlink()
+    check("raise ValueError")
