@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import traceback
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     }
     how = {"mode": mode, "jobs": args.jobs, "ledger": args.ledger, "cluster": args.cluster}
     if len(submissions) > 1 or args.overlay is not None:
-        check_tests(assignments, **how)
+        check_tests(assignments, partial(grade_all, assignments=assignments, **how))
     grades = grade_all(
         submissions,
         assignments,

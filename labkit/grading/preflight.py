@@ -4,12 +4,10 @@ Something wrong with hidden tests, or with this machine, would otherwise cost ev
 or give them to all. A ledger keeps what was found, so it costs time only once.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
-from labkit.grading.cohort import grade_all
 from labkit.grading.grade import Grade
 from labkit.grading.reading.submission import Submission
 from labkit.running.lab_impl import Implementation
@@ -17,21 +15,22 @@ from labkit.running.lab_impl import Implementation
 _MOST_TESTS = 3
 
 
-def check_tests(assignments: Mapping[str, Assignment], *, jobs: int, **how: Any) -> None:
-    """Check with the same tests, seed, hidden tests and mode with which others are graded.
+def check_tests(
+    assignments: Mapping[str, Assignment], grade_all: Callable[[list[Submission]], Iterable[Grade]]
+) -> None:
+    """Check the tests that others will be graded with.
 
     In a student edition, which has no reference, there is nothing to check.
 
     Args:
         assignments: by folder name of a lab.
-        jobs: how many to grade at once.
-        how: see `labkit.grading.cohort.grade_all`.
+        grade_all: grades against them, as others will be.
 
     Raises:
-        InfrastructureError: the reference lacks points, or the bug has all; or see `grade_all`.
+        InfrastructureError: the reference lacks points, or the bug has all.
     """
     work = [item for one in assignments.values() for item in _known(one)]
-    for grade in grade_all(work, assignments, jobs=max(1, min(jobs, len(work))), **how):
+    for grade in grade_all(work):
         right = grade.student == _REFERENCE
         if right is not (grade.score == grade.max_score):
             raise InfrastructureError(_lacks_points(grade) if right else _has_all(grade))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from platform_folders import (
@@ -34,6 +35,7 @@ from walled import brief
 
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
+from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.slot import Slot
@@ -157,9 +159,11 @@ def test_what_is_in_a_zip_suffices_and_its_packages_are_pinned_with_hashes(cours
     program = f"""
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 import labkit.publish.{platform.name}
 from labkit.running.lab_tests import test_functions
 from labkit.course.lab import find_labs, pick_lab
+from labkit.errors import InfrastructureError
 test_functions(pick_lab(find_labs(Path.cwd()), "{LAB.number}").test_file)
 files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
 print(*{{file.partition("site-packages/")[2].split("/")[0] for file in files}})
@@ -192,6 +196,15 @@ def test_mistakes_get_one_line(tmp_path, capsys):
         err = capsys.readouterr().err
         assert message in err
         assert len(err.splitlines()) == 1
+
+
+def test_no_zip_is_written_with_tests_that_the_reference_fails(tmp_path, monkeypatch, capsys):
+    failed = InfrastructureError("the reference of lab-02 has 95 of 100 points")
+    monkeypatch.setattr(gradescope, "check_tests", Mock(side_effect=failed))
+    options = ["--lab", "02", "--seed", "0", "--out", str(tmp_path / "x.zip")]
+    assert main(["gradescope", *options], ROOT) == 2
+    assert capsys.readouterr().err == f"labkit: {failed}\n"
+    assert not (tmp_path / "x.zip").exists()
 
 
 # Gradescope.

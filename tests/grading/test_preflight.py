@@ -4,10 +4,10 @@ import pytest
 
 from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError
-from labkit.grading import preflight
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.overlay import read_overlay
+from labkit.grading.preflight import check_tests
 from labkit.isolation.sandbox import Sandbox
 
 HIDDEN = """
@@ -23,14 +23,9 @@ def test_hidden(lab):
 
 
 @pytest.fixture
-def check(tiny, tmp_path, worker_root, monkeypatch):
-    """Check the tiny lab with a hidden test; its grades come from this process."""
-
-    def grade_all(submissions, assignments, *, mode, **options):
-        sandbox = Sandbox(mode, worker_root)
-        return [grade(one, assignments[one.lab], sandbox, 1) for one in submissions]
-
-    monkeypatch.setattr(preflight, "grade_all", grade_all)
+def check(tiny, tmp_path, worker_root):
+    """Check the tiny lab with a hidden test."""
+    sandbox = Sandbox("trust", worker_root)
 
     def check(body="pass"):
         labs = find_labs(tiny)
@@ -38,7 +33,9 @@ def check(tiny, tmp_path, worker_root, monkeypatch):
         path.parent.mkdir(parents=True)
         path.write_text(HIDDEN.format(body=body))
         told = Assignment.of(labs[0], labs, "7", read_overlay(path.parents[1], labs[0]))
-        preflight.check_tests({labs[0].name: told}, mode="trust", jobs=2)
+        check_tests(
+            {told.lab.name: told}, lambda work: [grade(it, told, sandbox, 1) for it in work]
+        )
 
     return check
 
