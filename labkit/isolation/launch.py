@@ -6,6 +6,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -75,8 +76,11 @@ class Worker:
         deadline = time.monotonic() + seconds
         while self._status is not None and not self._said.endswith(b"\n"):
             part, _ = _read(self._status, deadline)
+            if part is None:
+                return None
             if not part:
-                break
+                # The keeper was killed, and its worker with it.
+                return -signal.SIGKILL
             self._said += part
         found = re.search(rb"^%s(-?\d+)$" % ENDED, self._said, re.MULTILINE)
         return None if found is None else int(found[1])
@@ -105,7 +109,7 @@ class Worker:
         said = b""
         while len(said) < 10_000:
             part, number = _read(self._status, deadline)
-            if part.startswith(READY):
+            if part is not None and part.startswith(READY):
                 # In a namespace of its own it knows another number than the kernel tells here.
                 self.number = number or int(part.split()[1])
                 return
@@ -160,7 +164,7 @@ class Zygote:
                 raise
 
     def _begin(self, library: Library) -> None:
-        user = next(free_users()) if self.changes_user else -1
+        user = next(free_users()) if changes_user(self._mode) else -1
         folder = _temporary_folder() if self._mode == "container" else ""
         data = marshal.dumps((_modules(), (self._mode, folder, user, library.modules)))
         with suppress(BrokenPipeError):
@@ -176,15 +180,14 @@ class Zygote:
                 f"their walls: {missing}. Let its shared libraries be readable by all users"
             )
 
-    @property
-    def changes_user(self) -> bool:
-        """Whether each worker becomes a user of its own."""
-        return self._mode != "trust" and os.geteuid() == 0
+    def ended(self, seconds: float) -> bool:
+        """Return whether it has ended, so that another is needed.
 
-    @property
-    def gone(self) -> bool:
-        """Whether it has ended, and another is needed."""
-        return self._process.poll() is not None
+        Args:
+            seconds: how long to wait for its end.
+        """
+        # It says nothing after its start.
+        return _read(self._control, time.monotonic() + seconds)[0] is not None
 
     def fork(self, user: int) -> Worker:
         """Return a new worker; it stays on the processors of this thread.
@@ -248,6 +251,11 @@ class Zygote:
         return said.decode().strip()
 
 
+def changes_user(mode: str) -> bool:
+    """Return whether each worker of a mode becomes a user of its own."""
+    return mode != "trust" and os.geteuid() == 0
+
+
 @functools.cache
 def _modules() -> dict[str, tuple[bool, str, Any]]:
     """Return the modules of a worker, as `labkit.isolation.boot` wants them."""
@@ -272,12 +280,15 @@ def _temporary_folder() -> str:
         ) from None
 
 
-def _read(end: socket.socket, deadline: float) -> tuple[bytes, int]:
-    """Return what arrives, and the number of the process that sent it, or 0; b"" at the end."""
+def _read(end: socket.socket, deadline: float) -> tuple[bytes | None, int]:
+    """Return what arrives, and the number of the process that sent it, or 0.
+
+    It is b"" at the end, and None if nothing has come by the deadline.
+    """
     poll = select.poll()
     poll.register(end, select.POLLIN)
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        return b"", 0
+        return None, 0
     try:
         part, told, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
     except OSError:

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, users
-from labkit.isolation.launch import Worker, Zygote
+from labkit.isolation.launch import Worker, Zygote, changes_user
+
+_END_SECONDS = 1.0
 
 
 class WorkerRoot:
@@ -48,7 +50,7 @@ class WorkerRoot:
         """
         with self._starting:
             zygote = self._zygotes.get(mode)
-            if zygote is not None and zygote.gone:
+            if zygote is not None and zygote.ended(0):
                 zygote.close()
                 zygote = None
             if zygote is None:
@@ -74,11 +76,10 @@ class Sandbox:
         Raises:
             InfrastructureError: it cannot be started.
         """
-        zygote = self.root.zygote(self.mode)
-        if not zygote.changes_user:
-            return zygote.fork(-1)
+        if not changes_user(self.mode):
+            return self._fork(-1)
         for user in users.free_users():
-            worker = zygote.fork(user)
+            worker = self._fork(user)
             try:
                 taken = users.is_taken(user, besides=worker.number)
             except BaseException:
@@ -90,6 +91,16 @@ class Sandbox:
         raise InfrastructureError(
             "a worker cannot be started: no user is free, all that were tried have processes"
         )
+
+    def _fork(self, user: int) -> Worker:
+        zygote = self.root.zygote(self.mode)
+        try:
+            return zygote.fork(user)
+        except InfrastructureError:
+            # A system without memory may have killed it.
+            if not zygote.ended(_END_SECONDS):
+                raise
+        return self.root.zygote(self.mode).fork(user)
 
 
 def choose_mode(*, trust: bool, container: bool) -> str:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -102,6 +101,14 @@ def test_no_processes_to_see_is_an_error(tmp_path, monkeypatch):
         users.is_taken(1, besides=9)
 
 
+def wait_for_end(process, folder=None):
+    """Wait until a process is gone, and all that was in a folder."""
+    deadline = time.monotonic() + 60
+    while os.path.exists(f"/proc/{process}") or (folder and os.listdir(folder)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 GRADER = """
 import sys, time
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
@@ -122,25 +129,31 @@ def test_nothing_of_a_killed_grader_stays(walled, tmp_path):
     with grader:
         worker = int(grader.stdout.readline())
         os.killpg(grader.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while os.path.exists(f"/proc/{worker}") or os.listdir(tmp_path):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for_end(worker, tmp_path)
 
 
-def test_a_zygote_that_dies_is_replaced(walled):
+def parent_of(process):
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"^PPid:\t(\d+)", status, re.M)[1])
+
+
+def test_what_dies_is_told_and_replaced(walled):
     with WorkerRoot() as root:
         sandbox = Sandbox(walled, root)
-        first = sandbox.start()
-        zygote = root.zygote(walled)
-        zygote._process.kill()
-        zygote._process.wait()
-        with closing(zygote._control):
-            assert first.ended(0) is None
-        second = sandbox.start()
-        for worker in (first, second):
+        first, second = sandbox.start(), sandbox.start()
+        keeper = parent_of(second.number)
+        zygote = parent_of(keeper)
+        assert first.ended(0) is None
+        os.kill(first.number, signal.SIGTERM)
+        assert first.ended(60) == -signal.SIGTERM
+        os.kill(keeper, signal.SIGKILL)
+        assert second.ended(60) == -signal.SIGKILL
+        third = sandbox.start()
+        os.kill(zygote, signal.SIGKILL)
+        fourth = sandbox.start()
+        for worker in (first, second, third, fourth):
             worker.stop()
-            assert not os.path.exists(f"/proc/{worker.number}")
+            wait_for_end(worker.number)
 
 
 def test_a_module_that_does_not_load_within_ends_grading(walled, monkeypatch):
