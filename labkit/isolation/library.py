@@ -155,7 +155,7 @@ def _is_within(path: str, folders: Iterable[str]) -> bool:
 
 
 def refuse_if_visible(mode: str, paths: Iterable[Path]) -> None:
-    """Check that submissions cannot see files of the course, a ledger or an overlay.
+    """Check that submissions cannot see some files: the course, a ledger, an overlay.
 
     Args:
         mode: see `labkit.isolation.sandbox`; with `trust` they may see all.

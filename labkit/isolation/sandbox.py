@@ -14,12 +14,16 @@ What a process can give up by itself, the worker gives up before it imports a su
 
 import os
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, users
 from labkit.isolation.launch import Worker, Zygote, changes_user
+from labkit.isolation.library import refuse_if_visible
 
+_HERE = Path(__file__).resolve().parents[2]
 _END_SECONDS = 1.0
 
 
@@ -103,11 +107,17 @@ class Sandbox:
         return self.root.zygote(self.mode).fork(user)
 
 
-def choose_mode(*, trust: bool, container: bool) -> str:
+def choose_mode(*, trust: bool, container: bool, unseen: Iterable[Path | None] = ()) -> str:
     """Return the mode to use: the sandbox, unless told otherwise.
 
+    Args:
+        trust: whether submissions are one's own code.
+        container: whether this machine is a container that is thrown away.
+        unseen: what submissions must not see, besides this course.
+
     Raises:
-        UsageError: it does not work here; the message says what to do.
+        UsageError: it does not work here, or submissions would see what they must not; the message
+            says what to do.
     """
     if trust:
         return "trust"
@@ -123,4 +133,5 @@ def choose_mode(*, trust: bool, container: bool) -> str:
         raise UsageError(
             f"submissions cannot be walled in: {bubblewrap.what_to_do(str(error))}"
         ) from None
+    refuse_if_visible(mode, [_HERE, *(path for path in unseen if path is not None)])
     return mode

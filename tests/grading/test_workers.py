@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from labkit.errors import InfrastructureError, UsageError
-from labkit.isolation import bubblewrap, launch, users
+from labkit.isolation import bubblewrap, launch, sandbox, users
 from labkit.isolation.library import python_library, refuse_if_visible
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 
@@ -139,8 +139,8 @@ def parent_of(process):
 
 def test_what_dies_is_told_and_replaced(walled):
     with WorkerRoot() as root:
-        sandbox = Sandbox(walled, root)
-        first, second = sandbox.start(), sandbox.start()
+        walls = Sandbox(walled, root)
+        first, second = walls.start(), walls.start()
         keeper = parent_of(second.number)
         zygote = parent_of(keeper)
         assert first.ended(0) is None
@@ -148,9 +148,9 @@ def test_what_dies_is_told_and_replaced(walled):
         assert first.ended(60) == -signal.SIGTERM
         os.kill(keeper, signal.SIGKILL)
         assert second.ended(60) == -signal.SIGKILL
-        third = sandbox.start()
+        third = walls.start()
         os.kill(zygote, signal.SIGKILL)
-        fourth = sandbox.start()
+        fourth = walls.start()
         for worker in (first, second, third, fourth):
             worker.stop()
             wait_for_end(worker.number)
@@ -216,7 +216,7 @@ def test_what_keeps_bubblewrap_from_working_is_named(tmp_path, monkeypatch, user
     assert "apt install" not in str(error.value)
 
 
-def test_a_course_within_pythons_library_is_refused(tmp_path, walled):
+def test_a_course_within_pythons_library_is_refused(tmp_path, walled, monkeypatch):
     (library,) = python_library().folders
     linked = tmp_path / "course"
     linked.symlink_to(library)
@@ -226,3 +226,6 @@ def test_a_course_within_pythons_library_is_refused(tmp_path, walled):
         refuse_if_visible("trust", [path])
         with pytest.raises(UsageError, match="move it elsewhere"):
             refuse_if_visible(walled, [*fine, path])
+    monkeypatch.setattr(sandbox, "_HERE", Path(library, "json"))
+    with pytest.raises(UsageError, match=r"json lies in Python's library .* move it elsewhere"):
+        choose_mode(trust=False, container=walled == "container", unseen=[None])
