@@ -111,7 +111,8 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     writing.check(args)
     labs = find_labs(root)
     wanted = pick_lab(labs, args.lab) if args.lab else None
-    mode = choose_mode(trust=args.trust, container=args.container)
+    unseen = [root, args.ledger, args.overlay, *args.paths]
+    mode = choose_mode(trust=args.trust, container=args.container, unseen=unseen)
     submissions = collect(args.paths, Course(labs, wanted))
     telling = Telling(args, submissions, root)
     for warning in telling.warnings:
