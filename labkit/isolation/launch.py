@@ -176,8 +176,8 @@ class Zygote:
         missing = self._line()
         if missing:
             raise InfrastructureError(
-                f"submissions would lack a module of Python's library, which loads outside of "
-                f"their walls: {missing}. Let its shared libraries be readable by all users"
+                "submissions would lack a module of Python's library, which loads outside of their "
+                f"walls: {missing}. Let its files be readable by all users, and not lie in /tmp"
             )
 
     def ended(self, seconds: float) -> bool:

@@ -49,6 +49,35 @@ def enter_namespaces() -> None:
     _check(libc.mount(None, b"/", None, _PRIVATE_ALL_BELOW, None), "/")
 
 
+def see_no_more(mode: str, root: str) -> None:
+    """Let files be gone that a submission may not see, in namespaces of one's own.
+
+    Args:
+        mode, root: as `give_up` takes them.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if mode == "sandbox":
+        _check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", _NOSUID_NODEV, _SCRATCH), "/tmp")
+        os.chdir("/tmp")
+    if mode == "container":
+        os.chroot(root)
+        os.chdir("/")
+
+
+def become(user: int) -> None:
+    """Become another user, with no way back.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
 def give_up(mode: str, root: str, user: int, keeper: int) -> None:
     """Set all walls that a process can set for itself.
 
@@ -64,16 +93,9 @@ def give_up(mode: str, root: str, user: int, keeper: int) -> None:
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    if mode == "sandbox":
-        _check(libc.mount(b"tmpfs", b"/tmp", b"tmpfs", _NOSUID_NODEV, _SCRATCH), "/tmp")
-        os.chdir("/tmp")
-    if mode == "container":
-        os.chroot(root)
-        os.chdir("/")
+    see_no_more(mode, root)
     if user >= 0:
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+        become(user)
     if mode != "trust":
         # Where the kernel allows it, become the only user of a new namespace.
         libc.unshare(_CLONE_NEWUSER)

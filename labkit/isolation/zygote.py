@@ -46,7 +46,7 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
             # The grader puts Python's library there.
             if not control.recv(1):
                 return
-        control.sendall(f"{_what_is_missing(root, user, modules)}\n".encode())
+        control.sendall(f"{_what_is_missing(mode, root, user, modules)}\n".encode())
         while True:
             told, ends, _, _ = socket.recv_fds(control, 1 << 16, 3)
             if not told:
@@ -59,12 +59,12 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
             rmtree(root, ignore_errors=True)
 
 
-def _what_is_missing(root: str, user: int, modules: dict[str, str]) -> str:
+def _what_is_missing(mode: str, root: str, user: int, modules: dict[str, str]) -> str:
     """Return why a module does not load where workers run; "" if all do."""
     here, there = os.pipe()
     if os.fork() == 0:
         try:
-            os.write(there, _first_unloadable(root, user, modules).encode())
+            os.write(there, _first_unloadable(mode, root, user, modules).encode())
         finally:
             os._exit(0)
     os.close(there)
@@ -72,17 +72,19 @@ def _what_is_missing(root: str, user: int, modules: dict[str, str]) -> str:
         return told.read().strip().replace("\n", " ")
 
 
-def _first_unloadable(root: str, user: int, modules: dict[str, str]) -> str:
-    from ctypes import CDLL
+def _first_unloadable(mode: str, root: str, user: int, modules: dict[str, str]) -> str:
+    import ctypes
 
-    if root:
-        os.chroot(root)
+    if mode == "sandbox":
+        walls.enter_namespaces()
+    walls.see_no_more(mode, root)
     if user >= 0:
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+        walls.become(user)
+    if not os.access(ctypes.__file__, os.R_OK):
+        return f"ctypes ({ctypes.__file__} cannot be read)"
     for name, path in modules.items():
         try:
-            CDLL(path)
+            ctypes.CDLL(path)
         except OSError as error:
             return f"{name} ({error})"
     return ""
