@@ -13,7 +13,7 @@ from labkit.running.diagnose import mistake
 from labkit.running.reporting.locate import find
 from labkit.running.reporting.showing import show, show_pair
 from labkit.running.shrink import check
-from labkit.running.trace import Failure, Trace, Unreadable
+from labkit.running.trace import Failure, Trace, Unreadable, written
 
 __all__ = [
     "check", "chunkings", "decided", "decoded", "expect", "expect_in", "expect_untouched",
@@ -50,7 +50,7 @@ def expect(
 def expect_in(part: str, text: str, call: str) -> None:
     """Fail unless `part` occurs in `text` (an error message, say)."""
     if part not in text:
-        raise Failure(f"a message with {part!r}", repr(text), call)
+        raise Failure(f"a message with {part!r}", written(text, 1_000), call)
 
 
 def expect_untouched(trace: Trace) -> None:

@@ -24,6 +24,7 @@ from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.score import LabRun, Result
+from labkit.running.time_limit import OverdueError
 
 # The kinds of results that hold nothing of a test's data.
 _SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")
@@ -94,7 +95,7 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     if not run.failing_tasks:
         return None
     found = None
-    with suppress(WorkerError):
+    with suppress(WorkerError, OverdueError, MemoryError), host.own_time.limit():
         host.begin(MOST_SECONDS)
         if host.load() is None:
             lab = Driver(host.perform, PUBLIC_SEED)

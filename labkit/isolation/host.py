@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from labkit.isolation.launch import Worker
-from labkit.isolation.meter import Meter
+from labkit.isolation.meter import Meter, OwnTime
 from labkit.isolation.sampling import Sample
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import (
@@ -19,6 +19,7 @@ from labkit.isolation.wire import (
     MOST_BYTES,
     MOST_CHARACTERS,
     WireError,
+    kind_of,
     pack_calls,
     pack_request,
     step_of,
@@ -70,6 +71,8 @@ class Host:
     Attributes:
         killed: for each worker that a signal ended which it need not have sent itself, what its
             `WorkerError` said.
+        own_time: what the submission may cost this side; keep what is done with answers within its
+            `limit`.
         sample: which runs of the test that is on go call by call.
         alone: whether the worker has once not answered several runs that it was asked for at once.
     """
@@ -89,6 +92,7 @@ class Host:
         self._next_look = 0.0
         self._bytes_left = 0
         self.killed: list[str] = []
+        self.own_time = OwnTime()
         self.sample = Sample("")
         self.alone = False
 
@@ -204,6 +208,7 @@ class Host:
 
     def close(self) -> None:
         """End the worker."""
+        self._meter.end()
         if self._worker is not None:
             worker, self._worker = self._worker, None
             worker.stop()
@@ -227,11 +232,11 @@ class Host:
         self._next_look = time.monotonic() + _TICK_SECONDS
         why = self._meter.overdue() if self._worker is not None else None
         if why is not None:
-            self._meter.end()
             self.close()
             raise WorkerError("timeout", why)
 
     def _ask(self, *request: Any) -> list[Any]:
+        self.own_time.check()
         if self._worker is None:
             raise WorkerError("raised", "the process that held the submission is gone")
         number = next(self._numbers)
@@ -315,7 +320,6 @@ class Host:
         return self._gone(f"the process broke the protocol: {how}")
 
     def _gone(self, why: str) -> WorkerError:
-        self._meter.end()
         self.close()
         return WorkerError("raised", why)
 
@@ -350,7 +354,7 @@ def _raised(*told: Any) -> Raised:
     kind, message, line, call = told
     if not type(kind) is type(message) is type(line) is type(call) is str:
         raise TypeError("an error is described in texts")
-    return Raised(kind[:100], *(text[:MOST_CHARACTERS] for text in (message, line, call)))
+    return Raised(kind_of(kind), *(text[:MOST_CHARACTERS] for text in (message, line, call)))
 
 
 def _changes_only(told: Any) -> list[list[str]]:

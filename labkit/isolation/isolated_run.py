@@ -5,7 +5,10 @@ called without pytest, whose isolation is not needed: the submission can patch n
 """
 
 import inspect
+import traceback
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
@@ -13,6 +16,7 @@ from labkit.isolation.batches import Batches
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.lab_tests import test_functions
+from labkit.running.reporting.explain import in_words
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -24,8 +28,10 @@ from labkit.running.score import (
     classify,
 )
 from labkit.running.shrink import ahead
+from labkit.running.time_limit import OverdueError
 
 # A test, its function, its seed.
+_LABKIT = str(Path(__file__).parents[1])
 Planned = tuple[Test, Callable[..., object], str]
 
 
@@ -57,25 +63,62 @@ def run_isolated(
 
 
 def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host) -> Result:
-    drawn = f"{seed}/{test.name}"
-    host.begin(TEST_LIMIT if test.timeout is None else test.timeout, drawn)
+    """Return the result of a test, whatever the submission and the test do."""
+    host.begin(TEST_LIMIT if test.timeout is None else test.timeout, f"{seed}/{test.name}")
+    try:
+        with host.own_time.limit():
+            return in_words(_outcome(function, f"{seed}/{test.name}", host))
+    except InfrastructureError:
+        raise
+    except BaseException as error:
+        if _comes_from_outside(error):
+            raise
+        # It may have struck while an answer was read.
+        host.close()
+        return _unforeseen(error)
+
+
+def _outcome(function: Callable[..., object], seed: str, host: Host) -> Result:
     try:
         if "lab" in inspect.signature(function).parameters:
             failure = host.load()
             if failure is not None:
                 raise LoadFailure(failure)
-            _drive(function, drawn, host)
+            _drive(function, seed, host)
             host.end()
         else:
             function()
     except WorkerError as error:
         advice = f". {TOO_LONG}" if error.kind == "timeout" else ""
         return Result(error.kind, f"{error}{advice}")
-    except InfrastructureError:
-        raise
-    except Exception as error:
+    except (AssertionError, LoadFailure) as error:
         return classify(error)
     return Result("passed")
+
+
+def _unforeseen(error: BaseException) -> Result:
+    """Return the result of a test that ended otherwise than by a broken rule."""
+    name = type(error).__name__
+    if isinstance(error, OverdueError):
+        return Result("timeout", str(error))
+    if isinstance(error, MemoryError | RecursionError):
+        return Result("raised", f"what it returned is too large or too deep to be read ({name})")
+    # A mistake of the test, or a value that it did not expect. Grading the reference tells which.
+    found = classify(error)
+    return replace(found, message=f"the test itself ended with {found.message}")
+
+
+def _comes_from_outside(error: BaseException) -> bool:
+    """Return whether a signal asks this process to end, and not the test."""
+    if not isinstance(error, KeyboardInterrupt | SystemExit):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SystemExit):
+        # A handler of ours raised it.
+        return frames[-1].f_code.co_filename.startswith(_LABKIT)
+    # Python's own handler raises without a line that says so.
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return not (last.line or "").lstrip().startswith("raise")
 
 
 def _drive(function: Callable[..., object], seed: str, host: Host) -> None:

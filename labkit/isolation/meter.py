@@ -1,4 +1,4 @@
-"""How long a worker computes and how long it sleeps, measured from outside it.
+"""How long a worker computes and sleeps, and how long the grader itself works on its answers.
 
 CPU time decides. What is neither CPU time, of the worker or of this thread, nor waiting for a
 processor is sleep, so a busy machine makes no submission late.
@@ -6,13 +6,24 @@ processor is sleep, so a busy machine makes no submission late.
 But: only Linux tells the CPU time of another process; elsewhere all time counts as sleep.
 """
 
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
-from labkit.running.time_limit import processor_seconds
+from labkit.running.time_limit import OverdueError, processor_seconds
 
 _SLEEP_SECONDS = 10.0
 _TOTAL_SLEEP_SECONDS = 30.0
+# Of CPU time of the grader itself; no lab's tests take a tenth of it.
+_OWN_SECONDS = 10.0
+_TOTAL_OWN_SECONDS = 60.0
+# The exception may strike where Python discards it.
+_AGAIN_SECONDS = 0.5
+_Handler = Callable[[int, FrameType | None], None]
 
 
 class Meter:
@@ -70,6 +81,55 @@ class Meter:
             + _waited(Path(f"/proc/{self._process}/schedstat"))
             + _waited(Path("/proc/thread-self/schedstat"))
         )
+
+
+class OwnTime:
+    """What one submission may cost the thread that grades it: a time for each test, and in all.
+
+    It interrupts whatever that thread does; but only in the main thread, because no other gets
+    signals. In others it strikes at the next `check`.
+    """
+
+    def __init__(self) -> None:
+        self._left = _TOTAL_OWN_SECONDS
+        self._end = float("inf")
+
+    @contextmanager
+    def limit(self) -> Iterator[None]:
+        """Raise `OverdueError` in what runs inside when it has used its time."""
+        began, seconds = time.thread_time(), min(_OWN_SECONDS, self._left)
+        self._end = began + seconds
+        try:
+            self.check()
+            with _interrupted_after(seconds, self._stop):
+                yield
+        finally:
+            self._end = float("inf")
+            self._left -= time.thread_time() - began
+
+    def check(self) -> None:
+        """Raise `OverdueError` if the time is over."""
+        if time.thread_time() >= self._end:
+            self._stop()
+
+    def _stop(self, number: int = 0, frame: FrameType | None = None) -> None:
+        raise OverdueError("what it returned took the grader too long to read: return less")
+
+
+@contextmanager
+def _interrupted_after(seconds: float, stop: _Handler) -> Iterator[None]:
+    """Have `stop` called in this thread once the process has used so much CPU time."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, stop)
+    left, again = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, left, again)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _waited(path: Path) -> float:

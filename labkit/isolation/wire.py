@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from labkit.running.trace import Call, New, Step, Unreadable
+from labkit.running.trace import MOST_BITS, Call, New, Step, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
 # The length of a frame's content, and its kind.
@@ -28,12 +28,11 @@ MOST_BYTES = 4 << 20
 # Of one answer: each takes up to 64 bytes in memory.
 MOST_VALUES = 1_000_000
 _MOST_DEPTH = 100
-# Longer numbers cannot be written down: Python refuses those of more than 4,300 digits.
-_MOST_BITS = 14_000
 # Keys can be chosen so that a dict takes quadratic time; with few entries that costs little.
 MOST_ENTRIES = 256
 # Of each text that describes an error.
 MOST_CHARACTERS = 4_000
+_MOST_NAME = 100
 _NATIVE = frozenset([str, bool, type(None)])
 _SENT_AS_IS = frozenset([str, bool, type(None), int])
 _SMALL = 2**53
@@ -217,8 +216,8 @@ def _items(content: Any, depth: int) -> list[Any]:
 
 def _int(content: Any, depth: int) -> int | Unreadable:
     number = int(_text(content), 16)
-    if (bits := number.bit_length()) > _MOST_BITS:
-        return Unreadable("type", f"an int of {bits} bits; none of more than {_MOST_BITS} crosses")
+    if (bits := number.bit_length()) > MOST_BITS:
+        return Unreadable("type", f"an int of {bits} bits; none of more than {MOST_BITS} crosses")
     return number
 
 
@@ -240,7 +239,12 @@ def _call(content: Any, depth: int) -> ToolCall:
 
 def _unreadable(content: Any, depth: int) -> Unreadable:
     kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content, depth))
-    return Unreadable(kind, message, line, name)
+    return Unreadable(kind_of(kind), message, line, name)
+
+
+def kind_of(name: str) -> str:
+    """Return the name of an exception's class, if it is one."""
+    return name if len(name) <= _MOST_NAME and name.isidentifier() else "Exception"
 
 
 _READERS: dict[str, Callable[[Any, int], Any]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MethodType
 from typing import Any
 
-from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable
+from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]
@@ -287,7 +287,9 @@ class Driver:
         trace = self._perform(new, calls, "")
         call = "; ".join(map(str, [*new, *calls]))
         if trace.raised is None:
-            raise Failure("a ValueError", f"no error; returned {trace.outputs!r}", call)
+            raise Failure(
+                "a ValueError", f"no error; returned {written(trace.outputs, 1_000)}", call
+            )
         if trace.raised.kind == "NotImplementedError":
             self._checked(trace)
         if trace.raised.kind not in ("ValueError", "UnicodeEncodeError"):

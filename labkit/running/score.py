@@ -16,6 +16,8 @@ from labkit.running.trace import Failure
 TEST_LIMIT = 5.0
 TIMEOUTS_ALLOWED = 2
 ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
+# Of what an error says.
+_MOST_CHARACTERS = 4_000
 TOO_LONG = "Is there an endless loop, or work that grows with the square of the input?"
 
 
@@ -30,12 +32,14 @@ class Result:
         message: one line for people.
         failure: the broken rule as data, for `assertion` and `raised`.
         printed: what the code under test printed during the test.
+        told: the failure in words, where it is not kept as data.
     """
 
     kind: str
     message: str = ""
     failure: Failure | None = None
     printed: str = ""
+    told: str = ""
 
     @property
     def passed(self) -> bool:
@@ -57,9 +61,19 @@ def classify(error: BaseException) -> Result:
         if error.raised is None:
             return Result("assertion", str(error), error)
         if error.raised.kind == "NotImplementedError":
-            return Result("unwritten", f"{error.raised.message} is not written yet")
+            return Result("unwritten", f"{error.raised.message or 'this'} is not written yet")
         return Result("raised", str(error), error)
-    return Result("test-error", f"{type(error).__name__}: {error}")
+    if isinstance(error, AssertionError):
+        return Result("assertion", _text_of(error) or "an assertion of the test does not hold")
+    return Result("test-error", f"{type(error).__name__}: {_text_of(error)}")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:_MOST_CHARACTERS]
+    except Exception:
+        # It holds a value that cannot be written down.
+        return ""
 
 
 @dataclass

@@ -4,12 +4,18 @@ Only plain values and the event types cross between tests and the implementation
 run can as well happen in another process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mini_vllm.text.events import TextDelta
+from mini_vllm.text.events import TextDelta, ToolCall
+
+# Of what a failure says of one value.
+_MOST_SHOWN = 1_000
+MOST_WRITTEN = 100_000
+# Python writes no number of more than 4,300 digits.
+MOST_BITS = 14_000
 
 
 @dataclass(frozen=True)
@@ -174,10 +180,10 @@ class Trace:
             for event in step.result:
                 if event == TextDelta(""):
                     reason = f"{step.call.name} returned an empty TextDelta"
+                    shown = written(step.result, _MOST_SHOWN)
                     raise Failure(
-                        "no empty TextDelta", repr(step.result), str(step.call), self, reason,
-                        at=number,
-                    )  # fmt: skip
+                        "no empty TextDelta", shown, str(step.call), self, reason, at=number
+                    )
                 if isinstance(event, TextDelta):
                     texts.append(event.text)
                 else:
@@ -210,15 +216,64 @@ class Failure(AssertionError):
         raised: Raised | None = None,
         at: int | None = None,
     ) -> None:
+        # Texts of a test may be made of all that an implementation returned.
+        expected, actual = expected[:MOST_WRITTEN], actual[:MOST_WRITTEN]
+        reason = reason[:MOST_WRITTEN]
         super().__init__(reason or f"expected {expected}, got {actual}")
         self.expected = expected
         self.actual = actual
-        self.call = call
+        self.call = call[:MOST_WRITTEN]
         self.trace = trace
         self.reason = reason
         self.raised = raised
         self.at = at
         self.shrunk = False
+
+
+def written(value: Any, most: int = MOST_WRITTEN) -> str:
+    """Return `repr(value)`, cut after `most` characters; nothing longer is made on the way.
+
+    A number of more digits than Python writes is told by its size.
+    """
+    parts, length = [], 0
+    for part in _parts(value, most + 1):
+        parts.append(part)
+        length += len(part)
+        if length > most:
+            break
+    text = "".join(parts)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _parts(value: Any, most: int) -> Iterator[str]:
+    kind = type(value)
+    if kind is str or kind is bytes:
+        yield repr(value if len(value) <= most else value[:most])
+    elif kind is int and value.bit_length() > MOST_BITS:
+        yield f"an int of {value.bit_length()} bits"
+    elif kind is list or kind is tuple:
+        start, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
+        yield from _joined(start, (((), item) for item in value), end, most)
+    elif kind is dict:
+        pairs = (((*_parts(key, most), ": "), item) for key, item in value.items())
+        yield from _joined("{", pairs, "}", most)
+    elif kind is TextDelta or kind is ToolCall:
+        fields = (((f"{name}=",), getattr(value, name)) for name in kind.__slots__)
+        yield from _joined(f"{kind.__name__}(", fields, ")", most)
+    else:
+        yield repr(value)
+
+
+def _joined(
+    start: str, labelled: Iterable[tuple[Iterable[str], Any]], end: str, most: int
+) -> Iterator[str]:
+    yield start
+    for number, (label, value) in enumerate(labelled):
+        if number:
+            yield ", "
+        yield from label
+        yield from _parts(value, most)
+    yield end
 
 
 def a_type(value: Any) -> str:
@@ -235,7 +290,8 @@ def _of_wrong_type(number: int, wanted: str, trace: Trace) -> Failure:
         failure = step.result.failure(str(step.call), trace)
         failure.at = number
         return failure
-    returned = "None" if step.result is None else f"{step.result!r}, {a_type(step.result)}"
+    shown = written(step.result, _MOST_SHOWN)
+    returned = "None" if step.result is None else f"{shown}, {a_type(step.result)}"
     reason = f"{step.call.name} returned {a_type(step.result)}; expected {wanted}"
     return Failure(wanted, returned, str(step.call), trace, reason, at=number)
 

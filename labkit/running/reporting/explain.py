@@ -5,7 +5,7 @@ the test ran in this process or in front of a pipe.
 """
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labkit.course.manifest import Test
 from labkit.running.reporting.showing import repeatable
@@ -85,13 +85,20 @@ def graded_tests(run: LabRun) -> list[GradedTest]:
 def explain(test: Test, result: Result) -> str:
     """Return one failure in full: the rule, the call, expected and actual, the trace, prints."""
     lines = _labelled("rule", test.rule)
-    if result.failure is None:
-        lines += _labelled("but", result.message)
+    if result.failure is not None or result.told:
+        lines.append(in_words(result).told)
     else:
-        lines += _told(result.failure)
+        lines += _labelled("but", result.message)
     if result.printed.strip():
         lines += _labelled("printed", result.printed.rstrip(), _MOST_LINES)
     return "\n".join(lines)
+
+
+def in_words(result: Result) -> Result:
+    """Return a result without its failure as data, which may be large, but with it in words."""
+    if result.failure is None:
+        return result
+    return replace(result, failure=None, told="\n".join(_told(result.failure)))
 
 
 def _told(failure: Failure) -> list[str]:
@@ -126,8 +133,10 @@ def _is_told(failure: Failure) -> bool:
 
 def _labelled(label: str, text: str, most: int = 12) -> list[str]:
     lines: list[str] = []
-    for line in repeatable(text).splitlines() or [""]:
-        wrapped = textwrap.wrap(line, WIDTH - _LABEL - 4, break_long_words=True)
+    width = WIDTH - _LABEL - 4
+    for line in repeatable(text).splitlines()[: most + 1] or [""]:
+        # To wrap a line can take a time that grows with its square.
+        wrapped = textwrap.wrap(line[: (most + 1) * width], width, break_long_words=True)
         lines += wrapped or [""]
     if len(lines) > most:
         lines[most:] = [f"… ({len(text)} characters in all)"]

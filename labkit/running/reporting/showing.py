@@ -6,6 +6,8 @@ What is shown is fit for any terminal and file, and the same every time.
 import re
 from typing import Any
 
+from labkit.running.trace import MOST_WRITTEN, written
+
 # Of a value; what is longer is shown around its first difference.
 _MOST = 240
 _BEFORE = 80
@@ -19,12 +21,12 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")
 
 def show(value: Any) -> str:
     """Return `repr(value)`, clipped, with the code points of its non-ASCII characters behind it."""
-    return _window(repr(value), 0)
+    return _window(written(value), 0)
 
 
 def show_pair(one: Any, other: Any) -> tuple[str, str]:
     """Return two values as `show` does; long ones begin shortly before they differ."""
-    texts = repr(one), repr(other)
+    texts = written(one), written(other)
     if max(map(len, texts)) <= _MOST:
         return show(one), show(other)
     start = max(0, first_difference(*texts) - _BEFORE)
@@ -57,6 +59,11 @@ def repeatable(text: str) -> str:
     return _ADDRESS.sub("0x…", printable(text))
 
 
+def one_line(text: str) -> str:
+    r"""Return `text` as `repeatable` does, with escapes, `\n`, for ends of lines and tabs too."""
+    return repeatable(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
 def clip(text: str, width: int) -> str:
     """Return a text of at most `width` characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
@@ -72,5 +79,6 @@ def _window(text: str, start: int) -> str:
     names = " ".join(f"{char}=U+{ord(char):04X}" for char in special[:_MOST_NAMES])
     if len(shown) < len(text):
         ends = "…" if start else "", "…" if start + _MOST < len(text) else ""
-        shown = f"{ends[0]}{shown}{ends[1]} ({len(text)} characters in all)"
+        all_of_it = len(text) if len(text) <= MOST_WRITTEN else f"more than {MOST_WRITTEN}"
+        shown = f"{ends[0]}{shown}{ends[1]} ({all_of_it} characters in all)"
     return f"{shown}   {names}" if names else shown

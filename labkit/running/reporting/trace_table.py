@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.running.reporting.showing import clip, repeatable
-from labkit.running.trace import Step, Trace, Unreadable
+from labkit.running.reporting.showing import clip, one_line
+from labkit.running.trace import Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
 # Of the table, in rows and in columns of the terminal.
 _ROWS = 12
 _ROOM = 76
 _BEFORE = 7
+# Of a cell, before it is made to fit, and of the columns of what was held.
+_MOST = 200
+_MOST_LAYERS = 8
 
 
 def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
@@ -32,7 +35,7 @@ def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
         if isinstance(place, str):
             rows.append((place,))
         elif raised is not None and place == len(steps):
-            rows.append((raised.call, f"raised {raised.kind}"))
+            rows.append((_cut(raised.call), _cut(f"raised {raised.kind}")))
         else:
             rows.append(_row(steps[place], layers))
     rows = [(*row, *[""] * (len(rows[0]) - len(row))) for row in rows]
@@ -48,7 +51,9 @@ def _layers(steps: Sequence[Step]) -> dict[str | None, str]:
     """Return the columns of what was held: one, or one for each key of a dict; none if nothing."""
     held = [step.held for step in steps if step.held is not None]
     if held and all(type(value) is dict and all(type(k) is str for k in value) for value in held):
-        return {key: key for value in held for key in value}
+        layers = {key: _cut(key) for value in held for key in value}
+        if len(layers) <= _MOST_LAYERS:
+            return {**layers}
     return {None: "held"} if held else {}
 
 
@@ -71,27 +76,28 @@ def _row(step: Step, layers: dict[str | None, str]) -> tuple[str, ...]:
         step.held if key is None else step.held.get(key) if type(step.held) is dict else None
         for key in layers
     ]
-    cells = ("" if value is None else _cell(value) for value in held)
-    return str(step.call), _cell(step.result), *cells
+    cells = ("" if value is None else _cut(_words(value)) for value in held)
+    return _cut(str(step.call)), _cut(_words(step.result)), *cells
 
 
-def _cell(value: Any) -> str:
-    return repeatable(_words(value))
+def _cut(text: str) -> str:
+    return one_line(text[:_MOST])[:_MOST]
 
 
 def _words(value: Any) -> str:
     """Return a value as legibly as it can be: bytes in hex, events by what they carry."""
     if type(value) is bytes:
-        return value.hex(" ").upper() or "b''"
+        return value[:_MOST].hex(" ").upper() or "b''"
     if type(value) is Unreadable:
         return f"({value.kind})"
     if type(value) is TextDelta:
-        return repr(value.text)
+        return written(value.text, _MOST)
     if type(value) is ToolCall:
-        return f"{value.index}: {value.name}({value.arguments})"
-    if type(value) is list and any(type(item) in (TextDelta, ToolCall) for item in value):
-        return f"[{', '.join(map(_words, value))}]"
-    return repr(value)
+        index = written(value.index, _MOST)
+        return f"{index}: {value.name[:_MOST]}({value.arguments[:_MOST]})"
+    if type(value) is list and any(type(item) in (TextDelta, ToolCall) for item in value[:_MOST]):
+        return f"[{', '.join(map(_words, value[:_MOST]))}]"
+    return written(value, _MOST)
 
 
 def _fit(widths: list[int]) -> list[int]:
