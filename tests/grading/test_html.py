@@ -106,6 +106,28 @@ def test_mistakes_are_told_in_words(tmp_path, tiny):
     assert "Text comes in threes." in text
 
 
+def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path, tiny):
+    (lab,) = find_labs(tiny)
+    grades, sources = made_cohort(6)
+    grades = [replace(grade, lab=lab.name) for grade in grades]
+    engine = tiny / "mini_vllm/text/stop.py"
+    engine.parent.mkdir(parents=True)
+    engine.write_bytes(invented(77))
+    places = [grades[n].submission for n in (1, 3)]
+    sources[places[0]] = b"#" * 50_000 + b"\n" + invented(77) + invented(78)
+    sources[places[1]] = renamed(invented(79), {"f"})
+    path = tmp_path / "page.html"
+    write_html(grades, sources, path, [lab], earlier={lab.name: {"2025: eve": invented(79)}})
+    text = path.read_text(encoding="utf-8")
+    (data,) = (block for block in Reader(text).data)
+    found = {(data["students"][left], data["students"][right]) for left, right, _ in data["pairs"]}
+    assert found >= {
+        (grades[1].student, "mini_vllm/text/stop.py"), (grades[3].student, "2025: eve")
+    }  # fmt: skip
+    assert "<b>100 %</b>" in text
+    assert data["sources"][str(data["students"].index("2025: eve"))] == invented(79).decode()
+
+
 def test_a_thousand_submissions_stay_small(tmp_path):
     grades, sources = made_cohort(1000)
     for number, grade in enumerate(grades):

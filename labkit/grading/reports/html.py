@@ -24,7 +24,15 @@ from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.fitting import fit
-from labkit.grading.reports.similarity import FEWEST, THRESHOLD, Pair, similar_pairs
+from labkit.grading.reports.known import known_sources
+from labkit.grading.reports.similarity import (
+    FEWEST,
+    KNOWN_THRESHOLD,
+    THRESHOLD,
+    Pair,
+    known_in,
+    similar_pairs,
+)
 from labkit.grading.reports.statistics import Statistics, lab_statistics
 from labkit.running.diagnose import Mistake, read_mistakes
 
@@ -64,6 +72,13 @@ class _Alike(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Known:
+    pair: Pair
+    left: Grade
+    name: str
+
+
+@dataclass(frozen=True)
 class _Section:
     """What the template shows of one lab; `data` is what its script unfolds."""
 
@@ -81,6 +96,7 @@ class _Section:
     students: list[_Student]
     pairs: list[_Alike]
     most_pairs: bool
+    copies: list[_Known]
     data: dict[str, Any]
 
 
@@ -90,6 +106,7 @@ def write_html(
     path: Path,
     labs: Sequence[Lab] | None = None,
     marks: Mapping[tuple[str, str], Mark] | None = None,
+    earlier: Mapping[str, Mapping[str, bytes]] | None = None,
 ) -> None:
     """Write the page.
 
@@ -99,13 +116,21 @@ def write_html(
         path: the file to write.
         labs: where mistakes in words and the starters come from; those of this repository if None.
         marks: by student and lab, if they can be other than the scores.
+        earlier: by lab, what was handed in before.
     """
     known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
     for grade in map(fit, grades):
         groups[grade.lab, grade.assignment].append(grade)
     sections = [
-        _section(groups[key], sources, known.get(key[0]), number, marks or {})
+        _section(
+            groups[key],
+            sources,
+            known.get(key[0]),
+            number,
+            marks or {},
+            _sources_known(known, key[0], earlier or {}),
+        )
         for number, key in enumerate(sorted(groups))
     ]
     environment = jinja2.Environment(
@@ -127,6 +152,7 @@ def write_html(
         kinds=KINDS,
         shades=SHADES,
         threshold=THRESHOLD,
+        known_threshold=KNOWN_THRESHOLD,
         fewest=FEWEST,
         style=Markup(style),
         script=Markup(script),
@@ -146,11 +172,15 @@ def _section(
     lab: Lab | None,
     number: int,
     marks: Mapping[tuple[str, str], Mark],
+    known: Mapping[str, bytes],
 ) -> _Section:
     """Return what the template shows of the grades of one lab, the best first."""
     order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
     numbers = lab_statistics(order)
-    pairs = _pairs(order, sources, lab)
+    compared = _compared(order, sources)
+    starter = _starter(lab)
+    pairs = [] if lab is None else similar_pairs(compared, starter, most=MOST_PAIRS)
+    copies = [] if lab is None else known_in(compared, known, starter, most=MOST_PAIRS)
     alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
     return _Section(
         id=f"lab{number}",
@@ -176,7 +206,8 @@ def _section(
         ],
         pairs=[_Alike(pair, order[int(pair.left)], order[int(pair.right)]) for pair in pairs],
         most_pairs=len(pairs) == MOST_PAIRS,
-        data=_data(order, sources, pairs),
+        copies=[_Known(pair, order[int(pair.left)], pair.right) for pair in copies],
+        data=_data(order, sources, pairs, copies, known),
     )
 
 
@@ -185,20 +216,33 @@ def _row(number: int) -> str:
     return f"{number:06}"
 
 
-def _pairs(order: Sequence[Grade], sources: Mapping[str, bytes], lab: Lab | None) -> list[Pair]:
-    if lab is None:
-        return []
-    compared = {
+def _compared(order: Sequence[Grade], sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {
         _row(number): sources[grade.submission]
         for number, grade in enumerate(order)
         if grade.submission in sources
     }
-    starter = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
-    return similar_pairs(compared, starter.read_bytes(), most=MOST_PAIRS)
+
+
+def _starter(lab: Lab | None) -> bytes:
+    if lab is None:
+        return b""
+    return (lab.pristine_starter if lab.pristine_starter.exists() else lab.starter).read_bytes()
+
+
+def _sources_known(
+    labs: Mapping[str, Lab], name: str, earlier: Mapping[str, Mapping[str, bytes]]
+) -> dict[str, bytes]:
+    own = known_sources(labs[name], [*labs.values()]) if name in labs else {}
+    return {**own, **earlier.get(name, {})}
 
 
 def _data(
-    order: Sequence[Grade], sources: Mapping[str, bytes], pairs: Sequence[Pair]
+    order: Sequence[Grade],
+    sources: Mapping[str, bytes],
+    pairs: Sequence[Pair],
+    copies: Sequence[Pair],
+    known: Mapping[str, bytes],
 ) -> dict[str, Any]:
     """Return what the script unfolds on demand; each message is in it once."""
     messages: dict[str, int] = {}
@@ -217,24 +261,28 @@ def _data(
                 messages[text] = len(messages)
             rows.append([number, messages[text], [*KINDS].index(test.kind)])
         failures.append(rows)
-    shown = sorted({int(row) for pair in pairs for row in (pair.left, pair.right)})
+    others = {name: len(order) + n for n, name in enumerate(sorted({c.right for c in copies}))}
+    shown = {int(row) for pair in pairs for row in (pair.left, pair.right)}
+    shown |= {int(copy.left) for copy in copies}
+    written = {row: sources[order[row].submission] for row in sorted(shown)}
+    written |= {row: known[name] for name, row in others.items()}
     return {
         "tests": [[test.name, test.rule] for test in order[0].tests],
         "kinds": [*KINDS.values()],
         "messages": [*messages],
         "failures": failures,
-        "students": [grade.student for grade in order],
+        "students": [*(grade.student for grade in order), *others],
         "sources": {
-            row: _clip(sources[order[row].submission].decode("utf-8", "replace"), _MOST_SOURCE)
-            for row in shown
+            row: _clip(source.decode("utf-8", "replace"), _MOST_SOURCE)
+            for row, source in written.items()
         },
         "pairs": [
             [
                 int(pair.left),
-                int(pair.right),
+                others[pair.right] if pair.right in others else int(pair.right),
                 [[*region.left, *region.right] for region in pair.regions],
             ]
-            for pair in pairs
+            for pair in (*pairs, *copies)
         ],
     }
 

@@ -14,23 +14,29 @@ from labkit.running.under_test import root_of
 _ENGINE = "mini_vllm"
 
 
-def known_sources(lab: Lab, labs: list[Lab], earlier: Path | None = None) -> dict[str, bytes]:
-    """Return the sources by how reports name them.
+def known_sources(lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
+    """Return the engine's modules and the references that there are, by path.
 
     Args:
         lab: of the submissions.
         labs: all labs of the repository.
-        earlier: a folder or zip of submissions for this lab, last year's for example.
-
-    Raises:
-        UsageError: there is nothing to read in `earlier`.
     """
     root = root_of(lab)
     files = [*(root / _ENGINE).rglob("*.py"), *(other.solution for other in labs)]
-    found = {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in files if path.exists()
-    }
-    for one in [] if earlier is None else collect([earlier], Course(labs, lab)):
-        if lab.name in one.sources:
-            found[f"{earlier}: {one.student}"] = one.sources[lab.name]
-    return found
+    found = [path for path in files if path.exists()]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+
+
+def earlier_sources(path: Path, lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
+    """Return what was handed in for a lab before, by how reports name it.
+
+    Args:
+        path: a folder or zip of submissions, last year's for example.
+        lab: the lab.
+        labs: all labs of the repository.
+
+    Raises:
+        UsageError: there is nothing to read.
+    """
+    found = collect([path], Course(labs, lab))
+    return {f"{path.name}: {one.student}": data for one in found for data in one.sources.values()}

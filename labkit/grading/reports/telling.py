@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.marks.gradebooks import check_roster
@@ -16,6 +17,7 @@ from labkit.grading.marks.marking import Marking, read_markings
 from labkit.grading.marks.students import Student
 from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
+from labkit.grading.reports.known import earlier_sources
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Told:
         marked: whether a mark can be other than the score.
         by_student: for each lab, how marks come about, and whose they are.
         key: who is who, if the grades name nobody.
+        earlier: by lab, what was handed in before, by how reports name it.
     """
 
     grades: list[Grade]
@@ -39,6 +42,7 @@ class Told:
     marked: bool
     by_student: Sequence[tuple[Marking, Mapping[Student, Mark]]]
     key: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
     @property
     def shown_marks(self) -> Mapping[tuple[str, str], Mark] | None:
@@ -76,6 +80,12 @@ class Telling:
             if path is not None:
                 check_roster(option, self._markings[0].roster)
         self._sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
+        labs = find_labs(root) if args.earlier is not None else []
+        self._earlier = {
+            lab.name: earlier_sources(args.earlier, lab, labs)
+            for lab in labs
+            if lab.name in entries
+        }
         self._key = read_key(root / FILE) if args.anonymous else None
 
     @property
@@ -95,6 +105,7 @@ class Telling:
             others=[one for one in everybody if one.score is None],
             marked=any(marking.changes_scores for marking in self._markings),
             by_student=by_student,
+            earlier=self._earlier,
         )
         return told if self._key is None else _anonymous(told, self._key)
 

@@ -26,6 +26,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
+    add("--earlier", type=Path, metavar="PATH", help="for --html: compare with these, too")
     add(
         "--feedback",
         type=Path,
@@ -58,7 +59,11 @@ def check(args: argparse.Namespace) -> None:
         UsageError: one cannot, or options do not go together; the message says what to do.
         InfrastructureError: their disk is full.
     """
-    named = [name for name in ("feedback", "canvas", "moodle") if getattr(args, name) is not None]
+    named = [
+        name
+        for name in ("feedback", "canvas", "moodle", "earlier")
+        if getattr(args, name) is not None
+    ]
     if args.anonymous and named:
         raise UsageError(f"--{named[0]} is for named students: leave --anonymous to another run")
     if args.anonymous_key is not None and not args.anonymous:
@@ -112,7 +117,7 @@ def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iter
     if args.html is not None:
         from labkit.grading.reports.html import write_html
 
-        write_html(grades, told.sources, args.html, labs, marks)
+        write_html(grades, told.sources, args.html, labs, marks, told.earlier)
         yield args.html
     yield from _write_for_platforms(args, told, labs)
 
