@@ -336,6 +336,19 @@ def test_a_checkout_of_several_labs_needs_the_option(tmp_path):
     assert found.fault is None
 
 
+@pytest.mark.parametrize(
+    ("labs", "own"), [("phase-16-x/labs/", True), ("labs/", True), ("", False), ("work/", False)]
+)
+def test_a_checkout_is_graded_on_its_own_parts_as_on_its_platform(tmp_path, labs, own):
+    parts = [*LAB05.parts.values()]
+    for student in ("ada", "bob"):
+        names = [LAB05.name, *parts[:2]] if student == "ada" else [LAB05.name]
+        put(tmp_path / student, {f"{labs}{name}/starter.py": name.encode() for name in names})
+    ada, bob = collect([tmp_path], Course(LABS, LAB05))
+    assert ada.sources == {name: name.encode() for name in [LAB05.name, *parts[:2] * own]}
+    assert bob.sources == {LAB05.name: LAB05.name.encode()}
+
+
 def with_manifest(data):
     return zipped({"submission.json": data, "starter.py": b""})
 

@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -126,7 +126,22 @@ def _of_tree(
         if not may_open:
             raise Refused(f"{path} is a zip in a zip; hand in one zip")
         return of_file(student, path, tree, course, hint)
-    return _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
+    found = _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
+    return (
+        found
+        if lab is None
+        else replace(found, sources={**found.sources, **_parts(tree, path, lab)})
+    )
+
+
+def _parts(tree: Tree, path: str, lab: Lab) -> dict[str, bytes]:
+    """Return a lab's parts in a checkout, which has all labs at their places in the course."""
+    place, end = f"/{path}", f"/labs/{lab.name}/{STARTER}"
+    if not place.endswith(end):
+        return {}
+    labs = path.removesuffix(f"{lab.name}/{STARTER}")
+    places = {name: f"{labs}{name}/{STARTER}" for name in lab.parts.values()}
+    return {name: tree.read(at, MOST_SOURCE_BYTES) for name, at in places.items() if at in tree}
 
 
 def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | None]:
