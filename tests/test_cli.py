@@ -287,7 +287,13 @@ def test_check_runs_the_named_gates_and_fails_on_findings(tiny, tiny_lab, capsys
 
 
 def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
-    for text, said in (("title = ", "lab.toml"), ('title = "x"', "missing")):
+    facts = (tiny_lab.path / "lab.toml").read_text()
+    for text, said in (
+        ("title = ", "lab.toml"),
+        ('title = "x"', "missing"),
+        (f"{facts}\n[given]\nmodules = 'json'", "lab.toml: [given] holds one list"),
+        (f"{facts}\n[given]\nmodules = ['mini_vllm.gone']", "'mini_vllm.gone', which is no module"),
+    ):
         (tiny_lab.path / "lab.toml").write_text(text)
         assert main(["progress"], tiny) == 2
         assert said in capsys.readouterr().err

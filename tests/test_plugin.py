@@ -196,6 +196,14 @@ def test_a_file_that_is_no_text_is_named_as_what_it_is(data, said):
         check_imports(data, "starter.py")
 
 
+def test_a_lab_may_import_what_it_is_given():
+    events = b"from mini_vllm.text.events import ToolCall\nfrom mini_vllm.text import events\n"
+    check_imports(events, "starter.py", ["mini_vllm.text.events"])
+    for given in ([], ["mini_vllm.text"], ["mini_vllm.engine"]):
+        with pytest.raises(LoadFailure, match=r"starter.py line 1 imports 'mini_vllm.text.events'"):
+            check_imports(events, "starter.py", given)
+
+
 def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
     # The watchdog waits for 0.6 seconds; the other test takes longer.
     tests = tiny_lab.test_file.read_text()

@@ -74,6 +74,7 @@ class Lab:
         title, summary, time, difficulty, prerequisites, place: as `lab.toml` has them.
         tasks: in order.
         parts: class name -> folder name of the lab that builds it.
+        given: the modules of this course that its code may import, besides Python's library.
         serves: how its pipeline serves, if it can.
     """
 
@@ -86,6 +87,7 @@ class Lab:
     place: int
     tasks: tuple[Task, ...]
     parts: Mapping[str, str]
+    given: tuple[str, ...] = ()
     serves: Serves | None = None
 
     @property
@@ -152,7 +154,8 @@ def read_lab(path: Path) -> Lab:
     """Read the lab in folder `path`.
 
     Raises:
-        LabFolderError: `lab.toml` is missing, is not valid TOML, or lacks a field.
+        LabFolderError: `lab.toml` is missing, is not valid TOML, lacks a field, or gives a module
+            that there is not.
     """
     file = path / "lab.toml"
     facts = read_toml(file)
@@ -160,9 +163,24 @@ def read_lab(path: Path) -> Lab:
         build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
         for number, row in enumerate(facts.pop("task", []), start=1)
     ]
+    if "given" in facts:
+        facts["given"] = _given(facts["given"], file)
     if "serves" in facts:
         facts["serves"] = build(Serves, facts["serves"], file, layers=tuple)
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
+
+
+def _given(table: Any, file: Path) -> tuple[str, ...]:
+    """Return the modules that a table `[given]` names."""
+    modules = table.get("modules") if isinstance(table, dict) and len(table) == 1 else None
+    if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
+        raise LabFolderError(f'{file}: [given] holds one list, modules = ["package.module"]')
+    for name in modules:
+        if not (ROOT / f"{name.replace('.', '/')}.py").is_file():
+            raise LabFolderError(
+                f"{file}: [given] names {name!r}, which is no module of this course"
+            )
+    return tuple(modules)
 
 
 def find_labs(root: Path) -> list[Lab]:

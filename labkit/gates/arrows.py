@@ -39,7 +39,7 @@ def _labs(root: Path) -> list[Finding]:
         for path in (lab.solution, lab.pristine_starter):
             try:
                 if path.exists():
-                    check_imports(path.read_bytes(), path.name)
+                    check_imports(path.read_bytes(), path.name, lab.given)
             except LoadFailure as error:
                 found.append(Finding(f"{lab.name}/{path.name}", str(error)))
     return found

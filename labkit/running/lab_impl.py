@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from labkit.course.lab import Bug, Lab
 from labkit.errors import LoadFailure, UsageError
-from labkit.running.source import load_source
+from labkit.running.source import GIVEN, load_source
 
 NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
 ALLOWED = "starter, solution, bug:NAME, or the path of a Python file"
@@ -125,12 +126,12 @@ def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:
     raise UsageError(f"LAB_IMPL={value!r}: {lab.name} has no such bug; it has: {have}")
 
 
-def load(implementation: Implementation, name: str) -> ModuleType:
-    """Import the code under test as module `name`.
+def load(implementation: Implementation, name: str, given: Collection[str] = GIVEN) -> ModuleType:
+    """Import the code under test as module `name`; see `load_source`.
 
     Raises:
         LoadFailure: it is missing, does not parse, imports what a lab may not import, or stops
             while imported.
     """
     path = implementation.path
-    return load_source(implementation.source(), path.name, implementation.filename, name)
+    return load_source(implementation.source(), path.name, implementation.filename, name, given)

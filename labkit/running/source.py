@@ -11,14 +11,18 @@ import codecs
 import linecache
 import sys
 import traceback
+from collections.abc import Collection
 from types import ModuleType
 
 from labkit.errors import LoadFailure
 
-_SHARED = "mini_vllm.text.events"
+# What a lab's code may import where it is not known whose it is.
+GIVEN = ("mini_vllm.text.events",)
 
 
-def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType:
+def load_source(
+    data: bytes, shown: str, filename: str, name: str, given: Collection[str] = GIVEN
+) -> ModuleType:
     """Import `data` as module `name`.
 
     Args:
@@ -26,12 +30,13 @@ def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType
         shown: how messages name the file.
         filename: what tracebacks name.
         name: of the module.
+        given: the modules that it may import, besides Python's library.
 
     Raises:
         LoadFailure: it does not parse, imports what a lab may not import, or stops while imported.
     """
     tree = _parse(data, shown)
-    _check_tree(tree, shown)
+    _check_tree(tree, shown, given)
     module = ModuleType(name)
     # Python shows the lines of a traceback through linecache, also of code that is in no file.
     text = data.decode("utf-8", "replace")
@@ -48,13 +53,13 @@ def load_source(data: bytes, shown: str, filename: str, name: str) -> ModuleType
     return module
 
 
-def check_imports(data: bytes, shown: str) -> None:
+def check_imports(data: bytes, shown: str, given: Collection[str] = GIVEN) -> None:
     """Check that a source imports only what a lab's code may import.
 
     Raises:
         LoadFailure: it imports something else, or does not parse.
     """
-    _check_tree(_parse(data, shown), shown)
+    _check_tree(_parse(data, shown), shown, given)
 
 
 def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
@@ -101,17 +106,18 @@ def _check_encoding(data: bytes, shown: str) -> None:
         )
 
 
-def _check_tree(tree: ast.Module, shown: str) -> None:
-    for line, module in sorted(_imports(tree)):
-        if module == _SHARED or module.split(".")[0] in sys.stdlib_module_names:
+def _check_tree(tree: ast.Module, shown: str, given: Collection[str]) -> None:
+    for line, module in sorted(_imports(tree, given)):
+        if module in given or module.split(".")[0] in sys.stdlib_module_names:
             continue
+        may = " and ".join(["the standard library", *given])
         raise LoadFailure(
-            f"{shown} line {line} imports {module!r}: a lab's code may import the standard "
-            f"library and {_SHARED}, nothing else. The point is to build the rest yourself"
+            f"{shown} line {line} imports {module!r}: a lab's code may import {may}, nothing else. "
+            "The point is to build the rest yourself"
         )
 
 
-def _imports(tree: ast.Module) -> list[tuple[int, str]]:
+def _imports(tree: ast.Module, given: Collection[str]) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -119,8 +125,7 @@ def _imports(tree: ast.Module) -> list[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             names = [f"{module}.{alias.name}" for alias in node.names]
-            shared = module == "mini_vllm.text" and names == [_SHARED]
-            found.append((node.lineno, _SHARED if shared else module))
+            found += ((node.lineno, name if name in given else module) for name in names)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             function = ast.unparse(node.func).rpartition(".")[2]
             if function in ("import_module", "__import__"):

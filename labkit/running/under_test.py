@@ -91,7 +91,7 @@ class CodeUnderTest:
                 f"{self._lab.label} builds on {names} of {first.label}, which does not pass as it "
                 f"is now. Do that first: make lab N={first.number}"
             )
-        return self._module(self._lab.label, self._implementation)
+        return self._module(self._lab.label, self._implementation, self._lab)
 
     def resolve(self, name: str) -> Any:
         """Return the object called `name`.
@@ -101,15 +101,16 @@ class CodeUnderTest:
         """
         module = self.load()
         if not hasattr(module, name) and name in self._parts:
-            module = self._module(f"{self._lab.label}.{name}", self._parts[name])
+            of_part = self._labs_of_parts[name]
+            module = self._module(f"{self._lab.label}.{name}", self._parts[name], of_part)
         if not hasattr(module, name):
             raise AttributeError(f"{self._implementation.path.name} has no {name!r}")
         return getattr(module, name)
 
-    def _module(self, name: str, implementation: Implementation) -> ModuleType:
+    def _module(self, name: str, implementation: Implementation, lab: Lab) -> ModuleType:
         if name not in self._modules:
             try:
-                self._modules[name] = load(implementation, f"under_test.{name}")
+                self._modules[name] = load(implementation, f"under_test.{name}", lab.given)
             except LoadFailure as error:
                 self._modules[name] = error
         module = self._modules[name]
