@@ -158,6 +158,16 @@ def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
         (["--lab", "90", "--csv", "empty", "hand-ins"], "empty is a folder"),
         (["--lab", "90", "--html", "/proc/x.html", "hand-ins"], "/proc"),
         (["--lab", "90", "--overlay", "no", "hand-ins"], "there is no overlay folder no"),
+        ([], "name what to grade"),
+        (["--diff", "no.json", "no.json"], "--diff no.json cannot be read"),
+        (["--diff", "no.json", "no.json", "hand-ins"], "leave hand-ins to another run"),
+        (["--lab", "90", "--anonymous", "--feedback", "f", "hand-ins"], "leave --anonymous to"),
+        (["--lab", "90", "--anonymous-key", "f", "hand-ins"], "goes with --anonymous"),
+        (["--lab", "90", "--canvas", "f", "hand-ins"], "--canvas needs --roster FILE"),
+        (
+            ["--lab", "90", "--feedback", "hand-ins", "hand-ins"],
+            "is no feedback; name a new folder",
+        ),
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_line(
@@ -172,7 +182,7 @@ def test_a_mistake_on_the_command_line_is_one_line(
     assert said.out == ""
 
 
-@pytest.mark.parametrize("args", [[], ["--trust", "--container", "x"], ["--jobs", "many", "x"]])
+@pytest.mark.parametrize("args", [["--trust", "--container", "x"], ["--jobs", "many", "x"]])
 def test_options_that_do_not_parse_are_a_mistake_too(tiny, args, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["grade", *args], tiny)

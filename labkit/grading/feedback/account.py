@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark, plain
-from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import VISIBLE, GradedTest
 from labkit.running.reporting.failures import WAITING
@@ -107,7 +107,7 @@ def account_of(told: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
     unseen = [test for test in grade.tests if test.visibility != VISIBLE]
     missed = [test for test in visible if not test.passed]
     return Account(
-        student=clip(name, _MOST_NAME),
+        student=line(name, _MOST_NAME),
         lab=lab.label,
         title=lab.title,
         score=grade.score,

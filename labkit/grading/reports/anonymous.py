@@ -26,13 +26,17 @@ from labkit.grading.marks.entry_name import read_entry_name
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.roster import folded
 from labkit.grading.marks.students import Student
+from labkit.grading.reports.fitting import fit
 from labkit.running.reporting.explain import GradedTest
 
 FILE = ".labkit/pseudonyms-key"
 _KEY, _DIGITS = 64, 10
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST, _SHORTEST_NUMBER = 3, 5
-_LONGEST_GAP = 3
+# Between the words of one name.
+_GAP = re.compile(r"[ _.-]|, ?")
+# What platforms put behind a name: numbers of the student and of the file.
+_NUMBERS = re.compile(r"(?:_LATE)?_[0-9]+_(?:[0-9]+|assign(?:submission|feedback))_\w+")
 # Words of entries that are no names.
 _OF_ENTRIES = "lab py zip starter solution student submission file late final team"
 # Names that are words too.
@@ -63,16 +67,16 @@ class Pseudonyms:
             for word in _words(student):
                 self._owners[word].add(student)
 
-    def grade(self, grade: Grade) -> Grade:
+    def grade(self, told: Grade) -> Grade:
         """Return a grade that names nobody."""
-        student = self._by_entry[grade.student]
+        student, grade = self._by_entry[told.student], fit(told)
 
-        def test(told: GradedTest) -> GradedTest:
+        def test(one: GradedTest) -> GradedTest:
             return replace(
-                told,
-                message=self.text(told.message, student),
-                detail=self.text(told.detail, student),
-                for_student=self.text(told.for_student, student),
+                one,
+                message=self.text(one.message, student),
+                detail=self.text(one.detail, student),
+                for_student=self.text(one.for_student, student),
             )
 
         return replace(
@@ -98,32 +102,45 @@ class Pseudonyms:
         text = unicodedata.normalize("NFC", text)
         if author.entry:
             text = text.replace(author.entry, self.names[author])
+        text = _NUMBERS.sub("", text)
         found = [*_WORD.finditer(text)]
         owners = [self._owners.get(_bare(match[0]), _NONE) for match in found]
         parts: list[str] = []
         end, before = 0, ""
         for place, match in enumerate(found):
-            if not self._is_name(match[0], place, owners, author):
+            if not self._is_name(text, found, place, owners, author):
                 continue
             name = self._called(owners[place], author)
             gap = text[end : match.start()]
             # First and last name are one person.
-            if not (name == before and len(gap) <= _LONGEST_GAP):
+            if not (name == before and _GAP.fullmatch(gap) and "," not in gap):
                 parts += [gap, name]
             end, before = match.end(), name
         return "".join(parts) + text[end:]
 
     def _is_name(
-        self, word: str, place: int, owners: Sequence[Set[Student]], author: Student
+        self,
+        text: str,
+        found: Sequence[re.Match[str]],
+        place: int,
+        owners: Sequence[Set[Student]],
+        author: Student,
     ) -> bool:
-        here = owners[place]
+        """Return whether a word of a text, which may be a name, is one there."""
+        here, word = owners[place], found[place][0]
         if not here:
             return False
         is_common = word.islower() and (word in _COMMON or len(word) < _SHORTEST)
         if not is_common or (author in here and word not in _CODE):
             return True
-        beside = (*owners[max(place - 1, 0) : place], *owners[place + 1 : place + 2])
-        return any(here & other for other in beside)
+        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(found)]
+        return any(
+            here & owners[other]
+            and _GAP.fullmatch(
+                text, found[min(place, other)].end(), found[max(place, other)].start()
+            )
+            for other in beside
+        )
 
     def _called(self, owners: Set[Student], author: Student) -> str:
         if author in owners:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert
 from labkit.grading.marks.mark import Mark, plain
-from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.fitting import fit, line
 
 SCHEMA = "labkit/report/v1"
 # Those of nbgrader's export.
@@ -29,6 +29,8 @@ COLUMNS = (
     "score",
     "max_score",
 )
+# What a spreadsheet takes.
+_LONGEST_CELL = 32_000
 # What JUnit calls a failure; all else that is not a pass is an error.
 _FAILURES = frozenset(["assertion", "raised", "unwritten", "timeout"])
 
@@ -60,15 +62,19 @@ def _row(mark: Mark) -> dict[str, object]:
         "assignment": mark.lab,
         "duedate": mark.due,
         "timestamp": mark.submitted,
-        "student_id": inert(mark.student),
-        "last_name": inert(mark.last),
-        "first_name": inert(mark.first),
-        "email": inert(mark.email),
+        "student_id": _cell(mark.student),
+        "last_name": _cell(mark.last),
+        "first_name": _cell(mark.first),
+        "email": _cell(mark.email),
         "raw_score": "" if mark.score is None else mark.score,
         "late_submission_penalty": plain(mark.late),
         "score": plain(mark.total) if mark.exists else "",
         "max_score": mark.max_score,
     }
+
+
+def _cell(text: str) -> str:
+    return inert(line(text, _LONGEST_CELL))
 
 
 def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) -> str:

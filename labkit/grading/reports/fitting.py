@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from labkit.grading.grade import Grade
 from labkit.running.reporting.explain import GradedTest
-from labkit.running.reporting.showing import MOST_CHARACTERS, printable
+from labkit.running.reporting.showing import MOST_CHARACTERS, clip, printable
 
-# What a text of `MOST_CHARACTERS` may come to, once all of them are escaped.
-_MOST = 12 * MOST_CHARACTERS
+# Room for a text of `MOST_CHARACTERS` of which not many are escaped.
+_MOST = 3 * MOST_CHARACTERS
 _MOST_WORD = 500
 
 
@@ -19,12 +19,12 @@ def fit(grade: Grade) -> Grade:
     """Return a grade with every text short and printable; one that is so already is as it was."""
     return replace(
         grade,
-        student=_line(grade.student, _MOST),
-        lab=_line(grade.lab),
-        seed=_line(grade.seed),
-        mode=_line(grade.mode),
+        student=line(grade.student, _MOST),
+        lab=line(grade.lab),
+        seed=line(grade.seed),
+        mode=line(grade.mode),
         fault=None if grade.fault is None else _text(grade.fault) or "nothing can be graded",
-        looks_like=None if grade.looks_like is None else _line(grade.looks_like),
+        looks_like=None if grade.looks_like is None else line(grade.looks_like),
         tests=tuple(map(_fit_test, grade.tests)),
     )
 
@@ -32,13 +32,13 @@ def fit(grade: Grade) -> Grade:
 def _fit_test(test: GradedTest) -> GradedTest:
     return replace(
         test,
-        name=_line(test.name),
+        name=line(test.name),
         rule=_text(test.rule),
-        kind=_line(test.kind),
+        kind=line(test.kind),
         message=_text(test.message),
         detail=_text(test.detail),
         for_student=_text(test.for_student),
-        visibility=_line(test.visibility),
+        visibility=line(test.visibility),
     )
 
 
@@ -46,8 +46,9 @@ def _text(text: str, most: int = _MOST) -> str:
     # Nearly every text is fit, and this finds it out fast.
     if len(text) <= most and text.replace("\n", "").isprintable():
         return text
-    return printable(text, most)
+    return clip(printable(clip(text, most), most), most)
 
 
-def _line(text: str, most: int = _MOST_WORD) -> str:
-    return _text(text, most).replace("\n", "\\n").replace("\t", "\\t")
+def line(text: str, most: int = _MOST_WORD) -> str:
+    """Return a text as one line, short and printable."""
+    return clip(_text(text, most).replace("\n", "\\n").replace("\t", "\\t"), most)

@@ -1,0 +1,324 @@
+"""Rosters, late work, points by hand, and what a gradebook gets."""
+
+import argparse
+import csv
+import io
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from made_grades import made_grade, made_test
+
+from labkit.course.lab import find_labs
+from labkit.errors import UsageError
+from labkit.grading.ledger import Ledger
+from labkit.grading.marks.csv_files import read_csv
+from labkit.grading.marks.gradebooks import canvas_csv, check_roster, moodle_csv
+from labkit.grading.marks.late import read_rule, read_time, read_times
+from labkit.grading.marks.marking import read_markings
+from labkit.grading.marks.roster import read_roster
+from labkit.grading.marks.students import Students
+
+LAB = "lab-90-pairs"
+DUE = "2026-11-22T23:59"
+CANVAS = """\
+Student,ID,SIS User ID,SIS Login ID,Section,Lab 90 (7001),Lab 91 (7002),Final Score
+    Points Possible,,,,,100,100,(read only)
+"Lovelace, Ada",11,s1,ada,A,,50,1
+"Björk",12,s2,bjork,A,,,2
+"=HYPERLINK(""x"")",13,s3,eve,A,,,3
+"Student, Test",14,,x14,A,,,
+"""
+WORKSHEET = """\
+\ufeffIdentifier,"Full name","Email address",Status,Grade,"Maximum Grade","Last modified (grade)"
+Participant 101,"Ada Lovelace",ada@x.edu,Submitted,,100.00,-
+Participant 102,Björk,bjork@x.edu,Submitted,,100.00,-
+Participant 103,"Ada Lovelace",ada2@x.edu,"No submission",12,100.00,-
+"""
+MOODLE = "First name\tSurname\tID number\tEmail address\tAssignment: Lab 90 (Real)\tx (Real)\n"
+PLAIN = "student;id;name;email\nada;11;Ada Lovelace;ada@x.edu\nbob;12;Bob Ross;bob@x.edu\n"
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="table.csv"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def options(**given):
+    names = ("roster", "times", "due", "late", "points", "ledger")
+    return argparse.Namespace(**{**dict.fromkeys(names), **given})
+
+
+def marking_of(entries, **given):
+    (marking,) = read_markings(options(**given), {LAB: entries})
+    return marking
+
+
+def graded(student, score):
+    rest = made_test("test_b", 1, 100 - score, "assertion", "no")
+    return made_grade(student, [made_test("test_a", 1, score), rest])
+
+
+def marks_of(marking, *grades):
+    return {student.name: mark for student, mark in marking.marks(grades).items()}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty; its first line names the columns"),
+        (b"a,b\n1,2,3\n", "line 2 has 3 cells, and the first line 2"),
+        (b"a\n\xff\xe9\n", "line 2 is not UTF-8; save it as CSV in UTF-8"),
+        (b"a\n\0\n", "is not text; export it as CSV"),
+        (b'a,b\n"1,2\n', "is not CSV"),
+        (b"a\n" * (9 << 20), "has more than 16777216 bytes"),
+    ],
+)
+def test_a_file_that_is_no_table_is_named_with_what_to_do(file, data, words):
+    with pytest.raises(UsageError) as error:
+        read_csv(file(data), "--points")
+    assert words in str(error.value)
+    assert str(error.value).startswith("--points ")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_csv(Path("/none"), "--points")
+
+
+def test_tables_are_read_whatever_separates_and_encodes_them(file):
+    for data in ("A_b,c\n 1 ,é\n\n", "\ufeffA b;c\r\n1;é\r\n", "a B\tc\n1\té\n".encode("utf-16")):
+        (row,) = read_csv(file(data), "x").rows
+        assert row.cells == {"a b": "1", "c": "é"}
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "who"),
+    [
+        (CANVAS, "canvas", ("11", "Lovelace, Ada", "Ada", "Lovelace", "")),
+        (WORKSHEET, "worksheet", ("101", "Ada Lovelace", "", "", "ada@x.edu")),
+        (MOODLE + "Ada\tLovelace\t\tada@x.edu\t\t\n", "moodle",
+         ("", "Ada Lovelace", "Ada", "Lovelace", "ada@x.edu")),
+        (PLAIN, "plain", ("", "Ada Lovelace", "", "", "ada@x.edu")),
+    ],
+)  # fmt: skip
+def test_a_roster_is_known_by_its_titles(file, text, form, who):
+    roster = read_roster(file(text))
+    first = roster.people[0]
+    assert roster.form == form
+    assert (first.id, first.name, first.first, first.last, first.email) == who
+
+
+@pytest.mark.parametrize("text", ["Vorname,Nachname\nAda,L\n", "student\n", "a\n1\n"])
+def test_what_is_no_roster_says_which_files_are(file, text):
+    with pytest.raises(UsageError, match=r"student,id,name,email|names no student"):
+        read_roster(file(text))
+
+
+@pytest.mark.parametrize(
+    ("roster", "entry", "name"),
+    [
+        (WORKSHEET, "Ada Lovelace_103_assignsubmission_file", "ada2@x.edu"),
+        (WORKSHEET, "Somebody Else_102_assignsubmission_file_starter", "bjork@x.edu"),
+        (WORKSHEET, "Björk_999_assignsubmission_file", None),
+        (CANVAS, "lovelaceada_LATE_11_900_starter-1", "11"),
+        (CANVAS, "lovelaceada_99_900_starter", None),
+        (CANVAS, "BJORK", "12"),
+        (PLAIN, "ada", "ada@x.edu"),
+        (PLAIN, "lab-90-ada", "ada@x.edu"),
+        (PLAIN, "ADA@X.edu", "ada@x.edu"),
+        (PLAIN, "Lovelace, Ada", "ada@x.edu"),
+        (PLAIN, "Ada Lovelace_5_assignsubmission_file", "ada@x.edu"),
+        (PLAIN, "ad", None),
+        (PLAIN, "Ada", "ada@x.edu"),
+    ],
+)
+def test_who_handed_in_is_found_by_number_key_or_name_and_never_guessed(file, roster, entry, name):
+    students = Students([entry], read_roster(file(roster)))
+    found = [one.person for one in students.all if one.entry == entry]
+    shown = {one.email or one.id for one in found if one is not None}
+    assert shown == ({name} if name else set())
+    assert students.unlisted == ([] if name else [entry])
+
+
+def test_who_may_be_two_is_an_error_that_names_both(file):
+    roster = read_roster(file(WORKSHEET))
+    with pytest.raises(UsageError, match=r"'Ada Lovelace' \(2\) or 'Ada Lovelace' \(4\)"):
+        Students(["Ada Lovelace"], roster)
+    with pytest.raises(UsageError, match="handed in both 'bjork' and 'Björk'"):
+        Students(["bjork", "Björk"], roster)
+    points = file("student,points,reason\nAda Lovelace,5,talk\n", "points.csv")
+    with pytest.raises(UsageError, match=r"points.csv line 2: 'Ada Lovelace' may be"):
+        marking_of([], roster=file(WORKSHEET), points=points)
+
+
+@pytest.mark.parametrize(
+    ("rule", "late", "points"),
+    [
+        ("10% per day", timedelta(0), 0),
+        ("10% per day", timedelta(seconds=1), 10),
+        ("10% per day", timedelta(days=1), 10),
+        ("10% per day", timedelta(days=1, seconds=1), 20),
+        ("10% per day", timedelta(days=50), 100),
+        ("10% per day", timedelta(days=-3), 0),
+        ("10% per day, at most 50%, 15 min grace", timedelta(minutes=15), 0),
+        ("10% per day, at most 50%, 15 min grace", timedelta(minutes=16), 10),
+        ("10% per day, at most 50%, 15 min grace", timedelta(days=9), 50),
+        ("at most 7 points,2.5 points per hour", timedelta(hours=2), 5),
+        ("at most 7 points,2.5 points per hour", timedelta(hours=3), 7),
+        ("2 Days grace,  1 point per DAY", timedelta(days=2, hours=1), 3),
+    ],
+)
+def test_what_being_late_costs(rule, late, points):
+    rule = read_rule(rule, DUE)
+    assert rule.penalty(100, read_time(DUE, "") + late) == Decimal(points)
+
+
+@pytest.mark.parametrize(
+    ("rule", "due", "words"),
+    [
+        ("10% a day", DUE, "'10% a day' is no part of a rule; say '10% per day, at most 50%"),
+        ("at most 50%", DUE, "does not say how much per day"),
+        ("10% per day, 20% per day", DUE, "says '10% per day' and '20% per day'; say one"),
+        ("10% per day", "tomorrow", "--due: 'tomorrow' is no time; write it as 2026-11-22T23:59"),
+        ("10% per day", "2026-11-22", "is no time"),
+    ],
+)
+def test_a_rule_that_cannot_be_understood_says_how_to_write_one(rule, due, words):
+    with pytest.raises(UsageError) as error:
+        read_rule(rule, due)
+    assert words in str(error.value)
+
+
+def test_times_with_and_without_an_offset_are_not_compared(file):
+    times = file("student,submitted at\nada,2026-11-22T10:00+01:00\n")
+    with pytest.raises(UsageError, match=r"line 2.*has no offset from UTC"):
+        read_times(times, datetime.fromisoformat(DUE))
+    with pytest.raises(UsageError, match="student,submitted_at"):
+        read_times(file("student,time\n"), datetime.fromisoformat(DUE))
+
+
+def test_a_mark_is_the_score_less_lateness_and_then_the_points_by_hand(file):
+    times = file(
+        "student,submitted_at\nada,2026-11-23T10:00\nada,2026-11-22T10:00\nbob,2026-12-24T10:00\n"
+        "nobody,2026-11-23T10:00\n",
+        "times.csv",
+    )
+    points = file(
+        "student,points,reason\nada,5,talk\nada,2.5,\nbob,-10,copied\nzoe,7,oral\nx,1,\n", "p.csv"
+    )
+    roster = file("student\nada\nbob\nzoe\ncy\n", "roster.csv")
+    marking = marking_of(
+        ["ada", "bob", "dan"],
+        roster=roster,
+        times=times,
+        due=DUE,
+        late="10% per day, at most 30%",
+        points=points,
+    )
+    marks = marks_of(marking, graded("ada", 80), graded("bob", 20), graded("dan", 50))
+    told = {name: (mark.score, mark.late, mark.by_hand, mark.total) for name, mark in marks.items()}
+    assert told == {
+        "ada": (80, 10, Decimal("7.5"), Decimal("77.5")),
+        "bob": (20, 30, -10, 0),
+        "zoe": (None, 0, 7, 7),
+        "cy": (None, 0, 0, 0),
+        "dan": (50, 0, 0, 50),
+    }
+    assert [name for name, mark in marks.items() if not mark.exists] == ["cy"]
+    assert marks["ada"].lines() == ["80 for the tests", "-10 for being late", "+5 talk", "+2.5"]
+    warnings = " ".join(marking.warnings(named=True))
+    for words in ("'dan'", "'zoe', 'cy'", "'nobody'", "'x'"):
+        assert words in warnings
+    assert "'" not in " ".join(marking.warnings(named=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("student,points\nada,5\n", "needs the columns student,points,reason"),
+        ("student,points,reason\nada,five,x\n", "line 2: 'five' is no number of points"),
+        ("student,points,reason\nada,1e99,x\n", "line 2: '1e99' is no number of points"),
+        ("student,points,reason\nada,NaN,x\n", "'NaN' is no number of points"),
+    ],
+)
+def test_points_that_are_none_are_named_with_their_line(file, text, words):
+    with pytest.raises(UsageError) as error:
+        marking_of(["ada"], points=file(text))
+    assert words in str(error.value)
+
+
+def test_a_ledger_keeps_points_until_a_file_has_others(file, tmp_path):
+    ledger = tmp_path / "ledger"
+
+    def total(points=None):
+        given = {} if points is None else {"points": file(points)}
+        marking = marking_of(["ada", "bob"], ledger=ledger, **given)
+        marks = marks_of(marking, graded("ada", 50), graded("bob", 50))
+        return [int(mark.total) for mark in marks.values()]
+
+    assert total() == [50, 50]
+    assert total("student,points,reason\nada,5,talk\nbob,1,\n") == [55, 51]
+    size = ledger.stat().st_size
+    assert total() == [55, 51]
+    assert total("student,points,reason\nada,5,talk\n") == [55, 51]
+    assert ledger.stat().st_size == size
+    assert total("student,points,reason\nada,0,\n") == [50, 51]
+    assert total() == [50, 51]
+    with Ledger(ledger) as book:
+        assert {note["lab"] for note in book.notes("points")} == {LAB}
+
+
+def test_options_that_need_others_say_which(file):
+    with pytest.raises(UsageError, match="--times, --due and --late go together"):
+        marking_of([], due=DUE)
+    with pytest.raises(UsageError, match="--points is for one lab at a time"):
+        read_markings(options(points=file("x\n")), {LAB: [], "lab-91-more": []})
+    with pytest.raises(UsageError, match="--canvas needs --roster FILE with the export of Canvas"):
+        check_roster("--canvas", read_roster(file(PLAIN)))
+    with pytest.raises(UsageError, match="--moodle needs --roster FILE with the export of Moodle"):
+        check_roster("--moodle", None)
+
+
+@pytest.fixture
+def lab(tiny):
+    return find_labs(tiny)[0]
+
+
+def rows(text):
+    return [*csv.reader(io.StringIO(text))]
+
+
+def test_canvas_gets_its_own_columns_back_with_the_labs(file, lab):
+    marking = marking_of(["x_11_900_starter", "eve"], roster=file(CANVAS))
+    marks = marking.marks([graded("x_11_900_starter", 80), graded("eve", 0)])
+    assert rows(canvas_csv(marking, marks, lab)) == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Lab 90 (7001)"],
+        ["    Points Possible", "", "", "", "", "100"],
+        ["Lovelace, Ada", "11", "s1", "ada", "A", "80"],
+        ["Björk", "12", "s2", "bjork", "A", ""],
+        ['\'=HYPERLINK("x")', "13", "s3", "eve", "A", "0"],
+        ["Student, Test", "14", "", "x14", "A", ""],
+    ]
+
+
+def test_moodle_gets_its_worksheet_back_filled_in(file, lab):
+    entry = "Björk_102_assignsubmission_file"
+    marking = marking_of([entry], roster=file(WORKSHEET))
+    told = rows(moodle_csv(marking, marking.marks([graded(entry, 80)]), lab))
+    before = rows(WORKSHEET.removeprefix("\ufeff"))
+    before[2][4] = "80"
+    assert told == before
+
+
+def test_moodles_gradebook_gets_one_column(file, lab):
+    text = MOODLE + "Ada\tLovelace\t7\tada@x.edu\t\t3\nBob\tRoss\t8\tbob@x.edu\t\t\n"
+    marking = marking_of(["ada"], roster=file(text))
+    assert rows(moodle_csv(marking, marking.marks([graded("ada", 80)]), lab)) == [
+        ["First name", "Surname", "ID number", "Email address", "Assignment: Lab 90 (Real)"],
+        ["Ada", "Lovelace", "7", "ada@x.edu", "80"],
+        ["Bob", "Ross", "8", "bob@x.edu", ""],
+    ]
