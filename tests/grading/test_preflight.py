@@ -49,6 +49,9 @@ def test_right_tests_pass_without_a_word(check, capsys):
     ("body", "told"),
     [
         ("raise ValueError('of its own')", r"test_hidden \(test-error: .*of its own\)"),
+        ("pytest.fail('oh')", r"test_hidden \(test-error: .*oh"),
+        ("pytest.skip('oh')", r"test_hidden \(test-error: .*oh"),
+        ("raise SystemExit(0)", r"test_hidden \(test-error: .*SystemExit"),
         ("lab.call(lab.new('Pears'), 'feed', 'a')", r"test_hidden \("),
     ],
 )
