@@ -19,6 +19,7 @@ from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, launch, sandbox, users
 from labkit.isolation.library import python_library, refuse_if_visible
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.running.time_limit import processor_seconds
 
 
 def users_of(process):
@@ -110,12 +111,19 @@ def wait_for_end(process, folder=None):
 
 
 GRADER = """
-import sys, time
+import sys
+from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
+class Telling(Sandbox):
+    def start(self):
+        worker = super().start()
+        print(worker.number, flush=True)
+        return worker
 with WorkerRoot() as root:
-    worker = Sandbox(sys.argv[1], root).start()
-    print(worker.number, flush=True)
-    time.sleep(1000)
+    endless = ("m.py", "m.py", b"while True: pass")
+    host = Host(Telling(sys.argv[1], root), Sources("m", {"m": endless}), 0)
+    host.begin(1000)
+    host.load()
 """
 
 
@@ -128,6 +136,10 @@ def test_nothing_of_a_killed_grader_stays(walled, tmp_path):
     )
     with grader:
         worker = int(grader.stdout.readline())
+        # It has a submission, which does not end by itself.
+        while processor_seconds(worker) < 0.1:
+            assert grader.poll() is None
+            time.sleep(0.01)
         os.killpg(grader.pid, signal.SIGKILL)
     wait_for_end(worker, tmp_path)
 
