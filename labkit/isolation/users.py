@@ -66,10 +66,9 @@ def _shares(word: bytes) -> bool:
     for kind in ("shm", "sem", "msg"):
         with suppress(OSError):
             head, *rows = (_PROC / "sysvipc" / kind).read_bytes().splitlines()
-            columns = [
-                place for place, name in enumerate(head.split()) if name in (b"uid", b"cuid")
-            ]
-            if any(row.split()[place] == word for row in rows for place in columns):
+            names = head.split()
+            owners = [row.split()[names.index(name)] for row in rows for name in (b"uid", b"cuid")]
+            if word in owners:
                 return True
     for folder in ("/dev/mqueue", "/dev/shm"):
         with suppress(OSError), os.scandir(folder) as entries:
@@ -82,13 +81,8 @@ def _is_mapped(numbers: range) -> bool:
     """Return whether this namespace of users has all these users and groups."""
     for kind in ("uid_map", "gid_map"):
         with suppress(FileNotFoundError):
-            rows = (
-                map(int, row.split())
-                for row in (_PROC / "self" / kind).read_text().split("\n")
-                if row
-            )
-            if not any(
-                first <= numbers.start and numbers.stop <= first + count for first, _, count in rows
-            ):
+            rows = (_PROC / "self" / kind).read_text().splitlines()
+            mapped = [(int(first), int(count)) for first, _, count in map(str.split, rows)]
+            if not any(at <= numbers.start and numbers.stop <= at + size for at, size in mapped):
                 return False
     return True
