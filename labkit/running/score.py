@@ -52,25 +52,29 @@ class NotRunError(Exception):
 
 
 def classify(error: BaseException) -> Result:
-    """Return the result of a test that ended with an error."""
+    """Return the result of a test that ended with an error; it always has a message."""
+    text = _text_of(error)
     if isinstance(error, NotRunError):
-        return Result("not-run", str(error))
+        return Result("not-run", text)
     if isinstance(error, LoadFailure):
-        return Result("load", str(error))
+        return Result("load", text or "it cannot be imported, and does not say why")
     if isinstance(error, Failure):
+        text = text or "the rule is broken"
         if error.raised is None:
-            return Result("assertion", str(error), error)
+            return Result("assertion", text, error)
         if error.raised.kind == "NotImplementedError":
-            return Result("unwritten", f"{error.raised.message or 'this'} is not written yet")
-        return Result("raised", str(error), error)
+            what = error.raised.message.strip() or "this"
+            return Result("unwritten", f"{what} is not written yet")
+        return Result("raised", text, error)
     if isinstance(error, AssertionError):
-        return Result("assertion", _text_of(error) or "an assertion of the test does not hold")
-    return Result("test-error", f"{type(error).__name__}: {_text_of(error)}")
+        return Result("assertion", text or "an assertion of the test does not hold")
+    return Result("test-error", f"{type(error).__name__}: {text}")
 
 
 def _text_of(error: BaseException) -> str:
     try:
-        return str(error)[:_MOST_CHARACTERS]
+        text = str(error)[:_MOST_CHARACTERS]
+        return text if text.strip() else ""
     except Exception:
         # It holds a value that cannot be written down.
         return ""

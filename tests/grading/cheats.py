@@ -92,6 +92,28 @@ def feed(self, text):
             with contextlib.suppress(OSError):
                 os.write(end, b"\xff" * (1 << 16))
 """,
+        # Says that it cannot be imported, and not why; what it hands in next, nobody asked.
+        "empty_reason": """
+import contextlib, os
+for end in range(3, 20):
+    with contextlib.suppress(OSError):
+        os.write(end, b"\\x00\\x00\\x00\\x0b\\x00[1,null,\\x22\\x22]")
+        os.write(end, b"\\x00\\x00\\x00\\x06\\x00[2,\\x22\\x22]")
+os._exit(0)
+""",
+        # Returns numbers that Python does not write down, in places where they are shown.
+        "huge_number": """
+def feed(self, text):
+    return [10**5_000, {"a" * 9_000: -(10**5_000)}]
+""",
+        # Holds a text by another name at each call, and returns one that no line can be broken in.
+        "wide_trace": """
+class Pairs:
+    def feed(self, text):
+        self.held = {f"{id(object())}{number}-" * 99: "\\n" * 99 for number in range(256)}
+        return "-" * 100_000
+    flush = lambda self: self.feed("")
+""",
         # Returns more than anyone wants to read.
         "huge_answer": """
 HUGE = ["x" * (1 << 24)]
