@@ -18,7 +18,7 @@ def diff(tmp_path):
         for number, grades in enumerate((old, new)):
             path = tmp_path / f"{number}.json"
             told = json.loads(report_json(grades))
-            rows = {"late_penalty": 0, "points": [], "max_score": 100}
+            rows = {"late_penalty": 5 * number, "points": [], "max_score": 100}
             told["marks"] = [
                 {"student": name, "lab": grades[0].lab, "score": 0, "mark": mark, **rows}
                 for name, mark in marks[number]
@@ -88,7 +88,7 @@ def test_marks_are_compared_beside_scores(diff):
     text = words(diff(grades, grades, ([("ada", 10)], [("ada", 12.5), ("bob", 3)])))
     assert text[:3] == [
         "student score change mark why",
-        "ada 10 -> 10 0 10 -> 12.5",
+        "ada 10 -> 10 0 10 -> 12.5 late 0, now -5",
         "bob 10 -> 10 0 none -> 3",
     ]
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +25,14 @@ _END = "\n"
 _Who = tuple[str, str]
 
 
+class _Mark(NamedTuple):
+    """A mark, and what it has besides the score: what being late costs, and points by hand."""
+
+    mark: float
+    late: float
+    by_hand: float
+
+
 @dataclass(frozen=True)
 class Report:
     """A JSON report.
@@ -37,7 +45,7 @@ class Report:
 
     path: Path
     grades: Mapping[_Who, Grade]
-    marks: Mapping[_Who, float]
+    marks: "Mapping[_Who, _Mark]"
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ def read_report(path: Path) -> Report:
         if told["schema"] != SCHEMA:
             raise ValueError(f"its schema is {told['schema']!r}, not {SCHEMA!r}")
         grades = [_checked(Grade.from_json(one)) for one in told["grades"]]
-        marks = [_mark(one) for one in told.get("marks", ())]
+        marks = dict(_mark(one) for one in told.get("marks", ()) if one["mark"] is not None)
     except OSError as error:
         raise UsageError(f"{OPTION} {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -88,7 +96,7 @@ def read_report(path: Path) -> Report:
     if len(by_who) < len(grades):
         who, _ = Counter((one.lab, one.student) for one in grades).most_common(1)[0]
         raise UsageError(f"{OPTION} {path} has {who[1]!r} twice for {who[0]}")
-    return Report(path, by_who, {who: mark for who, mark in marks if mark is not None})
+    return Report(path, by_who, marks)
 
 
 def _checked(grade: Grade) -> Grade:
@@ -103,10 +111,11 @@ def _checked(grade: Grade) -> Grade:
     return fit(grade)
 
 
-def _mark(told: Any) -> tuple[_Who, float | None]:
-    if type(told["mark"]) not in (int, float, type(None)):
+def _mark(told: Any) -> tuple[_Who, _Mark]:
+    numbers = [told["mark"], told["late_penalty"], *(one["points"] for one in told["points"])]
+    if not all(type(number) in (int, float) for number in numbers):
         raise TypeError("a mark is not a number")
-    return (told["lab"], told["student"]), told["mark"]
+    return (told["lab"], told["student"]), _Mark(numbers[0], numbers[1], sum(numbers[2:]))
 
 
 def changes(old: Report, new: Report) -> list[Change]:
@@ -114,9 +123,10 @@ def changes(old: Report, new: Report) -> list[Change]:
     found = []
     for who in old.grades.keys() & new.grades.keys():
         before, after = old.grades[who], new.grades[who]
-        marks = old.marks.get(who), new.marks.get(who)
-        why = tuple(_reasons(before, after))
-        if before.score != after.score or why or marks[0] != marks[1]:
+        one, other = old.marks.get(who), new.marks.get(who)
+        why = (*_reasons(before, after), *_reasons_of_marks(one, other))
+        if before.score != after.score or why or one != other:
+            marks = one and one.mark, other and other.mark
             found.append(Change(who[1], who[0], before.score, after.score, marks, why))
     return sorted(found, key=lambda one: (-one.size, one.lab, one.student))
 
@@ -136,6 +146,14 @@ def _reasons(old: Grade, new: Grade) -> Iterator[str]:
     yield from moved[:_MOST_TESTS]
     if len(moved) > _MOST_TESTS:
         yield f"and {len(moved) - _MOST_TESTS} more tests"
+
+
+def _reasons_of_marks(old: _Mark | None, new: _Mark | None) -> Iterator[str]:
+    if old is not None and new is not None:
+        if old.late != new.late:
+            yield f"late {0 - old.late:g}, now {0 - new.late:g}"
+        if old.by_hand != new.by_hand:
+            yield f"by hand {old.by_hand:g}, now {new.by_hand:g}"
 
 
 def _moved(before: Mapping[str, GradedTest], after: Mapping[str, GradedTest]) -> Iterator[str]:

@@ -25,6 +25,7 @@ def fit(grade: Grade) -> Grade:
         mode=line(grade.mode),
         fault=None if grade.fault is None else _text(grade.fault) or "nothing can be graded",
         looks_like=None if grade.looks_like is None else line(grade.looks_like),
+        doubt=None if grade.doubt is None else _text(grade.doubt),
         tests=tuple(map(_fit_test, grade.tests)),
     )
 
