@@ -15,7 +15,7 @@ from labkit.grading.reading.submission import (
     Submission,
     one_line,
 )
-from labkit.isolation.host import Host, Sources, WorkerError
+from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
@@ -50,7 +50,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
     run = LabRun(
         lab, Implementation("path", Path("starter.py")), short_hash(source), assignment.seed
     )
-    host = Host(sandbox, _sources(source, submission, assignment), slot)
+    host = _host(_sources(source, submission, assignment), assignment, sandbox, slot)
     try:
         run_isolated(run, host, _hidden(assignment, run.seed))
         public = _with_public_seed(run, host, assignment)
@@ -189,13 +189,25 @@ def _hidden(assignment: Assignment, seed: str) -> list[Planned]:
 
 def _sources(source: bytes, submission: Submission, assignment: Assignment) -> Sources:
     modules = {"submission": ("starter.py", "starter.py", source)}
-    parts = {}
+    parts, elsewhere = {}, []
     for class_name, folder in assignment.lab.parts.items():
         own = submission.sources.get(folder)
         if own is None:
-            part = assignment.parts[folder]
-            modules[folder] = (part.path.name, part.filename, part.source())
+            elsewhere.append(class_name)
         else:
             modules[folder] = ("starter.py", f"{folder}/starter.py", own)
-        parts[class_name] = folder
-    return Sources("submission", modules, parts)
+            parts[class_name] = folder
+    return Sources("submission", modules, parts, elsewhere)
+
+
+def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox, slot: int) -> Host:
+    """Return the host of a submission. References of parts are in another worker than it is."""
+    parts = {name: assignment.lab.parts[name] for name in sources.elsewhere}
+    if not parts:
+        return Host(sandbox, sources, slot)
+    modules = {}
+    for folder in parts.values():
+        part = assignment.parts[folder]
+        modules[folder] = (part.path.name, part.filename, part.source())
+    references = Sources(next(iter(modules)), modules, parts)
+    return Host(sandbox, sources, slot, PartsHost(sandbox, references, slot))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from labkit.errors import InfrastructureError
 from labkit.isolation.launch import Worker
 from labkit.isolation.meter import Meter, OwnTime
 from labkit.isolation.sampling import Sample
@@ -18,6 +19,7 @@ from labkit.isolation.wire import (
     HEAD,
     MOST_BYTES,
     MOST_CHARACTERS,
+    PART,
     WireError,
     kind_of,
     pack_calls,
@@ -33,6 +35,8 @@ _MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
+# Of the CPU time of the parts' worker in one test, which counts for nobody.
+_PARTS_LIMIT = 60.0
 # Signals that may come from elsewhere: from people, or from a system without memory.
 _FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 _T = TypeVar("_T")
@@ -55,6 +59,7 @@ class Sources:
     main: str
     modules: dict[str, tuple[str, str, bytes]]
     parts: dict[str, str] = field(default_factory=dict)
+    elsewhere: list[str] = field(default_factory=list)
 
 
 class Host:
@@ -67,6 +72,7 @@ class Host:
         sandbox: starts workers.
         sources: of the submission.
         slot: a number that no other host uses at the same time.
+        parts: of what the submission does not bring, if it needs any. They are this host's alone.
 
     Attributes:
         killed: for each worker that a signal ended which it need not have sent itself, what its
@@ -77,7 +83,10 @@ class Host:
         alone: whether the worker has once not answered several runs that it was asked for at once.
     """
 
-    def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
+    def __init__(
+        self, sandbox: Sandbox, sources: Sources, slot: int, parts: "PartsHost | None" = None
+    ) -> None:
+        self._parts = parts
         self._sandbox = sandbox
         self._sources = sources
         self._slot = slot
@@ -106,6 +115,8 @@ class Host:
         self._limit = limit
         self.sample = Sample(seed)
         self._bytes_left = _MOST_BYTES_OF_TEST
+        if self._parts is not None:
+            self._parts.begin(_PARTS_LIMIT)
         if self._worker is not None:
             self._measure(limit)
 
@@ -127,6 +138,8 @@ class Host:
             InfrastructureError: no worker can be started.
             WorkerError: the submission has slept for as long as it may.
         """
+        if self._hopeless is None and self._parts is not None:
+            self._meter.waits_for = self._parts.start()
         if self._hopeless is not None or (self._imported and self._worker is not None):
             return self._hopeless
         if self._meter.exhausted:
@@ -137,7 +150,8 @@ class Host:
         sources = self._sources
         shown = sources.modules[sources.main][0]
         try:
-            (failure,) = self._ask("load", sources.main, sources.modules, sources.parts)
+            told = (sources.main, sources.modules, sources.parts, sources.elsewhere)
+            (failure,) = self._ask("load", *told)
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
             self._look()
@@ -207,8 +221,10 @@ class Host:
             raise self._broken(f"its answer has the wrong shape ({error})") from None
 
     def close(self) -> None:
-        """End the worker."""
+        """End the worker, and that of its parts."""
         self._meter.end()
+        if self._parts is not None:
+            self._parts.close()
         if self._worker is not None:
             worker, self._worker = self._worker, None
             worker.stop()
@@ -249,7 +265,10 @@ class Host:
         return answer[2:]
 
     def _tell(self, request: Any) -> None:
-        data = memoryview(pack_request(request))
+        self._write(pack_request(request))
+
+    def _write(self, frame: bytes) -> None:
+        data = memoryview(frame)
         while True:
             try:
                 data = data[os.write(self._ends[0], data) :]
@@ -265,14 +284,24 @@ class Host:
                 self._look()
 
     def _receive(self) -> Any:
-        """Return the next answer."""
+        """Return the next answer. What is asked of parts before it goes on to them."""
         kind, content, rest = self._frame()
+        while kind == PART and self._parts is not None and not rest:
+            self._write(self._pass_on(self._parts, content))
+            kind, content, rest = self._frame()
         if kind != ANSWER or rest:
             raise self._broken("it said more than it was asked")
         try:
             return unpack(content)
         except WireError as error:
             raise self._broken(str(error)) from None
+
+    def _pass_on(self, parts: "PartsHost", asked: bytes) -> bytes:
+        try:
+            return parts.pass_on(asked)
+        except WorkerError as error:
+            self._gone("")
+            raise WorkerError(error.kind, f"a part that it uses: {error}") from None
 
     def _frame(self) -> tuple[int, bytes, bytes]:
         """Return the kind and the content of the next frame, and what came behind it."""
@@ -322,6 +351,37 @@ class Host:
     def _gone(self, why: str) -> WorkerError:
         self.close()
         return WorkerError("raised", why)
+
+
+class PartsHost(Host):
+    """The parts that a submission does not bring, in a worker that never has a submission."""
+
+    def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
+        super().__init__(sandbox, sources, slot)
+        self._meter = Meter(sleeps=False)
+
+    def start(self) -> int:
+        """Start the worker if need be, and return the number of its process.
+
+        Raises:
+            InfrastructureError: it cannot be started, or a part cannot be imported.
+        """
+        failure = self.load()
+        if failure is not None or self._worker is None:
+            raise InfrastructureError(f"a part cannot be used: {failure}")
+        return self._worker.number
+
+    def pass_on(self, asked: bytes) -> bytes:
+        """Return what the worker answers, as a frame. Neither is read here.
+
+        Raises:
+            WorkerError: there is no answer.
+        """
+        self._write(HEAD.pack(len(asked), PART) + asked)
+        kind, content, rest = self._frame()
+        if kind != PART or rest:
+            raise self._broken("it said more than it was asked")
+        return HEAD.pack(len(content), PART) + content
 
 
 def _traces(plans: Sequence[Plan], answers: Sequence[Any]) -> list[Trace]:

@@ -32,6 +32,8 @@ WORKER_FILES = (
     "labkit/running/source.py",
     "labkit/running/trace.py",
     "labkit/isolation/__init__.py",
+    "labkit/isolation/parts.py",
+    "labkit/isolation/proxies.py",
     "labkit/isolation/syscalls.py",
     "labkit/isolation/walls.py",
     "labkit/isolation/wire.py",

@@ -27,9 +27,18 @@ _Handler = Callable[[int, FrameType | None], None]
 
 
 class Meter:
-    """Watches one submission: each of its tests, and how long it sleeps in total."""
+    """Watches one submission: each of its tests, and how long it sleeps in total.
 
-    def __init__(self) -> None:
+    Args:
+        sleeps: whether the time that it sleeps counts.
+
+    Attributes:
+        waits_for: the number of a process; while that computes, nobody sleeps. 0 for none.
+    """
+
+    def __init__(self, *, sleeps: bool = True) -> None:
+        self.waits_for = 0
+        self._sleeps = sleeps
         self._slept_before = 0.0
         self._process = 0
         self._limit = 0.0
@@ -68,17 +77,18 @@ class Meter:
         return self._slept_before > _TOTAL_SLEEP_SECONDS
 
     def _slept(self) -> float:
-        if not self._process:
+        if not self._process or not self._sleeps:
             return 0.0
         idle = time.monotonic() - self._wall_begin - (self._busy() - self._busy_begin)
         return max(0.0, idle)
 
     def _busy(self) -> float:
-        """Return the seconds that the worker and this thread used or waited for a processor."""
+        """Return the seconds that the workers and this thread used or waited for a processor."""
+        processes = [self._process, self.waits_for] if self.waits_for else [self._process]
         return (
-            processor_seconds(self._process)
+            sum(map(processor_seconds, processes))
             + time.thread_time()
-            + _waited(Path(f"/proc/{self._process}/schedstat"))
+            + sum(_waited(Path(f"/proc/{process}/schedstat")) for process in processes)
             + _waited(Path("/proc/thread-self/schedstat"))
         )
 

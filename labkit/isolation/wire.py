@@ -1,9 +1,9 @@
 """What goes over the pipe between the tests and a submission: requests one way, answers back.
 
-A frame is the length of its content, what it is (`ANSWER`), and the content. Requests are
-marshalled: quick, and safe, because they come from the trusted side. Answers are JSON, which the
-reader rebuilds into exact plain types, so that equality is the reader's own, however an object on
-the other side defined it.
+A frame is the length of its content, what it is, and the content: an `ANSWER`, or about a `PART`,
+what a submission asks of it or what it answers. Requests are marshalled: quick, and safe, because
+they come from the trusted side. All else is JSON, which the reader rebuilds into exact plain types,
+so that equality is the reader's own, however an object on the other side defined it.
 
 Only the values that may cross the seam of `labkit.running.drive` can be sent. What an answer costs
 its reader is bounded: by its length, how many values it has, and how deep they are nested.
@@ -22,7 +22,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 
 # The length of a frame's content, and its kind.
 HEAD = struct.Struct(">IB")
-ANSWER = 0
+ANSWER, PART = 0, 1
 # Of one answer. The longest that a reference gives has 3.3 MB.
 MOST_BYTES = 4 << 20
 # Of one answer: each takes up to 64 bytes in memory.
@@ -88,7 +88,7 @@ def _unflat(data: Any) -> Any:
     return New(name, tuple(map(_unflat, args)), {key: _unflat(v) for key, v in options.items()})
 
 
-def pack(value: Any) -> bytes:
+def pack(value: Any, kind: int = ANSWER) -> bytes:
     """Return an answer as a frame, in JSON and ASCII.
 
     Raises:
@@ -100,7 +100,7 @@ def pack(value: Any) -> bytes:
         raise WireError(f"this cannot be sent: {error}") from None
     if len(data) > MOST_BYTES:
         raise WireError(f"this cannot be sent: it has {len(data)} bytes, and {MOST_BYTES} are read")
-    return HEAD.pack(len(data), ANSWER) + data
+    return HEAD.pack(len(data), kind) + data
 
 
 def unpack(data: bytes) -> Any:

@@ -10,7 +10,17 @@ from types import ModuleType
 from typing import Any
 
 from labkit.errors import LoadFailure
-from labkit.isolation.wire import HEAD, WireError, pack, unpack_calls, unpack_request
+from labkit.isolation.parts import Parts
+from labkit.isolation.proxies import Ask, Proxies
+from labkit.isolation.wire import (
+    HEAD,
+    PART,
+    WireError,
+    pack,
+    unpack,
+    unpack_calls,
+    unpack_request,
+)
 from labkit.running.drive import Run, perform
 from labkit.running.source import load_source
 from labkit.running.trace import Call, Step, Trace
@@ -19,27 +29,49 @@ from labkit.running.trace import Call, Step, Trace
 def main(reader: int, writer: int) -> None:
     """Serve requests that are read from one end of a pipe until it is closed."""
 
-    def told() -> Any:
+    def hear() -> tuple[int, bytearray]:
+        """Return the kind of the next frame, and the frame."""
         data = bytearray()
         while len(data) < HEAD.size or len(data) < HEAD.size + HEAD.unpack_from(data)[0]:
             part = os.read(reader, 1 << 20)
             if not part:
                 os._exit(0)
-            data += part  # The other side waits for each answer, so this is one request.
-        return unpack_request(data)
+            data += part  # The other side waits for each answer, so this is one frame.
+        return HEAD.unpack_from(data)[1], data
+
+    def say(data: bytes) -> None:
+        sent = os.write(writer, data)
+        while sent < len(data):
+            sent += os.write(writer, data[sent : sent + (1 << 20)])
 
     def write(*answer: Any) -> None:
         try:
             data = pack(list(answer))
         except WireError as error:
             data = pack([answer[0], f"{error}"])
-        sent = os.write(writer, data)
-        while sent < len(data):
-            sent += os.write(writer, data[sent : sent + (1 << 20)])
+        say(data)
 
-    serve = Server()
+    def ask_part(request: list[Any]) -> Any:
+        try:
+            say(pack(request, PART))
+        except WireError as error:
+            raise TypeError(f"{error}") from None
+        return unpack(bytes(hear()[1][HEAD.size :]))
+
+    def answer_part(asked: bytes) -> None:
+        try:
+            data = pack(serve.answer_part(unpack(asked)), PART)
+        except WireError as error:
+            data = pack(["raised", "ValueError", f"{error}"], PART)
+        say(data)
+
+    serve = Server(ask_part)
     while True:
-        number, do, *rest = told()
+        kind, data = hear()
+        if kind == PART:
+            answer_part(bytes(data[HEAD.size :]))
+            continue
+        number, do, *rest = unpack_request(data)
         try:
             write(number, None, *getattr(serve, do)(*rest))
         except BaseException as error:
@@ -47,17 +79,28 @@ def main(reader: int, writer: int) -> None:
 
 
 class Server:
-    """What a worker can be asked; each method returns what it answers."""
+    """What a worker can be asked; each method returns what it answers.
 
-    def __init__(self) -> None:
-        self._modules = Modules("", {}, {})
+    Args:
+        ask_part: asks the process that has the parts which are not here.
+    """
+
+    def __init__(self, ask_part: Ask) -> None:
+        self._ask_part = ask_part
+        self._modules = Modules("", {}, {}, [], ask_part)
+        self._parts = Parts(self._modules.resolve, [])
         self._run: Run | None = None
         self._answered = 0
 
-    def load(self, *sources: Any) -> list[Any]:
+    def load(self, main: str, sources: Any, parts: Any, elsewhere: Any) -> list[Any]:
         """Import a submission; answer why that failed, or None."""
-        self._modules = Modules(*sources)
+        self._modules = Modules(main, sources, parts, elsewhere, self._ask_part)
+        self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
+
+    def answer_part(self, request: Any) -> list[Any]:
+        """Answer what another worker asks of the parts that are here."""
+        return self._parts.answer(request)
 
     def perform(self, *plans: Any) -> list[Any]:
         """Carry out whole runs, one after the other; answer with the parts of each trace."""
@@ -65,7 +108,8 @@ class Server:
 
     def _performed(self, plan: Any) -> list[Any]:
         new, calls, watch = unpack_calls(*plan)
-        trace = perform(self._modules.resolve, new, calls, watch)
+        following = self._modules.proxies.following(calls)
+        trace = perform(self._modules.resolve, new, following, watch)
         return [*_told(trace, trace.steps, watch), trace.changed]
 
     def begin(self, *plan: Any) -> list[Any]:
@@ -81,7 +125,7 @@ class Server:
         return self._carried_out(self._run, calls)
 
     def _carried_out(self, run: Run, calls: Sequence[Call]) -> list[Any]:
-        run.carry_out(calls)
+        run.carry_out(self._modules.proxies.following(calls))
         steps = run.trace.steps[self._answered :]
         self._answered += len(steps)
         return _told(run.trace, steps, run.watch)
@@ -105,17 +149,30 @@ def _told(trace: Trace, steps: Sequence[Step], watch: str) -> list[Any]:
 class Modules:
     """The sources that a worker was told, as modules.
 
-    A name is looked up in the submission, then in the part that has it. Files are never read.
+    A name is looked up in the submission, then in the part that has it, here or in the other
+    process. Files are never read.
 
     Args:
         main: the name of the submission among `sources`.
         sources: from a name to (how messages name the file, its path, its bytes).
         parts: from a class to a name.
+        elsewhere: the classes that are in the other process.
+        ask: asks that process.
+
+    Attributes:
+        proxies: the classes that are in the other process, as they are here.
     """
 
     def __init__(
-        self, main: str, sources: dict[str, tuple[str, str, bytes]], parts: dict[str, str]
+        self,
+        main: str,
+        sources: dict[str, tuple[str, str, bytes]],
+        parts: dict[str, str],
+        elsewhere: list[str],
+        ask: Ask,
     ) -> None:
+        self.proxies = Proxies(ask)
+        self._elsewhere = elsewhere
         self._main = main
         self._sources = sources
         self._parts = parts
@@ -137,6 +194,8 @@ class Modules:
             LoadFailure: the module that should have it could not be imported.
         """
         module = self._module(self._main)
+        if not hasattr(module, name) and name in self._elsewhere:
+            return self.proxies.resolve(name)
         if not hasattr(module, name) and name in self._parts:
             module = self._module(self._parts[name])
         if not hasattr(module, name):

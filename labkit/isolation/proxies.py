@@ -1,0 +1,219 @@
+"""The parts of a lab that a submission did not bring, as it has them: objects in another process.
+
+That process never has a submission (see `labkit.isolation.parts`), so nothing of a reference is in
+this one. To ask it takes as long as a hundred calls here, so a proxy asks ahead: a part is usually
+fed what the test feeds to the submission, or what the part before it has just returned. A wrong
+guess changes nothing, because the other side takes back the calls that did not happen.
+"""
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from labkit.running.trace import Call
+
+# Sends a request to the other process and returns what it answers.
+Ask = Callable[[list[Any]], Any]
+_MOST_GUESSES = 256
+# After so many wrong ones an object is not guessed about any more.
+_MOST_MISSES = 8
+# An attribute is read ahead as long as it was read after one of so many last calls.
+_STILL_READ = 4
+
+
+class Proxies:
+    """The classes of the parts in the other process, and what their objects may be asked next.
+
+    Args:
+        ask: asks the other process.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._classes: dict[str, type] = {}
+        self._calls: Sequence[Call] = ()
+        self._position = 0
+        # Which object was called last in this call of the run, and what that returned.
+        self.last: tuple[_Remote, Any] | None = None
+        self._dropped: list[int] = []
+        # By class, what was read of the object that was made last.
+        self.read: dict[str, dict[str, int]] = {}
+
+    def resolve(self, name: str) -> type:
+        """Return the class of a part."""
+        if name not in self._classes:
+            methods = self.ask(["class", name])
+            space: dict[str, Any] = {method: _method(method) for method in methods}
+            self._classes[name] = type(name, (_Proxy,), {**space, "_parts": self, "_part": name})
+        return self._classes[name]
+
+    def following(self, calls: Sequence[Call]) -> Iterator[Call]:
+        """Yield the calls of a run, and note which is under way."""
+        self._calls = calls
+        for self._position, call in enumerate(calls):
+            self.last = None
+            yield call
+        self._calls = ()
+
+    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """Have an object made; return its number."""
+        dropped, self._dropped = self._dropped, []
+        number: int = self.ask(["new", name, list(args), kwargs, dropped])
+        return number
+
+    def drop(self, number: int) -> None:
+        """Note that an object is not needed any more."""
+        self._dropped.append(number)
+
+    def ask(self, request: list[Any]) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            Exception: what a part raised, in its own type if that is one of Python's.
+        """
+        kind, *told = self._ask(request)
+        if kind == "raised":
+            raise _exception(*told)
+        return told[0]
+
+    def guesses(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return with what a part may be called next that is called with `args` now."""
+        if self.last is not None:
+            source, result = self.last
+            return source.coming if args == (result,) else []
+        here = self._position
+        if not self._calls or args != self._calls[here].args:
+            return []
+        name, _, _, number = self._calls[here]
+        return [
+            call.args[0]
+            for call in self._calls[here + 1 : here + 1 + _MOST_GUESSES]
+            if call.name == name and call.object == number and call.args and len(call.args) == 1
+        ]
+
+
+class _Remote:
+    """An object in the other process: the last call that was asked for, and those guessed with it.
+
+    The guessed ones happen one by one, as long as they are what the submission calls.
+    """
+
+    def __init__(self, parts: Proxies, name: str, number: int) -> None:
+        self._parts = parts
+        self._number = number
+        self._calls = 0
+        self._misses = 0
+        self._only_full = False
+        # Which attributes were read, and after how many calls.
+        self._read = dict.fromkeys(parts.read.get(name, ()), 0)
+        parts.read[name] = self._read
+        # By place: what is guessed, what it returns, and the values of attributes after it.
+        self._method = ""
+        self._guessed: list[Any] = []
+        self._results: list[Any] = []
+        self._values: dict[str, list[Any]] = {}
+        self._next = 0
+
+    def __del__(self) -> None:
+        self._parts.drop(self._number)
+
+    @property
+    def coming(self) -> list[Any]:
+        """What the guessed calls return that have not happened yet."""
+        return self._results[self._next :]
+
+    def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method, or take what it returned ahead."""
+        place = self._next
+        if place < len(self._results):
+            guess = self._guessed[place]
+            if args == (guess,) and method == self._method and not kwargs:
+                self._next += 1
+                self._calls += 1
+                result = self._results[place]
+                self._parts.last = self, result
+                return result
+            self._missed(guess, args)
+        return self._call(method, args, kwargs)
+
+    def read(self, name: str) -> Any:
+        """Read an attribute as it is after the calls that have happened."""
+        self._read[name] = self._calls
+        if name in self._values:
+            return self._values[name][self._next - 1]
+        self._forget()
+        try:
+            value = self._parts.ask(["read", self._number, self._calls, name])
+        except AttributeError:
+            del self._read[name]
+            raise
+        self._values[name] = [value]
+        return value
+
+    def _call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        guesses = self._guesses(args) if not kwargs else []
+        number, done = self._number, self._calls
+        watch = [name for name, when in self._read.items() if done - when < _STILL_READ]
+        self._forget()
+        self._calls += 1  # It has happened even if it raises.
+        asked = ["call", number, done, method, list(args), kwargs, guesses, watch]
+        results, values = self._parts.ask(asked)
+        self._method, self._guessed, self._results = method, [None, *guesses], results
+        self._values = dict(zip(watch, values, strict=True))
+        self._next = 1
+        self._parts.last = self, results[0]
+        return results[0]
+
+    def _forget(self) -> None:
+        """Forget what was asked ahead."""
+        self._results, self._values, self._next = [], {}, 0
+
+    def _missed(self, guess: Any, args: tuple[Any, ...]) -> None:
+        self._misses += 1
+        # Some pass on every text, and some only what is not empty.
+        self._only_full = guess == "" and args != ("",)
+
+    def _guesses(self, args: tuple[Any, ...]) -> list[Any]:
+        if self._misses > _MOST_MISSES:
+            return []
+        guesses = self._parts.guesses(args)
+        return [guess for guess in guesses if guess != ""] if self._only_full else guesses
+
+
+class _Proxy:
+    """What the class of every part in the other process has."""
+
+    _parts: Proxies
+    _part: str
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        number = self._parts.make(self._part, args, kwargs)
+        self._remote = _Remote(self._parts, self._part, number)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            if name.startswith("_"):
+                raise AttributeError(f"{self._part!r} object has no attribute {name!r}")
+            return self._remote.read(name)
+        except AttributeError as error:
+            # With these a message says which name was probably meant.
+            raise AttributeError(str(error), name=name, obj=self) from None
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: _Proxy, *args: Any, **kwargs: Any) -> Any:
+        return self._remote.call(name, args, kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _exception(kind: str, message: str) -> Exception:
+    known: Any = getattr(builtins, kind, None)
+    if isinstance(known, type) and issubclass(known, Exception):
+        # UnicodeError and the like are made of more than a message.
+        with suppress(TypeError):
+            return known(message)
+    made: Exception = type(kind, (Exception,), {})(message)
+    return made
