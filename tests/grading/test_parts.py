@@ -1,6 +1,4 @@
 import random
-import re
-import time
 
 import pytest
 from walled import SLOT, Grader, brief
