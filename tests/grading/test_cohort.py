@@ -119,6 +119,12 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
     assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 
 
+def children(process):
+    """The numbers of the processes that a process has started."""
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True)
+    return map(int, done.stdout.split())
+
+
 def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
     tiny_assignments, tmp_path, monkeypatch, need, run, alone
 ):
@@ -142,9 +148,11 @@ def test_a_sandbox_that_does_not_start_is_no_submissions_fault(
 
     def breaks(*_):
         broken.touch()
-        for process in map(int, started.read_text().split()):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        for process in {*map(int, started.read_text().split())}:
+            # Of bubblewrap's own process, the one in its sandbox that all workers come from.
+            for child in children(process):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
 
     with pytest.raises(InfrastructureError, match="a worker cannot be started"):
         run(work, tiny_assignments, JOBS, ledger=ledger, on_progress=breaks)
