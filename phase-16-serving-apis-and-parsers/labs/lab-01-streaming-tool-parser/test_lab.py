@@ -1,102 +1,180 @@
-"""Lab 01: the streaming tool parser. Each docstring states the rule that its test pins."""
+"""Lab 01: the streaming tool parser. Each docstring states the rule that its test pins.
+
+A test begins with cases to read and goes on with cases that are drawn from the seed.
+"""
 
 import itertools
+import json
 import re
+from dataclasses import dataclass
 
 import pytest
 
-from labkit.testing import check, chunkings, expect, small_strings
+from labkit.testing import check, expect, small_strings
 from mini_vllm.text.events import TextDelta, ToolCall
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
+OPEN, CLOSE = TAGS = "<tool_call>", "</tool_call>"
+F = '{"name": "f", "arguments": {}}'
 
 # Of the letters of the tags, so that a search cannot skip them.
-HOSTILE = "_to_a_local_tool_to_call_all" * 2
-
-# Texts without a whole open tag, even when any two of them are joined.
-TEXTS = ["hi ", "\n", CLOSE, "<tool", "a < b <", "<<tool_call", '"', "<TOOL_CALL>", "é🚀", "\\",
-         "\u2028\r\n\x00"]  # fmt: skip
+HOSTILE = "_to_a_local_tool_to_call_all" * 4
 
 # Bodies that are calls: (body, name, source of the arguments).
 CALLS = [
-    ('{"name": "f", "arguments": {}}', "f", "{}"),
+    (F, "f", "{}"),
     ('\n{"name": "f", "arguments": {"x": 1}}\n', "f", '{"x": 1}'),
     ('{"arguments":{ "a" : [1, 2.50,1e5] },"name":"g"}', "g", '{ "a" : [1, 2.50,1e5] }'),
     ('{"name":"say","arguments":{"s":"</tool_call>"}}', "say", '{"s":"</tool_call>"}'),
     (r'{"name":"q","arguments":{"s":"\"</tool_call>\\"}}', "q", r'{"s":"\"</tool_call>\\"}'),
     ('{"name":"São","arguments":{"city":"São 🚀"}}', "São", '{"city":"São 🚀"}'),
     (r'{"n\u0061me":"h","id":7,"arguments":{"u":"\u00e3"}}', "h", r'{"u":"\u00e3"}'),
-    (
-        '{"arguments":{"name":"Ada","arguments":{}},"name":"i"}',
-        "i",
-        '{"name":"Ada","arguments":{}}',
-    ),
+    ('{"arguments":{"name":"A","arguments":{}},"name":"i"}', "i", '{"name":"A","arguments":{}}'),
     ('{"name" : "j" ,\r\n\t"arguments"\n: {"s": "}{\u2028"} }', "j", '{"s": "}{\u2028"}'),
 ]
 
 # Bodies that are not calls, up to the close tag that ends them.
 NOT_CALLS = [
-    "",
-    "not json",
+    "", "not json", "\\", "null", "call: " + F, F + " and more", "\u00a0" + F,
+    '["name", "arguments"]',
+    "{'name': 'f', 'arguments': {}}",
     '{"name": "f"}',
     '{"name": 1, "arguments": {}}',
     '{"name": "f", "arguments": []}',
     '{"name": "f", "arguments": "{}"}',
-    '["name", "arguments"]',
-    '{"name": "f", "arguments": {}} and more',
     '{"name": "f", "arguments": {"x": 1}',
-    "\\",
-    "null",
-    "{'name': 'f', 'arguments': {}}",
-    'call: {"name": "f", "arguments": {}}',
-    '\u00a0{"name": "f", "arguments": {}}',
     '{"name": "f", "arguments": {"s": "a\nb"}}',
     '{"name": "f", "arguments": {}, "arguments": null}',
     '{"name": "f", "arguments": {}, "name": null}',
-    f'\\"{CLOSE}{OPEN}{CALLS[0][0]}{CLOSE}"',
-    f'{OPEN}{{"name": "f", "arguments": {{}}}}',
-]
+    f'\\"{CLOSE}{OPEN}{F}{CLOSE}"',
+    OPEN + F,
+]  # fmt: skip
+
+# What is drawn. No word and no bit of a text goes on with an open tag that has begun.
+LETTERS = "bdefghijkmnpqrsuvwxyz"
+TEXT_BITS = ["<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "\u2028\r\n\x00"]
+ESCAPED = ['"', "\\", '"</tool_call>', '\\"</tool_call>\\']
+STRING_BITS = [*ESCAPED, CLOSE, "</tool", "<", "}{", "é🚀\u2028", "\n", "[,]"]
 
 
-def feed(lab, pieces, *tags):
-    """Feed the pieces to a parser and leave the stream open."""
-    return lab.stream(lab.new("StreamingToolParser", *tags), pieces, end="")
+@dataclass(frozen=True)
+class Part:
+    """A part of a stream: text, or a body in tags, which may be a call (its name and arguments)."""
+
+    source: str
+    tagged: bool = False
+    call: tuple[str, str] | None = None
 
 
-def run(lab, pieces, *tags):
-    """Feed the pieces to a parser and flush it."""
-    return lab.stream(lab.new("StreamingToolParser", *tags), pieces)
+def in_tags(body, *call):
+    """A body in its tags; it is a call if it has a name and arguments."""
+    return Part(OPEN + body + CLOSE, True, call or None)
 
 
-def tagged(body):
-    """A body between its tags."""
-    return OPEN + body + CLOSE
+GOOD = in_tags(*CALLS[0])
 
 
-GOOD = tagged(CALLS[0][0])
-
-# What random streams are made of: (source, is it in tags, its name and arguments if a call).
-SEGMENTS = [
-    *((text, False, None) for text in TEXTS),
-    *((tagged(body), True, (name, arguments)) for body, name, arguments in CALLS),
-    *((tagged(body), True, None) for body in NOT_CALLS[:10]),
-]
+def any_word(r):
+    """Draw 1 to 8 letters; `r` is a `random.Random`."""
+    return "".join(r.choices(LETTERS, k=r.randint(1, 8)))
 
 
-def draw(generator):
-    """A random stream, as the numbers of its segments."""
-    return generator.choices(range(len(SEGMENTS)), k=generator.randint(1, 5))
+def any_words(r):
+    """Draw a text in which no tag seems to begin."""
+    ends = r.choices([" ", "\n", ", > "], k=r.randint(1, 4))
+    return Part("".join(any_word(r) + end for end in ends))
+
+
+def half_a_tag(r):
+    """Draw an open tag that has begun."""
+    return Part(OPEN[: r.randrange(1, len(OPEN))])
+
+
+def lookalike(r):
+    """Draw an open tag with a character too many in it."""
+    place = r.randrange(1, len(OPEN))
+    return Part(OPEN[:place] + r.choice(" XT/") + OPEN[place:])
+
+
+def any_text(r):
+    """Draw a text of words, open tags that have begun, and what else there is."""
+    bits = [*r.choices(TEXT_BITS, k=2), half_a_tag(r).source, lookalike(r).source, any_word(r)]
+    return Part("".join(r.sample(bits, r.randint(1, 5))))
+
+
+def any_value(r, bits=("",), depth=2):
+    """Draw a JSON value with such bits in its strings."""
+    kind = r.choice("0ss[{" if depth else "0s")
+    if kind == "{":
+        keys = r.sample(["name", "arguments", any_word(r), any_word(r)], r.randint(0, 3))
+        return {key: any_value(r, bits, depth - 1) for key in keys}
+    if kind == "[":
+        return [any_value(r, bits, depth - 1) for _ in range(r.randint(0, 3))]
+    if kind == "s":
+        return any_word(r) + "".join(r.choices(bits, k=r.randint(0, 3)))
+    return r.choice([r.randrange(10**9), -2.5, 1e-7, True, None])
+
+
+def any_arguments(r, bits=("",)):
+    """Draw the source of a JSON object in any layout, with such bits in its strings."""
+    some = {key: any_value(r, bits) for key in r.sample(["name", any_word(r), any_word(r)], 2)}
+    layout = r.choice([",", ", ", " ,\n"]), r.choice([":", " :", " :\r\n"])
+    return json.dumps(some, ensure_ascii=r.choice([True, False]), separators=layout)
+
+
+def object_of(r, members):
+    """Write a JSON object of these members: pairs of the sources of a key and its value."""
+    gap = r.choice(["", " ", "\n", "\t\r\n"])
+    return f"{{{gap}{f'{gap},'.join(f'{key}{gap}:{value}' for key, value in members)}{gap}}}"
+
+
+def any_call(r, bits=STRING_BITS):
+    """Draw a call with such bits in its strings."""
+    name, arguments = r.choice(["", "São "]) + any_word(r), any_arguments(r, bits)
+    members = r.sample([('"name"', f'"{name}"'), ('"arguments"', arguments)], 2)
+    return in_tags(object_of(r, members), name, arguments)
+
+
+def plain_call(r, bits=("",)):
+    """Draw a call as `json.dumps` writes it, with such bits in its strings."""
+    name, words = any_word(r), [any_word(r) + "".join(r.choices(bits, k=2)) for _ in range(3)]
+    values = r.sample([r.randrange(1000), *words, [any_word(r), 7]], r.randint(1, 4))
+    arguments = json.dumps({any_word(r): value for value in [words[0], *values]})
+    return in_tags(f'{{"name": "{name}", "arguments": {arguments}}}', name, arguments)
+
+
+def no_call(r):
+    """Draw a body that is nearly a call."""
+    body = r.choice(NOT_CALLS[:-4]).replace('"f"', f'"{any_word(r)}"')
+    return in_tags(body.replace("{}", any_arguments(r)))
+
+
+def any_stream(r):
+    """Draw 1 to 5 parts of any kind."""
+    return [r.choice([any_text, any_call, any_call, no_call])(r) for _ in range(r.randint(1, 5))]
+
+
+def drawn(lab, count, *kinds):
+    """Draw streams that have a part of each of these kinds."""
+    return [[kind(lab.random) for kind in kinds] for _ in range(count)]
 
 
 def source_of(stream):
-    """The text of a stream."""
-    return "".join(SEGMENTS[number][0] for number in stream)
+    """The characters of a stream."""
+    return "".join(part.source for part in stream)
 
 
-def cut_at(text, places):
-    """The pieces of a text that is cut at some of its places."""
-    ends = [0, *sorted(place for place in places if place < len(text)), len(text)]
-    return [text[start:end] for start, end in itertools.pairwise(ends)]
+def cut(r, stream, way):
+    """Cut a stream at some places: none for the `whole`, all for `single` characters, or `few`."""
+    size = len(source_of(stream))
+    few = r.choices(range(size + 1), k=r.randint(1, 6))
+    return stream, {"whole": [], "single": [*range(1, size)], "few": few}[way]
+
+
+def pieces_of(stream, places):
+    """The pieces of a stream that is cut at these places; empty where a place comes twice."""
+    source = source_of(stream)
+    ends = [0, *sorted(place for place in places if place <= len(source)), len(source)]
+    return [source[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def merged(events):
@@ -109,34 +187,73 @@ def merged(events):
     return found
 
 
-def expected_events(stream):
-    """The events of a stream, with adjacent text joined."""
+def events_of(stream):
+    """The event of each part of a stream."""
     count = itertools.count()
-    segments = [SEGMENTS[number] for number in stream]
-    return merged(
-        ToolCall(next(count), *call) if call else TextDelta(source) for source, _, call in segments
-    )
+    return [ToolCall(next(count), *p.call) if p.call else TextDelta(p.source) for p in stream]
 
 
-def expected_steps(stream):
-    """The events of each character: what waits is a possible open tag, or the whole open call."""
-    count = itertools.count()
+def steps_of(stream, places):
+    """The events of each piece, and what is held then: a possible open tag, or the open call."""
     steps, waiting = [], ""
-    for source, inside, call in (SEGMENTS[number] for number in stream):
-        for place, char in enumerate(source, 1):
-            waiting += char
-            if inside and place == len(source):
-                out = ToolCall(next(count), *call) if call else TextDelta(source)
-                steps.append([out])
-                waiting = ""
-                continue
-            kept = waiting
-            while not (OPEN.startswith(kept) or (inside and place >= len(OPEN))):
-                kept = kept[1:]
-            out = waiting.removesuffix(kept) if kept else waiting
-            steps.append([TextDelta(out)] if out else [])
-            waiting = kept
-    return steps
+    for part, event in zip(stream, events_of(stream), strict=True):
+        for place, char in enumerate(part.source, 1):
+            held = waiting + char
+            while not (OPEN.startswith(held) or (part.tagged and place >= len(OPEN))):
+                held = held[1:]
+            out = TextDelta((waiting + char).removesuffix(held))
+            if part.tagged and place == len(part.source):
+                out, held = event, ""
+            steps.append(([out] if out != TextDelta("") else [], held))
+            waiting = held
+    ends = [0, *itertools.accumulate(map(len, pieces_of(stream, places)))]
+    outs = ([out for out, _ in steps[start:end]] for start, end in itertools.pairwise(ends))
+    outputs = [merged(itertools.chain(*out)) for out in outs]
+    return outputs, [steps[end - 1][1] if end else "" for end in ends[1:]]
+
+
+def feed(lab, pieces, *tags, end=""):
+    """Feed the pieces to a parser and leave the stream open, or end it."""
+    return lab.stream(lab.new("StreamingToolParser", *tags), pieces, end=end)
+
+
+def outputs_of(trace):
+    """What each call returned, with adjacent text joined."""
+    return [merged(out) if isinstance(out, list) else out for out in trace.outputs]
+
+
+def check_streams(lab, what, streams, *ways, end=""):
+    """Check streams cut in these ways: all `events`, or `outputs` or `held` piece by piece."""
+
+    def rule(case):
+        trace = feed(lab, pieces_of(*case), end=end)
+        if what == "events":
+            expect(trace.events, merged(events_of(case[0])), trace)
+        elif what == "held":
+            expect(trace.held, steps_of(*case)[1], trace, "held")
+        else:
+            expect(outputs_of(trace), steps_of(*case)[0], trace)
+
+    check(rule, [cut(lab.random, stream, way) for stream in streams for way in ways])
+
+
+def brings_out(lab, pieces, wanted):
+    """Whether a long stream gives these events, of which no call waits for the flush."""
+    trace = lab.stream(lab.new("StreamingToolParser"), pieces, watch="")
+    right = trace.events == wanted
+    return right and not any(isinstance(event, ToolCall) for event in trace.outputs[-1])
+
+
+def check_lengths(lab, cases):
+    """Check held_suffix_len of each text and marker by its definition."""
+
+    def rule(case):
+        text, marker = case
+        lengths = [length for length in range(len(marker)) if text.endswith(marker[:length])]
+        call = f"held_suffix_len({text!r}, {marker!r})"
+        expect(lab.call("held_suffix_len", text, marker), max(lengths), call)
+
+    check(rule, cases)
 
 
 @pytest.mark.given
@@ -159,17 +276,12 @@ def test_held_suffix_len_of_tags(lab):
     """held_suffix_len is the length of the longest end of the text that begins the marker but is
     not the whole marker; 0 if there is none.
     """
-    for text, length in (
-        ("", 0),
-        ("a < b", 0),
-        ("so <", 1),
-        ("so <tool_call", 10),
-        ("<tool_call>", 0),
-        ("<tool<tool", 5),
-        ("<<", 1),
-    ):
+    texts = {"": 0, "a < b": 0, "so <": 1, "so <tool_call": 10, OPEN: 0, "<tool<tool": 5, "<<": 1}
+    for text, length in texts.items():
         call = f"held_suffix_len({text!r}, {OPEN!r})"
         expect(lab.call("held_suffix_len", text, OPEN), length, call)
+    r = lab.random
+    check_lengths(lab, [(any_text(r).source, r.choice([*TAGS, "<<", "§"])) for _ in range(30)])
 
 
 @pytest.mark.task(1)
@@ -178,13 +290,14 @@ def test_held_suffix_len_by_definition(lab):
     """The definition holds for every text, also where a marker overlaps itself: the longest suffix
     of the text that is a proper prefix of the marker.
     """
-    for marker in ["a", "aa", "ab", "aab", "aba", "abab", "aabaa"]:
-        for text in small_strings("ab", 6):
-            lengths = [
-                n for n in range(len(marker)) if n <= len(text) and text.endswith(marker[:n])
-            ]
-            call = f"held_suffix_len({text!r}, {marker!r})"
-            expect(lab.call("held_suffix_len", text, marker), max(lengths), call)
+    markers = "a", "aa", "ab", "aab", "aba", "abab", "aabaa"
+    check_lengths(lab, itertools.product(small_strings("ab", 4), markers))
+    r, cases = lab.random, []
+    for _ in range(60):
+        marker = "".join(r.choices(r.choice(["ab", "<|>", "né"]), k=r.randint(1, 9)))
+        starts = (marker[: r.randint(0, 9)] for _ in range(r.randint(1, 4)))
+        cases.append(("".join(starts), marker))
+    check_lengths(lab, cases)
 
 
 @pytest.mark.task(2)
@@ -193,6 +306,7 @@ def test_plain_text_streams_at_once(lab):
     """Text that cannot begin a tag comes out at once, piece by piece; an empty piece gives []."""
     trace = feed(lab, ["Hello", "", ", world > 3 <"])
     expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3 ")]], trace)
+    check_streams(lab, "outputs", drawn(lab, 20, any_words, half_a_tag), "few")
 
 
 @pytest.mark.task(2)
@@ -202,6 +316,8 @@ def test_possible_tag_is_held(lab):
     trace = feed(lab, ["so <to", "ol", "box", " <"])
     wanted = [[TextDelta("so ")], [], [TextDelta("<toolbox")], [TextDelta(" ")]]
     expect(trace.outputs, wanted, trace)
+    streams = drawn(lab, 30, any_words, half_a_tag, any_words, half_a_tag)
+    check_streams(lab, "outputs", streams, "few")
 
 
 @pytest.mark.task(2)
@@ -212,6 +328,8 @@ def test_lookalikes_are_text(lab):
     for pieces in ([text + "<tool"], list(text + "<tool")):
         trace = feed(lab, pieces)
         expect(trace.events, [TextDelta(text)], trace)
+    streams = drawn(lab, 12, any_words, lookalike, any_words, half_a_tag)
+    check_streams(lab, "outputs", streams, "whole", "single")
 
 
 @pytest.mark.task(2)
@@ -221,6 +339,8 @@ def test_stray_close_tag_is_text(lab):
     trace = feed(lab, ["a </tool_", "call> b <"])
     wanted = [[TextDelta("a </tool_")], [TextDelta("call> b ")]]
     expect(trace.outputs, wanted, trace)
+    streams = drawn(lab, 20, any_words, lambda r: Part(CLOSE), any_words, half_a_tag)
+    check_streams(lab, "outputs", streams, "few")
 
 
 @pytest.mark.task(2)
@@ -229,6 +349,7 @@ def test_held_shows_a_possible_tag(lab):
     """Outside calls `held` is exactly the possible start of an open tag."""
     trace = feed(lab, ["a <tool", "s> <", "tool_", "x", "<<"])
     expect(trace.held, ["<tool", "<", "<tool_", "", "<"], trace, "held")
+    check_streams(lab, "held", drawn(lab, 20, any_text, half_a_tag), "few")
 
 
 @pytest.mark.task(3)
@@ -239,19 +360,18 @@ def test_held_shows_the_open_call(lab):
     trace = feed(lab, ["a <tool", "_call>" + body, close, "_call>b <"])
     held = ["<tool", OPEN + body, OPEN + body + close, "<"]
     expect(trace.held, held, trace, "held")
+    check_streams(lab, "held", drawn(lab, 20, any_words, plain_call, any_words, half_a_tag), "few")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_call_in_one_piece(lab):
     """A whole call in one piece is one ToolCall; the text before and after it keeps its place."""
-    body, name, arguments = CALLS[1]
-    trace = feed(lab, [f"Sure. {tagged(body)} Done."])
-    expect(
-        trace.events,
-        [TextDelta("Sure. "), ToolCall(0, name, arguments), TextDelta(" Done.")],
-        trace,
-    )
+    body, name, source = CALLS[1]
+    trace = feed(lab, [f"Sure. {OPEN}{body}{CLOSE} Done."])
+    wanted = [TextDelta("Sure. "), ToolCall(0, name, source), TextDelta(" Done.")]
+    expect(trace.events, wanted, trace)
+    check_streams(lab, "events", drawn(lab, 20, any_words, plain_call, any_words), "whole")
 
 
 @pytest.mark.task(3)
@@ -260,11 +380,11 @@ def test_call_one_character_at_a_time(lab):
     """A call that arrives character by character comes out with the last character of its close
     tag.
     """
-    body, name, arguments = CALLS[1]
-    source = tagged(body)
-    trace = feed(lab, list(source))
-    wanted = [[]] * (len(source) - 1) + [[ToolCall(0, name, arguments)]]
-    expect(trace.outputs, wanted, trace)
+    body, name, source = CALLS[1]
+    pieces = list(OPEN + body + CLOSE)
+    trace = feed(lab, pieces)
+    expect(trace.outputs, [[]] * (len(pieces) - 1) + [[ToolCall(0, name, source)]], trace)
+    check_streams(lab, "outputs", drawn(lab, 10, plain_call), "single")
 
 
 @pytest.mark.task(3)
@@ -273,9 +393,8 @@ def test_arguments_are_the_source_byte_for_byte(lab):
     """Arguments are the model's own characters from { to }, with spaces, escapes and numbers as
     written.
     """
-    for body, name, arguments in CALLS:
-        trace = feed(lab, [tagged(body)])
-        expect(trace.events, [ToolCall(0, name, arguments)], trace)
+    streams = [[in_tags(*call)] for call in CALLS]
+    check_streams(lab, "events", streams + drawn(lab, 40, any_call), "whole")
 
 
 @pytest.mark.task(3)
@@ -284,53 +403,59 @@ def test_key_order_and_extra_keys(lab):
     """Keys count at the top level only, in any order; keys and the name are JSON strings, so their
     escapes are decoded; other keys are ignored; a name may be "".
     """
-    for body, name, arguments in (
+    calls = [
         ('{"arguments": {"name":"x"}, "id": "c1", "name": ""}', "", '{"name":"x"}'),
-        (
-            '{"meta": {"arguments": {"no": 1}}, "name": "f", "arguments": {"yes": 1}}',
-            "f",
-            '{"yes": 1}',
-        ),
+        ('{"m": {"arguments": {"no": 1}}, "name": "f", "arguments": {"y": 1}}', "f", '{"y": 1}'),
         (r'{"\u006eame": "f", "argument\u0073": {}}', "f", "{}"),
         (r'{"name": " S\u00e3o \"1\"", "arguments": {}}', ' São "1"', "{}"),
         ('{"name": "arguments", "arguments": {"x": 1}}', "arguments", '{"x": 1}'),
-    ):
-        trace = feed(lab, [tagged(body)])
-        expect(trace.events, [ToolCall(0, name, arguments)], trace)
+    ]
+    r = lab.random
+    for _ in range(30):
+        name, source = r.choice(["", "name", f'ã "{any_word(r)}"']), any_arguments(r)
+        names, keys = ['"name"', r'"n\u0061me"'], ['"arguments"', r'"\u0061rgument\u0073"']
+        members = [(r.choice(names), json.dumps(name)), (r.choice(keys), source)]
+        members += [(f'"{any_word(r)}"', json.dumps(any_value(r))) for _ in range(r.randint(0, 3))]
+        calls.append((object_of(r, r.sample(members, len(members))), name, source))
+    check_streams(lab, "events", [[in_tags(*call)] for call in calls], "whole")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_last_of_equal_keys_counts(lab):
     """Where a key occurs twice, its last value counts, for what is judged and what comes out."""
-    for body, name, arguments in (
+    calls = [
         ('{"name":"f","arguments":"x","arguments":{}}', "f", "{}"),
         ('{"name":"f","arguments":{"x":1},"arguments":{"y":2}}', "f", '{"y":2}'),
         (r'{"arguments":{},"argument\u0073":{"y":2},"name":1,"name":"g"}', "g", '{"y":2}'),
-    ):
-        trace = feed(lab, [tagged(body)])
-        expect(trace.events, [ToolCall(0, name, arguments)], trace)
+    ]
+    r = lab.random
+    for _ in range(20):
+        name, source = any_word(r), any_arguments(r)
+        keys = r.choices(['"name"', '"arguments"'], k=2)
+        members = [(key, json.dumps(any_value(r))) for key in keys]
+        members += r.sample([('"name"', f'"{name}"'), ('"arguments"', source)], 2)
+        calls.append((object_of(r, members), name, source))
+    check_streams(lab, "events", [[in_tags(*call)] for call in calls], "whole")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_close_tag_inside_a_string(lab):
     """A close tag inside a JSON string is part of the string, however the stream is cut."""
-    body, name, arguments = CALLS[3]
-    for pieces in chunkings(tagged(body), lab.random):
-        trace = feed(lab, pieces)
-        expect(trace.events, [ToolCall(0, name, arguments)], trace)
+    streams = drawn(lab, 20, lambda r: plain_call(r, [CLOSE, "</tool", "<"]))
+    streams.insert(0, [in_tags(*CALLS[3])])
+    check_streams(lab, "events", streams, "whole", "single", *["few"] * 8)
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_escaped_quotes_and_backslashes(lab):
     r"""Inside a string \" does not end it and \\ does not escape what follows, under any cut."""
-    for arguments in (r'{"s":"\"</tool_call>"}', r'{"s":"\\"}', r'{"s":"\\\"</tool_call>\\"}'):
-        source = tagged('{"name":"f","arguments":' + arguments + "}")
-        for pieces in ([source], list(source)):
-            trace = feed(lab, pieces)
-            expect(trace.events, [ToolCall(0, "f", arguments)], trace)
+    streams = drawn(lab, 20, lambda r: plain_call(r, ESCAPED))
+    for source in (r'{"s":"\"</tool_call>"}', r'{"s":"\\"}', r'{"s":"\\\"</tool_call>\\"}'):
+        streams.insert(0, [in_tags('{"name":"f","arguments":' + source + "}", "f", source)])
+    check_streams(lab, "events", streams, "whole", "single")
 
 
 @pytest.mark.task(3)
@@ -339,13 +464,16 @@ def test_index_counts_calls(lab):
     """`index` counts the calls that came out, from 0, however many come in one piece; newlines
     between calls are text.
     """
-    f, g = tagged(CALLS[0][0]), tagged(CALLS[2][0])
+    f, g = GOOD.source, in_tags(*CALLS[2]).source
     trace = feed(lab, [f"{f}\n{g}{f}"])
     calls = [event for event in trace.events if isinstance(event, ToolCall)]
     expect([(call.index, call.name) for call in calls], [(0, "f"), (1, "g"), (2, "f")], trace)
     expect(trace.events[1], TextDelta("\n"), trace)
-    many = [getattr(event, "index", event) for event in feed(lab, [f * 1_500]).events]
-    expect(many == [*range(1_500)], True, "feed(1,500 calls in one piece): calls 0 to 1,499")
+    streams = drawn(lab, 10, plain_call, lambda r: Part("\n"), plain_call)
+    check_streams(lab, "events", [stream * 3 for stream in streams], "whole")
+    count = lab.random.randint(1_200, 1_800)
+    many = [getattr(event, "index", event) for event in feed(lab, [f * count]).events]
+    expect(many == [*range(count)], True, f"feed({count:,} calls in one piece): their indexes")
 
 
 @pytest.mark.task(3)
@@ -354,17 +482,18 @@ def test_other_tags(lab):
     """The tags are the constructor's: any two non-empty strings, even special or equal ones, or
     ones that overlap themselves or hold quotes.
     """
-    for first, last in (
-        ("[TOOL_CALLS]", "[/TOOL_CALLS]"),
-        ("aab", "aab"),
-        ("(.*", "$)"),
-        ("§", "¶"),
-        ('<call n="1>', "\n\n)"),
-    ):
-        source = first + '{"name":"f","arguments":{"x":1}}\n' + last
-        for pieces in (["a" + source + "b"], list("a" + source + "b")):
+    r = lab.random
+    tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "¶")]
+    tags.append(('<call n="1>', "\n\n)"))
+    for _ in range(8):
+        letters = r.sample("AB(.*$)[|^+?<>§", 2)
+        tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
+    for first, last in tags:
+        source = f'{{"x":{r.randrange(10**9)}}}'
+        sent = "a" + first + '{"name":"f","arguments":' + source + "}\n" + last + "b"
+        for pieces in ([sent], list(sent)):
             trace = feed(lab, pieces, first, last)
-            wanted = [TextDelta("a"), ToolCall(0, "f", '{"x":1}'), TextDelta("b")]
+            wanted = [TextDelta("a"), ToolCall(0, "f", source), TextDelta("b")]
             expect(trace.events, wanted, trace)
 
 
@@ -374,19 +503,22 @@ def test_malformed_call_is_text(lab):
     """A body that is not a call, for whatever reason, comes out unchanged, tags included, and uses
     no index.
     """
-    for body in NOT_CALLS:
-        trace = run(lab, [f"a {tagged(body)} b{GOOD}"])
-        expect(trace.events, [TextDelta(f"a {tagged(body)} b"), ToolCall(0, "f", "{}")], trace)
+    streams = [[Part("a "), in_tags(body), Part(" b"), GOOD] for body in NOT_CALLS]
+    streams += drawn(lab, 40, any_words, no_call, any_words, plain_call)
+    check_streams(lab, "events", streams, "whole")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_nan_and_infinity_are_not_json(lab):
     """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body with one of them is text."""
-    for number in ("NaN", "Infinity", "-Infinity"):
-        source = tagged('{"name": "f", "arguments": {"x": ' + number + "}}")
-        trace = run(lab, [source + GOOD])
-        expect(trace.events, [TextDelta(source), ToolCall(0, "f", "{}")], trace)
+    r, numbers = lab.random, ["NaN", "Infinity", "-Infinity"]
+    sources = [f'{{"x": {number}}}' for number in numbers]
+    for _ in range(12):
+        members = [('"a"', json.dumps(any_value(r))), (f'"{any_word(r)}"', r.choice(numbers))]
+        sources.append(object_of(r, r.sample(members, 2)))
+    bodies = ['{"name": "f", "arguments": ' + source + "}" for source in sources]
+    check_streams(lab, "events", [[in_tags(body), plain_call(r)] for body in bodies], "whole")
 
 
 @pytest.mark.task(4)
@@ -395,9 +527,9 @@ def test_malformed_call_is_not_scanned_again(lab):
     """An open tag inside a body that was not a call does not start one; a call after that body
     still counts.
     """
-    inner = tagged(f'oops {OPEN}{{"name": "f", "arguments": {{}}}}')
-    trace = run(lab, [inner + GOOD])
-    expect(trace.events, [TextDelta(inner), ToolCall(0, "f", "{}")], trace)
+    streams = [[Part("oops "), GOOD, GOOD], *drawn(lab, 10, any_words, plain_call, plain_call)]
+    streams = [[in_tags(source_of(begin).removesuffix(CLOSE)), end] for *begin, end in streams]
+    check_streams(lab, "events", streams, "whole")
 
 
 @pytest.mark.task(4)
@@ -406,34 +538,45 @@ def test_what_python_cannot_read_is_text(lab):
     """Nesting too deep and numbers too long for Python's `json` are text too: no input makes feed
     raise.
     """
-    for value in ("1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000):
-        source = tagged('{"name": "f", "arguments": {"x": ' + value + "}}")
-        trace = run(lab, [source + GOOD])
-        expect(trace.events, [TextDelta(source), ToolCall(0, "f", "{}")], trace)
+    r = lab.random
+    values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000]
+    values += ["1" * r.randint(4_301, 9_000), "[" * r.randint(90_000, 110_000)]
+    for value in values:
+        stream = [in_tags('{"name": "f", "arguments": {"x": ' + value + "}}"), plain_call(r)]
+        trace = feed(lab, [source_of(stream)])
+        expect(trace.events, events_of(stream), trace)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_unfinished_call_is_text_at_flush(lab):
     """At flush an unfinished call is text, open tag included; nothing is added to complete it."""
-    for call in (
+    sources = [
         '<tool_call>{"name": "f", "arguments": {"x": 1}}',
         '<tool_call>{"x": "</tool_call>',
         '<tool_call>{"name": "f", "arguments": {}}</tool',
-    ):
-        trace = run(lab, ["a ", *call])
-        expect(trace.events, [TextDelta("a " + call)], trace)
-        expect(trace.outputs[-1], [TextDelta(call)], trace)
+    ]
+    for (call,) in drawn(lab, 12, lambda r: any_call(r, [CLOSE, "</tool"])):
+        sources.append(call.source[: lab.random.randrange(len(OPEN), len(call.source))])
+    for source in sources:
+        trace = feed(lab, ["a ", *source], end="flush")
+        expect(trace.events, [TextDelta("a " + source)], trace)
+        expect(trace.outputs[-1], [TextDelta(source)], trace)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_flush_once(lab):
     """flush returns what is held as text, once; a second flush returns [], and nothing is held."""
-    calls = [("feed", "a <tool"), ("flush",), ("flush",)]
-    trace = lab.script(lab.new("StreamingToolParser"), calls)
-    expect(trace.outputs, [[TextDelta("a ")], [TextDelta("<tool")], []], trace)
-    expect(trace.held, ["<tool", "", ""], trace, "held")
+
+    def rule(case):
+        before, tag = (part.source for part in case)
+        calls = [("feed", before + tag), ("flush",), ("flush",)]
+        trace = lab.script(lab.new("StreamingToolParser"), calls)
+        expect(trace.outputs, [[TextDelta(before)], [TextDelta(tag)], []], trace)
+        expect(trace.held, [tag, "", ""], trace, "held")
+
+    check(rule, [[Part("a "), Part("<tool")], *drawn(lab, 12, any_words, half_a_tag)])
 
 
 @pytest.mark.task(4)
@@ -442,40 +585,45 @@ def test_flush_ends_the_stream(lab):
     """After flush a fresh stream begins: wherever the first one ended, inside a tag, a call or a
     string, nothing of it is left.
     """
-    cut_short = tagged(CALLS[4][0])
-    call = tagged(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}')
-    for place in range(len(cut_short)):
-        calls = [("feed", cut_short[:place]), ("flush",), ("feed", f"_call>{call}b"), ("flush",)]
-        trace = lab.script(lab.new("StreamingToolParser"), calls, watch="")
-        wanted = [TextDelta("_call>"), ToolCall(0, "f", "{}"), TextDelta("b")]
-        expect(merged(trace.outputs[2]), wanted, trace)
+
+    def rule(case):
+        first, place, second = case
+        calls = [("feed", "a" + first.source[:place]), ("flush",), ("feed", source_of(second))]
+        trace = lab.script(lab.new("StreamingToolParser"), [*calls, ("flush",)], watch="")
+        expect(trace.outputs[0], [TextDelta("a")], trace)
+        expect(outputs_of(trace)[2], merged(events_of(second)), trace)
+
+    first = in_tags(r'{"name":"q","arguments":{"s":"\"}\\"}}')
+    call = in_tags(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}', "f", "{}")
+    places = range(len(first.source))
+    cases = [(first, place, [Part("_call>"), call, Part("b")]) for place in places]
+    for first, *second in drawn(lab, 20, plain_call, any_words, plain_call, any_words):
+        cases.append((first, lab.random.randrange(len(first.source)), second))
+    check(rule, cases)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_index_restarts_after_flush(lab):
     """`index` is the position of a call in its stream: after flush it counts from 0 again."""
-    calls = [("feed", GOOD), ("flush",), ("feed", GOOD + GOOD), ("flush",), ("feed", GOOD)]
-    trace = lab.script(lab.new("StreamingToolParser"), calls, watch="")
-    f = [ToolCall(index, "f", "{}") for index in range(2)]
-    expect(trace.outputs, [[f[0]], [], f, [], [f[0]]], trace)
+
+    def rule(streams):
+        calls = [(("feed", source_of(stream)), ("flush",)) for stream in streams]
+        trace = lab.script(lab.new("StreamingToolParser"), itertools.chain(*calls), watch="")
+        wanted = itertools.chain(*((events_of(stream), []) for stream in streams))
+        expect(trace.outputs, [*wanted], trace)
+
+    r = lab.random
+    cases = [[[plain_call(r)] * r.randint(1, 3) for _ in range(4)] for _ in range(8)]
+    check(rule, [[[GOOD], [GOOD, GOOD], [GOOD]], *cases])
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_property_chunk_invariant(lab):
     """complete, chunk-invariant: a stream gives the same events however it is cut."""
-
-    def rule(case):
-        stream, places = case
-        trace = run(lab, cut_at(source_of(stream), places))
-        expect(trace.events, expected_events(stream), trace)
-
-    for _ in range(40):
-        stream = draw(lab.random)
-        length = len(source_of(stream))
-        few = [lab.random.choices(range(length), k=lab.random.randint(1, 6)) for _ in range(20)]
-        check(rule, [(stream, places) for places in ([], list(range(length)), *few)])
+    streams = [any_stream(lab.random) for _ in range(50)]
+    check_streams(lab, "events", streams, "whole", "single", *["few"] * 6, end="flush")
 
 
 @pytest.mark.task(4)
@@ -484,57 +632,55 @@ def test_property_eager(lab):
     """eager: whatever character comes next, only the possible start of a tag or the open call
     waits.
     """
-
-    def rule(stream):
-        trace = feed(lab, list(source_of(stream)))
-        steps = [merged(events) for events in trace.outputs]
-        expect(steps, expected_steps(stream), trace)
-
-    check(rule, [draw(lab.random) for _ in range(60)])
-
-
-@pytest.mark.task(4)
-@pytest.mark.points(2)
-def test_property_isolated(lab):
-    """isolated: two parsers fed in turns give what each gives alone."""
-    texts = ["a " + tagged(CALLS[3][0]) + "b", tagged(CALLS[6][0]) + "c <tool" + tagged("no")]
-    alone = [
-        [TextDelta("a "), ToolCall(0, "say", '{"s":"</tool_call>"}'), TextDelta("b")],
-        [ToolCall(0, "h", r'{"u":"\u00e3"}'), TextDelta("c <tool" + tagged("no"))],
-    ]
-    new = lab.new("StreamingToolParser")
-    for trace, events in zip(lab.interleave([new, new], texts, "flush"), alone, strict=True):
-        expect(trace.events, events, trace)
+    check_streams(lab, "outputs", [any_stream(lab.random) for _ in range(30)], "single")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(5)
+def test_property_isolated(lab):
+    """isolated: parsers fed in turns give, piece by piece, what each gives alone."""
+
+    def rule(cases):
+        pieces = [pieces_of(*case) for case in cases]
+        new = [lab.new("StreamingToolParser")] * len(cases)
+        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
+            expect(outputs_of(trace)[:-1], steps_of(*case)[0], trace)
+
+    r = lab.random
+    say = [Part("a "), in_tags(*CALLS[3]), Part("b")]
+    h = [in_tags(*CALLS[6]), Part("c"), in_tags("no")]
+    cases = [[cut(r, stream, "single") for stream in (say, h)]]
+    for _ in range(20):
+        streams = drawn(lab, r.randint(2, 4), any_words, plain_call, any_words, half_a_tag)
+        cases.append([cut(r, stream, "few") for stream in streams])
+    check(rule, cases)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_call(lab):
-    """linear: the work for a piece does not grow with the call that is open; one with 3,000,000
-    characters of arguments, in 40,000 pieces, finishes well within the time limit.
+    """linear: the work for a piece does not grow with the call that is open; one with 3,200,000
+    characters of arguments, in 34,000 to 40,000 pieces, finishes well within the time limit.
     """
-    piece = '"call(</tool_cal' + HOSTILE + "\\"
+    count = lab.random.randint(34_000, 40_000)
+    piece = '"call(</tool_cal' + HOSTILE[: 3_200_000 // count - 17] + "\\"
     start, end = '{"code": "🚀\\', '""}'
-    pieces = [OPEN + '{"name": "w", "arguments": ' + start, *[piece] * 40_000, end + "}" + CLOSE]
-    trace = lab.stream(lab.new("StreamingToolParser"), pieces, watch="")
-    same = trace.events == [ToolCall(0, "w", start + piece * 40_000 + end)]
-    expect(same, True, "a call of 3,000,000 characters in 40,000 pieces: one ToolCall")
+    first, last = OPEN + '{"name": "w", "arguments": ' + start, end + "}" + CLOSE
+    wanted = [ToolCall(0, "w", start + piece * count + end), TextDelta(".")]
+    same = brings_out(lab, [first, *[piece] * count, last, "."], wanted)
+    expect(same, True, f"a call of 3,200,000 characters in {count:,} pieces: one ToolCall")
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_stream(lab):
     """linear: the work for a piece does not grow with what has come out; 3,000,000 characters of
-    text with 2,000 calls in it, in 40,000 pieces, finish well within the time limit.
+    text with 1,600 to 2,000 calls in it, in 40,000 pieces, finish well within the time limit.
     """
-    text = "call(<tool_cal" + HOSTILE + "<tool"
-    round_of = ["🚀", *[text] * 18, GOOD]
-    trace = lab.stream(lab.new("StreamingToolParser"), round_of * 2_000, watch="")
-    wanted = [
-        event
-        for index in range(2_000)
-        for event in (TextDelta("🚀" + text * 18), ToolCall(index, "f", "{}"))
-    ]
-    expect(trace.events == wanted, True, "2,000 calls in a long text: text and calls in turns")
+    count = lab.random.randint(1_600, 2_000)
+    texts = ["call(<tool_cal" + HOSTILE[:56] + "<tool"] * (40_000 // count - 2)
+    wanted = events_of([Part("🚀" + "".join(texts)), GOOD] * count + [Part(".")])
+    same = brings_out(lab, [*["🚀", *texts, GOOD.source] * count, "."], wanted)
+    expect(same, True, f"{count:,} calls in a long text: text and calls in turns")
