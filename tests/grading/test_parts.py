@@ -4,8 +4,9 @@ import pytest
 from walled import SLOT, Grader, brief
 
 from labkit.course.lab import ROOT
+from labkit.isolation import parts
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
-from labkit.isolation.parts import MOST_OBJECTS, Parts
+from labkit.isolation.parts import Parts
 from labkit.isolation.proxies import Proxies
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, pack, unpack
@@ -77,12 +78,12 @@ ODD = [
 def joined(*classes):
     """Return proxies of classes and the requests that they make, in one process."""
     known = {cls.__name__: cls for cls in classes}
-    parts, asked = Parts(known.__getitem__, list(known)), []
+    there, asked = Parts(known.__getitem__, list(known)), []
 
     def ask(request):
         asked.append(request)
         request = unpack(pack(request)[HEAD.size :])
-        return unpack(pack(parts.answer(request))[HEAD.size :])
+        return unpack(pack(there.answer(request))[HEAD.size :])
 
     return Proxies(ask), asked
 
@@ -100,7 +101,7 @@ def run(proxies, calls, watch, odd):
 
 def test_proxies_do_what_the_parts_do_whatever_is_guessed():
     chance = random.Random(0)
-    for _ in range(300):
+    for _ in range(100):
         odd = tuple(chance.sample(range(6), chance.randint(0, 2)))
         texts = chance.choices(["a", "b", "", "cde", "x" if chance.random() < 0.2 else "o"], k=30)
         calls = [Call("feed", (text,)) for text in texts] + [Call("finish", ()), Call("held", None)]
@@ -119,13 +120,13 @@ def test_a_long_stream_takes_few_round_trips(odd):
     assert len(asked) < 150
 
 
-def test_objects_that_nobody_has_any_more_are_dropped():
+def test_objects_that_nobody_has_any_more_are_dropped(monkeypatch):
     proxies, _ = joined(Upper)
-    for _ in range(MOST_OBJECTS + 1):
+    monkeypatch.setattr(parts, "MOST_OBJECTS", 10)
+    for _ in range(20):
         proxies.resolve("Upper")()
-    kept = [proxies.resolve("Upper")() for _ in range(MOST_OBJECTS - 2)]
-    with pytest.raises(ValueError, match="objects of parts"):
-        kept.extend(proxies.resolve("Upper")() for _ in range(3))
+    with pytest.raises(ValueError, match="more than 10 objects"):
+        assert len([proxies.resolve("Upper")() for _ in range(20)]) < 10
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,6 @@ def test_objects_that_nobody_has_any_more_are_dropped():
         (lambda cls: cls("x"), ValueError, "no x"),
         (lambda cls: cls().feed("x"), LookupError, "x"),
         (lambda cls: cls().feed(), TypeError, "missing 1 required"),
-        (lambda cls: cls().feed(open), TypeError, "does not cross"),
         (lambda cls: cls().feeed, AttributeError, "feeed"),
         (lambda cls: cls()._held, AttributeError, "_held"),
     ],
@@ -150,10 +150,11 @@ _NEW = ["new", "Upper", [], {}, []]
 
 
 @pytest.mark.parametrize(
-    "request",
+    "asked",
     [
         None, [], 7, "class", ["class"], ["class", "os"], ["class", "__class__"], ["class", [1]],
-        ["new", "Upper", 1, {}, []], ["new", "Upper", [], {1: 2}, []], ["new", "Upper", [], {}, [[]]],
+        ["new", "Upper", 1, {}, []], ["new", "Upper", [], {1: 2}, []],
+        ["new", "Upper", [], {}, [[]]],
         ["call", 1, 0, "__init__", [], {}, [], []], ["call", 1, 0, "_take", [], {}, [], []],
         ["call", 1, 0, "held", [], {}, [], []], ["call", 1, 9, "flush", [], {}, [], []],
         ["call", 1, -1, "flush", [], {}, [], []], ["call", 2, 0, "flush", [], {}, [], []],
@@ -164,10 +165,10 @@ _NEW = ["new", "Upper", [], {}, []]
         ["read", 1.5, 0, "held"], ["read", 1, 0, None],
     ],
 )  # fmt: skip
-def test_the_other_side_may_ask_anything(request):
-    parts = Parts({"Upper": Upper}.__getitem__, ["Upper"])
-    assert parts.answer(_NEW) == ["told", 1]
-    kind, *_ = parts.answer(request)
+def test_the_other_side_may_ask_anything(asked):
+    there = Parts({"Upper": Upper}.__getitem__, ["Upper"])
+    assert there.answer(_NEW) == ["told", 1]
+    kind, *_ = there.answer(asked)
     assert kind == "raised"
 
 
@@ -203,7 +204,7 @@ class Dump:
             else:
                 todo += gc.get_referents(one)
         dump = b"".join(said)
-        for secret in (b"SEC" b"RET", b"secret" b"_name"):
+        for secret in map(bytes.fromhex, ("534543524554", "7365637265745f6e616d65")):
             if secret in dump:
                 raise ValueError(dump[dump.index(secret) - 99 :][:999])
         return answer + str(len(dump) > 100_000)
@@ -239,11 +240,8 @@ def test_a_part_that_a_submission_ends_costs_it_that_test(host):
     assert dump(host, "abc") == ["ABCTrue"]
 
 
-@pytest.mark.parametrize("mode", ["sandbox", "container"])
-def test_a_pipeline_without_parts_of_its_own_earns_all(mode, need, worker_root, monkeypatch):
-    need(mode)
-    brief(monkeypatch)
-    grader = Grader(mode, worker_root, ROOT)
-    lab = next(lab for lab in grader.labs if lab.number == "05")
-    grade = grader.grade(lab.solution.read_bytes(), lab)
-    assert grade["score"] == 100
+def test_a_pipeline_without_parts_of_its_own_earns_all(walled, worker_root, monkeypatch):
+    brief(monkeypatch, "test_property_")
+    grader = Grader(walled, worker_root, ROOT)
+    lab = next(lab for lab in grader.labs if lab.parts)
+    assert grader.grade(lab.solution.read_bytes(), lab)["score"] == 100

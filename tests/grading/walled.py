@@ -39,8 +39,8 @@ def hurried(patch, cpu=0.1, sleep=0.1):
     patch.setattr(host, "_TICK_SECONDS", 0.02)
 
 
-def brief(patch):
-    """Run the first test of a task in place of those of linear cost, which are long.
+def brief(patch, long="test_property_linear"):
+    """Run the first test of a task in place of the long ones, which are those of linear cost.
 
     For tests of what is done with results, in this process; the scores are what they were.
     """
@@ -52,7 +52,7 @@ def brief(patch):
             marks = getattr(function, "pytestmark", [])
             for task in (mark.args for mark in marks if mark.name == "task"):
                 first = firsts.setdefault(task, function)
-                if name.startswith("test_property_linear"):
+                if name.startswith(long):
                     functions[name] = first
         return functions
 
