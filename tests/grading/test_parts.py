@@ -240,8 +240,8 @@ def test_a_part_that_a_submission_ends_costs_it_that_test(host):
     assert dump(host, "abc") == ["ABCTrue"]
 
 
-def test_a_pipeline_without_parts_of_its_own_earns_all(walled, worker_root, monkeypatch):
+def test_a_pipeline_without_parts_of_its_own_earns_all(mode, worker_root, monkeypatch):
     brief(monkeypatch, "test_property_")
-    grader = Grader(walled, worker_root, ROOT)
+    grader = Grader(mode, worker_root, ROOT)
     lab = next(lab for lab in grader.labs if lab.parts)
     assert grader.grade(lab.solution.read_bytes(), lab)["score"] == 100
