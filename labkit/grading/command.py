@@ -151,7 +151,8 @@ def _show(
 
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    if not args.quiet:
+    # There is none if whoever started this has closed it.
+    if not args.quiet and sys.stdout is not None:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size().columns if terminal else 100
         marks = told.shown_marks

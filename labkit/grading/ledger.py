@@ -21,6 +21,7 @@ import os
 import re
 import secrets
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -33,6 +34,17 @@ _SUM, _GRADE = b'{"sum":"', "grade"
 _LINE = re.compile(rb'\{"sum":"([0-9a-f]{64})",("([a-z]+)":(.*))\}\n', re.DOTALL)
 _KEY_DIGITS = 64
 _log = logging.getLogger(__name__)
+
+
+@cache
+def _warn(path: Path, number: int) -> None:
+    """Warn of a line, once however often its ledger is opened."""
+    _log.warning(
+        "%s line %d was edited, or is not where it was written, and is left out: a grade is made "
+        "again; points by hand must be given again, with --points",
+        path,
+        number,
+    )
 
 
 class Ledger:
@@ -189,12 +201,7 @@ class Ledger:
             else:
                 self._notes.setdefault(kind, []).append(told)
         except (ValueError, TypeError, LookupError):
-            _log.warning(
-                "%s line %d was edited, or is not where it was written, and is left out: a grade "
-                "is made again; points by hand must be given again, with --points",
-                self._path,
-                number,
-            )
+            _warn(self._path, number)
         self._last_sum = sum
 
     def _sum(self, content: bytes) -> bytes:

@@ -189,6 +189,8 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
             file.write(text)
         os.chmod(scratch, mode)
         os.replace(scratch, target)
-    except BaseException:
+    except BaseException as error:
         os.unlink(scratch)
+        if isinstance(error, OSError):
+            raise InfrastructureError(f"{path} cannot be written: {error.strerror}") from None
         raise
