@@ -161,10 +161,11 @@ def _show(
             print(f"wrote {path}")
     doubtful = [grade.student for grade in told.grades if grade.doubt]
     if doubtful:
+        more = ", …" if len(doubtful) > _MOST_NAMES else ""
         print(
-            f"labkit: {len(doubtful)} of the grades are doubtful, because processes were killed "
-            f"({', '.join(doubtful[:_MOST_NAMES])}{', …' * (len(doubtful) > _MOST_NAMES)}). See to "
-            "it that the machine has enough memory; then do the same with --regrade-doubtful",
+            f"labkit: {len(doubtful)} doubtful, because processes were killed: "
+            f"{', '.join(doubtful[:_MOST_NAMES])}{more}. See to it that the machine has enough "
+            "memory, then do the same with --regrade-doubtful",
             file=sys.stderr,
         )
 

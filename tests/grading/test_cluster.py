@@ -51,7 +51,7 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     assert (assignment.lab.path / "died").exists()
     by_digest = {grade["submission"]: grade for grade in grades}
     assert [by_digest[item.digest]["fault"] for item in poison] == [
-        retry.DIED, f"{retry.FAILED} (ValueError)"
+        retry.DIED, f"{retry.FAILED} (InfrastructureError)"
     ]  # fmt: skip
     found = [by_digest[item.digest] for item in good]
     named = [{**grade, "student": item.student} for grade, item in zip(found, good, strict=True)]

@@ -105,7 +105,7 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
     # Those that have to be tried again come after all the others.
     late = {one.submission for one in told[-3:]}
     assert late == {item.digest for item in (*poison, work[-1])}
-    faults = (retry.DIED, f"{retry.FAILED} (ValueError)")
+    faults = (retry.DIED, f"{retry.FAILED} (InfrastructureError)")
     for item, grade, fault in zip(poison, grades, faults, strict=False):
         assert (grade["fault"], grade["doubt"], grade["score"]) == (fault, fault, 0)
         assert grade["submission"] == item.digest
@@ -115,6 +115,10 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
     assert text(run(work, tiny_assignments, JOBS, ledger=ledger)) == text(grades)
     assert gradings(tiny_assignments) == 2 + 2 + 3 + 2
     assert text(grades[2:]) == text(alone(work[2:], tiny_assignments))
+    told = {"ledger": ledger, "regrade_doubtful": True}
+    assert text(run(work, tiny_assignments, **told)) == text(grades)
+    # Those that were graded alone to compare with, and the two that are doubtful, twice each.
+    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2 + 4 + 2 * 2
     assert grades[-1]["fault"] is None
     assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -71,6 +72,31 @@ def test_one_file_is_shown_in_full_unless_quiet_and_a_low_score_is_not_an_error(
     assert capsys.readouterr().out == ""
     assert grade(tiny_lab.starter) == 0
     assert "score       0/100" in capsys.readouterr().out
+
+
+def test_reports_are_there_whatever_becomes_of_what_is_printed(
+    quick, grade, tiny_lab, tmp_path, monkeypatch, capsys
+):
+    shown = Mock(side_effect=ValueError("this cannot be shown"))
+    monkeypatch.setattr("labkit.grading.reports.terminal.report_text", shown)
+    assert grade(tiny_lab.solution, "--json", tmp_path / "x.json") == 3
+    assert scores(tmp_path / "x.json") == {"solution": 100}
+
+
+def test_doubtful_grades_are_named_with_what_to_do(
+    grade, tiny_lab, worker_root, monkeypatch, capsys
+):
+    def grade_all(submissions, assignments, *, regrade_doubtful, **options):
+        sandbox = Sandbox("trust", worker_root)
+        found = grade_one(submissions[0], assignments[tiny_lab.name], sandbox, 1)
+        return [found if regrade_doubtful else replace(found, doubt="it was killed")]
+
+    monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
+    assert grade(tiny_lab.solution) == 0
+    err = capsys.readouterr().err
+    assert "1 doubtful, because processes were killed: solution. " in err
+    assert grade(tiny_lab.solution, "--regrade-doubtful") == 0
+    assert "doubtful" not in capsys.readouterr().err
 
 
 FORMATS = ("json", "csv", "junit", "html")

@@ -20,14 +20,10 @@ import os
 import time
 from pathlib import Path
 
+from labkit.errors import InfrastructureError
 from labkit.isolation import meter
 
 HERE = Path(__file__).parent
-
-
-class Unspeakable(Exception):
-    def __str__(self):
-        raise ValueError("this cannot be told")
 
 
 @pytest.mark.given
@@ -43,7 +39,7 @@ def test_obey(lab):
     if said == "DIE":
         os.kill(os.getpid(), 9)
     if said == "FAIL":
-        raise Unspeakable
+        raise InfrastructureError
     if said.startswith("WAIT"):
         # For however long it is: this process ends with its test.
         meter._SLEEP_SECONDS = meter._TOTAL_SLEEP_SECONDS = 1e9
