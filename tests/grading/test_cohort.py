@@ -95,7 +95,7 @@ def test_what_is_in_the_ledger_is_graded_again_only_when_its_tests_have_changed(
 def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     tiny_assignments, tmp_path, run, alone
 ):
-    poison = [saying(tiny_assignments, words) for words in ("DIE", "FAIL")]
+    poison = [saying(tiny_assignments, words) for words in ("DIE", "FAIL", "SPEND")]
     work = [*poison, *cohort(tiny_assignments, 3), saying(tiny_assignments, "DIE ONCE")]
     ledger = tmp_path / "grades.jsonl"
     told = []
@@ -103,22 +103,22 @@ def test_what_kills_processes_or_fails_twice_gets_a_verdict_and_nothing_else_doe
         work, tiny_assignments, JOBS, ledger=ledger, on_progress=lambda *news: told.append(news[2])
     )
     # Those that have to be tried again come after all the others.
-    late = {one.submission for one in told[-3:]}
+    late = {one.submission for one in told[-4:]}
     assert late == {item.digest for item in (*poison, work[-1])}
-    faults = (retry.DIED, f"{retry.FAILED} (InfrastructureError)")
+    faults = (retry.DIED, f"{retry.FAILED} (InfrastructureError)", retry.OVERSPENT)
     for item, grade, fault in zip(poison, grades, faults, strict=False):
         assert (grade["fault"], grade["doubt"], grade["score"]) == (fault, fault, 0)
         assert grade["submission"] == item.digest
         assert {test["message"] for test in grade["tests"]} == {fault}
     # Who dies once is graded twice, too.
-    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2
+    assert gradings(tiny_assignments) == 3 * 2 + 3 + 2
     assert text(run(work, tiny_assignments, JOBS, ledger=ledger)) == text(grades)
-    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2
-    assert text(grades[2:]) == text(alone(work[2:], tiny_assignments))
+    assert gradings(tiny_assignments) == 3 * 2 + 3 + 2
+    assert text(grades[3:]) == text(alone(work[3:], tiny_assignments))
     told = {"ledger": ledger, "regrade_doubtful": True}
     assert text(run(work, tiny_assignments, **told)) == text(grades)
-    # Those that were graded alone to compare with, and the two that are doubtful, twice each.
-    assert gradings(tiny_assignments) == 2 + 2 + 3 + 2 + 4 + 2 * 2
+    # Those that were graded alone to compare with, and the three that are doubtful, twice each.
+    assert gradings(tiny_assignments) == 3 * 2 + 3 + 2 + 4 + 3 * 2
     assert grades[-1]["fault"] is None
     assert "not-run" not in {test["kind"] for test in grades[-1]["tests"]}
 

@@ -1,7 +1,8 @@
 """A cohort for the tiny lab: submissions that differ, and tests that count how often they run.
 
 Some submissions make the trusted side fail, which no real one should be able to: the lab's tests
-here do as they say. `DIE` kills the process that runs the tests, `DIE ONCE` only the first one, and
+here do as they say. `DIE` kills the process that runs the tests, `DIE ONCE` only the first one,
+`SPEND` ends it as a system does when it has computed for too long, `FAIL` has the grader fail, and
 `WAIT 1` has it wait for a file `GO 1`, so that a test can act at a moment of its choice.
 """
 
@@ -17,6 +18,7 @@ from labkit.running.lab_impl import Implementation
 OBEY = '''
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -38,6 +40,8 @@ def test_obey(lab):
         os.kill(os.getpid(), 9)
     if said == "DIE":
         os.kill(os.getpid(), 9)
+    if said == "SPEND":
+        os.kill(os.getpid(), signal.SIGXCPU)
     if said == "FAIL":
         raise InfrastructureError
     if said.startswith("WAIT"):

@@ -1,0 +1,47 @@
+"""What the trusted side may spend on one submission."""
+
+import resource
+import time
+from unittest.mock import Mock
+
+import pytest
+
+from labkit.errors import InfrastructureError
+from labkit.grading import attempt as module
+from labkit.grading.attempt import Stopped, attempt
+
+
+def limit_of_seconds():
+    return resource.getrlimit(resource.RLIMIT_CPU)[0]
+
+
+@pytest.fixture
+def slot():
+    """One whose grading is to be defined."""
+    return Mock(check=Mock(return_value=None))
+
+
+def test_each_grading_has_its_own_seconds_and_nothing_else_has_a_limit(slot):
+    before, started = limit_of_seconds(), time.process_time()
+    slot.grade = lambda *_: limit_of_seconds()
+    assert started < attempt(slot, None, None) - module.MOST_SECONDS < time.process_time() + 1
+    assert limit_of_seconds() == before
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), KeyError("x" * 10**6), KeyboardInterrupt(), SystemExit(1)]
+)
+def test_whatever_it_raises_is_a_failure_of_this_grading(slot, error, capsys):
+    slot.grade = Mock(side_effect=error)
+    assert attempt(slot, None, None) == f"{module.FAILED} ({type(error).__name__})"
+    assert len(capsys.readouterr().err) < 5_000
+
+
+def test_what_would_stop_every_grading_is_no_failure_of_one(slot):
+    slot.grade = Mock(side_effect=OSError())
+    slot.check = Mock(side_effect=InfrastructureError("no sandbox"))
+    with pytest.raises(InfrastructureError, match="no sandbox"):
+        attempt(slot, None, None)
+    slot.grade = Mock(side_effect=Stopped())
+    with pytest.raises(Stopped):
+        attempt(slot, None, None)
