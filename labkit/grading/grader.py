@@ -197,7 +197,7 @@ def _sources(source: bytes, submission: Submission, assignment: Assignment) -> S
         else:
             modules[folder] = ("starter.py", f"{folder}/starter.py", own)
             parts[class_name] = folder
-    return Sources("submission", modules, parts, elsewhere)
+    return Sources("submission", modules, parts, elsewhere, assignment.lab.given)
 
 
 def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox, slot: int) -> Host:

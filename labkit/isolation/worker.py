@@ -87,14 +87,14 @@ class Server:
 
     def __init__(self, ask_part: Ask) -> None:
         self._ask_part = ask_part
-        self._modules = Modules("", {}, {}, [], ask_part)
+        self._modules = Modules("", {}, {}, [], (), ask_part)
         self._parts = Parts(self._modules.resolve, [])
         self._run: Run | None = None
         self._answered = 0
 
-    def load(self, main: str, sources: Any, parts: Any, elsewhere: Any) -> list[Any]:
+    def load(self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any) -> list[Any]:
         """Import a submission; answer why that failed, or None."""
-        self._modules = Modules(main, sources, parts, elsewhere, self._ask_part)
+        self._modules = Modules(main, sources, parts, elsewhere, given, self._ask_part)
         self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
 
@@ -157,6 +157,7 @@ class Modules:
         sources: from a name to (how messages name the file, its path, its bytes).
         parts: from a class to a name.
         elsewhere: the classes that are in the other process.
+        given: the modules that the sources may import, besides Python's library.
         ask: asks that process.
 
     Attributes:
@@ -169,8 +170,10 @@ class Modules:
         sources: dict[str, tuple[str, str, bytes]],
         parts: dict[str, str],
         elsewhere: list[str],
+        given: tuple[str, ...],
         ask: Ask,
     ) -> None:
+        self._given = given
         self.proxies = Proxies(ask)
         self._elsewhere = elsewhere
         self._main = main
@@ -206,7 +209,9 @@ class Modules:
         if key not in self._modules:
             shown, filename, data = self._sources[key]
             try:
-                self._modules[key] = load_source(data, shown, filename, f"under_test.{key}")
+                self._modules[key] = load_source(
+                    data, shown, filename, f"under_test.{key}", self._given
+                )
             except LoadFailure as error:
                 self._modules[key] = error
         module = self._modules[key]

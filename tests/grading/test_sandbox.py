@@ -7,6 +7,7 @@ import sys
 import pytest
 from walled import SLOT
 
+from labkit.course.lab import ROOT, find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, launch, syscalls
 from labkit.isolation.host import Host, Sources
@@ -219,6 +220,22 @@ def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(ask):
     assert {*ours} == {f"/grader/{name}" for name in told}
     names = ask("[*vars(__import__('mini_vllm.text').text)]")
     assert [name for name in names if not name.startswith("__")] == ["events"]
+
+
+def test_what_labs_give_is_in_a_worker():
+    files = [f"{name.replace('.', '/')}.py" for lab in find_labs(ROOT) for name in lab.given]
+    assert files
+    assert {*files} <= {*WORKER_FILES}
+
+
+def test_a_submission_may_import_what_its_lab_gives(trusting, monkeypatch):
+    lab = trusting.labs[0]
+    source = b"from mini_vllm.text.events import ToolCall\n" + lab.solution.read_bytes()
+    refused = trusting.grade(source)
+    assert refused["score"] == 0
+    assert "imports 'mini_vllm.text.events'" in str(refused["tests"])
+    monkeypatch.setitem(vars(lab), "given", ("mini_vllm.text.events",))
+    assert trusting.grade(source)["score"] == 100
 
 
 def refused(call, *names):
