@@ -26,7 +26,7 @@ from labkit.course.lab import Lab, find_labs
 from labkit.grading.assignment import Assignment
 from labkit.grading.cohort import grade_all
 from labkit.grading.reading.submission import Submission
-from labkit.grading.slot import MOST_SLOTS, Slot
+from labkit.grading.slot import Slot
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 from labkit.running.trace import Call, New
@@ -97,10 +97,10 @@ def _parts(report: Report) -> None:
     trips = 10 if report.quick else 1_000
     rows = []
     for mode in modes:
-        with WorkerRoot() as root, closing(_host(Sandbox(mode, root), 1)) as host:
+        with WorkerRoot() as root, closing(_host(Sandbox(mode, root))) as host:
             sandbox = Sandbox(mode, root)
             start = interleaved(
-                {mode: lambda sandbox=sandbox: _host(sandbox, 2).close()}, report.repeats
+                {mode: lambda sandbox=sandbox: _host(sandbox).close()}, report.repeats
             )
             many = interleaved({mode: lambda host=host: _trips(host, trips)}, report.repeats)
         rows.append([mode, start[mode] * 1e3, many[mode] / trips * 1e6])
@@ -108,10 +108,8 @@ def _parts(report: Report) -> None:
     report.table("what a worker costs", header, rows)
 
 
-def _host(sandbox: Sandbox, number: int) -> Host:
-    # As far as possible from the slots of other graders.
-    slot = MOST_SLOTS - number
-    host = Host(sandbox, Sources("echo", {"echo": ("echo.py", "echo.py", ECHO)}), slot)
+def _host(sandbox: Sandbox) -> Host:
+    host = Host(sandbox, Sources("echo", {"echo": ("echo.py", "echo.py", ECHO)}))
     host.begin(60)
     assert host.load() is None
     return host

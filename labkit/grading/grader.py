@@ -33,14 +33,13 @@ _KEPT, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
 _ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 
 
-def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot: int) -> Grade:
+def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> Grade:
     """Return the grade of a submission; it has one whatever the submission does.
 
     Args:
         submission: what was handed in.
         assignment: what it is graded against.
         sandbox: starts the process that holds it.
-        slot: a number that no other grading has at this time.
     """
     lab = assignment.lab
     source = submission.sources.get(lab.name)
@@ -50,7 +49,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox, slot
     run = LabRun(
         lab, Implementation("path", Path("starter.py")), short_hash(source), assignment.seed
     )
-    host = _host(_sources(source, submission, assignment), assignment, sandbox, slot)
+    host = _host(_sources(source, submission, assignment), assignment, sandbox)
     try:
         run_isolated(run, host, _hidden(assignment, run.seed))
         public = _with_public_seed(run, host, assignment)
@@ -200,14 +199,14 @@ def _sources(source: bytes, submission: Submission, assignment: Assignment) -> S
     return Sources("submission", modules, parts, elsewhere, assignment.lab.given)
 
 
-def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox, slot: int) -> Host:
+def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox) -> Host:
     """Return the host of a submission. References of parts are in another worker than it is."""
     parts = {name: assignment.lab.parts[name] for name in sources.elsewhere}
     if not parts:
-        return Host(sandbox, sources, slot)
+        return Host(sandbox, sources)
     modules = {}
     for folder in parts.values():
         part = assignment.parts[folder]
         modules[folder] = (part.path.name, part.filename, part.source())
     references = Sources(next(iter(modules)), modules, parts)
-    return Host(sandbox, sources, slot, PartsHost(sandbox, references, slot))
+    return Host(sandbox, sources, PartsHost(sandbox, references))

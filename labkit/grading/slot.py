@@ -60,7 +60,7 @@ class Slot:
 
     def grade(self, submission: Submission, assignment: Assignment) -> Grade:
         """Return the grade of a submission."""
-        return grade(submission, assignment, self._sandbox, self._number)
+        return grade(submission, assignment, self._sandbox)
 
     def check(self) -> None:
         """Check that a worker that holds an empty submission answers.
@@ -68,7 +68,7 @@ class Slot:
         Raises:
             InfrastructureError: it does not, and no submission can be to blame.
         """
-        host = Host(self._sandbox, _NOTHING, self._number)
+        host = Host(self._sandbox, _NOTHING)
         try:
             host.begin(1)
             failure = host.load()

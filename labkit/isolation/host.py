@@ -73,7 +73,6 @@ class Host:
     Args:
         sandbox: starts workers.
         sources: of the submission.
-        slot: a number that no other host uses at the same time.
         parts: of what the submission does not bring, if it needs any. They are this host's alone.
 
     Attributes:
@@ -86,12 +85,11 @@ class Host:
     """
 
     def __init__(
-        self, sandbox: Sandbox, sources: Sources, slot: int, parts: "PartsHost | None" = None
+        self, sandbox: Sandbox, sources: Sources, parts: "PartsHost | None" = None
     ) -> None:
         self._parts = parts
         self._sandbox = sandbox
         self._sources = sources
-        self._slot = slot
         self._worker: Worker | None = None
         self._ends = (-1, -1)
         self._poll = select.poll()
@@ -358,8 +356,8 @@ class Host:
 class PartsHost(Host):
     """The parts that a submission does not bring, in a worker that never has a submission."""
 
-    def __init__(self, sandbox: Sandbox, sources: Sources, slot: int) -> None:
-        super().__init__(sandbox, sources, slot)
+    def __init__(self, sandbox: Sandbox, sources: Sources) -> None:
+        super().__init__(sandbox, sources)
         self._meter = Meter(sleeps=False)
 
     def start(self) -> int:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from tiny_cohort import assignments, plain
-from walled import IN_CI, SLOT, Grader, give_up
+from walled import IN_CI, Grader, give_up
 
 from labkit.errors import UsageError
 from labkit.grading.cohort import grade_all
@@ -98,6 +98,6 @@ def alone(mode, worker_root):
 
     def alone(work, assignments):
         sandbox = Sandbox(mode, worker_root)
-        return plain(grade(one, assignments[one.lab], sandbox, SLOT) for one in work)
+        return plain(grade(one, assignments[one.lab], sandbox) for one in work)
 
     return alone

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from part_right import mutate
-from walled import SLOT, Grader
+from walled import Grader
 
 from labkit.course.lab import find_labs
 from labkit.isolation import isolated_run
@@ -178,9 +178,7 @@ def test_a_run_has_the_same_trace_here_and_behind_the_pipe(worker_root, mode, he
              Call("g")]  # fmt: skip
     module = load_source(source, "starter.py", "starter.py", "strange")
     here = perform(partial(getattr, module), new, calls, "held")
-    host = Host(
-        Sandbox(mode, worker_root), Sources("m", {"m": ("starter.py",) * 2 + (source,)}), SLOT
-    )
+    host = Host(Sandbox(mode, worker_root), Sources("m", {"m": ("starter.py",) * 2 + (source,)}))
     host.begin(9)
     assert host.load() is None
     there = host.perform(new, calls, "held")

@@ -36,7 +36,7 @@ from labkit.isolation.sandbox import Sandbox, WorkerRoot
 labs = find_labs(tiny)
 (submission,) = collect([labs[0].solution], Course(labs, labs[0]))
 with WorkerRoot() as worker:
-    told = grade(submission, Assignment.of(labs[0], labs), Sandbox("trust", worker), 0)
+    told = grade(submission, Assignment.of(labs[0], labs), Sandbox("trust", worker))
 assert told.score == 100
 files = [getattr(module, "__file__", None) for module in sys.modules.values()]
 print(json.dumps([name for name in files if name and Path(name).is_relative_to(root)]))

@@ -44,7 +44,7 @@ class Fed(Host):
     """A host whose worker answers each request with the next frame of a list."""
 
     def __init__(self, frames, most):
-        super().__init__(None, Sources("m", {"m": ("m.py", "m.py", b"")}), 0)
+        super().__init__(None, Sources("m", {"m": ("m.py", "m.py", b"")}))
         self._worker = self
         self.frames, self.left, self.most, self.count = frames, b"", most, 0
         self.begin(1)

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import pytest
-from walled import SLOT, hurried
+from walled import hurried
 
 from labkit.errors import InfrastructureError
 from labkit.isolation import host as host_module
@@ -20,7 +20,7 @@ def host(worker_root):
 
     def make(code):
         sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
-        made.append(Host(Sandbox("trust", worker_root), sources, SLOT))
+        made.append(Host(Sandbox("trust", worker_root), sources))
         made[-1].begin(1)
         return made[-1]
 

@@ -58,7 +58,7 @@ def graded(worker_root):
         submission = Submission("ada", told.lab.name, {told.lab.name: source_of("lab-02", bug)})
         with pytest.MonkeyPatch.context() as patch:
             brief(patch)
-            return grade(submission, told, Sandbox("trust", worker_root), 1)
+            return grade(submission, told, Sandbox("trust", worker_root))
 
     return of
 

@@ -16,7 +16,7 @@ TEST = manifest.Test("test_it", "A rule.", 1, 5, None, frozenset())
 
 @pytest.fixture
 def host():
-    return Host(None, Sources("m", {"m": ("m.py", "m.py", b"")}), 0)
+    return Host(None, Sources("m", {"m": ("m.py", "m.py", b"")}))
 
 
 def result_of(function, host):

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from walled import SLOT, Grader, brief
+from walled import Grader, brief
 
 from labkit.course.lab import ROOT
 from labkit.isolation import parts
@@ -217,7 +217,7 @@ def host(worker_root):
     sandbox = Sandbox("trust", worker_root)
     references = Sources("p", {"p": ("p.py", "p.py", PART.encode())}, {"Part": "p"})
     sources = Sources("m", {"m": ("m.py", "m.py", DUMP.encode())}, {}, ["Part"])
-    made = Host(sandbox, sources, SLOT, PartsHost(sandbox, references, SLOT))
+    made = Host(sandbox, sources, PartsHost(sandbox, references))
     made.begin(5)
     yield made
     made.close()

@@ -33,9 +33,7 @@ def check(tiny, tmp_path, worker_root):
         path.parent.mkdir(parents=True)
         path.write_text(HIDDEN.format(body=body))
         told = Assignment.of(labs[0], labs, "7", read_overlay(path.parents[1], labs[0]))
-        check_tests(
-            {told.lab.name: told}, lambda work: [grade(it, told, sandbox, 1) for it in work]
-        )
+        check_tests({told.lab.name: told}, lambda work: [grade(it, told, sandbox) for it in work])
 
     return check
 

@@ -3,7 +3,6 @@
 import hmac
 
 import pytest
-from walled import SLOT
 
 from labkit.errors import UsageError
 from labkit.grading.assignment import PUBLIC_SEED, Assignment
@@ -67,7 +66,7 @@ def drawn(tiny_lab, worker_root):
         edited = source.replace(start, f"{lines}\n        {start}").encode()
         work = Submission("ann", tiny_lab.name, {tiny_lab.name: edited})
         told = Assignment.of(tiny_lab, [tiny_lab], seed)
-        return grade(work, told, Sandbox("trust", worker_root), SLOT).tests
+        return grade(work, told, Sandbox("trust", worker_root)).tests
 
     return of
 

@@ -121,7 +121,7 @@ class Telling(Sandbox):
         return worker
 with WorkerRoot() as root:
     endless = ("m.py", "m.py", b"while True: pass")
-    host = Host(Telling(sys.argv[1], root), Sources("m", {"m": endless}), 0)
+    host = Host(Telling(sys.argv[1], root), Sources("m", {"m": endless}))
     host.begin(1000)
     host.load()
 """

@@ -18,7 +18,6 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation import host, isolated_run, meter
 from labkit.isolation.sandbox import Sandbox
 
-SLOT = 0
 TINY = Path(__file__).parents[1] / "tiny_repo"
 # Read at once, because tests of what a learner sees take it away.
 IN_CI = bool(os.environ.get("CI")) and sys.platform == "linux"
@@ -89,7 +88,7 @@ class Grader:
         """Return the grade as data."""
         lab = lab or self.labs[0]
         submission = Submission("someone", lab.name, {lab.name: source})
-        return grade(submission, Assignment.of(lab, self.labs), self.sandbox, SLOT).to_json()
+        return grade(submission, Assignment.of(lab, self.labs), self.sandbox).to_json()
 
     def honest(self):
         """Return the grade of the solution, as bytes."""
