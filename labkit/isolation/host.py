@@ -246,13 +246,13 @@ class Host:
     def _look(self) -> None:
         """Stop the worker if it computes or sleeps for too long."""
         self._next_look = time.monotonic() + _TICK_SECONDS
+        self.own_time.check()
         why = self._meter.overdue() if self._worker is not None else None
         if why is not None:
             self.close()
             raise WorkerError("timeout", why)
 
     def _ask(self, *request: Any) -> list[Any]:
-        self.own_time.check()
         if self._worker is None:
             raise WorkerError("raised", "the process that held the submission is gone")
         number = next(self._numbers)

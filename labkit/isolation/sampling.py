@@ -10,7 +10,7 @@ import random
 
 # Of each test: all of its first runs, then fewer and fewer, until so many calls went one by one.
 _FIRST_RUNS = 2
-_MOST_CALLS = 160
+_MOST_CALLS = 80
 
 
 class Sample:
@@ -35,7 +35,7 @@ class Sample:
         self._run += 1
         if calls < 2 or not self._left or self._run <= self._next:
             return None
-        step = 1 + self._random.randrange(1 + self._run // 2)
+        step = 1 + self._random.randrange(1 + self._run)
         self._next = self._run if self._run < _FIRST_RUNS else self._run + step
         if calls <= self._left:
             self._left -= calls

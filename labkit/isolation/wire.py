@@ -9,17 +9,21 @@ Only the values that may cross the seam of `labkit.running.drive` can be sent. W
 its reader is bounded: by its length, how many values it has, and how deep they are nested.
 """
 
+import functools
+import gc
 import json
 import marshal
 import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from labkit.running.trace import MOST_BITS, Call, New, Step, Unreadable
 from mini_vllm.text.events import TextDelta, ToolCall
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 # The length of a frame's content, and its kind.
 HEAD = struct.Struct(">IB")
 ANSWER, PART = 0, 1
@@ -49,12 +53,29 @@ class WireError(Exception):
     """What arrived does not follow the protocol."""
 
 
+def _without_collections(work: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let no garbage be looked for while many values are made: there is none among them."""
+
+    @functools.wraps(work)
+    def uninterrupted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return uninterrupted
+
+
 def pack_request(request: Any) -> bytes:
     """Return a frame of the trusted side."""
     data = marshal.dumps(request)
     return HEAD.pack(len(data), ANSWER) + data
 
 
+@_without_collections
 def unpack_request(data: bytes | bytearray) -> Any:
     """Return the values of a frame of the trusted side."""
     return marshal.loads(memoryview(data)[HEAD.size :])
@@ -69,6 +90,7 @@ def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
     return [*map(_flat, new)], told
 
 
+@_without_collections
 def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any], str]:
     """Return what `pack_calls` was given, and the attribute to watch."""
     return [*map(_unflat, new)], [*map(_call_of, calls)], watch
@@ -88,6 +110,7 @@ def _unflat(data: Any) -> Any:
     return New(name, tuple(map(_unflat, args)), {key: _unflat(v) for key, v in options.items()})
 
 
+@_without_collections
 def pack(value: Any, kind: int = ANSWER) -> bytes:
     """Return an answer as a frame, in JSON and ASCII.
 
@@ -103,6 +126,7 @@ def pack(value: Any, kind: int = ANSWER) -> bytes:
     return HEAD.pack(len(data), kind) + data
 
 
+@_without_collections
 def unpack(data: bytes) -> Any:
     """Return the value of an answer without its head.
 
@@ -126,11 +150,12 @@ def unpack(data: bytes) -> Any:
 
 def _count(data: bytes) -> int:
     """Return a number that the values of some JSON do not exceed."""
-    for counted in (data, _TEXTS.sub(b"", data)):
-        count = sum(map(counted.count, (b",", b":", b"[", b"{")))
-        if count <= MOST_VALUES:
-            break
-    return count
+    count = _marks(data)
+    return count if count <= MOST_VALUES else _marks(_TEXTS.sub(b"", data))
+
+
+def _marks(data: bytes) -> int:
+    return sum(map(data.count, (b",", b":", b"[", b"{")))
 
 
 # A text without an end has one all the same, so that nothing is looked at twice.
@@ -192,7 +217,8 @@ def _in(value: Any, depth: int) -> Any:
     if kind is list:
         if _SENT_AS_IS.issuperset(map(type, value)):
             return value
-        return [_in(item, depth + 1) for item in value]
+        # Without a call for each that is as it was sent, this takes half the time.
+        return [item if type(item) in _SENT_AS_IS else _in(item, depth + 1) for item in value]
     if len(value) != 1:
         raise WireError("a tagged value has exactly one tag")
     (tag, content), = value.items()  # fmt: skip

@@ -85,7 +85,7 @@ def test_whatever_ends_a_test_is_its_result(host, test, kind, says):
     ("number", "handler", "raised"),
     [
         (signal.SIGINT, signal.default_int_handler, KeyboardInterrupt),
-        (signal.SIGTERM, pool._leave, SystemExit),
+        (signal.SIGTERM, pool._stop, pool.Stopped),
     ],
 )
 def test_a_signal_that_asks_to_end_is_heard(host, number, handler, raised):

@@ -18,7 +18,7 @@ def test_parts_are_the_whole_run(calls):
     assert sum(parts) == calls
     assert min(parts) == 1
     assert len(parts) <= _MOST_CALLS
-    assert parts[:20] == [1] * min(calls, 20)
+    assert parts[:15] == [1] * min(calls, 15)
     assert (len(parts) == calls) is (calls <= _MOST_CALLS)
 
 
@@ -29,9 +29,9 @@ def test_first_runs_and_some_of_the_others_are_in_the_sample():
 
     assert sampled("a")[:2] == [0, 1]
     assert sampled("a") == sampled("a") != sampled("b")
-    assert 20 < len(sampled("a")) <= _MOST_CALLS / 3
+    assert 10 < len(sampled("a")) <= _MOST_CALLS / 3
     # They are spread over all of a test.
-    assert sum(number > 1_000 for number in sampled("a")) >= 2
+    assert sampled("a")[-1] > 1_000
     # There is nothing to see ahead of one call, and a test's calls are counted.
     assert sampled("a", calls=1) == []
     assert len(sampled("a", calls=_MOST_CALLS)) == 1
