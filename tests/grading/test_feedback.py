@@ -140,7 +140,8 @@ def test_links_are_not_followed(tmp_path):
     mine.write_text("mine")
     folder, link = tmp_path / "feedback", tmp_path / "link"
     folder.mkdir()
-    link.symlink_to(folder)
+    (tmp_path / "elsewhere").mkdir()
+    link.symlink_to(tmp_path / "elsewhere")
     (folder / "ada_feedback-lab-90.txt").symlink_to(mine)
     for place in (folder, link):
         with pytest.raises(UsageError, match="name a new"):

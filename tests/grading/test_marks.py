@@ -208,7 +208,7 @@ def test_a_mark_is_the_score_less_lateness_and_then_the_points_by_hand(file):
         "times.csv",
     )
     points = file(
-        "student,points,reason\nada,5,talk\nada,2.5,\nbob,-10,copied\nzoe,7,oral\nx,1,\n", "p.csv"
+        "student,points,reason\nada,5,talk\nada,2.5,\nbob,4,oral\ndan,-60,copied\nzoe,7,oral\nx,1,\n", "p.csv"
     )
     roster = file("student\nada\nbob\nzoe\ncy\n", "roster.csv")
     marking = marking_of(
@@ -223,10 +223,10 @@ def test_a_mark_is_the_score_less_lateness_and_then_the_points_by_hand(file):
     told = {name: (mark.score, mark.late, mark.by_hand, mark.total) for name, mark in marks.items()}
     assert told == {
         "ada": (80, 10, Decimal("7.5"), Decimal("77.5")),
-        "bob": (20, 30, -10, 0),
+        "bob": (20, 30, 4, 4),
         "zoe": (None, 0, 7, 7),
         "cy": (None, 0, 0, 0),
-        "dan": (50, 0, 0, 50),
+        "dan": (50, 0, -60, 0),
     }
     assert [name for name, mark in marks.items() if not mark.exists] == ["cy"]
     assert marks["ada"].lines() == ["80 for the tests", "-10 for being late", "+5 talk", "+2.5"]

@@ -1,0 +1,142 @@
+"""Options of reports put together: what is written where, with names and without."""
+
+import argparse
+import csv
+import json
+import re
+import zipfile
+from dataclasses import replace
+
+import jsonschema
+import pytest
+from made_grades import made_grade, made_test
+from referencing import Registry, Resource
+from test_reports import SCHEMAS
+
+from labkit.course.lab import find_labs
+from labkit.errors import UsageError
+from labkit.grading.reading.submission import Submission
+from labkit.grading.reports import writing
+from labkit.grading.reports.telling import Telling
+from labkit.grading.reports.terminal import report_text
+
+ENTRIES = [f"{name}_{100 + n}_assignsubmission_file" for n, name in enumerate(
+    ["Ada Lovelace", "Björk", "Cy Young", "Dan Brown", "Eve Online"])]  # fmt: skip
+WORKSHEET = "Identifier,Full name,Email address,Grade,Last modified (grade)\n" + "".join(
+    f"Participant {100 + n},{name},{name.split()[0].lower()}@x.edu,,-\n"
+    for n, name in enumerate(["Ada Lovelace", "Björk", "Cy Young", "Dan Brown"])
+) + "Participant 999,Zoe Absent,zoe@x.edu,,-\n"  # fmt: skip
+NAMES = frozenset(
+    [
+        "ada",
+        "lovelace",
+        "björk",
+        "bjork",
+        "young",
+        "brown",
+        "eve",
+        "online",
+        "zoe",
+        "absent",
+        "assignsubmission",
+    ]
+)
+ROSTER, POINTS = "<roster.csv", "<points.csv"
+MARKS = ("--times", "<times.csv", "--due", "2026-11-22T23:59", "--late", "10% per day")
+FILES = ("--json", "@x.json", "--csv", "@x.csv", "--junit", "@x.xml", "--html", "@x.html")
+
+
+@pytest.fixture
+def tell(tiny, tmp_path):
+    """Write the reports of a cohort; returns what is told, and what a terminal shows.
+
+    Files that are written begin with `@`, those that are read with `<`.
+    """
+    (tmp_path / "roster.csv").write_text(WORKSHEET)
+    (tmp_path / "times.csv").write_text("student,submitted_at\nBjörk,2026-11-23T10:00\n")
+    (tmp_path / "points.csv").write_text(
+        "student,points,reason\nada@x.edu,5,helped Cy Young\nZoe Absent,1,x\n"
+    )
+    labs = find_labs(tiny)
+    lab = labs[0].name
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ledger")
+    writing.add_options(parser)
+    source = b"# by Cy Young\nclass Pairs:\n    pass\n"
+    submissions = [Submission(entry, lab, {lab: source}) for entry in ENTRIES]
+    said = f"printed  {ENTRIES[0]}, Ada Lovelace and BJÖRK"
+    tests = [made_test("test_a", 1, 60), made_test("test_b", 2, 40, "assertion", said, said)]
+    grades = [made_grade(one.student, tests, lab=lab, submission=one.digest) for one in submissions]
+    grades[4] = replace(grades[4], fault=f"{ENTRIES[4]}/x.docx is no .py file")
+
+    def run(*words):
+        args = parser.parse_args([re.sub("^[@<]", f"{tmp_path}/", word) for word in words])
+        writing.check(args)
+        telling = Telling(args, submissions, tiny)
+        told = telling.of(grades)
+        written = [*writing.write(args, told, labs)]
+        assert len(written) == sum(word.startswith("@") for word in words)
+        by_name = {lab: labs[0]}
+        shown = report_text(told.grades, by_name, colour=False, marks=told.shown_marks)
+        return told, shown + "\n".join(telling.warnings)
+
+    return run
+
+
+def table(path):
+    return [*csv.DictReader(path.open(encoding="utf-8"))]
+
+
+def test_names_marks_and_feedback_go_to_every_report_that_has_a_place_for_them(tell, tmp_path):
+    places = (*FILES[:6], "--feedback", "@f.zip", "--moodle", "@m.csv")
+    _, shown = tell(*places, "--roster", ROSTER, "--points", POINTS, *MARKS)
+    told = json.loads((tmp_path / "x.json").read_text())["marks"]
+    assert [row["mark"] for row in told] == [65, 50, 60, 60, 60, 1]
+    rows = table(tmp_path / "x.csv")
+    assert [row["score"] for row in rows] == ["65", "50", "60", "60", "60", "1"]
+    assert [row["raw_score"] for row in rows] == ["60"] * 5 + [""]
+    assert rows[1]["late_submission_penalty"] == "10"
+    assert rows[0]["email"] == "ada@x.edu"
+    assert [row["Grade"] for row in table(tmp_path / "m.csv")] == ["65", "50", "60", "60", "1"]
+    with zipfile.ZipFile(tmp_path / "f.zip") as archive:
+        assert len(archive.namelist()) == 2 * len(ENTRIES)
+        page = archive.read(f"{ENTRIES[0]}_feedback-lab-90.txt").decode()
+    assert "Feedback for Ada Lovelace" in page
+    assert "+5 helped Cy Young" in page
+    assert "'Zoe Absent'" in shown
+    assert f"{ENTRIES[4]!r}" in shown
+
+
+def test_a_report_with_marks_is_as_its_schema_says(tell, tmp_path):
+    tell("--json", "@x.json", "--points", POINTS, "--roster", ROSTER)
+    read = {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.json")}
+    named = ((name, Resource.from_contents(told)) for name, told in read.items())
+    registry = Registry().with_resources(named)
+    schema = jsonschema.Draft202012Validator(read["report.schema.json"], registry=registry)
+    schema.validate(json.loads((tmp_path / "x.json").read_text()))
+
+
+@pytest.mark.parametrize("tables", [(), ("--roster", ROSTER, "--points", POINTS)])
+def test_no_name_is_left_anywhere_and_no_place_tells_who_it_is(tell, tmp_path, tables):
+    told, shown = tell(*FILES, "--anonymous-key", "@key.csv", "--anonymous", *tables)
+    names = [f"x.{kind}" for kind in ("json", "csv", "xml", "html")]
+    texts = [shown.replace(str(tmp_path), ""), *((tmp_path / name).read_text() for name in names)]
+    for text in texts:
+        # Not in what browsers check the page's own script by.
+        words = {*re.findall(r"[^\W_]+", re.sub("'sha256-[^']*'", "", text.lower()))}
+        assert not words & NAMES
+    assert b"Young" not in b"".join(told.sources.values())
+    students = [grade.student for grade in told.grades]
+    assert students == sorted(students)
+    key = table(tmp_path / "key.csv")
+    assert {row["student"] for row in key} >= {*ENTRIES}
+    assert {row["pseudonym"] for row in key} >= {*students}
+    assert (tmp_path / "key.csv").stat().st_mode & 0o777 == 0o600
+    again, _ = tell("--anonymous", *tables)
+    assert [grade.student for grade in again.grades] == students
+
+
+@pytest.mark.parametrize("option", ["feedback", "canvas", "moodle"])
+def test_what_is_for_named_students_is_not_anonymous(tell, option):
+    with pytest.raises(UsageError, match=f"--{option} is for named students"):
+        tell("--anonymous", f"--{option}", "@x")
