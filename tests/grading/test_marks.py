@@ -208,7 +208,9 @@ def test_a_mark_is_the_score_less_lateness_and_then_the_points_by_hand(file):
         "times.csv",
     )
     points = file(
-        "student,points,reason\nada,5,talk\nada,2.5,\nbob,4,oral\ndan,-60,copied\nzoe,7,oral\nx,1,\n", "p.csv"
+        "student,points,reason\nada,5,talk\nada,2.5,\nbob,4,oral\ndan,-60,copied\n"
+        "zoe,7,oral\nx,1,\n",
+        "p.csv",
     )
     roster = file("student\nada\nbob\nzoe\ncy\n", "roster.csv")
     marking = marking_of(
