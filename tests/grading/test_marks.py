@@ -14,6 +14,7 @@ from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.ledger import Ledger
 from labkit.grading.marks.csv_files import read_csv
+from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.gradebooks import canvas_csv, check_roster, moodle_csv
 from labkit.grading.marks.late import read_rule, read_time, read_times
 from labkit.grading.marks.marking import read_markings
@@ -153,6 +154,11 @@ def test_who_may_be_two_is_an_error_that_names_both(file):
     points = file("student,points,reason\nAda Lovelace,5,talk\n", "points.csv")
     with pytest.raises(UsageError, match=r"points.csv line 2: 'Ada Lovelace' may be"):
         marking_of([], roster=file(WORKSHEET), points=points)
+
+
+def test_lists_for_people_call_students_by_name_where_just_one_has_it():
+    entries = ["Ada_1_assignsubmission_file", "Bo_2_assignsubmission_file", "x_3_4_starter", "Bo"]
+    assert [*short_names(entries).values()] == ["Ada", entries[1], "x", "Bo"]
 
 
 @pytest.mark.parametrize(

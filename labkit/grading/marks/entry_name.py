@@ -9,6 +9,8 @@ Both platforms find the student by these numbers when feedback is uploaded, so i
 """
 
 import re
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 _MOODLE = re.compile(r"([^_]*)_([0-9]{1,12})_assign(?:submission|feedback)_[a-z]+(?:_.*)?", re.S)
@@ -40,3 +42,11 @@ def read_entry_name(student: str) -> EntryName:
     if found := _CANVAS.fullmatch(student):
         return EntryName("canvas", found[1], found[2], f"_{found[2]}_{found[3]}_")
     return EntryName("", _LAB.sub("", student), "", "_")
+
+
+def short_names(entries: Collection[str]) -> dict[str, str]:
+    """Return what a list for people calls each entry: the student's name, where just one has it."""
+    said = {entry: read_entry_name(entry) for entry in entries}
+    names = {entry: one.name if one.platform and one.name else entry for entry, one in said.items()}
+    counts = Counter(names.values())
+    return {entry: name if counts[name] == 1 else entry for entry, name in names.items()}

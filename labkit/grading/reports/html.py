@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.grading.grade import Grade
+from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.fitting import fit
@@ -50,6 +51,7 @@ class _Student:
 
     Attributes:
         grade: what it shows.
+        name: what it calls the student.
         tasks: the points of each task.
         alike: how many pairs it is in.
         failed: how many tests it failed.
@@ -57,6 +59,7 @@ class _Student:
     """
 
     grade: Grade
+    name: str
     tasks: list[int]
     alike: int
     failed: int
@@ -177,6 +180,7 @@ def _section(
     """Return what the template shows of the grades of one lab, the best first."""
     order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
     numbers = lab_statistics(order)
+    names = short_names({grade.student for grade in order})
     compared = _compared(order, sources)
     starter = _starter(lab)
     pairs = [] if lab is None else similar_pairs(compared, starter, most=MOST_PAIRS)
@@ -197,6 +201,7 @@ def _section(
         students=[
             _Student(
                 grade=grade,
+                name=names[grade.student],
                 tasks=[sum(t.score for t in grade.tests if t.task == n) for n in numbers.tasks],
                 alike=alike[_row(row)],
                 failed=sum(not test.passed for test in grade.tests),

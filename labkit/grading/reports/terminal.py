@@ -13,8 +13,9 @@ from rich.text import Text
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
+from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.mark import Mark, plain
-from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import WIDTH
 from labkit.running.reporting.failures import print_wrapped
@@ -80,12 +81,13 @@ def _print_many(
             table.add_column(title, justify="right", no_wrap=True)
     table.add_column("tests by task", no_wrap=True)
     table.add_column("note", overflow="fold")
+    names = short_names({grade.student for grade in grades})
     for told in grades:
         grade, lab = fit(told), labs[told.lab]
         mark = (marks or {}).get((told.student, told.lab))
         tallies = [tally(of_task(grade.tests, task.number)) for task in lab.tasks]
         cells = [
-            clip(grade.student, _LONGEST_NAME),
+            line(names[told.student], _LONGEST_NAME),
             *([lab.label] if several else []),
             f"{grade.score}/{grade.max_score}",
             *([] if marks is None else _mark_cells(mark)),
