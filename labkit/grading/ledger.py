@@ -7,10 +7,11 @@ nothing but time. The key is in a file beside the ledger, `FILE.key`, made with 
 that can forge a line.
 
 Grades are found by what they depend on: submission, lab, assignment and mode. So equal files are
-graded once, whoever handed them in, and no line says who. When tests change, earlier lines stay in
+graded once, whoever handed them in, and no grade says who. When tests change, earlier lines stay in
 the file, but nothing looks for them any more. For a fresh start, name another file.
 
-Other lines are notes: the word behind the sum says of what kind, as `points` for those by hand.
+Other lines are notes: the word behind the sum says of what kind, as `points` for those by hand,
+which do name students.
 """
 
 import fcntl
