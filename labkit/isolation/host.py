@@ -300,8 +300,11 @@ class Host:
         try:
             return parts.pass_on(asked)
         except WorkerError as error:
-            self._gone("")
-            raise WorkerError(error.kind, f"a part that it uses: {error}") from None
+            said = f"a part that it uses: {error}"
+            self.killed += [said] * len(parts.killed)
+            parts.killed.clear()
+            self.close()
+            raise WorkerError(error.kind, said) from None
 
     def _frame(self) -> tuple[int, bytes, bytes]:
         """Return the kind and the content of the next frame, and what came behind it."""

@@ -190,6 +190,8 @@ class Dump:
     def __init__(self, part):
         self.part = part
     def feed(self, text):
+        if type(text) is bytes:
+            return self.ask(text)
         answer = self.part.feed(text)
         seen, todo, said = set(), [*gc.get_objects(), *sys._current_frames().values()], []
         while todo:
@@ -208,6 +210,12 @@ class Dump:
             if secret in dump:
                 raise ValueError(dump[dump.index(secret) - 99 :][:999])
         return answer + str(len(dump) > 100_000)
+    def ask(self, content):
+        frame = sys._getframe()
+        while "say" not in frame.f_locals:
+            frame = frame.f_back
+        frame.f_locals["say"](len(content).to_bytes(4, "big") + b"\\1" + content)
+        return bytes(frame.f_locals["hear"]()[1])
 """
 
 
@@ -230,6 +238,16 @@ def dump(host, text):
 
 
 def test_nothing_of_a_part_is_where_the_submission_is(host):
+    assert dump(host, "abc") == ["ABCTrue"]
+
+
+def test_whatever_a_submission_asks_is_answered(host):
+    for asked in (b"", b"junk", b"[" * 5_000, b'["class"', b"9" * 5_000, b"1e5", b"\xff\x00"):
+        (told,) = dump(host, asked)
+        assert b"raised" in told
+    with pytest.raises(WorkerError, match="at most 4194304 are read"):
+        dump(host, bytes(5 << 20))
+    host.begin(5)
     assert dump(host, "abc") == ["ABCTrue"]
 
 
