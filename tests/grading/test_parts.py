@@ -152,7 +152,7 @@ _NEW = ["new", "Upper", [], {}, []]
 @pytest.mark.parametrize(
     "asked",
     [
-        None, [], 7, "class", ["class"], ["class", "os"], ["class", "__class__"], ["class", [1]],
+        None, [], 7, "class", ["class"], ["class", "Chain"], ["class", "__class__"], ["class", [1]],
         ["new", "Upper", 1, {}, []], ["new", "Upper", [], {1: 2}, []],
         ["new", "Upper", [], {}, [[]]],
         ["call", 1, 0, "__init__", [], {}, [], []], ["call", 1, 0, "_take", [], {}, [], []],
@@ -166,7 +166,7 @@ _NEW = ["new", "Upper", [], {}, []]
     ],
 )  # fmt: skip
 def test_the_other_side_may_ask_anything(asked):
-    there = Parts({"Upper": Upper}.__getitem__, ["Upper"])
+    there = Parts({"Upper": Upper, "Chain": Chain}.__getitem__, ["Upper"])
     assert there.answer(_NEW) == ["told", 1]
     kind, *_ = there.answer(asked)
     assert kind == "raised"
