@@ -29,12 +29,14 @@ class Parts:
         self._resolve = resolve
         self._names = names
         self._objects: dict[int, _Object] = {}
-        self._made = 0
 
-    def answer(self, request: Any) -> list[Any]:
-        """Return `["told", value]`, or `["raised", kind, message]`."""
+    def answer(self, requests: Any) -> list[Any]:
+        """Do what is asked, in order; return of the last `["told", value]`.
+
+        Where something raises, that is the end: `["raised", kind, message]`.
+        """
         try:
-            return ["told", self._answer(request)]
+            return ["told", [self._answer(request) for request in requests][-1]]
         except Exception as error:
             return ["raised", type(error).__name__, f"{error!s:.{MOST_CHARACTERS}}"]
 
@@ -42,8 +44,13 @@ class Parts:
         match request:
             case ["class", str(name)]:
                 return _methods(self._class(name))
-            case ["new", str(name), list(args), dict(kwargs), list(dropped)]:
-                return self._new(name, args, kwargs, dropped)
+            case ["new", int(number), str(name), list(args), dict(kwargs), list(dropped)]:
+                for one in dropped:
+                    self._objects.pop(one, None)
+                if len(self._objects) >= MOST_OBJECTS:
+                    raise ValueError(f"more than {MOST_OBJECTS} objects of parts at a time")
+                self._objects[number] = _Object(self._class(name), args, kwargs)
+                return None
             case ["call", int(number), int(done), str(method), *rest]:
                 part = self._objects[number]
                 part.go_back(done)
@@ -59,15 +66,6 @@ class Parts:
             raise ValueError(f"there is no part {name!r:.60}")
         found: type = self._resolve(name)
         return found
-
-    def _new(self, name: str, args: list[Any], kwargs: dict[str, Any], dropped: list[int]) -> int:
-        for number in dropped:
-            self._objects.pop(number, None)
-        if len(self._objects) >= MOST_OBJECTS:
-            raise ValueError(f"more than {MOST_OBJECTS} objects of parts at a time")
-        self._made += 1
-        self._objects[self._made] = _Object(self._class(name), args, kwargs)
-        return self._made
 
 
 class _Object:

@@ -7,6 +7,7 @@ guess changes nothing, because the other side takes back the calls that did not 
 """
 
 import builtins
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -36,7 +37,11 @@ class Proxies:
         self._position = 0
         # Which object was called last in this call of the run, and what that returned.
         self.last: tuple[_Remote, Any] | None = None
+        self._numbers = itertools.count(1)
         self._dropped: list[int] = []
+        # What raised nothing when it was made once raises nothing again, so that can wait.
+        self._proven: set[str] = set()
+        self._waiting: list[Any] = []
         # By class, what was read of the object that was made last.
         self.read: dict[str, dict[str, int]] = {}
 
@@ -57,9 +62,16 @@ class Proxies:
         self._calls = ()
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Have an object made; return its number."""
+        """Have an object made, at the latest before the next question; return its number."""
         dropped, self._dropped = self._dropped, []
-        number: int = self.ask(["new", name, list(args), kwargs, dropped])
+        number = next(self._numbers)
+        request = ["new", number, name, list(args), kwargs, dropped]
+        recipe = repr(request[2:5])
+        if recipe in self._proven:
+            self._waiting.append(request)
+        else:
+            self.ask(request)
+            self._proven.add(recipe)
         return number
 
     def drop(self, number: int) -> None:
@@ -72,7 +84,8 @@ class Proxies:
         Raises:
             Exception: what a part raised, in its own type if that is one of Python's.
         """
-        kind, *told = self._ask(request)
+        waiting, self._waiting = self._waiting, []
+        kind, *told = self._ask([*waiting, request])
         if kind == "raised":
             raise _exception(*told)
         return told[0]

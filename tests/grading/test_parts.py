@@ -124,9 +124,10 @@ def test_objects_that_nobody_has_any_more_are_dropped(monkeypatch):
     proxies, _ = joined(Upper)
     monkeypatch.setattr(parts, "MOST_OBJECTS", 10)
     for _ in range(20):
-        proxies.resolve("Upper")()
+        proxies.resolve("Upper")().flush()
+    kept = [proxies.resolve("Upper")() for _ in range(20)]
     with pytest.raises(ValueError, match="more than 10 objects"):
-        assert len([proxies.resolve("Upper")() for _ in range(20)]) < 10
+        kept[-1].flush()
 
 
 @pytest.mark.parametrize(
@@ -146,15 +147,15 @@ def test_errors_come_across(use, kind, says):
     assert proxies.resolve("Upper").__name__ == "Upper"
 
 
-_NEW = ["new", "Upper", [], {}, []]
+_NEW = ["new", 1, "Upper", [], {}, []]
 
 
 @pytest.mark.parametrize(
     "asked",
     [
         None, [], 7, "class", ["class"], ["class", "Chain"], ["class", "__class__"], ["class", [1]],
-        ["new", "Upper", 1, {}, []], ["new", "Upper", [], {1: 2}, []],
-        ["new", "Upper", [], {}, [[]]],
+        ["new", 2, "Upper", 1, {}, []], ["new", 2, "Upper", [], {1: 2}, []],
+        ["new", 2, "Upper", [], {}, [[]]], ["new", "2", "Upper", [], {}, []],
         ["call", 1, 0, "__init__", [], {}, [], []], ["call", 1, 0, "_take", [], {}, [], []],
         ["call", 1, 0, "held", [], {}, [], []], ["call", 1, 9, "flush", [], {}, [], []],
         ["call", 1, -1, "flush", [], {}, [], []], ["call", 2, 0, "flush", [], {}, [], []],
@@ -167,9 +168,10 @@ _NEW = ["new", "Upper", [], {}, []]
 )  # fmt: skip
 def test_the_other_side_may_ask_anything(asked):
     there = Parts({"Upper": Upper, "Chain": Chain}.__getitem__, ["Upper"])
-    assert there.answer(_NEW) == ["told", 1]
-    kind, *_ = there.answer(asked)
-    assert kind == "raised"
+    assert there.answer([_NEW]) == ["told", None]
+    for requests in (asked, [asked], [asked, ["class", "Upper"]]):
+        kind, *_ = there.answer(requests)
+        assert kind == "raised"
 
 
 # A part as a reference is: its lines must be nowhere where submissions are.
