@@ -10,12 +10,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from labkit.grading.assignment import Assignment
+from labkit.grading.grade import Grade
+from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import FAILED, Outcome
+from labkit.grading.retry import FAILED, Outcome, judged
 from labkit.grading.slot import Slot
 
 # Of processor time for one submission, and of memory at once.
@@ -48,6 +50,23 @@ def attempt(slot: Slot, submission: Submission, assignment: Assignment) -> Outco
     # Only now is what it had in its hands gone.
     slot.check()
     return f"{FAILED} ({name})"
+
+
+def grade_one(slot: Slot, submission: Submission, assignment: Assignment, mode: str) -> Grade:
+    """Return the grade of the only submission there is, after another attempt if it was killed.
+
+    Raises:
+        InfrastructureError: grading cannot go on.
+    """
+
+    def outcomes(places: Sequence[int], alone: bool) -> Iterator[tuple[int, Outcome]]:
+        yield 0, attempt(slot, submission, assignment)
+
+    def refuse(submission: Submission, why: str) -> Grade:
+        return refused(submission, assignment, mode, why)
+
+    ((_, grade),) = judged([submission], outcomes, refuse)
+    return grade
 
 
 def limit_memory() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.grading.assignment import PUBLIC_SEED, Assignment
+from labkit.grading.attempt import grade_one
 from labkit.grading.grade import SCHEMA, Grade
 from labkit.grading.overlay import read_overlay
 from labkit.grading.preflight import check_tests
@@ -138,7 +139,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         submission = read_upload(args.submission, lab, labs)
         mode = choose_mode(trust=False, container=True)
         with Slot(mode) as slot:
-            told = slot.grade(submission, assignment)
+            told = grade_one(slot, submission, assignment, mode)
     except LabkitError as error:
         print(f"The grader cannot work here: {error}", file=sys.stderr)
         return 3

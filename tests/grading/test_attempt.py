@@ -5,10 +5,12 @@ import time
 from unittest.mock import Mock
 
 import pytest
+from made_grades import made_grade
 
 from labkit.errors import InfrastructureError
 from labkit.grading import attempt as module
-from labkit.grading.attempt import Stopped, attempt
+from labkit.grading.attempt import Stopped, attempt, grade_one
+from labkit.grading.reading.submission import Submission
 
 
 def limit_of_seconds():
@@ -45,3 +47,9 @@ def test_what_would_stop_every_grading_is_no_failure_of_one(slot):
     slot.grade = Mock(side_effect=Stopped())
     with pytest.raises(Stopped):
         attempt(slot, None, None)
+
+
+def test_the_only_submission_is_graded_again_if_its_process_was_killed(slot):
+    killed, clean = (made_grade("ann", [], doubt=doubt) for doubt in ("it was killed", None))
+    slot.grade = Mock(side_effect=[killed, clean])
+    assert grade_one(slot, Submission("ann", "lab-90"), None, "trust") == clean
