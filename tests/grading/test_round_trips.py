@@ -81,7 +81,7 @@ class Pipe:
         self.alone = False
         self.dies_of = dies_of
         self.runs = []
-        self.trips = 0
+        self.trips = self.in_parts = 0
 
     def _one(self, new, calls, watch):
         self.runs.append(repr((new, calls)))
@@ -95,6 +95,7 @@ class Pipe:
 
     def perform_in_parts(self, plan, parts):
         assert sum(parts) == len(plan[1])
+        self.in_parts += 1
         return self.perform(*plan)
 
     def perform_all(self, plans):
@@ -169,6 +170,9 @@ def test_many_cases_make_few_round_trips():
     assert outcome(lambda lab: check(same_rule(lab), TEXTS), pipe, batched=True)[0] == "passed"
     assert len(pipe.runs) == len(TEXTS)
     assert pipe.trips < 80
+    # The first goes through `perform`, which looks at the sample itself.
+    sample = Sample("seed")
+    assert pipe.in_parts == sum(sample.parts(3) is not None for _ in TEXTS[1:])
 
 
 @pytest.mark.parametrize("most", [1, 5, 10**9])
