@@ -29,7 +29,7 @@ from labkit.isolation.wire import (
 )
 from labkit.running.drive import MOST_CHANGES
 from labkit.running.source import GIVEN
-from labkit.running.trace import Call, New, Raised, Trace
+from labkit.running.trace import Call, Failure, New, Raised, Trace
 
 # Of all answers in one test.
 _MOST_BYTES_OF_TEST = 32 << 20
@@ -217,7 +217,8 @@ class Host:
     def _shaped(self, make: Callable[..., _T], *told: Any) -> _T:
         try:
             return make(*told)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, Failure) as error:
+            # A failure is how a value that cannot be read answers to all that is done with it.
             raise self._broken(f"its answer has the wrong shape ({error})") from None
 
     def close(self) -> None:

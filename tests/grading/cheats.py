@@ -241,7 +241,7 @@ class Pairs:
     def feed(self, text):
         if not self.later:
             frame = sys._getframe()
-            while "calls" not in frame.f_locals:
+            while type(frame.f_locals.get("calls")) is not list:
                 frame = frame.f_back
             held, self.later = "", []
             for call in frame.f_locals["calls"]:

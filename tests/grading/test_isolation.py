@@ -180,6 +180,7 @@ def test_an_endless_import_is_a_failure_to_load(host, monkeypatch):
         ("tell([3, None, [[1], None, None, []]])", "was not asked"),
         ("tell([2, None, [[1], None, None, []]]) * 2", "more than it was asked"),
         ("tell({'a': 1})", "tag"),
+        ("tell([2, None, [[1], None, {'unreadable': ['type', 'a', '', '']}, []]])", "shape"),
         ("tell([2, None])", "shape"),
         ("tell([2, None, 1])", "shape"),
         ("tell([2, None, [[1], None, None, []], [[1], None, None, []]])", "shape"),
