@@ -53,7 +53,7 @@ def walls(library: Library) -> list[str]:
         *("--as-pid-1", "--new-session"),
         *(word for path in sorted(above) for word in ("--perms", "0755", "--dir", path)),
         *(word for path in shown for word in ("--ro-bind", path, path)),
-        *(word for path in library.hidden for word in ("--perms", "0755", "--tmpfs", path)),
+        *(word for path in library.hidden for word in ("--tmpfs", path, "--remount-ro", path)),
         # No /proc, no terminals, no shared memory: no lab needs them.
         *(word for name in DEVICES for word in ("--dev-bind", name, name)),
         *("--dir", "/tmp", "--remount-ro", "/", "--chdir", "/", "--"),

@@ -80,6 +80,14 @@ def walk(folders):
     assert ask("list(__import__('encodings.utf_16').utf_16.encode('a')[0][2:])") == [97, 0]
 
 
+def test_can_write_to_its_scratch_folder_alone(ask):
+    # Whoever it is: where root does not grade, a submission is the user that owns the sandbox.
+    writable = "not os.statvfs(folder).f_flag & os.ST_RDONLY and os.access(folder, os.W_OK)"
+    if ask.mode == "sandbox":
+        writable = "not os.statvfs(folder).f_flag & os.ST_RDONLY"
+    assert ask(f"[folder for folder, _, _ in os.walk('/') if {writable}]") in ([], ["/tmp"])
+
+
 def test_has_no_open_file_but_the_pipe(ask):
     count = "sum(1 for end in range(3, 64) if tried(end) == 'fine')"
     assert ask(count, refused("os.fstat(end)", "end")) == 2
