@@ -88,7 +88,7 @@ def test_doubtful_grades_are_named_with_what_to_do(
 ):
     def grade_all(submissions, assignments, *, regrade_doubtful, **options):
         sandbox = Sandbox("trust", worker_root)
-        found = grade_one(submissions[0], assignments[tiny_lab.name], sandbox, 1)
+        found = grade_one(submissions[0], assignments[tiny_lab.name], sandbox)
         return [found if regrade_doubtful else replace(found, doubt="it was killed")]
 
     monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
