@@ -36,8 +36,6 @@ _MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 _IMPORT_LIMIT = 5.0
-# Of the CPU time of the parts' worker in one test, which counts for nobody.
-_PARTS_LIMIT = 60.0
 # Signals that may come from elsewhere: from people, or from a system without memory.
 _FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 _T = TypeVar("_T")
@@ -109,14 +107,14 @@ class Host:
         """Note that a test starts.
 
         Args:
-            limit: how many seconds of CPU time it may take.
+            limit: how many seconds of CPU time it may take, and its parts elsewhere as many.
             seed: of which runs go call by call.
         """
         self._limit = limit
         self.sample = Sample(seed)
         self._bytes_left = _MOST_BYTES_OF_TEST
         if self._parts is not None:
-            self._parts.begin(_PARTS_LIMIT)
+            self._parts.begin(limit)
         if self._worker is not None:
             self._measure(limit)
 

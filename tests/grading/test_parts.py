@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from walled import Grader, brief
+from walled import Grader, brief, hurried
 
 from labkit.course.lab import ROOT
 from labkit.isolation import parts
@@ -182,6 +182,8 @@ class Part:
     def feed(self, text):
         if text == "leave":
             __import__("os")._exit(3)
+        while text == "loop":
+            pass
         secret_name = "SECRET of a constant"
         return text.upper()
 '''
@@ -258,6 +260,13 @@ def test_a_part_that_a_submission_ends_costs_it_that_test(host):
         dump(host, "leave")
     host.begin(5)
     assert dump(host, "abc") == ["ABCTrue"]
+
+
+def test_a_part_may_compute_as_long_as_the_submission(host, monkeypatch):
+    hurried(monkeypatch)
+    host.begin(0.1)
+    with pytest.raises(WorkerError, match="a part that it uses: the test used more"):
+        dump(host, "loop")
 
 
 def test_a_pipeline_without_parts_of_its_own_earns_all(mode, worker_root, monkeypatch):
