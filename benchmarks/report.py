@@ -1,7 +1,11 @@
-"""Write RESULTS.md from the results in `benchmarks/out/`. Run `python -m benchmarks` first."""
+"""Write RESULTS.md from the results in `benchmarks/out/`. Run `python -m benchmarks` first.
+
+A group without results there keeps the section that the page has of it.
+"""
 
 import argparse
 import json
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -15,10 +19,8 @@ CHART = PAGE.with_name("detokenize.svg")
 HEAD = """\
 # Benchmark results
 
-Written by `python -m benchmarks.report --date {day}` after `python -m benchmarks`. Contenders ran
-side by side in one process; figures are medians. Only ratios mean something on another machine.
-
-{machine}
+Written by `python -m benchmarks.report` after `python -m benchmarks`. Contenders ran side by side
+in one process; figures are medians. Only ratios mean something on another machine.
 
 """
 
@@ -32,31 +34,36 @@ def main() -> int:
     parser.add_argument("--to", type=Path, default=PAGE, help="file to write")
     args = parser.parse_args()
     paths = [args.folder / f"{name}.json" for name in GROUPS]
-    if missing := [path.name for path in paths if not path.is_file()]:
-        print(f"No results: {', '.join(missing)}. Run: python -m benchmarks", file=sys.stderr)
+    groups = [json.loads(path.read_text("utf-8")) for path in paths if path.is_file()]
+    if not groups:
+        print(f"No results in {args.folder}. Run: python -m benchmarks", file=sys.stderr)
         return 1
-    groups = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    args.to.write_text(page(groups, args.date), encoding="utf-8")
-    args.to.with_name(CHART.name).write_text(chart(groups[0]), encoding="utf-8")
-    print(f"wrote {args.to.name} and {CHART.name}")
+    before = args.to.read_text(encoding="utf-8") if args.to.is_file() else ""
+    args.to.write_text(page(groups, args.date, before), encoding="utf-8")
+    print(f"wrote {', '.join(group['name'] for group in groups)} into {args.to.name}")
+    if groups[0]["name"] == "detokenize":
+        args.to.with_name(CHART.name).write_text(chart(groups[0]), encoding="utf-8")
+        print(f"wrote {CHART.name}")
     return 0
 
 
-def page(groups: list[dict[str, Any]], day: date) -> str:
-    """Return the page for the groups' results."""
-    machines = {json.dumps(group["machine"]): group["machine"] for group in groups}
-    parts = [HEAD.format(day=day, machine="\n\n".join(map(_machine, machines.values())))]
-    for group in groups:
-        parts.append(f"## {group['name']}\n\n{group['about'].strip()}\n\n")
-        if group["name"] == "detokenize":
-            parts.append(f"![Nanoseconds a token, by contender]({CHART.name})\n\n")
-        parts += map(_table, group["tables"])
-        parts.append(_targets(group["targets"]))
-    return "".join(parts).rstrip() + "\n"
+def page(groups: list[dict[str, Any]], day: date, before: str = "") -> str:
+    """Return the page for the groups' results, with the other sections that it had before."""
+    sections = dict(re.findall(r"(?ms)^(## (?:\w+)\n)(.*?)(?=^## |\Z)", before))
+    sections |= {f"## {group['name']}\n": _section(group, day) for group in groups}
+    titles = [f"## {name}\n" for name in GROUPS]
+    parts = [f"{title}{sections[title].rstrip()}\n\n" for title in titles if title in sections]
+    return "".join([HEAD, *parts]).rstrip() + "\n"
 
 
-def _machine(machine: dict[str, str]) -> str:
-    return "\n".join(f"- {name}: {value}" for name, value in machine.items())
+def _section(group: dict[str, Any], day: date) -> str:
+    machine = ", ".join(f"{name} {value}" for name, value in group["machine"].items())
+    parts = [f"\n*Measured on {day}: {machine}.*\n\n{group['about'].strip()}\n\n"]
+    if group["name"] == "detokenize":
+        parts.append(f"![Nanoseconds a token, by contender]({CHART.name})\n\n")
+    parts += map(_table, group["tables"])
+    parts.append(_targets(group["targets"]))
+    return "".join(parts)
 
 
 def _table(table: dict[str, Any]) -> str:

@@ -96,10 +96,18 @@ def test_the_page_is_made_of_results(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     page = tmp_path / "page.md"
     run("benchmarks.report", "--date", "2026-01-31", "--from", str(tmp_path), "--to", str(page))
-    assert "--date 2026-01-31" in page.read_text()
+    assert page.read_text().count("*Measured on 2026-01-31: cores 2.*") == len(TABLES)
     assert "| ascii | 100 | 9.5 |" in page.read_text()
     assert "- missed: ratio: 3.00, wanted >= 4" in page.read_text()
     assert "<rect" in (tmp_path / "detokenize.svg").read_text()
+    # Groups that were not run again keep their sections, in the same order.
+    before = page.read_text()
+    for name in TABLES:
+        if name != "grading":
+            (tmp_path / f"{name}.json").unlink()
+    run("benchmarks.report", "--date", "2026-02-01", "--from", str(tmp_path), "--to", str(page))
+    head, tail = before.split("## grading\n")
+    assert page.read_text() == f"{head}## grading\n{tail.replace('2026-01-31', '2026-02-01')}"
 
 
 def test_a_wrong_contender_is_not_timed():
