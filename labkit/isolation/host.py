@@ -35,6 +35,8 @@ from labkit.running.trace import Call, Failure, New, Raised, Trace
 _MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
+# How long a process that closed its pipe may take to end.
+_END_SECONDS = 1.0
 _IMPORT_LIMIT = 5.0
 # Signals that may come from elsewhere: from people, or from a system without memory.
 _FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
@@ -336,7 +338,7 @@ class Host:
 
     def _died(self) -> WorkerError:
         assert self._worker is not None
-        code = self._worker.ended(1)
+        code = self._worker.ended(_END_SECONDS)
         if code is None:
             return self._gone("the process closed its pipe")
         number = -code

@@ -36,6 +36,7 @@ def hurried(patch, cpu=0.1, sleep=0.1):
     patch.setattr(grader, "MOST_SECONDS", cpu)
     patch.setattr(meter, "_SLEEP_SECONDS", sleep)
     patch.setattr(host, "_TICK_SECONDS", 0.02)
+    patch.setattr(host, "_END_SECONDS", 0.1)
 
 
 def brief(patch, long="test_property_linear"):
