@@ -1,7 +1,12 @@
 """What the hostile hand in: programs by what their honest work earns, and by name.
 
-A program without a class of its own gets one that calls its `feed`, or is lazy.
+Many have a file for their kind: `cheats_answers`, `cheats_runs`, `cheats_walls`. A program without
+a class of its own gets one that calls its `feed`, or is lazy.
 """
+
+from cheats_answers import BROKEN, READ, SLOW
+from cheats_runs import AHEAD, STATELESS
+from cheats_walls import WALLS
 
 
 def feed(line, module):
@@ -34,6 +39,8 @@ def handed_in(text):
 
 CHEATS = {
     0: {
+        **BROKEN,
+        **SLOW,
         # Crashes the interpreter.
         "crashes": feed("ctypes.string_at(0)", "ctypes"),
         # Leaves by SystemExit, as though all were well.
@@ -231,32 +238,11 @@ def feed(self, text):
     return SEEN[text]
 """,
     },
-    30: {
-        # Finds the later calls of a run in the memory around it, and holds back by them; of itself
-        # it remembers nothing.
-        "looks_ahead": """
-import sys
-class Pairs:
-    later = ()
-    def feed(self, text):
-        if not self.later:
-            frame = sys._getframe()
-            while type(frame.f_locals.get("calls")) is not list:
-                frame = frame.f_back
-            held, self.later = "", []
-            for call in frame.f_locals["calls"]:
-                last = call.name == "flush"
-                held += "".join(call.args or "")
-                even = len(held) if last else len(held) // 2 * 2
-                self.later.append((held[:even], held[even:]))
-                held = held[even:]
-        out, self.held = self.later.pop(0)
-        return out
-    def flush(self):
-        return self.feed("")
-""",
-    },
+    30: AHEAD,
     40: {
+        **READ,
+        **STATELESS,
+        **WALLS,
         # Fills every folder that it may write to, with bytes and with empty files.
         "eats_disk": """
 import os

@@ -5,15 +5,18 @@ import time
 
 import pytest
 from cheats import CHEATS, handed_in
+from cheats_answers import SLOW
+from cheats_walls import WALLS
 from walled import Grader, hurried
 
 # Those that try the walls which a container has instead of bubblewrap's.
-IN_CONTAINER = """
+SOME = """
 changes_calls eats_disk exit_in_call forks linked_results mounts network own_answer signals
 reads_environment reads_processes reads_solution runs_programs thread_bomb walks_frames
 """.split()  # noqa: SIM905
+IN_CONTAINER = {*SOME, *WALLS}
 # Those that end at a limit, which is short for them: late or not, they earn nothing.
-LATE = ("closes_pipe", "sleeps", "spins")
+LATE = ("closes_pipe", "sleeps", "spins", *SLOW)
 ALL = [(earns, cheat) for earns, found in CHEATS.items() for cheat in found]
 
 
@@ -33,7 +36,7 @@ def grader_in(need, worker_root):
 
 
 def test_there_are_enough_of_them():
-    assert len(ALL) >= 25
+    assert len(ALL) >= 80
     assert {cheat for _, cheat in ALL} >= {*IN_CONTAINER, *LATE}
 
 
@@ -54,6 +57,8 @@ def test_what_honest_work_earns(grader_in, mode):
 )
 def test_earns_what_its_honest_work_earns(grader_in, mode, earns, cheat, monkeypatch):
     grader = grader_in(mode)
+    # Later, others on this machine may become users that were free again.
+    grader.sandbox.users.clear()
     with monkeypatch.context() as patch:
         if cheat in LATE:
             hurried(patch)
