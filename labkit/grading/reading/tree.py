@@ -63,13 +63,21 @@ class Tree:
         return sorted({path.split("/")[0] for path in (*self.files, *self.refused, *self.folders)})
 
     def below(self, folder: str) -> "Tree":
-        """Return what is in a folder of this tree."""
+        """Return what is in a folder of this tree; messages call it as it is called there."""
         start = folder + "/"
         size = len(start)
         return Tree(
-            {path[size:]: read for path, read in self.files.items() if path.startswith(start)},
+            {
+                path[size:]: _called_from(start, read)
+                for path, read in self.files.items()
+                if path.startswith(start)
+            },
             frozenset(path[size:] for path in self.folders if path.startswith(start)),
-            {path[size:]: why for path, why in self.refused.items() if path.startswith(start)},
+            {
+                path[size:]: why.removeprefix(start)
+                for path, why in self.refused.items()
+                if path.startswith(start)
+            },
         )
 
 
@@ -144,7 +152,17 @@ def check_size(shown: str, size: int, most: int) -> None:
         Refused: it is too long.
     """
     if size > most:
-        raise Refused(f"{shown} has {size} bytes or more; at most {most} are read: {KEEP_SHORT}")
+        raise Refused(f"{shown} has more than {most} bytes: {KEEP_SHORT}")
+
+
+def _called_from(start: str, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    def read_below(most: int) -> bytes:
+        try:
+            return read(most)
+        except Refused as error:
+            raise Refused(str(error).removeprefix(start)) from None
+
+    return read_below
 
 
 def _link(shown: str) -> str:

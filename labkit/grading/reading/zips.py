@@ -89,7 +89,7 @@ def _name(entry: zipfile.ZipInfo) -> str:
 
 def _why_not(entry: zipfile.ZipInfo, name: str) -> str | None:
     if name.startswith("/") or ".." in name.split("/") or name[1:2] == ":":
-        return f"{name} leads out of the zip"
+        return f"the zip has {name}, which leads out of it"
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind == stat.S_IFLNK:
         return f"{name} is a link; hand in the file itself"
