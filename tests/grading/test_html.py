@@ -110,6 +110,7 @@ def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path,
     (lab,) = find_labs(tiny)
     grades, sources = made_cohort(6)
     grades = [replace(grade, lab=lab.name) for grade in grades]
+    grades[1] = replace(grades[1], student="Ada Lovelace_4711_assignsubmission_file_")
     engine = tiny / "mini_vllm/text/stop.py"
     engine.parent.mkdir(parents=True)
     engine.write_bytes(invented(77))
@@ -122,9 +123,9 @@ def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path,
     (data,) = (block for block in Reader(text).data)
     found = {(data["students"][left], data["students"][right]) for left, right, _ in data["pairs"]}
     assert found >= {
-        (grades[1].student, "mini_vllm/text/stop.py"), (grades[3].student, "2025: eve")
+        ("Ada Lovelace", "mini_vllm/text/stop.py"), (grades[3].student, "2025: eve")
     }  # fmt: skip
-    assert "<b>100 %</b>" in text
+    assert f"<b>100 %</b> Ada Lovelace ({grades[1].score}) and mini_vllm" in text
     assert data["sources"][str(data["students"].index("2025: eve"))] == invented(79).decode()
 
 

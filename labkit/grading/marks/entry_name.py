@@ -45,8 +45,15 @@ def read_entry_name(student: str) -> EntryName:
 
 
 def short_names(entries: Collection[str]) -> dict[str, str]:
-    """Return what a list for people calls each entry: the student's name, where just one has it."""
+    """Return what a list for people calls each entry: the student's name, where just one has it.
+
+    Of several students of one name, those of a platform have their number behind it.
+    """
     said = {entry: read_entry_name(entry) for entry in entries}
     names = {entry: one.name if one.platform and one.name else entry for entry, one in said.items()}
+    taken = Counter(names.values())
+    for entry, one in said.items():
+        if one.platform and taken[names[entry]] > 1:
+            names[entry] = f"{one.name} ({one.id})"
     counts = Counter(names.values())
     return {entry: name if counts[name] == 1 else entry for entry, name in names.items()}

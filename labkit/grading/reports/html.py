@@ -67,18 +67,11 @@ class _Student:
 
 
 class _Alike(NamedTuple):
-    """A row of the list of pairs."""
+    """A row of a list of pairs: what the two are called, with the score where it is a student."""
 
     pair: Pair
-    left: Grade
-    right: Grade
-
-
-@dataclass(frozen=True)
-class _Known:
-    pair: Pair
-    left: Grade
-    name: str
+    left: str
+    right: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,7 @@ class _Section:
     students: list[_Student]
     pairs: list[_Alike]
     most_pairs: bool
-    copies: list[_Known]
+    copies: list[_Alike]
     data: dict[str, Any]
 
 
@@ -186,6 +179,9 @@ def _section(
     pairs = [] if lab is None else similar_pairs(compared, starter, most=MOST_PAIRS)
     copies = [] if lab is None else known_in(compared, known, starter, most=MOST_PAIRS)
     alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
+    scored = {
+        _row(row): f"{names[grade.student]} ({grade.score})" for row, grade in enumerate(order)
+    }
     return _Section(
         id=f"lab{number}",
         name=order[0].lab,
@@ -209,10 +205,10 @@ def _section(
             )
             for row, grade in enumerate(order)
         ],
-        pairs=[_Alike(pair, order[int(pair.left)], order[int(pair.right)]) for pair in pairs],
+        pairs=[_Alike(pair, scored[pair.left], scored[pair.right]) for pair in pairs],
         most_pairs=len(pairs) == MOST_PAIRS,
-        copies=[_Known(pair, order[int(pair.left)], pair.right) for pair in copies],
-        data=_data(order, sources, pairs, copies, known),
+        copies=[_Alike(pair, scored[pair.left], pair.right) for pair in copies],
+        data=_data(order, names, sources, pairs, copies, known),
     )
 
 
@@ -244,6 +240,7 @@ def _sources_known(
 
 def _data(
     order: Sequence[Grade],
+    names: Mapping[str, str],
     sources: Mapping[str, bytes],
     pairs: Sequence[Pair],
     copies: Sequence[Pair],
@@ -276,7 +273,7 @@ def _data(
         "kinds": [*KINDS.values()],
         "messages": [*messages],
         "failures": failures,
-        "students": [*(grade.student for grade in order), *others],
+        "students": [*(names[grade.student] for grade in order), *others],
         "sources": {
             row: _clip(source.decode("utf-8", "replace"), _MOST_SOURCE)
             for row, source in written.items()
