@@ -158,7 +158,9 @@ def test_who_may_be_two_is_an_error_that_names_both(file):
 
 def test_lists_for_people_call_students_by_name_where_just_one_has_it():
     entries = ["Ada_1_assignsubmission_file", "Bo_2_assignsubmission_file", "x_3_4_starter", "Bo"]
-    assert [*short_names(entries).values()] == ["Ada", entries[1], "x", "Bo"]
+    assert [*short_names(entries).values()] == ["Ada", "Bo (2)", "x", "Bo"]
+    twice = ["Ada_1_assignsubmission_file", "Ada_1_assignsubmission_file_starter"]
+    assert [*short_names(twice).values()] == twice
 
 
 @pytest.mark.parametrize(
@@ -276,6 +278,11 @@ def test_a_ledger_keeps_points_until_a_file_has_others(file, tmp_path):
     assert ledger.stat().st_size == size
     assert total("student,points,reason\nada,0,\n") == [50, 51]
     assert total() == [50, 51]
+    # Whom nobody knows without a roster is not forgotten in silence.
+    assert total("student,points,reason\nx@example.edu,7,talk\n") == [50, 51]
+    for names in ("ada", "bob"), ("x@example.edu",):
+        said = marking_of(names, ledger=ledger).warnings(named=True)
+        assert any("wait: 'x@example.edu'" in text for text in said) == ("ada" in names)
     with Ledger(ledger) as book:
         assert {note["lab"] for note in book.notes("points")} == {LAB}
 

@@ -22,6 +22,7 @@ from labkit.grading.marks.students import Student, Students, listed
 
 # Of the notes of a ledger.
 KIND = "points"
+_UNKNOWN = "named in {} without a submission or a line of a roster"
 
 
 @dataclass
@@ -140,7 +141,7 @@ def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
     entries = [one for one in marking.students.all if one.entry is not None]
     missing = [one.entry or "" for one in entries if one not in marking.times]
     marking.odd.append((f"handed in without a time in {path}, taken as in time", missing))
-    marking.odd.append((f"in {path} handed in nothing and are on no roster", unknown))
+    marking.odd.append((_UNKNOWN.format(path), unknown))
 
 
 def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> None:
@@ -153,13 +154,16 @@ def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> Non
             for name, (_, points) in told.items():
                 if kept.get(name) != points:
                     book.note(KIND, given_points.note_of(marking.lab, name, points))
+    unknown, waiting = [], []
     for name, points in kept.items():
         if (student := marking.students.find(name, f"--ledger {ledger}")) is not None:
             marking.given[student] = points
-    unknown = []
+        elif name not in told and any(one.points for one in points):
+            waiting.append(name)
     for name, (place, points) in told.items():
         if (student := marking.students.find(name, place)) is None:
             unknown.append(name)
         else:
             marking.given[student] = points
-    marking.odd.append((f"in {path} handed in nothing and are on no roster", unknown))
+    marking.odd.append((_UNKNOWN.format(path), unknown))
+    marking.odd.append((_UNKNOWN.format(ledger) + ", so their points by hand wait", waiting))
