@@ -108,6 +108,8 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         raise UsageError("name what to grade: a file, a folder or a zip; --help has the rest")
     if args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
+    if args.regrade_doubtful and args.ledger is None:
+        raise UsageError("--regrade-doubtful goes with --ledger FILE, which has the grades")
     writing.check(args)
     labs = find_labs(root)
     wanted = pick_lab(labs, args.lab) if args.lab else None
@@ -120,6 +122,11 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     by_name = {lab.name: lab for lab in labs}
     chosen = [by_name[name] for name in sorted({submission.lab for submission in submissions})]
     overlays = [args.overlay and read_overlay(args.overlay, lab) for lab in chosen]
+    if args.overlay is not None and not any(overlays):
+        raise UsageError(
+            f"--overlay {args.overlay} has no hidden tests of {chosen[0].name}: they belong in "
+            f"{args.overlay / chosen[0].name}"
+        )
     assignments = {
         lab.name: Assignment.of(lab, labs, args.seed or grading_seed(lab, root), overlay)
         for lab, overlay in zip(chosen, overlays, strict=True)
@@ -165,7 +172,7 @@ def _show(
         print(
             f"labkit: {len(doubtful)} doubtful, because processes were killed: "
             f"{', '.join(doubtful[:_MOST_NAMES])}{more}. See to it that the machine has enough "
-            "memory, then do the same with --regrade-doubtful",
+            f"memory, then do the same {'with --regrade-doubtful' if args.ledger else 'again'}",
             file=sys.stderr,
         )
 

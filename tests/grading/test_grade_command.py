@@ -84,7 +84,7 @@ def test_reports_are_there_whatever_becomes_of_what_is_printed(
 
 
 def test_doubtful_grades_are_named_with_what_to_do(
-    grade, tiny_lab, worker_root, monkeypatch, capsys
+    grade, tiny_lab, worker_root, tmp_path, monkeypatch, capsys
 ):
     def grade_all(submissions, assignments, *, regrade_doubtful, **options):
         sandbox = Sandbox("trust", worker_root)
@@ -95,7 +95,9 @@ def test_doubtful_grades_are_named_with_what_to_do(
     assert grade(tiny_lab.solution) == 0
     err = capsys.readouterr().err
     assert "1 doubtful, because processes were killed: solution. " in err
-    assert grade(tiny_lab.solution, "--regrade-doubtful") == 0
+    assert "then do the same again" in err
+    ledger = ("--ledger", tmp_path / "ledger")
+    assert grade(tiny_lab.solution, "--regrade-doubtful", *ledger) == 0
     assert "doubtful" not in capsys.readouterr().err
 
 
@@ -188,6 +190,12 @@ def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
         (["--diff", "no.json", "no.json"], "--diff no.json cannot be read"),
         (["--diff", "no.json", "no.json", "hand-ins"], "leave hand-ins to another run"),
         (["--lab", "90", "--anonymous", "--feedback", "f", "hand-ins"], "leave --anonymous to"),
+        (["--lab", "90", "--earlier", ".", "hand-ins"], "--earlier goes with --html"),
+        (["--lab", "90", "--regrade-doubtful", "hand-ins"], "goes with --ledger"),
+        (["--lab", "90", "--overlay", "empty", "hand-ins"], "no hidden tests of lab-90-pairs"),
+        (["--lab", "90", "--csv", "x", "--html", "./x", "hand-ins"], "would overwrite --csv x"),
+        (["--lab", "90", "--json", "x", "--ledger", "x", "hand-ins"], "overwrite --ledger x"),
+        (["--lab", "90", "--feedback", "x.zip", "x.zip"], "would overwrite x.zip"),
         (["--lab", "90", "--anonymous-key", "f", "hand-ins"], "goes with --anonymous"),
         (["--lab", "90", "--canvas", "f", "hand-ins"], "--canvas needs --roster FILE"),
         (

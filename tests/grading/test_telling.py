@@ -61,6 +61,7 @@ def tell(tiny, tmp_path):
     lab = labs[0].name
     parser = argparse.ArgumentParser()
     parser.add_argument("--ledger")
+    parser.set_defaults(paths=[])
     writing.add_options(parser)
     source = b"# by Cy Young\nclass Pairs:\n    pass\n"
     submissions = [Submission(entry, lab, {lab: source}) for entry in ENTRIES]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from labkit.course.lab import Lab
     from labkit.grading.reports.telling import Told
 
+_REPORTS = ("json", "csv", "junit", "html", "canvas", "moodle", "anonymous-key")
+_READ = ("ledger", "roster", "times", "points")
 # Enough to need a block of the disk, which an empty file does not.
 _TRIED_BYTES = 4096
 
@@ -68,15 +70,38 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--{named[0]} is for named students: leave --anonymous to another run")
     if args.anonymous_key is not None and not args.anonymous:
         raise UsageError("--anonymous-key goes with --anonymous")
-    files = (args.json, args.csv, args.junit, args.html, args.canvas, args.moodle)
-    for path in (*files, args.anonymous_key):
-        if path is not None:
+    if args.earlier is not None and args.html is None:
+        raise UsageError("--earlier goes with --html FILE, which has the pairs")
+    for option in _REPORTS:
+        if (path := _named(args, option)) is not None:
             _check_file(path)
     if args.feedback is not None:
         from labkit.grading.feedback.files import check_place
 
         check_place(args.feedback)
         try_to_write(args.feedback.resolve().parent, f"write {args.feedback.name} to it")
+    _check_apart(args)
+
+
+def _named(args: argparse.Namespace, option: str) -> Path | None:
+    path: Path | None = getattr(args, option.replace("-", "_"), None)
+    return path
+
+
+def _check_apart(args: argparse.Namespace) -> None:
+    """Check that no report overwrites another one, or a file that is read."""
+    taken = {path.resolve(): str(path) for path in args.paths}
+    for option in (*_READ, *_REPORTS, "feedback"):
+        if (path := _named(args, option)) is None or _is_device(path):
+            continue
+        place = path.resolve()
+        if place in taken and option not in _READ:
+            raise UsageError(f"--{option} {path} would overwrite {taken[place]}: name another file")
+        taken.setdefault(place, f"--{option} {path}")
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def show_diff(args: argparse.Namespace) -> int:
