@@ -383,6 +383,14 @@ for number in (os.getppid(), -1, *range(2, 5000)):
         with contextlib.suppress(OSError):
             os.kill(number, signal.SIGKILL)
 """,
+        # Ends everyone else whom it can reach, again at each call.
+        "signals_always": """
+import contextlib, os
+def feed(self, text):
+    with contextlib.suppress(OSError):
+        os.kill(-1, 9)
+    return text
+""",
         # Starts threads until there are no more.
         "thread_bomb": """
 import threading, time

@@ -12,7 +12,8 @@ from walled import Grader, hurried
 # Those that try the walls which a container has instead of bubblewrap's.
 SOME = """
 changes_calls eats_disk exit_in_call forks linked_results mounts network own_answer signals
-reads_environment reads_processes reads_solution runs_programs thread_bomb walks_frames
+signals_always reads_environment reads_processes reads_solution runs_programs thread_bomb
+walks_frames
 """.split()  # noqa: SIM905
 IN_CONTAINER = {*SOME, *WALLS}
 # Those that end at a limit, which is short for them: late or not, they earn nothing.
