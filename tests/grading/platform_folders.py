@@ -62,6 +62,26 @@ if os.fork() == 0:
     "kills whom it can": "import os, signal\nos.kill(-1, signal.SIGKILL)\n",
 }
 
+# What else lies in a student's folder; each program gives itself away if anything starts it.
+PLANTED = (
+    *("venv.py", "pip.py", "json.py", "site.py", "sitecustomize.py", "usercustomize.py"),
+    *("labkit/__init__.py", "labkit/publish/classroom50.py", "mini_vllm/__init__.py"),
+    *("conftest.py", "pytest.py", "setup.py", "__init__.py", "starter.pth", "setup.sh"),
+    *("run_autograder", "autograder.py", ".git/hooks/post-checkout", "results/__main__.py"),
+)
+
+
+def plant(folder):
+    """Put all of these into a folder; return the file that they would leave behind."""
+    left = folder.parent / "started"
+    for name in PLANTED:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"import os; open({str(left)!r}, 'w').close(); os._exit(0)\n")
+        path.chmod(0o755)
+    (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--co"\n')
+    return left
+
 
 def hostile(name, place):
     """Return the source of one of the hostile, for a platform's folder."""

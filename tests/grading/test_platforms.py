@@ -28,6 +28,7 @@ from platform_folders import (
     make_environment,
     make_zip,
     open_python,
+    plant,
     read_gradescope,
     unpack,
 )  # fmt: skip
@@ -301,6 +302,27 @@ def test_a_bundle_and_a_file_of_another_name_are_understood(on, tmp_path):
     assert "task 1: encode is not written yet" in place.grade().page
 
 
+def test_only_a_file_of_that_name_is_read_of_an_upload(on, tmp_path):
+    place = on(Gradescope)
+    left = plant(place.submission)
+    place.put(RIGHT)
+    assert place.grade().scores == (100, 100)
+    starter = place.submission / "starter.py"
+    starter.unlink()
+    for make, words in (
+        (lambda: starter.symlink_to(LAB.solution), "is a link"),
+        (lambda: starter.symlink_to("/proc/self/environ"), "is a link"),
+        (lambda: os.mkfifo(starter), "not a plain file"),
+        (starter.mkdir, "is a folder"),
+    ):
+        make()
+        told = place.grade()
+        assert told.scores == (0, 100)
+        assert words in told.page
+        starter.rmdir() if starter.is_dir() and not starter.is_symlink() else starter.unlink()
+    assert not left.exists()
+
+
 @soak
 def test_setup_makes_an_environment_that_grades(home, tmp_path):
     other = tmp_path / "autograder"
@@ -402,6 +424,7 @@ def test_a_grader_that_cannot_be_set_up_is_no_verdict(courses, tmp_path, fails, 
 def test_what_the_autograder_starts_grades_with_the_zip_alone(on, tmp_path):
     place = on(Classroom50)
     place.put(RIGHT)
+    left = plant(place.folder)
     python = tmp_path / "python"
     make_environment(open_python(), python, place.course)
     words = ["--lab", LAB.number, "--checkout", place.folder]
@@ -411,6 +434,7 @@ def test_what_the_autograder_starts_grades_with_the_zip_alone(on, tmp_path):
     )  # fmt: skip
     assert place.read().scores == (100, 100)
     assert place.read().data["classroom"] == "cs-101"
+    assert not left.exists()
 
 
 @soak
