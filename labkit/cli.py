@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
@@ -45,9 +45,17 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         return 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """One whose complaint is one line, as that of any other mistake; subparsers are of it too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where the rest is told; exit with 2."""
+        self.exit(2, f"labkit: {message}; `{self.prog} --help` tells what it takes\n")
+
+
 def _parse(argv: list[str], root: Path) -> argparse.Namespace:
     """Return the options of the verb that was called, and what runs it."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m labkit",
         description="Run, check and grade the labs. `VERB --help` shows what a verb takes.",
         epilog=_list_of_verbs(root),

@@ -221,7 +221,10 @@ def test_options_that_do_not_parse_are_a_mistake_too(tiny, args, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["grade", *args], tiny)
     assert stopped.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert err.startswith(f"labkit: argument {args[0 if 'many' in args else 1]}: ")
+    assert err.endswith("; `python -m labkit grade --help` tells what it takes\n")
+    assert err.count("\n") == 1
 
 
 def test_without_walls_it_refuses_and_says_how_to_get_them(tiny, tiny_lab, monkeypatch, capsys):
