@@ -8,6 +8,7 @@ What grading needs is imported when the verb runs, so that every other verb star
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from functools import partial
@@ -75,6 +76,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
     Raises:
         LabkitError: the command line is at fault, which is exit code 2.
     """
+    if hasattr(signal, "SIGCHLD"):
+        # Where whoever started this ignored it, no process is told how its own children ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         return _run(args, root)
     except InfrastructureError as error:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from labkit.grading.grade import Grade
 
@@ -28,6 +29,12 @@ class ProgressLine:
         seconds = self._seconds(left)
         if seconds is not None:
             text += f", about {_duration(seconds)} left"
+        # It may be closed, or on a full disk: grading goes on all the same.
+        if sys.stderr is not None:
+            with suppress(OSError):
+                self._show(text, done, of)
+
+    def _show(self, text: str, done: int, of: int) -> None:
         if sys.stderr.isatty():
             end = "\n" if done == of else ""
             print(f"\r{text:<{self._width}}", end=end, file=sys.stderr, flush=True)

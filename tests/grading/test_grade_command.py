@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -214,6 +215,15 @@ def test_a_mistake_on_the_command_line_is_one_line(
     assert words in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+def test_children_can_be_waited_for_where_their_signal_was_ignored(grade):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert grade() == 2
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 @pytest.mark.parametrize("args", [["--trust", "--container", "x"], ["--jobs", "many", "x"]])

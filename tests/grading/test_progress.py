@@ -1,3 +1,5 @@
+from unittest.mock import Mock
+
 import pytest
 from made_grades import made_grade
 
@@ -32,3 +34,11 @@ def test_in_a_terminal_it_is_one_line(capsys, monkeypatch):
         line(done, 3, made_grade("", []), 3 - done)
     first, second, third = capsys.readouterr().err[1:].split("\r")
     assert (first, third) == ("1 of 3 graded", f"{'3 of 3 graded':<{len(second)}}\n")
+
+
+@pytest.mark.parametrize(
+    "stream", [None, Mock(isatty=Mock(return_value=False), write=Mock(side_effect=BrokenPipeError))]
+)
+def test_where_nobody_can_be_told_grading_goes_on(stream, monkeypatch):
+    monkeypatch.setattr("sys.stderr", stream)
+    ProgressLine(lambda: 0.0)(1, 1, made_grade("", []), 0)
