@@ -177,9 +177,11 @@ class Zygote:
             self._control.sendall(b"\n")
         missing = self._line()
         if missing:
+            copied = "TMPDIR be on a disk that is not mounted with noexec"
+            mend = copied if self._mode == "container" else "not lie in /tmp"
             raise InfrastructureError(
                 "submissions would lack a module of Python's library, which loads outside of their "
-                f"walls: {missing}. Let its files be readable by all users, and not lie in /tmp"
+                f"walls: {missing}. Let its files be readable by all users, and {mend}"
             )
 
     def ended(self, seconds: float) -> bool:
