@@ -32,6 +32,8 @@ def check_tests(
     work = [item for one in assignments.values() for item in _known(one)]
     for grade in grade_all(work):
         right = grade.student == _REFERENCE
+        if grade.doubt is not None:
+            raise InfrastructureError(f"{grade.student} of {grade.lab}: {grade.doubt}")
         if right is not (grade.score == grade.max_score):
             raise InfrastructureError(_lacks_points(grade) if right else _has_all(grade))
 
@@ -46,7 +48,10 @@ def _known(assignment: Assignment) -> list[Submission]:
     known = {_REFERENCE: Implementation("solution", lab.solution)}
     for bug in lab.bugs[:1]:
         known[f"the known bug {bug.name!r}"] = Implementation("bug", lab.solution, bug)
-    return [Submission(name, lab.name, {lab.name: it.source()}) for name, it in known.items()]
+    parts = {name: part.source() for name, part in assignment.parts.items()}
+    return [
+        Submission(name, lab.name, {**parts, lab.name: it.source()}) for name, it in known.items()
+    ]
 
 
 def _lacks_points(grade: Grade) -> str:

@@ -1,5 +1,7 @@
 """Before a cohort: the reference has every point and a known bug has not, or nothing is graded."""
 
+from dataclasses import replace
+
 import pytest
 
 from labkit.course.lab import find_labs
@@ -27,15 +29,23 @@ def check(tiny, tmp_path, worker_root):
     """Check the tiny lab with a hidden test."""
     sandbox = Sandbox("trust", worker_root)
 
-    def check(body="pass"):
+    def check(body="pass", **changes):
         labs = find_labs(tiny)
         path = tmp_path / "overlay" / labs[0].name / "test_hidden.py"
         path.parent.mkdir(parents=True)
         path.write_text(HIDDEN.format(body=body))
         told = Assignment.of(labs[0], labs, "7", read_overlay(path.parents[1], labs[0]))
-        check_tests({told.lab.name: told}, lambda work: [grade(it, told, sandbox) for it in work])
+        check_tests(
+            {told.lab.name: told},
+            lambda work: [replace(grade(it, told, sandbox), **changes) for it in work],
+        )
 
     return check
+
+
+def test_a_machine_that_kills_is_not_taken_for_a_wrong_test(check):
+    with pytest.raises(InfrastructureError, match=r"the reference of lab-90-pairs: killed$"):
+        check(doubt="killed")
 
 
 def test_right_tests_pass_without_a_word(check, capsys):
