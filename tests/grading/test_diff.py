@@ -88,9 +88,12 @@ def test_marks_are_compared_beside_scores(diff):
     text = words(diff(grades, grades, ([("ada", 10)], [("ada", 12.5), ("bob", 3)])))
     assert text[:3] == [
         "student score change mark why",
+        "bob 10 -> 10 0 10 -> 3 late 0, now -5",
         "ada 10 -> 10 0 10 -> 12.5 late 0, now -5",
-        "bob 10 -> 10 0 none -> 3",
     ]
+    # Where a report has no marks, the scores are the marks.
+    text = diff(grades, grades, ([("ada", 10)], []))
+    assert "ada" not in text
 
 
 def test_many_changes_are_told_in_short(diff):

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
+from labkit.grading.marks.entry_name import short_names
 from labkit.grading.reports.csv_json_junit import SCHEMA
 from labkit.grading.reports.fitting import fit
 from labkit.running.reporting.explain import WIDTH, GradedTest
@@ -54,7 +55,7 @@ class Change:
 
     Attributes:
         old, new: the scores.
-        marks: both marks, where reports have them.
+        marks: the marks; where a report has none, the scores.
         why: in words, one reason each.
     """
 
@@ -62,15 +63,14 @@ class Change:
     lab: str
     old: int
     new: int
-    marks: tuple[float | None, float | None]
+    marks: tuple[float, float]
     why: tuple[str, ...]
 
     @property
     def size(self) -> float:
         """How much the score or the mark moved, whichever moved more."""
         before, after = self.marks
-        moved = abs(after - before) if before is not None and after is not None else 0
-        return max(abs(self.new - self.old), moved)
+        return max(abs(self.new - self.old), abs(after - before))
 
 
 def read_report(path: Path) -> Report:
@@ -123,10 +123,12 @@ def changes(old: Report, new: Report) -> list[Change]:
     found = []
     for who in old.grades.keys() & new.grades.keys():
         before, after = old.grades[who], new.grades[who]
-        one, other = old.marks.get(who), new.marks.get(who)
+        # A report without marks has scores, which are the marks there.
+        one = old.marks.get(who, _Mark(before.score, 0, 0))
+        other = new.marks.get(who, _Mark(after.score, 0, 0))
         why = (*_reasons(before, after), *_reasons_of_marks(one, other))
         if before.score != after.score or why or one != other:
-            marks = one and one.mark, other and other.mark
+            marks = one.mark, other.mark
             found.append(Change(who[1], who[0], before.score, after.score, marks, why))
     return sorted(found, key=lambda one: (-one.size, one.lab, one.student))
 
@@ -148,12 +150,11 @@ def _reasons(old: Grade, new: Grade) -> Iterator[str]:
         yield f"and {len(moved) - _MOST_TESTS} more tests"
 
 
-def _reasons_of_marks(old: _Mark | None, new: _Mark | None) -> Iterator[str]:
-    if old is not None and new is not None:
-        if old.late != new.late:
-            yield f"late {0 - old.late:g}, now {0 - new.late:g}"
-        if old.by_hand != new.by_hand:
-            yield f"by hand {old.by_hand:g}, now {new.by_hand:g}"
+def _reasons_of_marks(old: _Mark, new: _Mark) -> Iterator[str]:
+    if old.late != new.late:
+        yield f"late {0 - old.late:g}, now {0 - new.late:g}"
+    if old.by_hand != new.by_hand:
+        yield f"by hand {old.by_hand:g}, now {new.by_hand:g}"
 
 
 def _moved(before: Mapping[str, GradedTest], after: Mapping[str, GradedTest]) -> Iterator[str]:
@@ -194,8 +195,9 @@ def _print(console: Console, old: Report, new: Report, found: Sequence[Change]) 
 
 def _table(console: Console, found: Sequence[Change]) -> Table:
     several = len({one.lab for one in found}) > 1
-    marked = any(mark is not None for one in found for mark in one.marks)
+    marked = any(one.marks != (one.old, one.new) for one in found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    names = short_names({one.student for one in found})
     table.add_column("student", overflow="fold", max_width=console.width // 3)
     if several:
         table.add_column("lab", no_wrap=True)
@@ -206,19 +208,15 @@ def _table(console: Console, found: Sequence[Change]) -> Table:
     table.add_column("why", overflow="fold")
     for one in found:
         cells = [
-            clip(one.student, _LONGEST_NAME),
+            clip(names[one.student], _LONGEST_NAME),
             *([one.lab] if several else []),
             f"{one.old} -> {one.new}",
             f"{one.new - one.old:+}" if one.new != one.old else "0",
-            *([" -> ".join(map(_shown, one.marks))] if marked else []),
+            *([f"{one.marks[0]:g} -> {one.marks[1]:g}"] if marked else []),
             "\n".join(clip(why, _LONGEST_WHY) for why in one.why),
         ]
         table.add_row(*map(Text, cells))
     return table
-
-
-def _shown(mark: float | None) -> str:
-    return "none" if mark is None else f"{mark:g}"
 
 
 def _summary(old: Report, new: Report, found: Sequence[Change]) -> Iterator[str]:
