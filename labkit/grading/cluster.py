@@ -36,6 +36,8 @@ _CONNECT_SECONDS = 10
 # How long a machine may take to appear, or to come back.
 WAIT_SECONDS = 60
 _LOOK_SECONDS = 1.0
+# Workers in a row that die before a submission is given to them.
+_MOST_LOST = 10
 # Submissions queued per thread, so that no worker waits for its next one.
 _AHEAD = 2
 # On a worker: the slots of each thread, and the digest of a lab's files when they were imported.
@@ -126,7 +128,7 @@ class _Run:
             most = 1 if alone else _AHEAD * self._threads()
             while waiting and len(self._under_way) < most:
                 place = waiting.popleft()
-                self._submit(place, submissions[place])
+                self._submit(place, submissions[place], self._living() if alone else None)
             try:
                 future = self._done.get(timeout=_LOOK_SECONDS)
             except Empty:
@@ -135,12 +137,25 @@ class _Run:
             yield place, self._outcome(future)
             future.release()
 
-    def _submit(self, place: int, submission: Submission) -> None:
+    def _submit(self, place: int, submission: Submission, where: str | None) -> None:
         lab = submission.lab
         told = submission, self._assignments[lab], self._digests[lab], self._mode
-        future = self._client.submit(_grade_there, *told, pure=False)
+        kept = {} if where is None else {"workers": [where], "allow_other_workers": True}
+        future = self._client.submit(_grade_there, *told, pure=False, **kept)
         self._under_way[future] = place
         future.add_done_callback(self._done.put)
+
+    def _living(self) -> str:
+        """Return the address of a worker that answers.
+
+        The scheduler may still count on one that the submission before has just killed.
+        """
+        for _ in range(_MOST_LOST):
+            self._threads()
+            with suppress(self._lost):
+                address: str = self._client.submit(_address, pure=False).result()
+                return address
+        raise InfrastructureError("the workers of the Dask cluster die one after the other")
 
     def _outcome(self, future: Any) -> Outcome:
         try:
@@ -167,6 +182,11 @@ class _Run:
                     "start some, see labkit/grading/cluster.py"
                 ) from None
         return threads or 1
+
+
+def _address() -> str:
+    address: str = _dask().get_worker().address
+    return address
 
 
 def _no_second_try(dask_scheduler: Any) -> None:
