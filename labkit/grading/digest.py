@@ -79,7 +79,9 @@ def _imports(source: bytes) -> frozenset[str]:
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
-            waiting += ast.iter_child_nodes(node)
+            # An import is a statement, so expressions are left alone.
+            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+                waiting += getattr(node, part, ())
     places = set[str]()
     for module in modules:
         parts = module.split(".")

@@ -217,8 +217,8 @@ HOSTILE = {
 def test_no_source_crashes_or_hangs_it(name):
     hostile = HOSTILE[name]
     assert len(tokens(hostile)) <= MOST_SOURCE_BYTES
-    sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(3)} | {"ada": invented(0)}
-    assert len(similar_pairs(sources, b"")) <= 6
+    sources = {f"h{n}": hostile + b"\n" + invented(n) for n in range(2)} | {"ada": invented(0)}
+    assert len(similar_pairs(sources, b"")) <= 3
 
 
 @given(st.binary(max_size=300) | st.text("'\"\\\n#({[]}),.e1rbf x", max_size=60).map(str.encode))
