@@ -124,7 +124,7 @@ test:
 	$(setup) dev
 	@echo "Every test, on all processors (4 at most). One room's tests: make test ARGS=tests/engine"
 	@LAB_IMPL=solution LAB_PARTS=reference .venv/bin/python -m pytest -q \
-		-p xdist.plugin -n auto --maxprocesses 4 --dist loadscope --durations 10 $(ARGS)
+		-p xdist.plugin -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(ARGS)
 
 check:
 	$(setup) dev

@@ -112,6 +112,8 @@ FAULTS = [
     ("starter", "test_lab.py", "assert 2 % 2 == 0", "assert 2 % 2 == 1", "a given test fails"),
     ("tables", "test_lab.py", 'return "".join(lab.random.choices("abcdé", k=length))',
      'return "abcdeabc"[:length]', "earns 85 points with a seed that it does not know"),
+    ("tables", "test_lab.py", 'lab.random.choices("abcdé", k=length)',
+     'lab.random.sample("abcdefgh", k=length)', "in which characters are renamed"),
     ("order", "test_lab.py",
      """trace = lab.script(lab.new("Pairs"), [("feed", ""), ("feed", text), ("feed", "")])
     expect(trace.outputs, ["", text, ""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])

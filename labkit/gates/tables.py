@@ -2,8 +2,9 @@
 
 A table is what somebody could hand in who has recorded a right answer for everything that the tests
 do with the seed that students know. It is keyed by all that was done to an object so far. Where it
-has no answer, it guesses. It is tried as it is, and with its characters and numbers renamed in the
-order in which they appear, because other letters alone would not save a test.
+has no answer, it guesses. It is tried as it is; and so that, before it guesses, characters and
+numbers are renamed in the order in which they appear, because other letters alone would not save a
+test.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,12 @@ from labkit.gates.renaming import Names
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation
 from labkit.running.lab_tests import test_functions
+from labkit.running.score import PUBLIC_SEED
 from labkit.running.trace import Call, New, Raised, Step, Trace
 from labkit.running.under_test import CodeUnderTest
 
 MOST_POINTS = 25
-KNOWN_SEED, SECRET_SEED = "0", "a seed that nobody knows"
+SECRET_SEED = "a seed that nobody knows"
 # A table is a file that is handed in, so it has nothing of long runs.
 _MOST_CALLS = 100
 _MOST_ATOMS = 1_000
@@ -94,7 +96,7 @@ class _Recorder:
         """Return the answers by what was done to an object before, as it is and renamed."""
         for test, function in _functions(self._lab):
             if test.timeout is None:
-                function(Driver(self._perform, f"{KNOWN_SEED}/{test.name}"))
+                function(Driver(self._perform, f"{PUBLIC_SEED}/{test.name}"))
         return self._table
 
     def _perform(self, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
@@ -106,7 +108,8 @@ class _Recorder:
         for history, answer in zip(_histories(new, calls), answers, strict=False):
             for renames in (False, True):
                 names = Names(renames)
-                self._table[names.out(history)] = names.out(answer, learn=False)
+                key = names.out(history)
+                self._table[key] = names.out(answer, learn=False)
         return trace
 
 
@@ -132,15 +135,15 @@ class _Replay:
         return trace
 
     def _answer(self, call: Call | None, history: _History | None) -> tuple[Any, Any]:
-        names = Names(self._renames)
-        told = None if history is None else self._table.get(names.out(history))
-        if told is None:
-            return self._guess(call.args[-1] if call is not None and call.args else ""), ""
-        answer = names.back(told)
-        if isinstance(answer, str):
-            raise ValueError(answer)
-        result, held = answer
-        return result, held
+        for names in [Names(renames) for renames in (False, True)[: 1 + self._renames]]:
+            told = None if history is None else self._table.get(names.out(history))
+            if told is not None:
+                answer = names.back(told)
+                if isinstance(answer, str):
+                    raise ValueError(answer)
+                result, held = answer
+                return result, held
+        return self._guess(call.args[-1] if call is not None and call.args else ""), ""
 
 
 def _passed(lab: Lab, replay: _Replay) -> list[Test]:

@@ -15,9 +15,8 @@ from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.lab_impl import Implementation
+from labkit.running.score import PUBLIC_SEED
 
-# Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
-PUBLIC_SEED = "0"
 # Where grading begins: reading what was handed in, grading it, and the process that holds it.
 GRADER = (
     "labkit/grading/reading/inputs.py",

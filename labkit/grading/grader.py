@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from labkit.course.manifest import Test
-from labkit.grading.assignment import PUBLIC_SEED, Assignment
+from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.overlay import HiddenTest
 from labkit.grading.reading.submission import (
@@ -23,7 +23,7 @@ from labkit.running.drive import Driver
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
-from labkit.running.score import LabRun, Result
+from labkit.running.score import PUBLIC_SEED, LabRun, Result
 from labkit.running.time_limit import OverdueError
 
 # The kinds of results that hold nothing of a test's data.

@@ -12,6 +12,7 @@ from labkit.grading.grade import Grade
 from labkit.grading.reading.submission import Submission
 from labkit.running.lab_impl import Implementation
 
+_REFERENCE = "the reference"
 _MOST_TESTS = 3
 
 
@@ -36,9 +37,6 @@ def check_tests(
             raise InfrastructureError(f"{grade.student} of {grade.lab}: {grade.doubt}")
         if right is not (grade.score == grade.max_score):
             raise InfrastructureError(_lacks_points(grade) if right else _has_all(grade))
-
-
-_REFERENCE = "the reference"
 
 
 def _known(assignment: Assignment) -> list[Submission]:

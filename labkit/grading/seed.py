@@ -14,7 +14,7 @@ from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.assignment import PUBLIC_SEED
+from labkit.running.score import PUBLIC_SEED
 
 FILE = ".labkit/grading-seed"
 # In hexadecimal digits, of the file's secret and of a lab's seed.

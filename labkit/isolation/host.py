@@ -257,16 +257,13 @@ class Host:
         if self._worker is None:
             raise WorkerError("raised", "the process that held the submission is gone")
         number = next(self._numbers)
-        self._tell((number, *request))
+        self._write(pack_request((number, *request)))
         answer = self._receive()
         if type(answer) is not list or len(answer) < 2 or answer[0] != number:
             raise self._broken("it answered something that was not asked")
         if answer[1] is not None:
             raise self._gone(f"it stopped with {answer[1]!s:.{MOST_CHARACTERS}}")
         return answer[2:]
-
-    def _tell(self, request: Any) -> None:
-        self._write(pack_request(request))
 
     def _write(self, frame: bytes) -> None:
         data = memoryview(frame)

@@ -32,8 +32,8 @@ from labkit.running.score import (
 from labkit.running.shrink import ahead
 from labkit.running.time_limit import OverdueError
 
-# A test, its function, its seed.
 _LABKIT = str(Path(__file__).parents[1])
+# A test, its function, its seed.
 Planned = tuple[Test, Callable[..., object], str]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
-from labkit.grading.assignment import PUBLIC_SEED, Assignment
+from labkit.grading.assignment import Assignment
 from labkit.grading.attempt import grade_one
 from labkit.grading.grade import SCHEMA, Grade
 from labkit.grading.overlay import read_overlay
@@ -23,6 +23,7 @@ from labkit.grading.slot import Slot
 from labkit.isolation.sandbox import choose_mode
 from labkit.publish.packing import grader_files, reference_files, write_zip
 from labkit.publish.platforms import account, read_upload, summary, write_json
+from labkit.running.score import PUBLIC_SEED
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -25,6 +25,7 @@ from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
+    PUBLIC_SEED,
     TEST_LIMIT,
     TIMEOUTS_ALLOWED,
     TOO_LONG,
@@ -73,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     if not any(map(pluginmanager.has_plugin, ("pytest_timeout", "timeout"))):
         parser.addini("timeout", "for pytest-timeout, which is not at work here")
     group = parser.getgroup("labs")
-    group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", "0"), metavar="SEED",
+    group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", PUBLIC_SEED), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
     group.addoption("--lab-task", type=int, metavar="N", help="run only the tests of task N")
     group.addoption("--lab-limit", type=float, default=TEST_LIMIT, metavar="SECONDS",

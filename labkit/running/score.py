@@ -13,6 +13,8 @@ from labkit.running.diagnose import Mistake
 from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
 
+# Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
+PUBLIC_SEED = "0"
 TEST_LIMIT = 5.0
 TIMEOUTS_ALLOWED = 2
 ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"

@@ -5,12 +5,13 @@ import hmac
 import pytest
 
 from labkit.errors import UsageError
-from labkit.grading.assignment import PUBLIC_SEED, Assignment
+from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.grading.seed import FILE, grading_seed
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver
+from labkit.running.score import PUBLIC_SEED
 
 SECRET = "5eed" * 8
 DRAWN = '''

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from labkit.grading.digest import digest_of
-from labkit.running.reporting.showing import printable
+from labkit.running.reporting.showing import in_one_line, printable
 
 # The references have less than 8 kB; a table of answers to tests has more than this.
 MOST_SOURCE_BYTES = 64 << 10
@@ -42,4 +42,4 @@ class Submission:
 
 def one_line(text: str) -> str:
     """Return `text` as `printable` does, its lines and tabs as escapes too."""
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    return in_one_line(printable(text))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from labkit.grading.grade import Grade
 from labkit.running.reporting.explain import GradedTest
-from labkit.running.reporting.showing import MOST_CHARACTERS, clip, printable
+from labkit.running.reporting.showing import MOST_CHARACTERS, clip, in_one_line, printable
 
 # Room for a text of `MOST_CHARACTERS` of which not many are escaped.
 _MOST = 3 * MOST_CHARACTERS
@@ -52,4 +52,4 @@ def _text(text: str, most: int = _MOST) -> str:
 
 def line(text: str, most: int = _MOST_WORD) -> str:
     """Return a text as one line, short and printable."""
-    return clip(_text(text, most).replace("\n", "\\n").replace("\t", "\\t"), most)
+    return clip(in_one_line(_text(text, most)), most)

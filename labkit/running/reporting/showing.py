@@ -59,9 +59,9 @@ def repeatable(text: str) -> str:
     return _ADDRESS.sub("0x…", printable(text))
 
 
-def one_line(text: str) -> str:
-    r"""Return `text` as `repeatable` does, with escapes, `\n`, for ends of lines and tabs too."""
-    return repeatable(text).replace("\n", r"\n").replace("\t", r"\t")
+def in_one_line(text: str) -> str:
+    r"""Return `text` with escapes, `\n`, for ends of lines and tabs."""
+    return text.replace("\n", r"\n").replace("\t", r"\t")
 
 
 def clip(text: str, width: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.running.reporting.showing import clip, one_line
+from labkit.running.reporting.showing import clip, in_one_line, repeatable
 from labkit.running.trace import Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
@@ -81,7 +81,7 @@ def _row(step: Step, layers: dict[str | None, str]) -> tuple[str, ...]:
 
 
 def _cut(text: str) -> str:
-    return one_line(text[:_MOST])[:_MOST]
+    return in_one_line(repeatable(text[:_MOST]))[:_MOST]
 
 
 def _words(value: Any) -> str:
