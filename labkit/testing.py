@@ -16,11 +16,11 @@ from labkit.running.shrink import check
 from labkit.running.trace import Failure, Trace, Unreadable, written
 
 __all__ = [
-    "check", "chunkings", "decided", "decoded", "expect", "expect_in", "expect_untouched",
-    "is_viable_prefix", "mistake", "show", "small_bytes", "small_strings", "undecided",
+    "check", "chunkings", "cut", "decided", "decoded", "expect", "expect_in", "expect_untouched",
+    "is_viable_prefix", "mistake", "put_in", "show", "small_bytes", "small_strings", "undecided",
 ]  # fmt: skip
 
-_S = TypeVar("_S", str, list[int])
+_S = TypeVar("_S", str, bytes, list[int])
 
 
 def expect(
@@ -85,6 +85,20 @@ def chunkings(whole: _S, generator: random.Random, bursts: int = 5) -> Iterator[
         pieces = [whole[a:b] for a, b in itertools.pairwise(cuts)]
         yield pieces
         yield [part for piece in pieces for part in (whole[:0], piece)]
+
+
+def cut(whole: _S, generator: random.Random) -> list[_S]:
+    """Draw pieces that make up `whole`, two to five; some may be empty."""
+    inner: list[int] = generator.choices(range(len(whole) + 1), k=generator.randint(1, 4))
+    return [whole[a:b] for a, b in itertools.pairwise([0, *sorted(inner), len(whole)])]
+
+
+def put_in(items: Iterable[Any], others: Iterable[Any], generator: random.Random) -> list[Any]:
+    """Return the items, with one to four of the others, drawn, anywhere between them."""
+    mixed = [*items]
+    for other in generator.choices([*others], k=generator.randint(1, 4)):
+        mixed.insert(generator.randint(0, len(mixed)), other)
+    return mixed
 
 
 def decoded(data: bytes) -> str:

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from dask_cluster import cluster, needs_dask
@@ -63,6 +64,26 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     (grade,) = run([one], tiny_assignments, cluster=two_workers.address)
     assert grade["fault"] == retry.DIED
     assert gradings(tiny_assignments) == found + 2
+
+
+def test_a_submission_alone_goes_to_a_worker_that_answers(tiny_assignments):
+    (item,) = cohort(tiny_assignments, 1)
+    client = MagicMock()
+    client.nthreads.return_value = {"dead": 1, "living": 1}
+
+    def submit(function, *told, **how):
+        future = MagicMock()
+        future.result.return_value = how.get("workers") if told else "living"
+        if len(client.submit.mock_calls) == 1:
+            future.result.side_effect = KeyError("lost")
+        future.add_done_callback = lambda put: put(future)
+        return future
+
+    client.submit.side_effect = submit
+    work = module._Run(client, tiny_assignments, "trust", KeyError)
+    assert [*work._outcomes([item], [0], alone=True)] == [(0, ["living"])]
+    # With others it goes wherever there is room.
+    assert [*work._outcomes([item], [0], alone=False)] == [(0, None)]
 
 
 def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(

@@ -10,10 +10,12 @@ import pytest
 
 from labkit.testing import (
     check,
+    cut,
     decoded,
     expect,
     expect_in,
     expect_untouched,
+    put_in,
     small_bytes,
     small_strings,
 )
@@ -122,27 +124,13 @@ def some_bytes(lab, count=24):
 
 def some_ids(lab, kinds=CHARACTERS):
     """Draw ids of texts with special ids anywhere in them."""
-    return [put_in(lab, text.encode(), SPECIAL) for text in some_texts(lab, kinds=kinds)]
+    return [put_in(text.encode(), SPECIAL, lab.random) for text in some_texts(lab, kinds=kinds)]
 
 
 def unknown_ids(lab, count):
     """Draw ids that do not exist: near and far, on either side."""
     far = [lab.random.randint(1, 10 ** lab.random.randint(1, 12)) for _ in range(count)]
     return [lab.random.choice([-distance, 258 + distance]) for distance in far]
-
-
-def put_in(lab, items, others):
-    """Put one to four of the others anywhere between the items."""
-    items = [*items]
-    for other in lab.random.choices([*others], k=lab.random.randint(1, 4)):
-        items.insert(lab.random.randint(0, len(items)), other)
-    return items
-
-
-def cut(lab, items):
-    """Cut the items into pieces, anywhere."""
-    places = sorted(lab.random.choices(range(len(items) + 1), k=lab.random.randint(1, 4)))
-    return [items[start:end] for start, end in itertools.pairwise([0, *places, len(items)])]
 
 
 @pytest.mark.given
@@ -181,7 +169,7 @@ def test_encode_takes_special_names_as_text(lab):
     """The text "<eos>" is five plain characters: users must not be able to type special ids."""
     texts = ["<eos>", "a<bos>b", "<pad><eos>"]
     for text in some_texts(lab, kinds=[LETTERS]):
-        texts.append("".join(put_in(lab, text, SPECIAL.values())))
+        texts.append("".join(put_in(text, SPECIAL.values(), lab.random)))
     check(lambda text: encodes(lab, text, add_special_tokens=True), texts)
 
 
@@ -198,7 +186,7 @@ def test_encode_rejects_lone_surrogates(lab):
         refuses(lab, lone[0] if lone else [], "encode", text, add_special_tokens=bos)
 
     texts = ["a\ud800", "🚀é\udfffb\ud800", "pair:\ud83d\ude80", "\ud7ff\ue000", "hi"]
-    texts += ["".join(put_in(lab, text, map(chr, SURROGATES))) for text in some_texts(lab)]
+    texts += ["".join(put_in(text, map(chr, SURROGATES), lab.random)) for text in some_texts(lab)]
     check(rule, itertools.product(texts, (False, True)))
 
 
@@ -285,7 +273,7 @@ def test_decode_rejects_unknown_ids(lab):
     lists.append([72, 105, 300, -1, 300])
     for length in lab.random.choices(range(2, 40), k=12):
         known = lab.random.choices([*LETTERS, *SPECIAL], k=length)
-        lists.append(put_in(lab, known, unknown_ids(lab, 4)))
+        lists.append(put_in(known, unknown_ids(lab, 4), lab.random))
     check(rule, itertools.product(lists, (True, False)))
 
 
@@ -318,7 +306,7 @@ def test_decode_starts_afresh(lab):
         expect(trace.outputs, [skipped(part) for part in parts], trace)
 
     fixed = [[72, 0xF0, 0x9F], [0x9A, 0x80, 105], [], [0xC3], [0xA9]]
-    check(rule, [fixed, *(cut(lab, [*text.encode()]) for text in some_texts(lab))])
+    check(rule, [fixed, *(cut([*text.encode()], lab.random) for text in some_texts(lab))])
 
 
 @pytest.mark.task(3)
@@ -363,7 +351,7 @@ def test_property_linear_in_one_run(lab):
     """linear: texts of up to 900,000 bytes, each one run, are encoded and decoded well within the
     time limit.
     """
-    unit = "".join(put_in(lab, lab.random.choices("ABC 0123", k=20), "é你🚀"))
+    unit = "".join(put_in(lab.random.choices("ABC 0123", k=20), "é你🚀", lab.random))
     for size in (lab.random.randint(250_000, 350_000), lab.random.randint(600_000, 900_000)):
         text = unit * (size // len(unit.encode()))
         ids = list(text.encode())

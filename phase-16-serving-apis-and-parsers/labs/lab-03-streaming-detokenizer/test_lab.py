@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from labkit.testing import check, decided, decoded, expect, small_bytes, undecided
+from labkit.testing import check, cut, decided, decoded, expect, put_in, small_bytes, undecided
 
 DETOKENIZER = "StreamingDetokenizer"
 MIXED = "naïve café — 你好 🚀🇫🇷"
@@ -96,20 +96,6 @@ def a_start(lab):
     """Draw the first bytes of a character, one at least and not all."""
     char = chr(lab.random.choice(lab.random.choice([LATIN, CHINESE, EMOJI]))).encode()
     return char[: lab.random.randint(1, len(char) - 1)]
-
-
-def put_in(lab, items, others):
-    """Put one to four of the others anywhere between the items."""
-    items = [*items]
-    for other in lab.random.choices([*others], k=lab.random.randint(1, 4)):
-        items.insert(lab.random.randint(0, len(items)), other)
-    return items
-
-
-def cut(lab, items):
-    """Cut the items into pieces, anywhere."""
-    places = sorted(lab.random.choices(range(len(items) + 1), k=lab.random.randint(1, 4)))
-    return [items[start:end] for start, end in itertools.pairwise([0, *places, len(items)])]
 
 
 def announces(lab, byte):
@@ -213,7 +199,7 @@ def test_eos_is_ignored(lab):
     character.
     """
     fixed = [257, 0xF0, 0x9F, 257, 0x9A, 256, 258, 0x80, 257]
-    drawn = (put_in(lab, text.encode(), [256, 257, 258]) for text in some_texts(lab))
+    drawn = (put_in(text.encode(), [256, 257, 258], lab.random) for text in some_texts(lab))
     check(lambda ids: emits(lab, ids), [fixed, *drawn])
 
 
@@ -221,7 +207,7 @@ def test_eos_is_ignored(lab):
 @pytest.mark.points(3)
 def test_negative_and_huge_ids_are_ignored(lab):
     """Negative and huge ids return "" too, and leave a half character as it was."""
-    drawn = (put_in(lab, text.encode(), some_odd(lab)) for text in some_texts(lab))
+    drawn = (put_in(text.encode(), some_odd(lab), lab.random) for text in some_texts(lab))
     check(lambda ids: emits(lab, ids), [[-1, 0xC3, *ODD, 0xA9], *drawn])
 
 
@@ -275,7 +261,7 @@ def test_dead_bytes_resolve_at_once(lab):
     arrives.
     """
     dead = [bytes([byte]) for byte in (*range(0x80, 0xC2), *range(0xF5, 0x100))]
-    drawn = (put_in(lab, map(str.encode, text), dead) for text in some_texts(lab))
+    drawn = (put_in(map(str.encode, text), dead, lab.random) for text in some_texts(lab))
     fixed = bytes.fromhex("80 c0 c2 80 f5 ff c1 bf f8")
     check(lambda data: emits(lab, data), [fixed, *map(b"".join, drawn)])
 
@@ -316,7 +302,7 @@ def test_real_replacement_character_passes(lab):
     """A U+FFFD that the model wrote (EF BF BD) is text like any other: it comes out with its last
     byte.
     """
-    drawn = ("".join(put_in(lab, text, "\ufffd")) for text in some_texts(lab))
+    drawn = ("".join(put_in(text, "\ufffd", lab.random)) for text in some_texts(lab))
     check(lambda text: emits(lab, text.encode()), ["a\ufffd\ufffdb", *drawn])
 
 
@@ -361,7 +347,7 @@ def test_fresh_after_flush(lab):
     second stream is read as the first one was.
     """
     fixed = [[b"\xf0\x9f", b"\x9aA"], ["🚀".encode()] * 3]
-    drawn = (cut(lab, text.encode()) for text in some_texts(lab))
+    drawn = (cut(text.encode(), lab.random) for text in some_texts(lab))
     check(lambda streams: emits_and_ends(lab, *streams), [*fixed, *drawn])
 
 
