@@ -52,7 +52,7 @@ class Fed(Host):
     def _measure(self, limit):
         pass
 
-    def _tell(self, request):
+    def _write(self, frame):
         self.left += self.frames.pop(0) if self.frames else b""
 
     def _read(self):
