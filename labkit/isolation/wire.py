@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from labkit.running.trace import MOST_BITS, Call, New, Step, Unreadable
+from labkit.running.trace import EVENTS, MOST_BITS, Call, New, Step, Unreadable, fields_of
 from mini_vllm.text.events import TextDelta, ToolCall
 
 _P = ParamSpec("_P")
@@ -46,6 +46,7 @@ _NO_OPTIONS: dict[str, Any] = {}
 # Many of these are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
 step_of = partial(tuple.__new__, Step)
+_EVENTS_BY_NAME = {kind.__name__: kind for kind in EVENTS}
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -87,27 +88,38 @@ def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
         (name, args, dict(kwargs) if kwargs else _NO_OPTIONS, number)
         for name, args, kwargs, number in calls
     ]
-    return [*map(_flat, new)], told
+    seen: dict[int, int] = {}
+    return [_flat(recipe, seen) for recipe in new], told
 
 
 @_without_collections
 def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any], str]:
     """Return what `pack_calls` was given, and the attribute to watch."""
-    return [*map(_unflat, new)], [*map(_call_of, calls)], watch
+    made: list[New] = []
+    return [_unflat(data, made) for data in new], [*map(_call_of, calls)], watch
 
 
-def _flat(recipe: Any) -> Any:
-    if isinstance(recipe, New):
-        options = {key: _flat(value) for key, value in recipe.kwargs.items()}
-        return recipe.name, [_flat(value) for value in recipe.args], options
-    return [recipe]
+def _flat(recipe: Any, seen: dict[int, int]) -> Any:
+    """Return a recipe as a tuple, or the number of one that was seen before; a value in a list."""
+    if not isinstance(recipe, New):
+        return [recipe]
+    if id(recipe) in seen:
+        return seen[id(recipe)]
+    args = [_flat(value, seen) for value in recipe.args]
+    options = {key: _flat(value, seen) for key, value in recipe.kwargs.items()}
+    seen[id(recipe)] = len(seen)
+    return recipe.name, args, options
 
 
-def _unflat(data: Any) -> Any:
+def _unflat(data: Any, made: list[New]) -> Any:
     if type(data) is list:
         return data[0]
+    if type(data) is int:
+        return made[data]
     name, args, options = data
-    return New(name, tuple(map(_unflat, args)), {key: _unflat(v) for key, v in options.items()})
+    flat = tuple([_unflat(value, made) for value in args])
+    made.append(New(name, flat, {key: _unflat(value, made) for key, value in options.items()}))
+    return made[-1]
 
 
 @_without_collections
@@ -179,6 +191,8 @@ def _out(value: Any) -> Any:
         return {"text": _text(value.text)}
     if kind is ToolCall:
         return {"call": [_out(value.index), _text(value.name), _text(value.arguments)]}
+    if kind in EVENTS:
+        return {"event": [kind.__name__, *map(_out, fields_of(value))]}
     if kind is Unreadable:
         return {"unreadable": [*map(_text, (value.kind, value.message, value.line, value.name))]}
     if kind is dict:
@@ -263,6 +277,15 @@ def _call(content: Any, depth: int) -> ToolCall:
     return ToolCall(index, _text(name), _text(arguments))
 
 
+def _event(content: Any, depth: int) -> Any:
+    name, *values = _items(content, depth)
+    if type(name) is not str or name not in _EVENTS_BY_NAME:
+        raise WireError("there is no such event")
+    event = _EVENTS_BY_NAME[name](*values)
+    fields_of(event)
+    return event
+
+
 def _unreadable(content: Any, depth: int) -> Unreadable:
     kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content, depth))
     return Unreadable(kind_of(kind), message, line, name)
@@ -281,5 +304,6 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "dict": _dict,
     "text": lambda content, depth: TextDelta(_text(content)),
     "call": _call,
+    "event": _event,
     "unreadable": _unreadable,
 }

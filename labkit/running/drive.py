@@ -7,13 +7,25 @@ carries the run out and answers with data, one round trip per run.
 import random
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, MethodType
 from typing import Any
 
-from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable, written
-from mini_vllm.text.events import TextDelta, ToolCall
+from labkit.running.trace import (
+    EVENTS,
+    Call,
+    Failure,
+    New,
+    Raised,
+    Step,
+    Trace,
+    Unreadable,
+    fields_of,
+    written,
+)
+from mini_vllm.text.events import TextDelta
 
 Resolve = Callable[[str], Any]
 Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
@@ -37,8 +49,8 @@ _INSTEAD = {
     "generator": "return a str or a list (a function with `yield` returns a generator)",
 }
 _CROSSING = (
-    "return str, bytes, int, bool, None, an event whose fields are str, or a list, tuple or dict "
-    "of those"
+    "return str, bytes, int, bool, None, an event whose fields have the right types, or a list, "
+    "tuple or dict of those"
 )
 
 
@@ -69,6 +81,7 @@ class Run:
         self._resolve = resolve
         self.watch = watch
         self._objects: list[Any] = []
+        self._made: dict[int, Any] = {}
         self._given: list[_Given] = []
         self._held: Any = None
         self._make_all()
@@ -103,20 +116,23 @@ class Run:
         doing: New | None = None
         try:
             for doing in self.trace.new:
-                self._objects.append(_make(self._resolve, doing, self._given))
+                self._objects.append(self._make(doing))
         except (Exception, SystemExit) as error:
             self.trace.raised = _raised(error, str(doing))
 
-
-def _make(resolve: Resolve, value: Any, given: list[_Given]) -> Any:
-    if not isinstance(value, New):
-        return _copy(value)
-    args = [_make(resolve, argument, given) for argument in value.args]
-    kwargs = {key: _make(resolve, argument, given) for key, argument in value.kwargs.items()}
-    pairs = [*zip(value.args, args, strict=True)]
-    pairs += [(argument, kwargs[key]) for key, argument in value.kwargs.items()]
-    given += [(value.name, old, copy) for old, copy in pairs if not isinstance(old, New)]
-    return resolve(value.name)(*args, **kwargs)
+    def _make(self, value: Any) -> Any:
+        """Return a copy of an argument; of a recipe what it makes, which is made once."""
+        if not isinstance(value, New):
+            return _copy(value)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        args = [self._make(argument) for argument in value.args]
+        kwargs = {key: self._make(argument) for key, argument in value.kwargs.items()}
+        pairs = [*zip(value.args, args, strict=True)]
+        pairs += [(argument, kwargs[key]) for key, argument in value.kwargs.items()]
+        self._given += [(value.name, old, copy) for old, copy in pairs if not isinstance(old, New)]
+        made = self._made[id(value)] = self._resolve(value.name)(*args, **kwargs)
+        return made
 
 
 def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
@@ -202,7 +218,8 @@ def _told(value: Any, what: str, name: str) -> Any:
         return _plain(value)
     except _ForeignError as error:
         kind = str(error)
-        nested = "" if kind == type(value).__name__ else f"a {type(value).__name__} with "
+        itself = kind == type(value).__name__ or type(value) in EVENTS
+        nested = "" if itself else f"a {type(value).__name__} with "
         instead = _INSTEAD.get(kind, _CROSSING)
         return Unreadable("type", f"{what} {nested}a {kind}; {instead}", "", name)
     except RecursionError:
@@ -219,7 +236,11 @@ def _plain(value: Any) -> Any:
         return {_plain(key): _plain(item) for key, item in value.items()}
     if type(value) is TextDelta and type(value.text) is str:
         return value
-    if type(value) is ToolCall and type(value.name) is type(value.arguments) is str:
+    if type(value) in EVENTS:
+        try:
+            fields_of(value)
+        except TypeError as error:
+            raise _ForeignError(str(error)) from None
         return value
     raise _ForeignError(f"{type(value).__name__:.100}")
 
@@ -300,29 +321,43 @@ class Driver:
         return trace.raised.message
 
     def script(
-        self, new: New, calls: Iterable[tuple[Any, ...] | str], watch: str = "held"
+        self,
+        new: New | Sequence[New],
+        calls: Iterable[Call | tuple[Any, ...] | str],
+        watch: str = "held",
     ) -> Trace:
-        """Run the calls on one object: `("feed", "a")` is a call, `"matched"` reads an
-        attribute.
+        """Run the calls on one object: `("feed", "a")` is a call, `"matched"` reads an attribute.
+
+        Of several objects a `Call` says which: `Call("count", None, object=1)`.
         """
-        return self._checked(self._perform([new], [*map(_as_call, calls)], watch))
+        objects = [new] if isinstance(new, New) else new
+        return self._checked(self._perform(objects, [*map(_as_call, calls)], watch))
 
     def stream(
-        self, new: New, pieces: Iterable[Any], *, end: str = "flush", watch: str = "held"
+        self,
+        new: New,
+        pieces: Iterable[Any],
+        *,
+        feed: str = "feed",
+        end: str = "flush",
+        watch: str = "held",
     ) -> Trace:
-        """Feed the pieces one by one and end the stream by calling `end`; with "" leave it open."""
-        calls = [_call_of(("feed", (piece,), _NO_OPTIONS, 0)) for piece in pieces]
+        """Feed the pieces one by one by calling `feed`, and end the stream by calling `end`; with
+        "" leave it open.
+        """
+        calls = [_call_of((feed, (piece,), _NO_OPTIONS, 0)) for piece in pieces]
         calls += [Call(end, ())] if end else []
         return self._checked(self._perform([new], calls, watch))
 
     def interleave(
-        self, new: Sequence[New], pieces: Sequence[Sequence[Any]], end: str
+        self, new: Sequence[New], pieces: Sequence[Sequence[Any]], end: str, feed: str = "feed"
     ) -> list[Trace]:
         """Feed several objects in turns, piece by piece, then end each; return a trace per
-        object.
+        object. A recipe that comes twice makes two.
         """
+        new = [replace(recipe) for recipe in new]
         turns = range(max(map(len, pieces)))
-        calls = [Call("feed", (own[t],), object=i) for t in turns
+        calls = [Call(feed, (own[t],), object=i) for t in turns
                  for i, own in enumerate(pieces) if t < len(own)]  # fmt: skip
         calls += [Call(end, (), object=i) for i in range(len(new))]
         trace = self._checked(self._perform(new, calls, "held"))
@@ -354,7 +389,9 @@ def _plan(
     return [target], [Call(args[0], args[1:], kwargs)] if args else []
 
 
-def _as_call(call: tuple[Any, ...] | str) -> Call:
+def _as_call(call: Call | tuple[Any, ...] | str) -> Call:
+    if isinstance(call, Call):
+        return call
     if isinstance(call, str):
         return Call(call, None)
     return _call_of((call[0], call[1:], _NO_OPTIONS, 0))

@@ -20,7 +20,7 @@ from labkit.errors import LabFolderError, LabkitError
 from labkit.running.lab_impl import Implementation, load
 from labkit.running.source import last_line_in
 from labkit.running.time_limit import OverdueError, time_limit
-from mini_vllm.text.events import TextDelta
+from labkit.running.trace import pieces_of
 
 FILE = "race.py"
 _NAMES = ("UNIT", "CLASS", "ARGUMENTS", "workload")
@@ -200,11 +200,9 @@ def _parts(output: Any) -> list[Any]:
     """Return an output as a list in which the cuts between texts do not show."""
     if isinstance(output, str):
         return list(output)
-    if isinstance(output, TextDelta):
-        return list(output.text)
     if isinstance(output, list | tuple):
         return [part for item in output for part in _parts(item)]
-    return [output]
+    return pieces_of(output)
 
 
 @contextlib.contextmanager

@@ -5,22 +5,79 @@ run can as well happen in another process.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mini_vllm.text.events import TextDelta, ToolCall
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Chunk,
+    Malformed,
+    ReasoningDelta,
+    StopOutput,
+    TextDelta,
+    ToolCall,
+)
 
 # Of what a failure says of one value.
 _MOST_SHOWN = 1_000
 MOST_WRITTEN = 100_000
 # Python writes no number of more than 4,300 digits.
 MOST_BITS = 14_000
+# The events that cross, and of which types each of their fields may be. A tuple is of ints.
+EVENTS: dict[type, dict[str, tuple[type, ...]]] = {
+    TextDelta: {"text": (str,)},
+    ToolCall: {"index": (int,), "name": (str,), "arguments": (str,)},
+    ReasoningDelta: {"text": (str,)},
+    CallStart: {"index": (int,), "id": (str, type(None)), "name": (str,)},
+    ArgsDelta: {"index": (int,), "text": (str,)},
+    CallEnd: {"index": (int,)},
+    Malformed: {"index": (int,), "raw": (str,), "reason": (str,)},
+    StopOutput: {"text": (str,), "stopped": (bool,), "reason": (int, str, type(None))},
+    Chunk: {"text": (str,), "token_ids": (tuple,), "finish_reason": (str, type(None))},
+}
+# Those whose text goes on in the next one, if all else is the same.
+_DELTAS = (TextDelta, ReasoningDelta, ArgsDelta)
+
+
+def fields_of(event: Any) -> list[Any]:
+    """Return the values of an event's fields, in order.
+
+    Raises:
+        TypeError: one is missing, or not exactly of its type; the text says what such an event is.
+    """
+    values = []
+    for name, types in EVENTS[type(event)].items():
+        value = getattr(event, name, Ellipsis)
+        if not any(type(value) is known for known in types):
+            raise TypeError(f"{type(event).__name__} whose {name} is {a_type(value):.100}")
+        if type(value) is tuple and not all(type(item) is int for item in value):
+            raise TypeError(f"{type(event).__name__} whose {name} holds other values than int")
+        values.append(value)
+    return values
+
+
+def pieces_of(event: Any) -> list[Any]:
+    """Return an event as one for each character of its text, so that cuts do not show.
+
+    A `TextDelta` gives the characters themselves; an event without such a text is alone.
+    """
+    if type(event) is TextDelta:
+        return [*event.text]
+    if type(event) in _DELTAS:
+        return [replace(event, text=character) for character in event.text]
+    return [event]
 
 
 @dataclass(frozen=True)
 class New:
-    """A recipe for an object: its class by name, and the arguments (recipes included)."""
+    """A recipe for an object: its class by name, and the arguments (recipes included).
+
+    A name `given.NAME` is that of what the course gives to the lab's code. The same `New`, twice in
+    one run, is one object.
+    """
 
     name: str
     args: tuple[Any, ...] = ()
@@ -165,32 +222,48 @@ class Trace:
 
     @property
     def events(self) -> list[Any]:
-        """What the method calls returned as one list of events, adjacent `TextDelta`s merged."""
+        """What the method calls returned as one list of events.
+
+        Adjacent `TextDelta`s are merged, and so are `ReasoningDelta`s, and `ArgsDelta`s of a call.
+        """
         merged: list[Any] = []
         texts: list[str] = []
+        first: Any = None
 
         def end_text() -> None:
             if texts:
-                merged.append(TextDelta("".join(texts)))
+                merged.append(replace(first, text="".join(texts)))
                 texts.clear()
 
         for number, step in self._numbered_calls():
             if not isinstance(step.result, list):
                 raise _of_wrong_type(number, "a list of events; [] when there are none", self)
             for event in step.result:
-                if event == TextDelta(""):
-                    reason = f"{step.call.name} returned an empty TextDelta"
-                    shown = written(step.result, _MOST_SHOWN)
-                    raise Failure(
-                        "no empty TextDelta", shown, str(step.call), self, reason, at=number
-                    )
-                if isinstance(event, TextDelta):
-                    texts.append(event.text)
-                else:
+                if type(event) not in _DELTAS:
                     end_text()
                     merged.append(event)
+                    continue
+                if not event.text:
+                    raise self._empty(number, type(event).__name__)
+                if texts and not _goes_on(first, event):
+                    end_text()
+                first = first if texts else event
+                texts.append(event.text)
         end_text()
         return merged
+
+    def _empty(self, number: int, kind: str) -> "Failure":
+        step = self.steps[number]
+        shown = written(step.result, _MOST_SHOWN)
+        reason = f"{step.call.name} returned an empty {kind}"
+        return Failure(f"no empty {kind}", shown, str(step.call), self, reason, at=number)
+
+
+def _goes_on(first: Any, event: Any) -> bool:
+    """Whether the text of an event goes on in another."""
+    if type(first) is not type(event):
+        return False
+    return type(event) is not ArgsDelta or event.index == first.index
 
 
 class Failure(AssertionError):
@@ -257,8 +330,8 @@ def _parts(value: Any, most: int) -> Iterator[str]:
     elif kind is dict:
         pairs = (((*_parts(key, most), ": "), item) for key, item in value.items())
         yield from _joined("{", pairs, "}", most)
-    elif kind is TextDelta or kind is ToolCall:
-        fields = (((f"{name}=",), getattr(value, name)) for name in kind.__slots__)
+    elif kind in EVENTS:
+        fields = (((f"{name}=",), getattr(value, name)) for name in EVENTS[kind])
         yield from _joined(f"{kind.__name__}(", fields, ")", most)
     else:
         yield repr(value)

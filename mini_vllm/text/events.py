@@ -1,7 +1,8 @@
 """The values that text layers emit: plain, comparable, and unchanged once made.
 
-`TextDelta` and `ToolCall` are the only types that labs and engine share. The engine's parsers
-stream a call in parts instead: `CallStart`, any number of `ArgsDelta`, `CallEnd`.
+A parser says `ToolCall` of a call that it has read whole, or streams it in parts: `CallStart`, any
+number of `ArgsDelta`, `CallEnd`. `StopOutput` and `Chunk` are what a layer around the parsers hands
+on: text, and whether the stream has ended. Labs and engine share all of them.
 """
 
 from dataclasses import dataclass
@@ -81,6 +82,36 @@ class Malformed:
     index: int
     raw: str
     reason: str
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class StopOutput:
+    """What a decoder that looks for stops says of one token.
+
+    Attributes:
+        text: what is certain now, "" if nothing is.
+        stopped: whether a stop has ended the stream.
+        reason: the token id or the stop string that did, or None.
+    """
+
+    text: str
+    stopped: bool = False
+    reason: int | str | None = None
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Chunk:
+    """What a stream's reader gets at a time: the news of one or more iterations.
+
+    Attributes:
+        text: the new text, "" if there is none.
+        token_ids: the new tokens.
+        finish_reason: why the stream has ended, with the last chunk only.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    finish_reason: str | None = None
 
 
 Event = TextDelta | ReasoningDelta | CallStart | ArgsDelta | CallEnd | Malformed

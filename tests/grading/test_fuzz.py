@@ -17,7 +17,7 @@ from labkit.running.reporting.showing import show_pair
 from labkit.running.score import classify
 from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable, written
 from labkit.testing import expect, expect_untouched
-from mini_vllm.text.events import TextDelta, ToolCall
+from mini_vllm.text.events import ArgsDelta, Chunk, StopOutput, TextDelta, ToolCall
 
 FRAMES = 100_000 if os.environ.get("SOAK") else 500
 PLAN = [New("A", ("x",))], [Call("feed", ("a",)), Call("held", None), Call("flush", ())], "held"
@@ -34,9 +34,11 @@ TEXTS = [
 ATOMS = [
     *TEXTS, 0, -1, 255, 2**53, 10**30, 10**4_000, -(10**5_000), True, None, b"", b"\xf0" * 2_000,
     TextDelta(""), TextDelta("é" * 3_000), ToolCall(10**40, "f\n", "{}" * 4_000),
+    ArgsDelta(0, "{"), ArgsDelta(10**30, "\n" * 90), StopOutput("é" * 90, True, 10**40),
+    Chunk("\n" * 90, (1,) * 300, "stop"),
 ]  # fmt: skip
 KINDS = ["KeyError", "NotImplementedError", "no name", ""]
-TAGS = ["int", "octets", "bytes", "tuple", "dict", "text", "call", "unreadable", "?"]
+TAGS = ["int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "unreadable", "?"]
 HOSTILE = [*TEXTS, 1.5, {}, [], [[]] * 300, 10**400, -(2**63), "0x" + "f" * 9_000, [1] * 70, "é"]
 
 
@@ -188,6 +190,8 @@ LARGE = {
     "numbers": [10**4_000] * 300,
     "list": [""] * 20_000,
     "calls": [ToolCall(1, "f" * 1_000, "\n" * 1_000)] * 900,
+    "outputs": [StopOutput("f" * 1_000, True, "\n" * 1_000)] * 900,
+    "chunk": Chunk("", tuple(range(100_000))),
     "layers": {str(number) * 50: "held" for number in range(256)},
     "deep": json.loads("[" * 90 + "]" * 90),
     "unreadable": Unreadable("type", "x" * 4_000, "", "held"),
@@ -208,7 +212,7 @@ def test_what_is_large_is_told_in_few_words(name):
 @pytest.mark.parametrize(
     "value",
     ["it's", b"\0\"'", [], [1, (2,), ()], (1, 2), {"a": {1: b""}}, TextDelta("'"), None, 10**4_000,
-     [ToolCall(3, "f", "{}"), True], -(10**30)],
+     [ToolCall(3, "f", "{}"), True], -(10**30), StopOutput("a", True, 7), Chunk("", (1, 2))],
 )  # fmt: skip
 def test_what_is_small_is_written_as_python_does(value):
     assert written(value) == repr(value)

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import marshal
 from unittest.mock import Mock
@@ -21,21 +22,34 @@ from labkit.isolation.wire import (
     unpack_calls,
     unpack_request,
 )  # fmt: skip
-from labkit.running.trace import Call, New, Unreadable
-from mini_vllm.text.events import TextDelta, ToolCall
+from labkit.running.trace import EVENTS, Call, New, Unreadable
+from mini_vllm.text import events
+from mini_vllm.text.events import CallStart, Chunk, StopOutput, TextDelta, ToolCall
 
 TEXTS = st.text(st.characters(codec=None))
 ATOMS = st.none() | st.booleans() | st.integers() | TEXTS | st.binary()
-EVENTS = st.builds(TextDelta, TEXTS) | st.builds(ToolCall, st.integers(), TEXTS, TEXTS)
+FIELDS = {
+    bool: st.booleans(),
+    int: st.integers(),
+    str: TEXTS,
+    tuple: st.lists(st.integers()).map(tuple),
+    type(None): st.none(),
+}
+EMITTED = st.one_of(
+    st.builds(kind, *(st.one_of(*map(FIELDS.get, types)) for types in fields.values()))
+    for kind, fields in EVENTS.items()
+)
 VALUES = st.recursive(
-    ATOMS | EVENTS,
+    ATOMS | EMITTED,
     lambda inner: (
         st.lists(inner)
         | st.lists(inner).map(tuple)
         | st.dictionaries(st.integers() | TEXTS | st.binary(), inner)
     ),
 )
-TAGS = st.sampled_from(["int", "octets", "bytes", "tuple", "dict", "text", "call", "list", ""])
+TAGS = st.sampled_from(
+    ["int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "list", ""]
+)
 HOSTILE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: (
@@ -62,6 +76,13 @@ def test_a_value_comes_back_as_it_was(value):
     assert same(unpack(pack(value)[HEAD.size :]), value)
 
 
+def test_every_event_crosses():
+    known = {value for value in vars(events).values() if isinstance(value, type)}
+    assert known == EVENTS.keys()
+    for kind, types in EVENTS.items():
+        assert [field.name for field in dataclasses.fields(kind)] == [*types]
+
+
 @given(HOSTILE)
 def test_other_json_is_a_value_or_an_error(value):
     with contextlib.suppress(WireError):
@@ -84,6 +105,12 @@ def test_other_bytes_are_a_value_or_an_error(data):
         b'{"call":["1","a","b"]}', b'{"call":[true,"a","b"]}', b'{"dict":[[[],1]]}',
         b'{"dict":[[{"dict":[]},1]]}', b'{"dict":["ab"]}', b'{"dict":[[1,2,3]]}',
         b'{"dict":{"a":1}}', b'{"tuple":"ab"}', b'{"__class__":"x"}', b'{"octets":"1"}',
+        b'{"event":["CallEnd"]}', b'{"event":["CallEnd",true]}', b'{"event":["CallEnd",0,0]}',
+        b'{"event":["StopOutput","a",1,null]}', b'{"event":["StopOutput","a",false,false]}',
+        b'{"event":["Chunk","a",[1],null]}', b'{"event":["Chunk","a",{"tuple":[true]},null]}',
+        b'{"event":["Chunk","a",{"tuple":[{"tuple":[]}]},null]}', b'{"event":["Trace"]}',
+        b'{"event":[["CallEnd"],0]}', b'{"event":["CallStart",0,{"text":"a"},"f"]}',
+        b'{"event":{"CallEnd":0}}', b'{"event":[]}', b'{"event":"CallEnd"}',
         b"[" * 102 + b"{}" + b"]" * 102,
         # Where texts end is found in one go, or this would take hours.
         b'"' + rb"\"" * MOST_VALUES + b"," * (MOST_VALUES + 1),
@@ -146,7 +173,11 @@ class Equal(str):
     __hash__ = str.__hash__
 
 
-@pytest.mark.parametrize("value", [Equal("a"), [Equal("a")], {"a": Equal("a")}, TextDelta(Equal())])
+@pytest.mark.parametrize(
+    "value",
+    [Equal("a"), [Equal("a")], {"a": Equal("a")}, TextDelta(Equal()), CallStart(0, Equal(), "f"),
+     Chunk("", (1, Equal())), StopOutput("", True, Equal())],
+)  # fmt: skip
 def test_a_subclass_does_not_cross(value):
     with pytest.raises(WireError):
         pack(value)
@@ -169,5 +200,12 @@ def test_calls_and_recipes_come_back_as_they_were():
     assert [call.object for call in back_calls] == [0, 0, 1]
     assert {type(call) for call in back_calls} == {Call}
     assert watch == "held"
+    # The same recipe twice is one object there, too; an equal one is another.
+    handle, equal = New("given.handle"), New("given.handle")
+    new = [New("A", (handle, equal), {"again": handle}), handle]
+    first, second = unpack_calls(*unpack_request(pack_request((*pack_calls(new, []), ""))))[0]
+    assert first == new[0]
+    assert first.args[0] is first.kwargs["again"] is second
+    assert first.args[1] is not second
     # A request holds nothing but what marshal knows.
     assert marshal.loads(pack_request((1, "load"))[HEAD.size :]) == (1, "load")

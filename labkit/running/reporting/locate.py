@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 from labkit.running.reporting.showing import first_difference
-from labkit.running.trace import Trace, a_type
-from mini_vllm.text.events import TextDelta
+from labkit.running.trace import Trace, a_type, pieces_of
 
 
 class Place(NamedTuple):
@@ -57,16 +56,12 @@ def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> int | None:
 
 
 def _pieces(value: Any) -> list[Any]:
-    """Return a text as its characters; a list of events as those of its texts, and the others."""
+    """Return a text as its characters; a list of events as those that have a character each."""
     if isinstance(value, str):
         return [*value]
     if not isinstance(value, list):
         return []
-    return [
-        piece
-        for event in value
-        for piece in (event.text if isinstance(event, TextDelta) else [event])
-    ]
+    return [piece for event in value for piece in pieces_of(event)]
 
 
 def _last_read(what: str, run: Trace) -> int | None:

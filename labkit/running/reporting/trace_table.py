@@ -1,10 +1,11 @@
 """A run as a table: each call, what it emitted, what was held; around the step that went wrong."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from labkit.running.reporting.showing import clip, in_one_line, repeatable
-from labkit.running.trace import Step, Trace, Unreadable, written
+from labkit.running.trace import EVENTS, Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
 # Of the table, in rows and in columns of the terminal.
@@ -95,9 +96,22 @@ def _words(value: Any) -> str:
     if type(value) is ToolCall:
         index = written(value.index, _MOST)
         return f"{index}: {value.name[:_MOST]}({value.arguments[:_MOST]})"
-    if type(value) is list and any(type(item) in (TextDelta, ToolCall) for item in value[:_MOST]):
+    if type(value) in EVENTS:
+        return _event(value)
+    if type(value) is list and any(type(item) in EVENTS for item in value[:_MOST]):
         return f"[{', '.join(map(_words, value[:_MOST]))}]"
     return written(value, _MOST)
+
+
+def _event(event: Any) -> str:
+    """Return an event with its fields by position, without those that are as they are by default:
+    `StopOutput('a', True, 7)`.
+    """
+    told = [(getattr(event, field.name), field.default) for field in fields(event)]
+    while told and told[-1][0] == told[-1][1]:
+        told.pop()
+    words = ", ".join(written(value, _MOST) for value, _ in told)
+    return f"{type(event).__name__}({words})"
 
 
 def _fit(widths: list[int]) -> list[int]:
