@@ -1,9 +1,10 @@
 """A lab as data: `lab.toml`, `bugs.toml`, the manifest of tests, and where the files are."""
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +13,10 @@ from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
+TRACKS = ("core", "advanced")
+_HELD_BY_GIVEN = (
+    'modules = ["package.module"], files = ["given.py", "data.json"], own = { VARIABLE = "name" }'
+)
 _T = TypeVar("_T")
 
 
@@ -74,7 +79,11 @@ class Lab:
         title, summary, time, difficulty, prerequisites, place: as `lab.toml` has them.
         tasks: in order.
         parts: class name -> folder name of the lab that builds it.
+        track: `core`, or `advanced`.
         given: the modules of this course that its code may import, besides Python's library.
+        given_files: what else the course gives to it: programs, and the files that these read.
+        given_own: variables of the environment that may hold the path of a file to give, too, and
+            the name that it then has.
         serves: how its pipeline serves, if it can.
     """
 
@@ -87,7 +96,10 @@ class Lab:
     place: int
     tasks: tuple[Task, ...]
     parts: Mapping[str, str]
+    track: str = "core"
     given: tuple[str, ...] = ()
+    given_files: tuple[Path, ...] = ()
+    given_own: Mapping[str, str] = field(default_factory=dict)
     serves: Serves | None = None
 
     @property
@@ -164,23 +176,38 @@ def read_lab(path: Path) -> Lab:
         for number, row in enumerate(facts.pop("task", []), start=1)
     ]
     if "given" in facts:
-        facts["given"] = _given(facts["given"], file)
+        facts |= _given(facts["given"], file)
+    if facts.get("track", "core") not in TRACKS:
+        raise LabFolderError(f"{file}: track is {facts['track']!r}, but must be one of {TRACKS}")
     if "serves" in facts:
         facts["serves"] = build(Serves, facts["serves"], file, layers=tuple)
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
 
 
-def _given(table: Any, file: Path) -> tuple[str, ...]:
-    """Return the modules that a table `[given]` names."""
-    modules = table.get("modules") if isinstance(table, dict) and len(table) == 1 else None
-    if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
-        raise LabFolderError(f'{file}: [given] holds one list, modules = ["package.module"]')
+def _given(table: Any, file: Path) -> dict[str, Any]:
+    """Return the fields that a table `[given]` fills."""
+    told = {"modules": [], "files": [], "own": {}, **table} if isinstance(table, dict) else {}
+    modules, names, own = (told.pop(key, None) for key in ("modules", "files", "own"))
+    texts = [modules, names, [*own.values()] if isinstance(own, dict) else None]
+    if not table or told or not all(map(_are_texts, texts)):
+        raise LabFolderError(f"{file}: [given] holds {_HELD_BY_GIVEN}")
+    files = [Path(os.path.normpath(file.parent / name)) for name in names]
+    for path in files:
+        if not path.is_relative_to(file.parents[2]):
+            raise LabFolderError(f"{file}: [given] names {path}, which is not in its phase")
+    read = [path.name for path in files if path.suffix != ".py"] + [*own.values()]
+    if len(set(read)) < len(read):
+        raise LabFolderError(f"{file}: [given] names two files of one name: {read}")
     for name in modules:
         if not (ROOT / f"{name.replace('.', '/')}.py").is_file():
             raise LabFolderError(
                 f"{file}: [given] names {name!r}, which is no module of this course"
             )
-    return tuple(modules)
+    return {"given": tuple(modules), "given_files": tuple(files), "given_own": own}
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def find_labs(root: Path) -> list[Lab]:
@@ -236,11 +263,11 @@ def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T
         built = kind(**{key: convert.get(key, _as_it_is)(value) for key, value in row.items()})
     except TypeError as error:
         raise LabFolderError(f"{where}: {error}") from None
-    for field in fields(built):  # type: ignore[arg-type]
-        value = getattr(built, field.name)
-        if field.type in (str, int) and type(value) is not field.type:
-            wanted = {str: "text", int: "a whole number"}[field.type]
-            raise LabFolderError(f"{where}: {field.name} is {value!r}, but must be {wanted}")
+    for one in fields(built):  # type: ignore[arg-type]
+        value = getattr(built, one.name)
+        if one.type in (str, int) and type(value) is not one.type:
+            wanted = {str: "text", int: "a whole number"}[one.type]
+            raise LabFolderError(f"{where}: {one.name} is {value!r}, but must be {wanted}")
     return built
 
 

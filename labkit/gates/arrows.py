@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from labkit.course.lab import find_labs
-from labkit.errors import LoadFailure
+from labkit.errors import LabkitError, LoadFailure
 from labkit.gates.finding import Finding
-from labkit.running.source import check_imports
+from labkit.running.given import read_given
+from labkit.running.source import check_imports, load_given
 
 _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
@@ -42,4 +43,8 @@ def _labs(root: Path) -> list[Finding]:
                     check_imports(path.read_bytes(), path.name, lab.given)
             except LoadFailure as error:
                 found.append(Finding(f"{lab.name}/{path.name}", str(error)))
+        try:
+            load_given(read_given(lab), f"checked.{lab.label}.given")
+        except LabkitError as error:
+            found.append(Finding(f"{lab.name}/lab.toml", str(error)))
     return found

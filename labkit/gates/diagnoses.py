@@ -10,6 +10,7 @@ from labkit.course.lab import Lab, find_labs
 from labkit.gates.finding import Finding
 from labkit.running.diagnose import FILE, diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
+from labkit.running.given import for_tests
 from labkit.running.lab_impl import Implementation
 from labkit.running.under_test import CodeUnderTest
 
@@ -35,7 +36,7 @@ def _check(lab: Lab, root: Path) -> list[str]:
             found.append(f"{mistake.name}: its docstring is the symptom, an empty line, the hint")
     reference = Implementation("solution", lab.solution)
     code = CodeUnderTest(lab, reference, root, lambda _: False)
-    driver = Driver(partial(perform, code.resolve), "0")
+    driver = Driver(partial(perform, code.resolve), "0", partial(for_tests, code.given))
     for mistake in mistakes:
         if diagnose([mistake], driver, [mistake.task]) is not None:
             found.append(f"{mistake.name}: its probe fires on the reference")

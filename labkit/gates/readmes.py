@@ -62,10 +62,11 @@ def _lab(lab: Lab) -> list[str]:
         f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
     ]
     files = _section(text, "Files")
+    own = [path for path in lab.path.iterdir() if path.suffix in (".py", ".toml", ".orig")]
     found += [
         f"{path.name} is not named under Files"
-        for path in sorted(lab.path.iterdir())
-        if path.suffix in (".py", ".toml", ".orig") and f"`{path.name}`" not in files
+        for path in sorted({*own, *lab.given_files})
+        if f"`{path.name}`" not in files
     ]
     return found
 

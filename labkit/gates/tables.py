@@ -8,6 +8,7 @@ test.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from labkit.course.manifest import Test
 from labkit.gates.finding import Finding
 from labkit.gates.renaming import Names
 from labkit.running.drive import Driver, perform
+from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation
 from labkit.running.lab_tests import test_functions
 from labkit.running.score import PUBLIC_SEED
@@ -89,14 +91,15 @@ class _Recorder:
     def __init__(self, lab: Lab, root: Path) -> None:
         self._lab = lab
         solution = Implementation("solution", lab.solution)
-        self._resolve = CodeUnderTest(lab, solution, root, lambda _: False).resolve
+        code = CodeUnderTest(lab, solution, root, lambda _: False)
+        self._resolve, self._given = code.resolve, partial(for_tests, code.given)
         self._table: _Table = {}
 
     def record(self) -> _Table:
         """Return the answers by what was done to an object before, as it is and renamed."""
         for test, function in _functions(self._lab):
             if test.timeout is None:
-                function(Driver(self._perform, f"{PUBLIC_SEED}/{test.name}"))
+                function(Driver(self._perform, f"{PUBLIC_SEED}/{test.name}", self._given))
         return self._table
 
     def _perform(self, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
@@ -148,9 +151,10 @@ class _Replay:
 
 def _passed(lab: Lab, replay: _Replay) -> list[Test]:
     passed = []
+    given = partial(for_tests, read_given(lab))
     for test, function in _functions(lab):
         try:
-            function(Driver(replay, f"{SECRET_SEED}/{test.name}"))
+            function(Driver(replay, f"{SECRET_SEED}/{test.name}", given))
         except Exception:
             # A test may trip over an answer of another type.
             continue

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from labkit.course.manifest import Test
@@ -20,6 +21,7 @@ from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
 from labkit.running.drive import Driver
+from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
@@ -97,7 +99,8 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     with suppress(WorkerError, OverdueError, MemoryError), host.own_time.limit():
         host.begin(MOST_SECONDS)
         if host.load() is None:
-            lab = Driver(host.perform, PUBLIC_SEED)
+            given = partial(for_tests, read_given(run.lab))
+            lab = Driver(host.perform, PUBLIC_SEED, given)
             found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks, run.overdue)
         host.end()
     return found
@@ -196,7 +199,7 @@ def _sources(source: bytes, submission: Submission, assignment: Assignment) -> S
         else:
             modules[folder] = ("starter.py", f"{folder}/starter.py", own)
             parts[class_name] = folder
-    return Sources("submission", modules, parts, elsewhere, assignment.lab.given)
+    return Sources("submission", modules, parts, elsewhere, read_given(assignment.lab))
 
 
 def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox) -> Host:
@@ -208,5 +211,5 @@ def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox) -> Host:
     for folder in parts.values():
         part = assignment.parts[folder]
         modules[folder] = (part.path.name, part.filename, part.source())
-    references = Sources(next(iter(modules)), modules, parts)
+    references = Sources(next(iter(modules)), modules, parts, given=sources.given)
     return Host(sandbox, sources, PartsHost(sandbox, references))

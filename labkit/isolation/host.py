@@ -28,7 +28,7 @@ from labkit.isolation.wire import (
     unpack,
 )
 from labkit.running.drive import MOST_CHANGES
-from labkit.running.source import GIVEN
+from labkit.running.source import Given
 from labkit.running.trace import Call, Failure, New, Raised, Trace
 
 # Of all answers in one test.
@@ -61,7 +61,7 @@ class Sources:
     modules: dict[str, tuple[str, str, bytes]]
     parts: dict[str, str] = field(default_factory=dict)
     elsewhere: list[str] = field(default_factory=list)
-    given: tuple[str, ...] = GIVEN
+    given: Given = field(default_factory=Given)
 
 
 class Host:
@@ -150,8 +150,8 @@ class Host:
         sources = self._sources
         shown = sources.modules[sources.main][0]
         try:
-            told = sources.main, sources.modules, sources.parts, sources.elsewhere, sources.given
-            (failure,) = self._ask("load", *told)
+            told = sources.main, sources.modules, sources.parts, sources.elsewhere
+            (failure,) = self._ask("load", *told, tuple(sources.given))
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
             self._look()

@@ -10,13 +10,16 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.batches import Batches
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
+from labkit.running.given import for_tests, read_given
 from labkit.running.lab_tests import test_functions
 from labkit.running.reporting.explain import in_words
 from labkit.running.score import (
@@ -35,6 +38,7 @@ from labkit.running.time_limit import OverdueError
 _LABKIT = str(Path(__file__).parents[1])
 # A test, its function, its seed.
 Planned = tuple[Test, Callable[..., object], str]
+_Given = Callable[[], ModuleType]
 
 
 def run_isolated(
@@ -49,6 +53,7 @@ def run_isolated(
         only: the names of those to run; all of them if it is None.
     """
     functions = test_functions(run.lab.test_file)
+    given = partial(for_tests, read_given(run.lab))
     timeouts = 0
     for test, function, seed in [
         *((test, functions[test.name], run.seed) for test in run.lab.tests),
@@ -59,17 +64,19 @@ def run_isolated(
         if timeouts >= TIMEOUTS_ALLOWED:
             result = classify(NotRunError(ENOUGH_TIMEOUTS))
         else:
-            result = _run_test(function, test, seed, host)
+            result = _run_test(function, test, seed, host, given)
         timeouts += result.kind == "timeout" and test.timeout is None
         run.results[test.name] = result
 
 
-def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host) -> Result:
+def _run_test(
+    function: Callable[..., object], test: Test, seed: str, host: Host, given: _Given
+) -> Result:
     """Return the result of a test, whatever the submission and the test do."""
     host.begin(TEST_LIMIT if test.timeout is None else test.timeout, f"{seed}/{test.name}")
     try:
         with host.own_time.limit(), _without_collections():
-            return in_words(_outcome(function, f"{seed}/{test.name}", host))
+            return in_words(_outcome(function, f"{seed}/{test.name}", host, given))
     except InfrastructureError:
         raise
     except BaseException as error:
@@ -80,13 +87,13 @@ def _run_test(function: Callable[..., object], test: Test, seed: str, host: Host
         return _unforeseen(error)
 
 
-def _outcome(function: Callable[..., object], seed: str, host: Host) -> Result:
+def _outcome(function: Callable[..., object], seed: str, host: Host, given: _Given) -> Result:
     try:
         if "lab" in inspect.signature(function).parameters:
             failure = host.load()
             if failure is not None:
                 raise LoadFailure(failure)
-            _drive(function, seed, host)
+            _drive(function, seed, host, given)
             host.end()
         else:
             function()
@@ -133,10 +140,10 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _drive(function: Callable[..., object], seed: str, host: Host) -> None:
+def _drive(function: Callable[..., object], seed: str, host: Host, given: _Given) -> None:
     """Call a test, with the submission behind the pipe as its `lab`."""
     batches = Batches(host)
-    lab = Driver(batches.perform, seed)
+    lab = Driver(batches.perform, seed, given)
     batches.random = lab.random
     token = ahead.set(batches.cases)
     try:

@@ -6,6 +6,7 @@ imported, nothing here can be relied on; whoever reads the answers relies on not
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +23,7 @@ from labkit.isolation.wire import (
     unpack_request,
 )
 from labkit.running.drive import Run, perform
-from labkit.running.source import load_source
+from labkit.running.source import Given, load_given, load_source
 from labkit.running.trace import Call, Step, Trace
 
 
@@ -87,14 +88,14 @@ class Server:
 
     def __init__(self, ask_part: Ask) -> None:
         self._ask_part = ask_part
-        self._modules = Modules("", {}, {}, [], (), ask_part)
+        self._modules = Modules("", {}, {}, [], Given(), ask_part)
         self._parts = Parts(self._modules.resolve, [])
         self._run: Run | None = None
         self._answered = 0
 
     def load(self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any) -> list[Any]:
         """Import a submission; answer why that failed, or None."""
-        self._modules = Modules(main, sources, parts, elsewhere, given, self._ask_part)
+        self._modules = Modules(main, sources, parts, elsewhere, Given(*given), self._ask_part)
         self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
 
@@ -157,7 +158,7 @@ class Modules:
         sources: from a name to (how messages name the file, its path, its bytes).
         parts: from a class to a name.
         elsewhere: the classes that are in the other process.
-        given: the modules that the sources may import, besides Python's library.
+        given: what the course gives to the sources, besides Python's library.
         ask: asks that process.
 
     Attributes:
@@ -170,7 +171,7 @@ class Modules:
         sources: dict[str, tuple[str, str, bytes]],
         parts: dict[str, str],
         elsewhere: list[str],
-        given: tuple[str, ...],
+        given: Given,
         ask: Ask,
     ) -> None:
         self._given = given
@@ -190,12 +191,14 @@ class Modules:
         return None
 
     def resolve(self, name: str) -> Any:
-        """Return the object called `name`.
+        """Return the object called `name`; `given.NAME` is what the course gives.
 
         Raises:
             AttributeError: neither the submission nor a part has it.
             LoadFailure: the module that should have it could not be imported.
         """
+        if name.startswith("given."):
+            return getattr(self._given_here, name.removeprefix("given."))
         module = self._module(self._main)
         if not hasattr(module, name) and name in self._elsewhere:
             return self.proxies.resolve(name)
@@ -205,12 +208,16 @@ class Modules:
             raise AttributeError(f"{self._sources[self._main][0]} has no {name!r}")
         return getattr(module, name)
 
+    @cached_property
+    def _given_here(self) -> ModuleType:
+        return load_given(self._given, "under_test.given")
+
     def _module(self, key: str) -> ModuleType:
         if key not in self._modules:
             shown, filename, data = self._sources[key]
             try:
                 self._modules[key] = load_source(
-                    data, shown, filename, f"under_test.{key}", self._given
+                    data, shown, filename, f"under_test.{key}", self._given.modules
                 )
             except LoadFailure as error:
                 self._modules[key] = error

@@ -62,8 +62,9 @@ def grader_files(
     """
     code = [root / name for name in (runner, *GRADER)]
     own = [path for path in (lab.test_file, lab.path / MISTAKES) if path.exists()]
-    files = imported_files([*code, *own, *hidden], root)
-    for path in (*(other.path / "lab.toml" for other in labs), *own):
+    programs = [path for path in lab.given_files if path.suffix == ".py"]
+    files = imported_files([*code, *own, *programs, *hidden], root)
+    for path in (*(other.path / "lab.toml" for other in labs), *own, *lab.given_files):
         files[path.relative_to(root).as_posix()] = _read(path, root)
     lock = _read(root / "requirements/core.txt", root).decode()
     files["requirements.txt"] = _only(lock, _PACKAGES).encode()

@@ -100,7 +100,10 @@ def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
     names = (*_LAB_FILES, *(name for name in _LAB_FILES_OF_SOME if (lab.path / name).exists()))
     files = {name: (lab.path / name).read_bytes() for name in names}
     files["starter.py"] = files["starter.py.orig"]
-    return {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
+    found = {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
+    return found | {
+        path.relative_to(root).as_posix(): path.read_bytes() for path in lab.given_files
+    }
 
 
 def _makefile(text: str) -> str:

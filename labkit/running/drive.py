@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, MethodType
+from types import MappingProxyType, MethodType, ModuleType
 from typing import Any
 
+from labkit.errors import LabFolderError
 from labkit.running.trace import (
     EVENTS,
     Call,
@@ -288,13 +289,28 @@ class Driver:
         perform: carries runs out, here or in another process.
         seed: of the randomness.
 
+        given: what the course gives to the lab.
+
     Attributes:
         random: a generator seeded by the session's seed and the test's name.
     """
 
-    def __init__(self, perform: Perform, seed: str) -> None:
+    def __init__(
+        self, perform: Perform, seed: str, given: Callable[[], ModuleType] | None = None
+    ) -> None:
         self._perform = perform
+        self._given = given
         self.random = random.Random(seed)
+
+    @property
+    def given(self) -> ModuleType:
+        """What the course gives, as the tests have it: nothing that the implementation can reach.
+
+        For the implementation it is made by name: `lab.new("given.tokenizer", "byte_level")`.
+        """
+        if self._given is None:
+            raise LabFolderError("this lab gives nothing: name files under [given] in its lab.toml")
+        return self._given()
 
     def new(self, name: str, *args: Any, **kwargs: Any) -> New:
         """Describe an object; each run makes it afresh."""

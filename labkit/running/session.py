@@ -1,12 +1,14 @@
 """The labs of one session: what is under test in each, and what became of its tests."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, read_lab
 from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
+from labkit.running.given import for_tests
 from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace
@@ -110,7 +112,7 @@ class LabsOfSession:
             self._after_run("" if trace.raised is None else trace.raised.kind)
             return trace
 
-        return Driver(performed, seed)
+        return Driver(performed, seed, partial(for_tests, self._code[folder].given))
 
     def note(self, run: LabRun, test: str, result: Result) -> None:
         """Take the result of a test; a failure of any of its phases is what counts."""

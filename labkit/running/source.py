@@ -11,13 +11,30 @@ import codecs
 import linecache
 import sys
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import ModuleType
+from typing import NamedTuple
 
 from labkit.errors import LoadFailure
 
 # What a lab's code may import where it is not known whose it is.
 GIVEN = ("mini_vllm.text.events",)
+# What the course's own programs may try to import besides; a worker does not have it.
+_FOR_PROGRAMS = ("tokenizers",)
+
+
+class Given(NamedTuple):
+    """What the course gives to a lab's code.
+
+    Attributes:
+        modules: what that may import, besides Python's library.
+        programs: how messages name each, its path, its bytes. They share one namespace.
+        files: what the programs read, by name.
+    """
+
+    modules: tuple[str, ...] = GIVEN
+    programs: tuple[tuple[str, str, bytes], ...] = ()
+    files: Mapping[str, bytes] = {}
 
 
 def load_source(
@@ -35,14 +52,36 @@ def load_source(
     Raises:
         LoadFailure: it does not parse, imports what a lab may not import, or stops while imported.
     """
+    module = ModuleType(name)
+    module.__file__ = filename
+    _execute(module, data, shown, filename, given)
+    return module
+
+
+def load_given(given: Given, name: str) -> ModuleType:
+    """Import the programs that are given, one after the other, as one module.
+
+    It has its files as `FILES` before the first of them is run.
+
+    Raises:
+        LoadFailure: as `load_source` does.
+    """
+    module = ModuleType(name)
+    vars(module)["FILES"] = dict(given.files)
+    for shown, filename, data in given.programs:
+        _execute(module, data, shown, filename, (*given.modules, *_FOR_PROGRAMS))
+    return module
+
+
+def _execute(
+    module: ModuleType, data: bytes, shown: str, filename: str, given: Collection[str]
+) -> None:
     tree = _parse(data, shown)
     _check_tree(tree, shown, given)
-    module = ModuleType(name)
     # Python shows the lines of a traceback through linecache, also of code that is in no file.
     text = data.decode("utf-8", "replace")
     linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
-    module.__file__ = filename
-    sys.modules[name] = module
+    sys.modules[module.__name__] = module
     try:
         exec(compile(tree, filename, "exec"), module.__dict__)
     except KeyboardInterrupt:
@@ -50,7 +89,6 @@ def load_source(
     except BaseException as error:
         # A time limit's exception arrives here too: it is not derived from Exception.
         raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
-    return module
 
 
 def check_imports(data: bytes, shown: str, given: Collection[str] = GIVEN) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LoadFailure, UsageError
+from labkit.running.given import PREFIX, read_given
 from labkit.running.lab_impl import NO_REFERENCE, Implementation, load
+from labkit.running.source import load_given
 
 
 def root_of(lab: Lab) -> Path:
@@ -30,9 +32,13 @@ class CodeUnderTest:
         root: the repository, where the labs of the parts are.
         passes: whether the student's own file of a lab passes as it is now.
 
+    Attributes:
+        given: what the course gives to the lab's code.
+
     Raises:
         UsageError: `LAB_PARTS` is neither `own` nor `reference`, or asks for references where
-            there are none; or a part's lab is missing.
+            there are none; or a part's lab is missing; or a variable of the environment names a
+            file that cannot be read.
     """
 
     def __init__(
@@ -46,6 +52,7 @@ class CodeUnderTest:
         if self._wanted == "reference" and _first_without_reference(self._labs_of_parts):
             raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
         self._modules: dict[str, ModuleType | LoadFailure] = {}
+        self.given = read_given(lab, own=True)
 
     @cached_property
     def waits_for(self) -> Lab | None:
@@ -94,11 +101,13 @@ class CodeUnderTest:
         return self._module(self._lab.label, self._implementation, self._lab)
 
     def resolve(self, name: str) -> Any:
-        """Return the object called `name`.
+        """Return the object called `name`; `given.NAME` is what the course gives.
 
         Raises:
             AttributeError: neither the implementation nor a part has it.
         """
+        if name.startswith(PREFIX):
+            return getattr(self._given, name.removeprefix(PREFIX))
         module = self.load()
         if not hasattr(module, name) and name in self._parts:
             of_part = self._labs_of_parts[name]
@@ -106,6 +115,10 @@ class CodeUnderTest:
         if not hasattr(module, name):
             raise AttributeError(f"{self._implementation.path.name} has no {name!r}")
         return getattr(module, name)
+
+    @cached_property
+    def _given(self) -> ModuleType:
+        return load_given(self.given, f"under_test.{self._lab.label}.given")
 
     def _module(self, name: str, implementation: Implementation, lab: Lab) -> ModuleType:
         if name not in self._modules:

@@ -1,0 +1,74 @@
+"""What the course gives to a lab's code and to its tests: programs, and the files that they read.
+
+The `[given]` table of `lab.toml` names them. Code under test imports none of this; tests make it by
+name, as in `lab.new("given.tokenizer", "bpe")`, and hand it over.
+"""
+
+import functools
+import os
+from types import ModuleType
+
+from labkit.course.lab import Lab
+from labkit.errors import LabFolderError, UsageError
+from labkit.running.source import Given, load_given
+
+PREFIX = "given."
+
+
+def read_given(lab: Lab, *, own: bool = False) -> Given:
+    """Return what a lab gives.
+
+    Args:
+        lab: the lab.
+        own: also the files that variables of the environment name.
+
+    Raises:
+        LabFolderError: a file is missing.
+        UsageError: a variable names no file that can be read.
+    """
+    programs, files = [], {}
+    for path in lab.given_files:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise LabFolderError(
+                f"{lab.path / 'lab.toml'}: [given] names {path}: {error.strerror}"
+            ) from None
+        if path.suffix == ".py":
+            programs.append((path.name, str(path), data))
+        else:
+            files[path.name] = data
+    for variable, name in lab.given_own.items() if own else ():
+        if os.environ.get(variable):
+            files[name] = _own(variable)
+    return Given(lab.given, tuple(programs), files)
+
+
+def _own(variable: str) -> bytes:
+    path = os.environ[variable]
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(
+            f"{variable}={path!r} cannot be read ({error.strerror}); give the path of a file, from "
+            f"{os.getcwd()} or absolute, or leave {variable} out"
+        ) from None
+
+
+def for_tests(given: Given) -> ModuleType:
+    """Return what is given as a module of the tests' own, which no code under test can change.
+
+    Raises:
+        LoadFailure: it cannot be imported.
+    """
+    return _for_tests(given.modules, given.programs, tuple(given.files.items()))
+
+
+@functools.lru_cache(maxsize=16)
+def _for_tests(
+    modules: tuple[str, ...],
+    programs: tuple[tuple[str, str, bytes], ...],
+    files: tuple[tuple[str, bytes], ...],
+) -> ModuleType:
+    return load_given(Given(modules, programs, dict(files)), "given_to_tests")
