@@ -291,7 +291,7 @@ def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
     for text, said in (
         ("title = ", "lab.toml"),
         ('title = "x"', "missing"),
-        (f"{facts}\n[given]\nmodules = 'json'", "lab.toml: [given] holds one list"),
+        (f"{facts}\n[given]\nmodules = 'json'", "lab.toml: [given] holds modules"),
         (f"{facts}\n[given]\nmodules = ['mini_vllm.gone']", "'mini_vllm.gone', which is no module"),
     ):
         (tiny_lab.path / "lab.toml").write_text(text)

@@ -211,5 +211,5 @@ def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox) -> Host:
     for folder in parts.values():
         part = assignment.parts[folder]
         modules[folder] = (part.path.name, part.filename, part.source())
-    references = Sources(next(iter(modules)), modules, parts, given=sources.given)
+    references = Sources(next(iter(modules)), modules, parts)
     return Host(sandbox, sources, PartsHost(sandbox, references))
