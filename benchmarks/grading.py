@@ -3,10 +3,11 @@
 *plain* is what `make lab` does, in a process that has already run it once: pytest, with the tests
 and the submission in one process, and no start of an interpreter. *sandbox* and *container* run the
 same tests on the same file, with the file in a process of its own behind a pipe, started for each
-submission. Where a lab builds on others, the student's own parts are handed in with it; without
-them the references run in a second process, which is the row beneath. Figures are submissions a
-minute on one processor. A container needs root, and is left out without; where bubblewrap is
-missing, `trust` is measured in place of a sandbox.
+submission. Python's garbage collector is on, as where students and graders run tests. Where a lab
+builds on others, the student's own parts are handed in with it; without them the references run in
+a second process, which is the row beneath. Figures are submissions a minute on one processor. A
+container needs root, and is left out without; where bubblewrap is missing, `trust` is measured in
+place of a sandbox.
 
 Then come a worker's start and a round trip, by mode; the pool with its ledger, by jobs; and
 otter-grader, run as in its Gradescope image (`otter run`), on a lab whose seven tests are written
@@ -14,12 +15,13 @@ as doctests. To include it: `OTTER=.../bin/otter python -m benchmarks grading`, 
 and ipykernel installed there.
 """
 
+import gc
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack, closing, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 
@@ -69,7 +71,8 @@ def _labs(report: Report, root: Path, slots: dict[str, Slot]) -> None:
             def graded(
                 slot: Slot, submission: Submission = submission, assignment: Assignment = assignment
             ) -> None:
-                assert slot.grade(submission, assignment).score == 100
+                with _collector():
+                    assert slot.grade(submission, assignment).score == 100
 
             work: dict[str, Callable[[], object]] = {
                 mode: partial(graded, slot) for mode, slot in slots.items()
@@ -83,6 +86,16 @@ def _labs(report: Report, root: Path, slots: dict[str, Slot]) -> None:
                 report.at_least(f"{title}: {MODE} to plain", ratios[MODE], LEAST_RATIO)
     header = ["", "plain", *slots, *(f"{mode} x" for mode in slots)]
     report.table("submissions a minute on one processor, against plain pytest", header, rows)
+
+
+@contextmanager
+def _collector() -> Iterator[None]:
+    """Let garbage be collected, as in every process that runs tests; clocks here turn that off."""
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.disable()
 
 
 def _handed_in(lab: Lab, labs: list[Lab]) -> dict[str, Submission]:
@@ -105,7 +118,7 @@ def _pytest(root: Path, lab: Lab) -> None:
         before = Path.cwd()
         os.chdir(root)
         try:
-            with redirect_stdout(nowhere), redirect_stderr(nowhere):
+            with _collector(), redirect_stdout(nowhere), redirect_stderr(nowhere):
                 code = pytest.main(
                     [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
                      "-c", str(ROOT / "pyproject.toml")]

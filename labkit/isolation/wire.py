@@ -47,6 +47,8 @@ _MANY = 64
 # So many values in a list are sent by column, which takes a third of the time; and from so many
 # kinds on value by value.
 _SOME, _MOST_KINDS = 4, 8
+# By column a dict costs few bytes, and in memory as many as ever.
+_MOST_DICTS = MOST_VALUES // 8
 _NO_OPTIONS: dict[str, Any] = {}
 # Many of these are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
@@ -251,7 +253,7 @@ def _columns(value: list[Any], kind: type) -> Any:
     if kind in EVENTS:
         names = EVENTS[kind]
         return {"events": [kind.__name__, *(_list([*map(attrgetter(n), value)]) for n in names)]}
-    if kind is dict and value[0] and len({tuple(item) for item in value}) == 1:
+    if kind is dict and len(value) <= _MOST_DICTS and len({tuple(item) for item in value}) == 1:
         keys = [*value[0]]
         if len(keys) <= MOST_ENTRIES and set(map(type, keys)) == {str}:
             return {"dicts": [keys, *(_list([*map(itemgetter(key), value)]) for key in keys)]}
@@ -346,6 +348,8 @@ def _dicts(content: Any, depth: int) -> list[Any]:
     keys, columns = _side_by_side(content, depth)
     if type(keys) is not list or set(map(type, keys)) != {str} or len(keys) > MOST_ENTRIES:
         raise WireError("a list of at most so many keys was expected")
+    if len(columns[0]) > _MOST_DICTS:
+        raise WireError(f"more than {_MOST_DICTS} dicts")
     return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -355,11 +359,10 @@ def _mixed(content: Any, depth: int) -> list[Any]:
         raise WireError("numbers and lists were expected")
     if len(kinds) > _MOST_KINDS or set(map(type, kinds)) - {list}:
         raise WireError(f"at most {_MOST_KINDS} lists were expected")
-    if [which.count(place) for place in range(len(kinds))] != [*map(len, kinds)]:
+    lengths = [*map(len, kinds)]
+    if len(which) != sum(lengths) or [*map(which.count, range(len(kinds)))] != lengths:
         raise WireError("there are more items than are told, or fewer")
     left = [*map(iter, kinds)]
-    if min(which, default=0) < 0:
-        raise WireError("a number is below 0")
     return [next(left[place]) for place in which]
 
 
