@@ -43,7 +43,8 @@ def read(end, size):
 os.read = read
 def LATER():
     number, do, *plans = marshal.loads(SEEN[0][5:])
-    return plans[0][1] if do == "perform" else plans[1]
+    names, args, *_ = plans[0][1] if do == "perform" else plans[1]
+    return [*zip([names] * len(args) if type(names) is str else names, args)]
 """
     + _AHEAD,
     # Finds all calls among all objects.
