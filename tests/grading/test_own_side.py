@@ -20,7 +20,7 @@ def host():
 
 
 def result_of(function, host):
-    return isolated_run._run_test(function, TEST, "0", host)
+    return isolated_run._run_test(function, TEST, "0", host, None)
 
 
 class Unwritable:
