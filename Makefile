@@ -14,6 +14,9 @@ labkit = .venv/bin/python -P -m labkit
 # A failing test, a "no" (1), or a test that had to be killed (137) is no error of make's, but in CI.
 quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esac || exit $$code; }
 
+# One more than there are processors: tests often wait for processes of their own.
+processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
+
 .PHONY: help lab progress hint predict race solution watch reset demo serve tokenizer bundle reference bug test \
 	grade student-edition gradescope classroom50 check soak bench oracles matrix lock
 
@@ -122,9 +125,9 @@ classroom50:
 
 test:
 	$(setup) dev
-	@echo "Every test, on all processors (4 at most). One room's tests: make test ARGS=tests/engine"
+	@echo "Every test, in parallel (4 processes at most). One room's tests: make test ARGS=tests/engine"
 	@LAB_IMPL=solution LAB_PARTS=reference .venv/bin/python -m pytest -q \
-		-p xdist.plugin -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(ARGS)
+		-p xdist.plugin -n $(processes) --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(ARGS)
 
 check:
 	$(setup) dev

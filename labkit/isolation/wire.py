@@ -320,7 +320,7 @@ def _counted(content: Any, depth: int, make: Callable[[Any], Any]) -> list[Any]:
     counts, items = _items(content, depth)
     if type(counts) is not list or type(items) is not list or set(map(type, counts)) - {int}:
         raise WireError("lengths and items were expected")
-    if min(counts, default=0) < 0 or sum(counts) != len(items):
+    if sum(counts) != len(items):
         raise WireError("there are more items than the lengths say, or fewer")
     left = iter(items)
     return [make(islice(left, count)) for count in counts]
