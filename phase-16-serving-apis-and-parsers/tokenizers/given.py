@@ -10,7 +10,9 @@ installed it decodes; elsewhere `Reader` does, which gives the same.
 import json
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import groupby
 from typing import Any
 
 try:
@@ -63,25 +65,20 @@ class Reader:
         self.vocabulary = [words.get(number) for number in range(max(words, default=-1) + 1)]
         self.special = frozenset(row["id"] for row in told["added_tokens"] if row["special"])
         self._start = steps.get("Strip", {}).get("start", 0)
+        spell = _byte_level if self.kind == "byte_level" else _with_fallback
+        # What each token is: bytes, or text between bytes.
+        self._pieces = [None if word is None else spell(word) for word in self.vocabulary]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of some ids, special tokens included; unknown ids have none."""
-        tokens = [self.vocabulary[id] for id in ids if 0 <= id < len(self.vocabulary)]
-        known = [token for token in tokens if token is not None]
+        size, pieces = len(self._pieces), self._pieces
+        known = [piece for id in ids if 0 <= id < size and (piece := pieces[id])]
         if self.kind == "byte_level":
-            return b"".join(map(_byte_level, known)).decode("utf-8", "replace")
-        pieces: list[str] = []
-        run = b""
-        for token in [*known, ""]:
-            byte = _fallback_byte(token)
-            if byte is not None:
-                run += byte
-                continue
-            # A run that is not UTF-8 is U+FFFD for each byte of it.
-            pieces += [run.decode() if _is_utf8(run) else "\ufffd" * len(run)]
-            pieces += [token.replace("▁", " ")]
-            run = b""
-        text = "".join(pieces)
+            return b"".join(known).decode("utf-8", "replace")
+        text = ""
+        for is_text, run in groupby(known, lambda piece: type(piece) is str):
+            parts = [*run]
+            text += "".join(parts) if is_text else _run(b"".join(parts))
         return text[min(self._start, len(text) - len(text.lstrip(" "))) :]
 
     def id_to_token(self, id: int) -> str | None:
@@ -90,13 +87,8 @@ class Reader:
 
     def bytes_of(self, id: int) -> bytes:
         """Return the bytes that a token stands for, in the middle of a text."""
-        token = self.id_to_token(id)
-        if token is None or id in self.special:
-            return (token or "").encode()
-        if self.kind == "byte_level":
-            return _byte_level(token)
-        byte = _fallback_byte(token)
-        return token.replace("▁", " ").encode() if byte is None else byte
+        piece = self._pieces[id] if 0 <= id < len(self._pieces) else None
+        return piece.encode() if isinstance(piece, str) else piece or b""
 
     @property
     def ids_of(self) -> dict[bytes, list[int]]:
@@ -206,19 +198,17 @@ def _byte_level(token: str) -> bytes:
     return token.encode()
 
 
-def _fallback_byte(token: str) -> bytes | None:
-    """Return the byte of a token such as `<0xE4>`; None of another one."""
+def _with_fallback(token: str) -> bytes | str:
+    """Return the byte of a token such as `<0xE4>`, the text of another one."""
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-        try:
+        with suppress(ValueError):
             return bytes.fromhex(token[3:5])
-        except ValueError:
-            return None
-    return None
+    return token.replace("▁", " ")
 
 
-def _is_utf8(data: bytes) -> bool:
+def _run(data: bytes) -> str:
+    """Return the text of byte tokens in a row: U+FFFD for each if they are not UTF-8 together."""
     try:
-        data.decode()
+        return data.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return "\ufffd" * len(data)
