@@ -1,0 +1,862 @@
+"""Lab 08: the stop-sequence decoder. Each docstring states the rule that its test pins.
+
+Ids 0-255 are bytes, and from 256 on come the pieces of a table, which the failing call shows.
+"""
+
+import itertools
+from functools import partial
+
+import pytest
+
+from labkit.testing import check, decided, decoded, expect
+from mini_vllm.text.events import StopOutput
+
+DECODER = "StopSequenceDecoder"
+# An id without text.
+EOS = 2000
+# What no stop that is drawn has; WIDE ones are of several bytes.
+PLAIN, WIDE = "bdz 0,", "é你🚀"
+
+
+def new(lab, table=(), **options):
+    """A decoder with a detokenizer of its own."""
+    options.pop("ids", None)
+    return lab.new(DECODER, lab.new("given.Pieces", list(table)), **options)
+
+
+def reference(ids, table=(), *, stop_token_ids=(), visible_stop_token_ids=(), stops=(),
+              visible_stops=(), min_tokens=0):  # fmt: skip
+    """The contract on the text so far, by definition: an output for each id, and one for flush."""
+    data, early, shown, outputs = b"", 0, 0, []
+    for number, token_id in enumerate([*ids, None], start=1):
+        counts = min(number, len(ids)) > min_tokens
+        hidden = counts and token_id in stop_token_ids
+        stop = hidden or (counts and token_id in visible_stop_token_ids)
+        data += b"" if hidden or token_id is None else text_of(token_id, table)
+        ends = stop or token_id is None
+        text = decoded(data) if ends else decided(data)
+        early = early if counts else len(text)
+        until, reason = first_stop(text, early, stops, visible_stops)
+        if reason is None and not ends:
+            until -= len(waits(text, stops, visible_stops, min_tokens))
+        reason = token_id if stop else reason
+        outputs.append(StopOutput(text[shown:until], reason is not None, reason))
+        if reason is not None:
+            return outputs + [StopOutput("", True, reason)] * (len(ids) + 1 - number)
+        shown = until
+    return outputs
+
+
+def text_of(token_id, table):
+    """The bytes of an id; a table of all ids is a dictionary."""
+    if isinstance(table, dict):
+        return table.get(token_id, b"")
+    if 0 <= token_id < 256:
+        return bytes([token_id])
+    return table[token_id - 256] if 0 <= token_id - 256 < len(table) else b""
+
+
+def first_stop(text, early, stops, visible_stops):
+    """Where what is shown ends, and the string that ends it: the first that ends beyond `early`."""
+    for end in range(early + 1, len(text) + 1):
+        ending = [stop for stop in (*stops, *visible_stops) if text.endswith(stop, 0, end)]
+        if ending:
+            winner = max(ending, key=len)
+            return end - (len(winner) if winner in stops else 0), winner
+    return len(text), None
+
+
+def waits(text, stops, visible_stops, min_tokens):
+    """The longest end of the text that begins a hidden stop which can still win."""
+    every = [*stops, *visible_stops]
+    likely = [s for s in stops if min_tokens or not any(other in s[:-1] for other in every)]
+    prefixes = {stop[:n] for stop in likely for n in range(len(stop))} | {""}
+    return next(text[start:] for start in range(len(text) + 1) if text[start:] in prefixes)
+
+
+def is_clear(*, stops=(), visible_stops=(), min_tokens=0, **_):
+    """Whether the contract says exactly what waits: see the README for the two corners."""
+    every = [*stops, *visible_stops]
+    inner = any(other in stop[:-1] for stop in every for other in every)
+    overtaken = any(
+        shown.endswith(stop[:n])
+        for shown in visible_stops
+        for stop in stops
+        for n in range(1, min(len(shown), len(stop) + 1))
+    )
+    return not overtaken and not (min_tokens and inner)
+
+
+def follows(lab, case, end=""):
+    """A stream gives what the reference gives, token by token."""
+    if "" in (*case.get("stops", ()), *case.get("visible_stops", ())):
+        return
+    trace = lab.stream(new(lab, **case), case["ids"], feed="process", end=end)
+    compare(trace, trace.outputs, reference(**case)[: len(trace.steps)], is_clear(**case))
+
+
+def compare(trace, outputs, wanted, clear=True):
+    """Compare outputs: where it is not clear what waits, only what comes out in the end."""
+    if any(type(output) is not type(other) for output, other in zip(outputs, wanted, strict=True)):
+        expect(outputs, wanted, trace)
+    if clear:
+        for number, pair in enumerate(zip(outputs, wanted, strict=True)):
+            expect(*pair, trace, at=number)
+        return
+    ends, wanted_ends = ([(o.stopped, o.reason) for o in some] for some in (outputs, wanted))
+    expect(ends, wanted_ends, trace, "(stopped, reason) of each call")
+    if any(output.stopped for output in wanted):
+        text, wanted_text = ("".join(o.text for o in some) for some in (outputs, wanted))
+        expect(text, wanted_text, trace, "all text")
+
+
+def gives(lab, ids, texts, reason=None, table=(), **options):
+    """The first ids give these texts; if there is a reason, the last of them ends the text."""
+    trace = lab.stream(new(lab, table, **options), ids, feed="process", end="")
+    wanted = [StopOutput(text) for text in texts]
+    if reason is not None:
+        wanted[-1] = StopOutput(texts[-1], True, reason)
+        wanted += [StopOutput("", True, reason)] * (len(ids) - len(texts))
+    compare(trace, trace.outputs, wanted)
+
+
+def letters(lab, alphabet, least, most):
+    """Draw a word of these letters, at least and at most so long."""
+    return "".join(lab.random.choices(alphabet, k=lab.random.randint(least, most)))
+
+
+def plain(lab):
+    """Draw text that begins no stop."""
+    return letters(lab, PLAIN + WIDE, 1, 7)
+
+
+def a_stop(lab, alphabet="WXYZ"):
+    """Draw a stop string in which no letter comes twice."""
+    return "".join(lab.random.sample(alphabet, k=lab.random.randint(2, len(alphabet))))
+
+
+def start_of(lab, stop):
+    """Draw a beginning of a stop, neither empty nor all of it."""
+    return stop[: lab.random.randint(1, len(stop) - 1)]
+
+
+def half(lab):
+    """Draw the first bytes of a character."""
+    return start_of(lab, lab.random.choice(WIDE).encode())
+
+
+def tokens(lab, data, first=256):
+    """Draw a way in which tokens spell these bytes: (ids, table); `first` is the id of the first
+    piece that is new.
+    """
+    ids, table, place = [], [], 0
+    while place < len(data):
+        piece = data[place : place + lab.random.choice([1, 1, 2, 3, 5])]
+        place += len(piece)
+        ids.append(piece[0] if len(piece) == 1 else first + len(table))
+        table += [piece] if len(piece) > 1 else []
+    return ids, table
+
+
+def a_case(lab, *texts, **options):
+    """Draw tokens for a text; an int among the parts is an id."""
+    case = {"ids": [], "table": [], **options}
+    for part in texts:
+        if isinstance(part, int):
+            case["ids"].append(part)
+            continue
+        data = part.encode() if isinstance(part, str) else part
+        ids, table = tokens(lab, data, 256 + len(case["table"]))
+        case["ids"] += ids
+        case["table"] += table
+    return case
+
+
+def an_end(lab):
+    """Draw the id of a stop token: with text or without, 0 among them."""
+    return lab.random.choice([0, ord("!"), EOS, lab.random.randint(10**4, 10**9)])
+
+
+def drawn(make, count=10):
+    """Make so many cases."""
+    return [make() for _ in range(count)]
+
+
+@pytest.mark.given
+def test_naive_end_loses_what_waits(lab):
+    """Leaving the loop at a stop token loses what waits: possible stops, and half a character."""
+    detokenizer, shown, held = lab.given.Pieces([b"the E"]), "", ""
+    for token_id in [256, *b"N\xf0\x9f", EOS]:
+        if token_id == EOS:
+            break
+        text = held + detokenizer.feed(token_id)
+        held = waits(text, ["END"], [], 0)
+        shown += text[: len(text) - len(held)]
+    assert (shown, held, detokenizer.held) == ("the ", "EN", b"\xf0\x9f")
+
+
+@pytest.mark.given
+def test_naive_look_at_a_burst(lab):
+    """A burst is decoded in one go: looking at the end of its text misses a stop within it."""
+    text = "".join(map(lab.given.Pieces([b"the E", b"ND of"]).feed, [256, 257, 33]))
+    assert text == "the END of!"
+    assert not text.endswith("END")
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_text_passes_at_once(lab):
+    """Without stops the text of each token comes out at once, half a character with the token that
+    completes it; nothing has stopped, and there is no reason.
+    """
+    gives(lab, [256, *"é".encode(), 257, EOS, 33], ["Hi, ", "", "é", "a", "", "!"],
+          table=[b"Hi, ", b"a"])  # fmt: skip
+    check(partial(follows, lab), drawn(lambda: a_case(lab, plain(lab), EOS, plain(lab))))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_hidden_stop_token(lab):
+    """A hidden stop token ends the text: its own text is not shown, and the reason is its id. Only
+    the ids that were given end anything.
+    """
+    gives(lab, [*b"Hi", EOS], ["H", "i", ""], EOS, stop_token_ids=[EOS, 7])
+    gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33])
+    gives(lab, [256, 257, EOS, 33], ["so", "", "", "!"], table=[b"so"], stop_token_ids=[999])
+
+    def case():
+        end = an_end(lab)
+        others = [[end], [end, 9999], [8888, end]]
+        return a_case(lab, plain(lab), end, stop_token_ids=lab.random.choice(others))
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_visible_stop_token(lab):
+    """A visible stop token ends the text too, and is shown as any token is."""
+    gives(lab, [*b"Hi", 256], ["H", "i", "</s>"], 256, [b"</s>"], visible_stop_token_ids=[256])
+    gives(lab, [*b"\xf0\x9f", 256], ["", "", "🚀."], 256, [b"\x9a\x80."],
+          visible_stop_token_ids=[256])  # fmt: skip
+
+    def case():
+        text = plain(lab)
+        kind = lab.random.choice(["stop_token_ids", "visible_stop_token_ids"])
+        return a_case(lab, text, 33, **{kind: [33]})
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_cut_character_at_a_stop_token(lab):
+    """A stop token ends the stream inside a character: what was cut off is one U+FFFD, before a
+    hidden stop and after what a visible one adds.
+    """
+    gives(lab, [*b"ok\xf0\x9f", EOS], ["o", "k", "", "", "\ufffd"], EOS, stop_token_ids=[EOS])
+    gives(lab, [*b"ok", 256], ["o", "k", "!\ufffd"], 256, [b"!\xe4\xbd"],
+          visible_stop_token_ids=[256])  # fmt: skip
+
+    def case():
+        end, kind = an_end(lab), lab.random.choice(["stop_token_ids", "visible_stop_token_ids"])
+        return a_case(lab, plain(lab), half(lab), end, **{kind: [end]})
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_hidden_beats_visible_token(lab):
+    """An id that is given as hidden and as visible is hidden."""
+    gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33], visible_stop_token_ids=[33])
+
+    def case():
+        both = [lab.random.randint(33, 38), lab.random.randint(33, 38)]
+        end = lab.random.choice(both)
+        return a_case(lab, plain(lab), end, stop_token_ids=[end], visible_stop_token_ids=both)
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_nothing_after_the_end(lab):
+    """After the end each token gives StopOutput("", True, reason), and the reason is that of the
+    first end, be it id 0.
+    """
+    gives(lab, [72, 0, 72, EOS, 0], ["H", ""], 0, stop_token_ids=[0, EOS])
+
+    def case():
+        ends = [an_end(lab), an_end(lab)]
+        later = [plain(lab), half(lab), ends[1], plain(lab), ends[0]]
+        kind = lab.random.choice(["stop_token_ids", "visible_stop_token_ids"])
+        return a_case(lab, plain(lab), ends[0], *later, **{kind: ends})
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_stop_string_over_tokens(lab):
+    """A hidden stop string ends the text, however tokens cut it: no part of it is shown, nothing
+    after it, and all that was before it in the same token. The reason is the string.
+    """
+    gives(lab, [256, 78, 257, 33], ["the ", "", ""], "END", [b"the E", b"D of it"], stops=["END"])
+    gives(lab, [256, 33], ["ab"], "#", [b"ab#cd"], stops=["#", "END"])
+    gives(lab, [*b"aaab"], ["", "", "a", ""], "aab", stops=["aab"])
+    gives(lab, [256, 0x97, 257], ["a", "", ""], "×。", [b"a\xc3", b"\xe3\x80\x82b"], stops=["×。"])
+
+    def case():
+        stop = a_stop(lab)
+        return a_case(lab, plain(lab), stop, plain(lab), stops=[stop, "##"])
+
+    check(partial(follows, lab), drawn(case, 16))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_false_alarm_is_released_at_once(lab):
+    """Text is held only while it may become a hidden stop: with the token that decides that it will
+    not, it comes out, but for its end that may begin another one.
+    """
+    gives(lab, [256, 78, 33], ["the ", "", "EN!"], None, [b"the E"], stops=["END"])
+    gives(lab, [*b"EENEx"], ["", "E", "", "EN", "Ex"], stops=["END"])
+
+    def case():
+        stop = a_stop(lab)
+        starts = [part for _ in range(3) for part in (start_of(lab, stop), plain(lab))]
+        return a_case(lab, plain(lab), *starts, stops=[stop, "##"])
+
+    check(partial(follows, lab), drawn(case, 16))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_visible_stop_string(lab):
+    """A visible stop string is shown through its last character and no further, and nothing is held
+    for it. It ends the text, wherever tokens cut it.
+    """
+    gives(lab, [256, 78, 257, 33], ["the E", "N", "D"], "END", [b"the E", b"D of it"],
+          visible_stops=["END"])  # fmt: skip
+    gives(lab, [*b"aaab!"], [*"aaab"], "aab", visible_stops=["aab"])
+    gives(lab, [*b"EN#N."], ["", "", "EN#", "N", "."], "N.", stops=["END"], visible_stops=["N."])
+
+    def case():
+        hidden, shown = a_stop(lab, "WX"), a_stop(lab, "YZ")
+        parts = [start_of(lab, hidden), plain(lab), start_of(lab, shown), plain(lab)]
+        lab.random.shuffle(parts)
+        return a_case(lab, *parts, shown, plain(lab), stops=[hidden], visible_stops=[shown])
+
+    check(partial(follows, lab), drawn(case, 16))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_stop_that_ends_first_wins(lab):
+    """Of several strings the one that ends first wins, of those that end together the longest,
+    hidden or visible, in whatever order they are given.
+    """
+    for stops in itertools.permutations(["a", "is", ","]):
+        gives(lab, [256], [" The user "], "is", [b" The user is a, b"], stops=stops)
+    for stops in itertools.permutations(["b", "ab", "xab"]):
+        gives(lab, [256, 257], ["y", ""], "xab", [b"yx", b"ab"], stops=stops)
+    for ids, texts in ([256], ["x"]), ([*b"xabcd"], ["x", "", ""]):
+        gives(lab, ids, texts, "ab", [b"xabcd"], stops=["abcd", "ab"], visible_stops=["bc"])
+    gives(lab, [*b"xab"], [*"xab"], "xab", stops=["ab"][:0], visible_stops=["xab", "b"])
+    gives(lab, [256], ["xab"], "xab", [b"xabc"], stops=["ab"], visible_stops=["xab"])
+
+    def case():
+        size = lab.random.randint(1, 3)
+        stops = [*{letters(lab, "XYZ", size, 3): None for _ in range(3)}]
+        text = plain(lab) + letters(lab, "XYZb", 3, 7) + lab.random.choice(stops)
+        hidden = lab.random.randint(0, 3)
+        return a_case(lab, text, stops=stops[:hidden], visible_stops=stops[hidden:])
+
+    check(partial(follows, lab), drawn(case, 20))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_hidden_beats_visible_string(lab):
+    """A string that is given as hidden and as visible is hidden."""
+    both = {"stops": ["END"], "visible_stops": ["#", "END"]}
+    gives(lab, [*b"aEND"], ["a", "", "", ""], "END", **both)
+
+    def case():
+        stop = a_stop(lab)
+        return a_case(lab, plain(lab), stop, stops=[stop, "##"], visible_stops=["%", stop])
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_token_stops_come_before_strings(lab):
+    """A stop token is looked at first, so its id is the reason. What was held comes out with it, a
+    cut character as U+FFFD behind that, all through the stop strings: what of a hidden one is
+    complete only now is not shown.
+    """
+    gives(lab, [*b"aEN", EOS], ["a", "", "", "EN"], EOS, stops=["END"], stop_token_ids=[EOS])
+    gives(lab, [*b"aEN", 68], ["a", "", "", "EN"], 68, stops=["END"], stop_token_ids=[68])
+    gives(lab, [*b"aEN\xe4", EOS], ["a", "", "", "", "EN\ufffd"], EOS, stops=["END"],
+          stop_token_ids=[EOS])  # fmt: skip
+    gives(lab, [*b"aE\xe4", EOS], ["a", "", "", ""], EOS, stops=["E\ufffd"], stop_token_ids=[EOS])
+    gives(lab, [*b"aE", 256], ["a", "", ""], 256, [b"ND of it"], stops=["END"],
+          visible_stop_token_ids=[256])  # fmt: skip
+    gives(lab, [*b"aE", 256], ["a", "E", "ND"], 256, [b"ND of it"], visible_stops=["END"],
+          visible_stop_token_ids=[256])  # fmt: skip
+
+    def case():
+        end, stop = lab.random.choice([33, EOS, 256]), a_stop(lab)
+        kind = lab.random.choice(["stop_token_ids", "visible_stop_token_ids"])
+        stops = lab.random.choice(["stops", "visible_stops"])
+        cut = lab.random.choice([b"", half(lab)])
+        ends = {kind: [end], stops: [stop, stop[:1] + "\ufffd", "##"]}
+        return a_case(lab, plain(lab), start_of(lab, stop), cut, end, **ends)
+
+    check(partial(follows, lab), drawn(case, 24))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_held_shows_what_waits(lab):
+    """`held` is the text that waits because it may become a hidden stop, "" after an end. Bytes
+    that wait in the detokenizer are not part of it.
+    """
+    decoder = new(lab, stops=["END"], visible_stops=["##"], stop_token_ids=[EOS])
+    trace = lab.stream(decoder, [*b"aEEN#\xc3E", EOS], feed="process", end="")
+    expect(trace.held, ["", "E", "E", "EN", "", "", "E", ""], trace, "held")
+
+    def rule(case):
+        if "" in case["stops"]:
+            return
+        trace = lab.stream(new(lab, **case), case["ids"], feed="process", end="")
+        data = itertools.accumulate(text_of(i, case["table"]) for i in case["ids"])
+        texts = [decided(so_far) for so_far in data]
+        if all(first_stop(text, 0, case["stops"], ())[1] is None for text in texts):
+            held = [waits(text, case["stops"], (), 0) for text in texts]
+            expect(trace.held, held, trace, "held")
+
+    def case():
+        stops = [a_stop(lab, "WX"), a_stop(lab, "YZ")]
+        parts = [part for stop in stops for part in (start_of(lab, stop), plain(lab))]
+        return a_case(lab, *parts, start_of(lab, stops[0]), stops=stops)
+
+    check(rule, drawn(case))
+
+
+def tangled(lab, count=9):
+    """Draw stops of few letters, and text in which one beginning follows the other."""
+    sizes = lab.random.choices([1, 2, 2, 3, 3, 4], k=lab.random.randint(1, 4))
+    stops = [letters(lab, "abc", size, size) for size in sizes]
+    parts = [lab.random.choice([*stops, "abc"]) for _ in range(count)]
+    return stops, "".join(part[: lab.random.randint(1, 3)] for part in parts)[:count]
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_property_holds_the_least(lab):
+    """eager: each token shows all that can no longer belong to a hidden stop, for stops of few
+    letters that overlap themselves and each other.
+    """
+
+    def case():
+        stops, text = tangled(lab)
+        hidden = lab.random.choice([len(stops), lab.random.randint(0, len(stops))])
+        return a_case(lab, text, stops=stops[:hidden], visible_stops=stops[hidden:])
+
+    check(partial(follows, lab), drawn(case, 120))
+
+
+def burst_outputs(case, sizes):
+    """The contract for bursts of these sizes."""
+    outputs, wanted, after = reference(**case)[:-1], [], None
+    for size in sizes:
+        own, outputs = outputs[:size], outputs[size:]
+        last = next((n for n, output in enumerate(own, start=1) if output.stopped), len(own))
+        wanted.append((own[:last], last) if after is None else ([after], 0))
+        if after is None and last and own[last - 1].stopped:
+            after = StopOutput("", True, own[last - 1].reason)
+    return wanted
+
+
+def bursts(lab, pair):
+    """Bursts give the outputs of their tokens, up to the one that ends the text."""
+    case, sizes = pair
+    if "" in (*case.get("stops", ()), *case.get("visible_stops", ())):
+        return
+    places = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+    calls = [("process_many", case["ids"][first:last]) for first, last in places]
+    trace = lab.script(new(lab, **case), calls)
+    wanted = burst_outputs(case, sizes)
+    if is_clear(**case) or any(type(one) is not tuple for one in trace.outputs):
+        compare(trace, trace.outputs, wanted)
+        return
+    taken = [burst[1:] for burst in trace.outputs]
+    expect(taken, [burst[1:] for burst in wanted], trace, "how many were taken")
+    flat, all_wanted = ([o for burst in some for o in burst[0]] for some in (trace.outputs, wanted))
+    compare(trace, flat, all_wanted, clear=False)
+
+
+def sizes_for(lab, case):
+    """Draw sizes of bursts that take all ids of a case; some may be empty."""
+    return [*lab.random.choices([0, 1, 2, 3, 5, 8], k=lab.random.randint(0, 4)), len(case["ids"])]
+
+
+def any_case(lab):
+    """Draw a case with stops of all kinds, and a minimum of tokens or none."""
+    stops, text = tangled(lab, 7)
+    stops += lab.random.choice([[], ["c\ufffd"]])
+    hidden = lab.random.choice([len(stops), lab.random.randint(0, len(stops))])
+    parts = [text, lab.random.choice([b"", half(lab)]), lab.random.choice([EOS, 33, "b"])]
+    lab.random.shuffle(parts)
+    ends = lab.random.sample([EOS, 33, 256, 99], k=3)
+    options = {"stops": stops[:hidden], "visible_stops": stops[hidden:]}
+    options["stop_token_ids"] = ends[: lab.random.randint(0, 2)]
+    options["visible_stop_token_ids"] = ends[lab.random.randint(1, 3) :]
+    options["min_tokens"] = lab.random.choice([0, 0, 1, 2, 4])
+    return a_case(lab, *parts, text[:4], **options)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_burst_ends_at_the_stop(lab):
+    """A burst gives an output for each of its tokens up to the one that ends the text, token or
+    string, and how many these are. What comes behind it in the burst was not taken.
+    """
+    decoder = new(lab, [b"the E", b"ND of"], stops=["END"], stop_token_ids=[EOS])
+    trace = lab.script(decoder, [("process_many", [256, 257, 33, EOS])])
+    wanted = [StopOutput("the "), StopOutput("", True, "END")]
+    expect(trace.outputs, [(wanted, 2)], trace)
+    trace = lab.script(decoder, [("process_many", [*b"a"]), ("process_many", [*b"bE", EOS, 33])])
+    rest = [StopOutput("b"), StopOutput(""), StopOutput("E", True, EOS)]
+    expect(trace.outputs, [([StopOutput("a")], 1), (rest, 3)], trace)
+
+    def case():
+        stop, end = a_stop(lab), an_end(lab)
+        parts = [plain(lab), start_of(lab, stop), plain(lab), lab.random.choice([stop, end])]
+        case = a_case(lab, *parts, plain(lab), stops=[stop], stop_token_ids=[end])
+        return case, sizes_for(lab, case)
+
+    check(partial(bursts, lab), drawn(case, 16))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_burst_after_the_end(lab):
+    """After the end a burst gives one StopOutput("", True, reason), and takes no token; before it,
+    an empty burst gives no output.
+    """
+    decoder = new(lab, visible_stops=["#"], stop_token_ids=[EOS])
+    trace = lab.script(
+        decoder, [("process_many", ids) for ids in ([], [*b"a#b"], [*b"c", EOS], [])]
+    )
+    after = ([StopOutput("", True, "#")], 0)
+    ended = ([StopOutput("a"), StopOutput("#", True, "#")], 2)
+    expect(trace.outputs, [([], 0), ended, after, after], trace)
+
+    def case():
+        end = an_end(lab)
+        case = a_case(lab, plain(lab), end, plain(lab), end, stop_token_ids=[end])
+        return case, [0, case["ids"].index(end) + 1, lab.random.randint(0, 2), 1, 0]
+
+    check(partial(bursts, lab), drawn(case))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_min_tokens_and_stop_tokens(lab):
+    """Among the first `min_tokens` tokens a stop token is one like any other: it is shown if it has
+    text. The first one behind them ends the text.
+    """
+    gives(lab, [*b"!a!", EOS], ["!", "a", ""], 33, stop_token_ids=[33, EOS], min_tokens=2)
+    gives(lab, [EOS, *b"\xc3", EOS, 0xA9, EOS], ["", "", "", "é", ""], EOS, stop_token_ids=[EOS],
+          min_tokens=4)  # fmt: skip
+    gives(lab, [*b"!a!b"], ["!", "a", "!"], 33, visible_stop_token_ids=[33], min_tokens=1)
+
+    def case():
+        kind, end = lab.random.choice(["stop_token_ids", "visible_stop_token_ids"]), an_end(lab)
+        parts = [part for _ in range(3) for part in (end, plain(lab))]
+        least = lab.random.randint(1, 6)
+        return a_case(lab, *parts, *[end] * 6, min_tokens=least, **{kind: [end]})
+
+    check(partial(follows, lab), drawn(case))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_min_tokens_and_stop_strings(lab):
+    """A stop string counts if its last character comes out with a token behind the first
+    `min_tokens`, even if it began before. One that ends earlier is text, and is shown as such.
+    """
+    gives(lab, [*b"aEND"], ["a", "", "", ""], "END", stops=["END"], min_tokens=3)
+    gives(lab, [*b"aENDEND"], ["a", "", "", "END", "", "", ""], "END", stops=["END"], min_tokens=4)
+    gives(lab, [256, 257], ["#a", "b"], "#", [b"#a", b"b#c#"], stops=["#"], min_tokens=1)
+    gives(lab, [0xC3, 0xA9, 33], ["", ""], "é", stops=["é"], min_tokens=1)
+    gives(lab, [*b"aa"], ["a", "a"], "aa", visible_stops=["aa"], min_tokens=1)
+
+    def case():
+        kind = lab.random.choice(["stops", "visible_stops"])
+        stops = [a_stop(lab, "WX"), a_stop(lab, "YZ")]
+        parts = [part for _ in range(3) for part in (plain(lab), lab.random.choice(stops))]
+        return a_case(lab, *parts, min_tokens=lab.random.randint(1, 12), **{kind: stops})
+
+    check(partial(follows, lab), drawn(case, 24))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_an_ignored_stop_may_be_in_another(lab):
+    """A stop that ends too early to count spares the one that it is part of: with `min_tokens`,
+    a stop can win although another one is in it.
+    """
+    gives(lab, [256, 257], ["x", ""], "abcd", [b"xabc", b"de"], stops=["bc", "abcd"], min_tokens=1)
+    gives(lab, [*b"ENDED"], ["", "", "", "", ""], "ENDED", stops=["END", "ENDED"], min_tokens=4)
+
+    def case():
+        inner, before, after = a_stop(lab), letters(lab, "MN", 1, 2), letters(lab, "PQ", 1, 2)
+        parts = [plain(lab), before + inner, after, plain(lab)]
+        ids = len(a_case(lab, *parts)["ids"])
+        stops = [before + inner + after, inner]
+        return a_case(lab, *parts, stops=stops, min_tokens=lab.random.randint(1, ids))
+
+    check(partial(follows, lab), drawn(case, 24))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_property_bursts(lab):
+    """chunk-invariant: however tokens are cut into bursts, with stops of all kinds and with
+    `min_tokens`, each gives the same output, and the same one is the last.
+    """
+
+    def case():
+        case = any_case(lab)
+        return case, sizes_for(lab, case)
+
+    check(partial(bursts, lab), drawn(case, 100))
+
+
+def joined(outputs, call):
+    """The text of outputs, each of which must be a StopOutput."""
+    others = [output for output in outputs if type(output) is not StopOutput]
+    expect(others[:1], [], call, "outputs that are no StopOutput")
+    return "".join(output.text for output in outputs)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+@pytest.mark.timeout(5)
+def test_property_linear(lab):
+    """linear: a token of 100,000 characters, some 13,000 small ones, and as many again in one burst
+    finish within the time limit; what is out is not read again.
+    """
+    dash, size = lab.random.choice("-=~#"), lab.random.randint(2, 4)
+    start = "🚀" + dash * lab.random.randint(100_000, 110_000)
+    ids, more = (lab.random.randint(12_000, 14_000) * [ord(dash)] for _ in range(2))
+    burst = [*more, *b"%%>", EOS]
+    stops = [dash * size + "%%>", "%" + dash * (size + 4)]
+    decoder = new(lab, [start.encode()], stops=stops)
+    calls = [("process", 256), *(("process", i) for i in ids), ("process_many", burst)]
+    trace = lab.script(decoder, calls, watch="")
+    *single, last = trace.outputs
+    outputs, taken = last if type(last) is tuple and len(last) == 2 else ([], last)
+    call = f"{len(ids) + 1:,} tokens, then a burst of {len(burst):,}"
+    expect(taken, len(burst) - 1, call, "taken")
+    text = joined([*single, *outputs], call)
+    right = text == start + dash * (len(ids) + len(more) - size)
+    expect(right, True, call, f"the {len(text):,} characters up to the stop are shown")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+@pytest.mark.timeout(3)
+def test_property_long_stop(lab):
+    """linear: with as many as 8,000 characters held for a long stop, more than 10,000 more tokens
+    finish within the time limit; a token does not try every beginning of a stop.
+    """
+    held, more = lab.random.randint(7_000, 8_000), lab.random.randint(10_000, 12_000)
+    decoder = new(lab, [b"x" + b"a" * held], stops=["END", "a" * held + "b"])
+    ids = [256, *b"a" * more, *b"b"]
+    trace = lab.stream(decoder, ids, feed="process", end="", watch="")
+    call = f"{len(ids):,} tokens"
+    right = joined(trace.outputs, call) == "x" + "a" * more and trace.outputs[-1].stopped
+    expect(right, True, call, f"the {more + 1:,} characters up to the stop are shown")
+
+
+def scripted(lab, case, calls, wanted, what=""):
+    """Run other calls after the tokens of a case; the outputs of these calls must be as wanted."""
+    trace = lab.script(new(lab, **case), [*(("process", i) for i in case["ids"]), *calls])
+    compare(trace, trace.outputs, [*reference(**case)[:-1], *wanted], is_clear(**case))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_flush_releases_what_waits(lab):
+    """At the end of the stream what is held is text and comes out, a cut character as one U+FFFD
+    behind it; nothing has stopped.
+    """
+    ended = {"feed": "process", "end": "flush"}
+    for ids, text in ([*b"aEN"], "EN"), ([*b"aE\xf0\x9f"], "E\ufffd"), ([*b"a"], ""):
+        trace = lab.stream(new(lab, stops=["END"]), ids, **ended)
+        expect(trace.outputs[-1], StopOutput(text), trace, "flush")
+
+    def case():
+        stop, cut = a_stop(lab), lab.random.choice([b"", half(lab)])
+        return a_case(lab, plain(lab), start_of(lab, stop), cut, stops=[stop, "##"])
+
+    check(partial(follows, lab, end="flush"), drawn(case, 16))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_flush_may_complete_a_stop(lab):
+    """The U+FFFD of a cut character may complete a stop string. Then the text has ended there, if
+    the last token is one behind the first `min_tokens`.
+    """
+    for least, last in (0, StopOutput("", True, "E\ufffd")), (3, StopOutput("E\ufffd")):
+        decoder = new(lab, stops=["E\ufffd"], min_tokens=least)
+        trace = lab.stream(decoder, [*b"aE\xe4"], feed="process", end="flush")
+        expect(trace.outputs, [StopOutput("a"), StopOutput(""), StopOutput(""), last], trace)
+
+    def case():
+        kind, stop = lab.random.choice(["stops", "visible_stops"]), a_stop(lab) + "\ufffd"
+        least = lab.random.choice([0, 0, lab.random.randint(1, 20)])
+        return a_case(lab, plain(lab), stop[:-1], half(lab), min_tokens=least, **{kind: [stop]})
+
+    check(partial(follows, lab, end="flush"), drawn(case, 16))
+
+
+def two_streams(lab):
+    """Draw two streams; the second goes on with what the first one left open."""
+    stop, end, cut = a_stop(lab), an_end(lab), lab.random.choice([b"", half(lab)])
+    start = start_of(lab, stop)
+    options = {"stops": [stop], "stop_token_ids": [end], "min_tokens": lab.random.randint(0, 3)}
+    last = lab.random.choice([start, start, stop, end])
+    first = a_case(lab, plain(lab), last, cut, **options)
+    later = [*b"\xa9\x80"[: len(cut)], *stop.removeprefix(start).encode()]
+    return first, {**first, "ids": [*later, *stop.encode(), end]}
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_after_a_flush(lab):
+    """After a flush without a stop the decoder is as new: nothing from before joins what is fed
+    then, `min_tokens` are counted anew, and a second flush gives StopOutput("", False, None). After
+    an end it gives StopOutput("", True, reason), and the text stays ended.
+    """
+
+    def rule(cases):
+        first, then = cases
+        if "" in first["stops"]:
+            return
+        wanted = reference(**first)
+        if wanted[-1].stopped:
+            after = StopOutput("", True, wanted[-1].reason)
+            more = [after] * (len(then["ids"]) + 1)
+        else:
+            more = [StopOutput(""), *reference(**then)[:-1]]
+        calls = [("flush",), ("flush",), *(("process", i) for i in then["ids"])]
+        scripted(lab, first, calls, [wanted[-1], *more])
+
+    options = {"table": [b"END\xc3"], "stops": ["END"], "stop_token_ids": [EOS], "min_tokens": 2}
+    fixed = [
+        ({"ids": ids, **options}, {"ids": [*later, *b"ENDEND"], **options})
+        for ids, later in (
+            ([*b"abE"], b"ND"),
+            ([*b"aE\xc3"], b"\xa9"),
+            ([*b"abEND"], b""),
+            ([*b"ab", 256], b"\xa9"),
+        )
+    ]
+    check(rule, [*fixed, *drawn(partial(two_streams, lab), 16)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_reset_makes_it_new(lab):
+    """`reset` forgets all, an end too: not a byte nor a held character joins what is fed then, and
+    `min_tokens` are counted anew.
+    """
+
+    def rule(cases):
+        first, then = cases
+        if "" not in first["stops"]:
+            calls = [("reset",), *(("process", i) for i in then["ids"]), ("reset",), "held"]
+            scripted(lab, first, calls, [None, *reference(**then)[:-1], None, ""])
+
+    options = {"table": [b"END\xc3"], "stops": ["END"], "min_tokens": 2}
+    fixed = [
+        ({"ids": ids, **options}, {"ids": [*later, *b"ENDEND"], **options})
+        for ids, later in (([*b"abE"], b"ND"), ([*b"abEND"], b""), ([*b"ab", 256], b"\xa9"))
+    ]
+    check(rule, [*fixed, *drawn(partial(two_streams, lab), 16)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(5)
+def test_property_complete(lab):
+    """complete: every short stream, and longer ones drawn at random, with stops of all kinds, ends
+    where its whole text does, for that reason, and nothing is lost before it.
+    """
+
+    def cases():
+        options = {"table": [b"ab", b"b\xe4"], "stops": ["ab", "b\ufffd"], "visible_stops": ["bb"]}
+        for length, least in itertools.product(range(4), range(2)):
+            for ids in itertools.product([97, 98, 256, 257, EOS], repeat=length):
+                yield {"ids": [*ids], "stop_token_ids": [EOS], "min_tokens": least, **options}
+        yield from drawn(lambda: any_case(lab), 100)
+
+    check(partial(follows, lab, end="flush"), cases())
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_property_real_vocabularies(lab):
+    """complete: however the tokens of a real vocabulary spell a text, what is in front of its stop
+    is shown, and no part of the stop.
+    """
+    tables = {name: table_of(lab.given.reader(name)) for name in lab.given.NAMES}
+
+    def rule(case):
+        name, ids, stop = case
+        table, end = tables[name], len(tables[name])
+        options = {"stops": [stop], "stop_token_ids": [end]}
+        decoder = lab.new(DECODER, lab.new("TokenDetokenizer", table), **options)
+        trace = lab.stream(decoder, [*ids, end], feed="process")
+        wanted = reference([*ids, end], dict(enumerate(table)), **options)
+        compare(trace, trace.outputs, wanted)
+
+    def cases():
+        for name, count in itertools.product(tables, range(8)):
+            stop = "\n\nUser: 🫨" if count == 0 else a_stop(lab, "abé🚀你. ")
+            text = "Hello, 🫨 " + plain(lab) + lab.random.choice([stop, start_of(lab, stop)])
+            yield name, lab.given.reader(name).spell(text + plain(lab), lab.random), stop
+
+    check(rule, cases())
+
+
+def table_of(reader):
+    """The bytes of each id of a vocabulary; special tokens have none."""
+    ids = range(len(reader.vocabulary))
+    return [b"" if id in reader.special else reader.bytes_of(id) for id in ids]
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_property_isolated(lab):
+    """isolated: decoders fed in turns, of equal stops or others, give what each gives alone."""
+
+    def rule(cases):
+        news = [new(lab, **case) for case in cases]
+        ids = [case["ids"] for case in cases]
+        for trace, case in zip(lab.interleave(news, ids, "flush", "process"), cases, strict=True):
+            compare(trace, trace.outputs, reference(**case), is_clear(**case))
+
+    def case():
+        stop = a_stop(lab)
+        texts = [start_of(lab, stop) + plain(lab), start_of(lab, stop), plain(lab) + stop]
+        return [a_case(lab, text, half(lab), stops=[stop]) for text in texts]
+
+    check(rule, drawn(case))
