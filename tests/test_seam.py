@@ -68,6 +68,21 @@ def test_interleaved_streams_are_apart_though_of_one_recipe():
     assert [trace.outputs for trace in traces] == [[1, 1], [10, 10]]
 
 
+def test_streams_may_stay_open():
+    lab = driver()
+    traces = lab.interleave([lab.new("Counter")] * 2, [[1], [10]], "", watch="count")
+    assert [(trace.outputs, trace.held) for trace in traces] == [([1], [1]), ([10], [10])]
+
+
+def test_the_code_under_test_gets_copies_of_events():
+    def change(event):
+        event.text = "b"
+
+    event = TextDelta("a")
+    driver(change=change).call("change", event)
+    assert event == TextDelta("a")
+
+
 def returning(value):
     return driver(made=lambda: value).call("made")
 

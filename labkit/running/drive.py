@@ -184,6 +184,8 @@ def _copy(value: Any) -> Any:
         return tuple(map(_copy, value))
     if type(value) is dict:
         return {key: _copy(item) for key, item in value.items()}
+    if type(value) in EVENTS:
+        return replace(value)
     return bytearray(value) if type(value) is bytearray else value
 
 
@@ -366,17 +368,22 @@ class Driver:
         return self._checked(self._perform([new], calls, watch))
 
     def interleave(
-        self, new: Sequence[New], pieces: Sequence[Sequence[Any]], end: str, feed: str = "feed"
+        self,
+        new: Sequence[New],
+        pieces: Sequence[Sequence[Any]],
+        end: str,
+        feed: str = "feed",
+        watch: str = "held",
     ) -> list[Trace]:
         """Feed several objects in turns, piece by piece, then end each; return a trace per
-        object. A recipe that comes twice makes two.
+        object. With `end` "" they stay open. A recipe that comes twice makes two.
         """
         new = [replace(recipe) for recipe in new]
         turns = range(max(map(len, pieces)))
         calls = [Call(feed, (own[t],), object=i) for t in turns
                  for i, own in enumerate(pieces) if t < len(own)]  # fmt: skip
-        calls += [Call(end, (), object=i) for i in range(len(new))]
-        trace = self._checked(self._perform(new, calls, "held"))
+        calls += [Call(end, (), object=i) for i in range(len(new)) if end]
+        trace = self._checked(self._perform(new, calls, watch))
         return [
             Trace(
                 (recipe,),

@@ -224,6 +224,11 @@ def test_calls_and_recipes_come_back_as_they_were():
     assert [call.object for call in back_calls] == [0, 0, 1]
     assert {type(call) for call in back_calls} == {Call}
     assert watch == "held"
+    calls = [
+        Call("push", (Chunk("\ud800", (1, 2)), [3], None)),
+        Call("feed", (CallStart(0, "a", "f"),)),
+    ]
+    assert unpack_calls(*unpack_request(pack_request((*pack_calls([], calls), ""))))[1] == calls
     # The same recipe twice is one object there, too; an equal one is another.
     handle, equal = New("given.handle"), New("given.handle")
     new = [New("A", (handle, equal), {"again": handle}), handle]
