@@ -17,6 +17,8 @@ TRACKS = ("core", "advanced")
 _HELD_BY_GIVEN = (
     'modules = ["package.module"], files = ["given.py", "data.json"], own = { VARIABLE = "name" }'
 )
+# The layers of a server, in the order in which a token meets them.
+ROLES = ("tokens", "stops", "reasoning", "calls", "pipeline", "channel", "frames")
 _T = TypeVar("_T")
 
 
@@ -53,21 +55,23 @@ class Bug:
 
 @dataclass(frozen=True)
 class Serves:
-    """How a lab's pipeline becomes the text path of a server.
+    """A row `[[serves]]`: how one of a lab's classes becomes a layer of a server.
 
     Attributes:
-        pipeline: its class.
-        layers: the classes of its layers, in the order of its arguments.
-        stops_go_to: the layer that takes the stop strings.
-        tools_go_to: the layer that is left out where a request has no tools.
-        eos_goes_to: the argument of the pipeline that takes the id of EOS.
+        role: which layer, one of `ROLES`. Where several labs have one, the later of them serves.
+        class_name: the class; in the file it is called `class`.
+        arguments: of the class, by name: what each gets, in the words of
+            `labkit.serving.layers.Maker`.
+        methods: what the layer's shape calls a method -> what the class calls it.
+        vocabulary: for `tokens` that read any vocabulary, the file of one to show them with, as
+            seen from the lab's folder; "" where the ids must be bytes.
     """
 
-    pipeline: str
-    layers: tuple[str, ...]
-    stops_go_to: str
-    tools_go_to: str
-    eos_goes_to: str
+    role: str
+    class_name: str
+    arguments: Mapping[str, str]
+    methods: Mapping[str, str]
+    vocabulary: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Lab:
         given_files: what else the course gives to it: programs, and the files that these read.
         given_own: variables of the environment that may hold the path of a file to give, too, and
             the name that it then has.
-        serves: how its pipeline serves, if it can.
+        serves: what of it can be a layer of a server.
     """
 
     path: Path
@@ -100,7 +104,7 @@ class Lab:
     given: tuple[str, ...] = ()
     given_files: tuple[Path, ...] = ()
     given_own: Mapping[str, str] = field(default_factory=dict)
-    serves: Serves | None = None
+    serves: tuple[Serves, ...] = ()
 
     @property
     def name(self) -> str:
@@ -180,7 +184,7 @@ def read_lab(path: Path) -> Lab:
     if facts.get("track", "core") not in TRACKS:
         raise LabFolderError(f"{file}: track is {facts['track']!r}, but must be one of {TRACKS}")
     if "serves" in facts:
-        facts["serves"] = build(Serves, facts["serves"], file, layers=tuple)
+        facts["serves"] = tuple(_serves(row, file) for row in facts["serves"])
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
 
 
@@ -208,6 +212,17 @@ def _given(table: Any, file: Path) -> dict[str, Any]:
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _serves(row: dict[str, Any], file: Path) -> Serves:
+    """Return a row of `[[serves]]`."""
+    named = {"class_name" if key == "class" else key: value for key, value in row.items()}
+    serves = build(Serves, {"arguments": {}, "methods": {}, **named}, file)
+    if serves.role not in ROLES:
+        raise LabFolderError(
+            f"{file}: Serves: role is {serves.role!r}, but must be one of {', '.join(ROLES)}"
+        )
+    return serves
 
 
 def find_labs(root: Path) -> list[Lab]:

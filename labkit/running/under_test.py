@@ -47,7 +47,7 @@ class CodeUnderTest:
         self._lab = lab
         self._implementation = implementation
         self._passes = passes
-        self._wanted = _wanted(implementation)
+        self._wanted = wanted_parts(implementation)
         self._labs_of_parts = _labs_of_parts(lab, root)
         if self._wanted == "reference" and _first_without_reference(self._labs_of_parts):
             raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
@@ -132,7 +132,12 @@ class CodeUnderTest:
         return module
 
 
-def _wanted(implementation: Implementation) -> str:
+def wanted_parts(implementation: Implementation) -> str:
+    """Return whose parts go with an implementation, `own` or `reference`; `LAB_PARTS` decides.
+
+    Raises:
+        UsageError: `LAB_PARTS` is neither.
+    """
     wanted = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
     if wanted not in ("own", "reference"):
         raise UsageError(f"LAB_PARTS={wanted!r} is not known; use own or reference")

@@ -1,89 +1,165 @@
-"""The pipeline that the labs make together: whose code it is, part by part, and how it is made."""
+"""The path that the labs make together: which lab is which layer, and whose code that is.
 
+A layer is the student's own where its lab passes, else the reference; where several labs have one,
+the later serves, so lab 07 comes before lab 03 where both pass.
+"""
+
+import os
 import traceback
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from labkit.course.lab import Lab, Serves, find_labs
-from labkit.errors import UsageError
-from labkit.running.lab_impl import choose
-from labkit.running.under_test import CodeUnderTest
+from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
+from labkit.errors import LoadFailure, UsageError
+from labkit.running.lab_impl import NO_REFERENCE, Implementation, choose, load
+from labkit.running.under_test import wanted_parts
 from labkit.student.progress import Progress
-from mini_vllm.text.events import TextDelta
+
+PIPELINE = "pipeline"
+CORE, ADVANCED = TRACKS
+# Without these there is no text path. The server has its own channel and frames.
+_NEEDED = ("tokens", "stops", "calls", PIPELINE)
+
+
+class Part:
+    """One layer: a class of a lab, and whose it is.
+
+    Args:
+        lab: the lab.
+        serves: its row.
+        implementation: whose code.
+    """
+
+    def __init__(self, lab: Lab, serves: Serves, implementation: Implementation) -> None:
+        self.lab = lab
+        self.serves = serves
+        self.implementation = implementation
+
+    @property
+    def told(self) -> str:
+        """Whose it is, as a line of the header."""
+        owner = "the reference" if self.implementation.is_reference else "your own"
+        where = f"{self.lab.name}/{self.implementation.title}"
+        return f"{self.serves.role:<10} {self.serves.class_name}: {owner}, {where}"
+
+    @cached_property
+    def _module(self) -> ModuleType:
+        return load(self.implementation, f"under_test.{self.lab.label}", self.lab.given)
+
+    def resolve(self, name: str) -> Any:
+        """Return what the lab's file calls `name`.
+
+        Raises:
+            LoadFailure: the file cannot be imported.
+            AttributeError: it has nothing of that name.
+        """
+        if not hasattr(self._module, name):
+            raise AttributeError(f"{self.implementation.path.name} has no {name!r}")
+        return getattr(self._module, name)
 
 
 class Composed(NamedTuple):
-    """The lab that composes the others, found in a repository.
+    """The layers that the labs make.
 
     Attributes:
-        lab: it has `serves`.
-        code: finds its classes and those of its parts.
-        told: whose code that is, a line for each part.
+        parts: by role, in the order in which a token meets them.
+        told: whose code that is, a line for each.
     """
 
-    lab: Lab
-    code: CodeUnderTest
+    parts: Mapping[str, Part]
     told: str
 
     @property
-    def serves(self) -> Serves:
-        """How its classes make a pipeline."""
-        assert self.lab.serves is not None
-        return self.lab.serves
+    def lab(self) -> Lab:
+        """The lab that composes the others."""
+        return self.parts[PIPELINE].lab
+
+    @property
+    def vocabulary(self) -> Path | None:
+        """The tokenizer to show these layers with; None where the ids must be bytes."""
+        tokens = self.parts["tokens"]
+        return tokens.lab.path / tokens.serves.vocabulary if tokens.serves.vocabulary else None
+
+    def takes(self, value: str) -> bool:
+        """Return whether some layer of the text path is made with a value of that name."""
+        return any(value in part.serves.arguments.values() for part in self.parts.values())
 
 
-def find_composed(root: Path, wanted: str) -> Composed:
-    """Return the code of the labs that make a pipeline.
+def wanted_track() -> str:
+    """Return the value of `LAB_TRACK`, empty where it is unset."""
+    return os.environ.get("LAB_TRACK", "").strip()
 
-    A part is the student's own where its lab passes, else the reference.
+
+def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
+    """Return the layers that the labs of a repository make.
 
     Args:
         root: the repository.
-        wanted: which code of the composing lab, as `LAB_IMPL` says it. Empty is the student's own
-            where that passes, else what it means elsewhere.
+        wanted: which code of the lab that composes the others, as `LAB_IMPL` says it; the layers
+            are then chosen as they are for its tests. Empty is the student's own where that
+            passes, else what it means elsewhere.
+        track: of the labs that take part, `core` or `advanced`; of the latter come those layers
+            that it builds, and the others of the former. Empty means the same as `advanced`.
 
     Raises:
-        UsageError: no lab composes others, `wanted` is unknown, or a part does not pass and there
-            is no reference for it.
+        UsageError: there is no such track, no lab composes others, `wanted` is unknown, or
+            `LAB_PARTS` asks for references where there are none.
+        LoadFailure: a layer does not pass, and there is no reference for it.
     """
-    lab = next((lab for lab in find_labs(root) if lab.serves is not None), None)
-    if lab is None:
-        raise UsageError("no lab.toml has [serves], so no lab makes a pipeline")
-    passes = Progress(root).passes
-    if not wanted and passes(lab):
+    if track not in ("", CORE, ADVANCED):
+        raise UsageError(f"there is no track {track!r}; the tracks are {CORE} and {ADVANCED}")
+    rows = [
+        (lab, serves)
+        for lab in find_labs(root)
+        for serves in lab.serves
+        if track != CORE or lab.track == CORE
+    ]
+    composing = [(lab, serves) for lab, serves in rows if serves.role == PIPELINE]
+    if not composing:
+        raise UsageError("no lab.toml has [[serves]] of a pipeline, so no lab makes one")
+    lab, serves = composing[-1]
+    progress = Progress(root)
+    if not wanted and progress.passes(lab):
         wanted = "starter"
     implementation = choose(wanted, [lab], Path.cwd())[lab.path]
-    code = CodeUnderTest(lab, implementation, root, passes)
-    lines = [f"Text path: {implementation.title} of {lab.name}", *code.where_parts_come_from()]
-    return Composed(lab, code, "\n  ".join(lines))
+    own = wanted_parts(implementation) == "own"
+    if not own and not all(lab.solution.exists() for lab, _ in rows):
+        raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
+    parts = {}
+    for role in ROLES:
+        if role == PIPELINE:
+            parts[role] = Part(lab, serves, implementation)
+        elif part := _choose([row for row in rows if row[1].role == role], progress, own=own):
+            parts[role] = part
+        elif role in _NEEDED:
+            _miss(lab, [of for of, serves in rows if serves.role == role])
+    head = f"Text path: {implementation.title} of {lab.name}"
+    lines = [part.told for role, part in parts.items() if role != PIPELINE]
+    return Composed(parts, "\n  ".join([head, *lines]))
 
 
-def make_pipeline(
-    composed: Composed, stops: list[str], *, eos_token_id: int | None = None, tools: bool = True
-) -> tuple[Any, Any]:
-    """Return a new pipeline, and the layer of it that knows which stop string matched.
+def _choose(rows: list[tuple[Lab, Serves]], progress: Progress, *, own: bool) -> Part | None:
+    """Return the layer that serves: the latest that passes, else the latest with a reference."""
+    if own:
+        for lab, serves in reversed(rows):
+            if progress.passes(lab):
+                return Part(lab, serves, Implementation("starter", lab.starter))
+    for lab, serves in reversed(rows):
+        if lab.solution.exists():
+            return Part(lab, serves, Implementation("solution", lab.solution))
+    return None
 
-    Whatever the code raises is raised here.
 
-    Args:
-        composed: whose code.
-        stops: the stop strings.
-        eos_token_id: the id that ends the text; None for the pipeline's own default.
-        tools: false leaves the tool parser out, so that calls are text.
-    """
-    serves, code = composed.serves, composed.code
-    layers: dict[str, Any] = {}
-    for name in serves.layers:
-        if name == serves.tools_go_to and not tools:
-            layers[name] = _NoTools()
-        elif name == serves.stops_go_to:
-            layers[name] = code.resolve(name)(stops)
-        else:
-            layers[name] = code.resolve(name)()
-    make = code.resolve(serves.pipeline)
-    eos = {} if eos_token_id is None else {serves.eos_goes_to: eos_token_id}
-    pipeline = make(*layers.values(), **eos)
-    return pipeline, layers[serves.stops_go_to]
+def _miss(composing: Lab, labs: list[Lab]) -> None:
+    if not labs:
+        return
+    raise LoadFailure(
+        f"{composing.label} builds on {labs[0].label}, which does not pass as it is now. "
+        f"Do that first: make lab N={labs[0].number}"
+    )
 
 
 def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageError:
@@ -94,14 +170,21 @@ def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageE
         what: was tried, as in "ready to serve".
         error: that it raised.
     """
-    lab = composed.lab
+    lab = _lab_of(error, composed.parts.values()) or composed.lab
     if isinstance(error, NotImplementedError):
         said = f"{error} is still to do. Go on with" if str(error) else "a task is still to do:"
         return UsageError(f"{lab.label} is not {what}: {said} `make lab N={lab.number}`")
     return UsageError(
-        f"{lab.label} is not {what}: its pipeline raised {type(error).__name__}: "
+        f"{lab.label} is not {what}: it raised {type(error).__name__}: "
         f"{error}{_where(error, lab.path.parent)}. See `make lab N={lab.number}`"
     )
+
+
+def _lab_of(error: BaseException, parts: Iterable[Part]) -> Lab | None:
+    """Return the lab whose file raised, if one of them did."""
+    labs = {part.implementation.filename: part.lab for part in parts}
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((labs[one.filename] for one in reversed(frames) if one.filename in labs), None)
 
 
 def _where(error: BaseException, labs: Path) -> str:
@@ -111,15 +194,3 @@ def _where(error: BaseException, labs: Path) -> str:
         if labs in path.parents:
             return f" in {path.relative_to(labs)}, line {frame.lineno} (`{frame.line}`)"
     return ""
-
-
-class _NoTools:
-    """In the tool parser's place where a request has no tools: all is text."""
-
-    held = ""
-
-    def feed(self, text: str) -> list[TextDelta]:
-        return [TextDelta(text)] if text else []
-
-    def flush(self) -> list[TextDelta]:
-        return []

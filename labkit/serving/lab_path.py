@@ -1,28 +1,47 @@
-"""A lab's pipeline as the text path of the engine: what a student built, serving real clients.
+"""The labs' layers as the text path of the engine: what a student built, serving real clients.
 
-The two shapes meet here: a lab's pipeline takes one id and returns complete calls; the engine's
+The two shapes meet here: a lab's pipeline takes one id and may return complete calls; the engine's
 takes many ids and reports the start, the arguments and the end of a call.
 
-It adds no rules of its own. What the labs do not build, such as showing the stop, is refused.
+It adds no rules of its own. What the labs in use do not build is refused.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
-from labkit.serving.composed import Composed, make_pipeline
+from labkit.serving.composed import PIPELINE, Composed
+from labkit.serving.layers import (
+    Maker,
+    NoCalls,
+    ReasoningFirst,
+    Renamed,
+    StopsOnIds,
+    WithoutSpecials,
+)
+from labkit.serving.vocabulary import facts_of
 from mini_vllm.engine import Ending, FinishReason, Request
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
     CallStart,
     Event,
+    Malformed,
+    ReasoningDelta,
     TextDelta,
     ToolCall,
 )
+from mini_vllm.text.reasoning import prompt_in_reasoning
+from mini_vllm.tokenizer import ByteTokenizer, Tokenizer
 
 _LOG = logging.getLogger(__name__)
+# The tags of the embedded model's calls, and of the reasoning that the labs know.
+_TAGS = {"open_tag": "<tool_call>", "close_tag": "</tool_call>"}
+_REASONING = "qwen3"
+# More ids than the tag has.
+_END_OF_PROMPT = 16
+_NO_ID = -1
 
 
 class LabPathFactory:
@@ -30,52 +49,110 @@ class LabPathFactory:
 
     Args:
         composed: the labs' code.
+        tokenizer: the one in use; by default ids are bytes.
 
     Attributes:
-        eos_token_ids: of the tokenizer in use.
+        eos_token_ids: of the tokenizer.
+        maker: makes the layers.
+
+    Raises:
+        ValueError: the labs cannot be told what the tokenizer is.
     """
 
-    # Options of a request that the labs do not build, and the value that changes nothing.
-    _REFUSED: ClassVar = {
-        "include_stop_str_in_output": False,
-        "min_tokens": 0,
-        "ignore_eos": False,
-        "skip_special_tokens": True,
-    }
-
-    def __init__(self, composed: Composed) -> None:
+    def __init__(self, composed: Composed, tokenizer: Tokenizer | None = None) -> None:
         self._composed = composed
-        self.eos_token_ids: frozenset[int] = frozenset()
+        self._tokenizer = tokenizer or ByteTokenizer()
+        self.eos_token_ids = self._tokenizer.eos_token_ids
+        self._facts = facts_of(self._tokenizer)
+        self.maker = Maker(composed, {**self._facts, **_TAGS})
+        self._refused = self._options_that_nobody_builds()
+
+    def _options_that_nobody_builds(self) -> dict[str, Any]:
+        """Return the options of a request that the labs refuse, with the value that is none."""
+        values = {
+            "include_stop_str_in_output": ("visible_stops", False),
+            "min_tokens": ("min_tokens", 0),
+        }
+        takes = self._composed.takes
+        refused = {name: none for name, (value, none) in values.items() if not takes(value)}
+        if self._composed.vocabulary is None:
+            refused["skip_special_tokens"] = True
+        return refused
 
     def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> "LabTextPath":
-        """Return a new pipeline.
+        """Return a new path.
 
         Raises:
             ValueError: the request needs what the labs do not build.
             PipelineRaised: the code could not be imported, or raised.
         """
-        for name, neutral in self._REFUSED.items():
+        for name, neutral in self._refused.items():
             value = getattr(request.params, name)
             if value != neutral:
                 raise ValueError(f"{name} is {value}; the labs have no such option: leave it out")
-        with _telling_the_author():
-            return self.build(request)
+        with telling_the_author():
+            return self.build(request, prompt_token_ids)
 
-    def build(self, request: Request) -> "LabTextPath":
-        """Return a new pipeline; raise whatever its code raises."""
-        eos = min(self.eos_token_ids, default=None)
-        pipeline, stop_matcher = make_pipeline(
-            self._composed,
-            list(request.params.stop),
-            eos_token_id=eos,
-            tools=request.tools is not None,
-        )
+    def build(self, request: Request, prompt_token_ids: Sequence[int] = ()) -> "LabTextPath":
+        """Return a new path; raise whatever its code raises."""
+        params, serves = request.params, self._composed.parts["stops"].serves
+        on_ids = "tokens" in serves.arguments.values()
+        eos = frozenset() if params.ignore_eos else self.eos_token_ids
+        tokens = self._tokens(prompt_token_ids, skips=params.skip_special_tokens)
+        visible, ends = params.include_stop_str_in_output, eos | params.stop_token_ids
+        stops = self.maker.make("stops", {
+            "tokens": tokens,
+            "stops": () if visible else params.stop,
+            "visible_stops": params.stop if visible else (),
+            "stop_token_ids": () if visible else tuple(sorted(ends)),
+            "visible_stop_token_ids": tuple(sorted(ends)) if visible else (),
+            "min_tokens": params.min_tokens,
+        })  # fmt: skip
+        layers: dict[str, Any] = {"tokens": tokens}
+        if on_ids:
+            detokenizer = layers["stops"] = StopsOnIds(Renamed(stops, serves, ""))
+            matcher: Any = detokenizer.told
+        else:
+            detokenizer, matcher = tokens, stops
+            layers["stops"] = stops
+        events = self._events(request, prompt_token_ids, layers)
+        end_id = _NO_ID if on_ids else min(eos, default=_NO_ID)
+        pipeline = self.maker.make(PIPELINE, {
+            "tokens": detokenizer, "stops": matcher, "calls": events, "eos_token_id": end_id,
+        })  # fmt: skip
         return LabTextPath(
             pipeline,
-            stop_matcher,
-            end_ids={} if eos is None else dict.fromkeys(self.eos_token_ids, eos),
-            stop_ids=request.params.stop_token_ids,
+            layers,
+            eos_token_ids=eos,
+            end_ids={} if on_ids else dict.fromkeys(eos, end_id),
+            stop_ids=frozenset() if on_ids else params.stop_token_ids,
         )
+
+    def _tokens(self, prompt_token_ids: Sequence[int], *, skips: bool) -> Any:
+        """Return the layer from ids to text; it leaves special ids out as the request says."""
+        serves = self._composed.parts["tokens"].serves
+        values = {"prompt_ids": list(prompt_token_ids), "skip_special_tokens": skips}
+        layer = Renamed(self.maker.make("tokens", values), serves, b"")
+        if not serves.vocabulary or "skip_special_tokens" in serves.arguments.values():
+            return layer
+        silent = self._facts["special"] if skips else frozenset()
+        return WithoutSpecials(layer, silent, len(self._facts["vocabulary"]))
+
+    def _events(
+        self, request: Request, prompt_token_ids: Sequence[int], layers: dict[str, Any]
+    ) -> Any:
+        """Return the layer from text to events; note those that it is made of in `layers`."""
+        calls: Any = NoCalls()
+        parts = self._composed.parts
+        if "reasoning" in parts and request.split_reasoning:
+            end = self._tokenizer.decode(prompt_token_ids[-_END_OF_PROMPT:])
+            inside = request.thinking or bool(prompt_in_reasoning(_REASONING, end))
+            reasoning = self.maker.make("reasoning", {"starts_inside": inside})
+            layers["reasoning"] = Renamed(reasoning, parts["reasoning"].serves, "")
+        if request.tools is not None:
+            made = self.maker.make("calls", {})
+            calls = layers["calls"] = Renamed(made, parts["calls"].serves, "")
+        return ReasoningFirst(layers["reasoning"], calls) if "reasoning" in layers else calls
 
 
 class PipelineRaised(RuntimeError):
@@ -83,18 +160,20 @@ class PipelineRaised(RuntimeError):
 
 
 class LabTextPath:
-    """The engine's `TextPath` over a lab's pipeline.
+    """The engine's `TextPath` over the labs' layers.
 
-    What the pipeline does wrong ends its own request, so its answers are checked here: the engine
-    trusts those of a text path.
+    What they do wrong ends its own request, so their answers are checked here: the engine trusts
+    those of a text path.
 
     Args:
-        pipeline: has `feed(token_id)`, `finish()`, `finish_reason` and `held`.
-        stop_matcher: one of its layers; its `matched` is the stop string that ended the text.
-        end_ids: the tokenizer's EOS ids, each with the one that the pipeline knows for it.
+        pipeline: has `feed(token_id)`, `finish()` and `finish_reason`.
+        layers: by role, those that hold text; `matched` of `stops` is what ended it.
+        eos_token_ids: the ids that end the text without being told.
+        end_ids: of them, those that the pipeline is to find, each with the one that it knows.
         stop_ids: further ids that end the text. They have none, so the pipeline never sees them.
 
     Attributes:
+        pipeline: as given.
         ending: why the text ended, or None while it runs.
         tokens: how many ids were taken.
     """
@@ -102,13 +181,15 @@ class LabTextPath:
     def __init__(
         self,
         pipeline: Any,
-        stop_matcher: Any,
+        layers: Mapping[str, Any],
         *,
+        eos_token_ids: frozenset[int],
         end_ids: Mapping[int, int],
         stop_ids: frozenset[int],
     ) -> None:
-        self._pipeline = pipeline
-        self._stop_matcher = stop_matcher
+        self.pipeline = pipeline
+        self._layers = layers
+        self._eos_token_ids = eos_token_ids
         self._end_ids = end_ids
         self._stop_ids = stop_ids
         self._broken = False
@@ -117,18 +198,18 @@ class LabTextPath:
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds, by name; nothing if the pipeline cannot say."""
+        """What each layer holds, by role; nothing if one cannot say.
+
+        A pipeline holds nothing of its own, and is among them because it takes part.
+        """
         if self._broken:
             return {}
         try:
-            held = dict(self._pipeline.held)
-            for name, text in held.items():
-                if not isinstance(name, str) or not isinstance(text, str | bytes):
-                    raise TypeError(f"held is by name, str or bytes; it has {name!r}: {text!r}")
+            held = {role: _held(role, layer.held) for role, layer in self._layers.items()}
         except (Exception, SystemExit):
-            _LOG.exception("the pipeline cannot say what it holds")
+            _LOG.exception("a layer cannot say what it holds")
             return {}
-        return held
+        return {**held, PIPELINE: ""}
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
         """Take ids; return what is certain.
@@ -152,14 +233,14 @@ class LabTextPath:
             if token_id in self._stop_ids and token_id not in self._end_ids:
                 events += self._flush(FinishReason.END_ID, token_id)
                 break
-            fed = self._pipeline.feed(self._end_ids.get(token_id, token_id))
+            fed = self.pipeline.feed(self._end_ids.get(token_id, token_id))
             events += self._events(fed, FinishReason.END_ID)
             if self.ending is None and token_id in self._end_ids:
                 events += self._flush(FinishReason.END_ID)
         return events
 
     def _flush(self, reason: FinishReason, stop_id: int | None = None) -> list[Event]:
-        events = self._events(self._pipeline.finish(), reason, stop_id)
+        events = self._events(self.pipeline.finish(), reason, stop_id)
         if self.ending is None:
             raise ValueError("finish_reason is None after finish(); it must say why")
         return events
@@ -169,19 +250,25 @@ class LabTextPath:
     ) -> list[Event]:
         """Return the events of the items; note the end if the pipeline says that it has come."""
         events = [event for item in items for event in _engine_events(item)]
-        reason, matched = self._pipeline.finish_reason, self._stop_matcher.matched
+        if self.pipeline.finish_reason is not None:
+            _text(self.pipeline.finish_reason, "finish_reason")
+            self.ending = self._decide(cause, stop_id, self._layers["stops"].matched)
+        return events
+
+    def _decide(self, cause: FinishReason, stop_id: int | None, matched: Any) -> Ending:
+        if isinstance(matched, int):
+            # A layer that takes ids has found the end, whatever the pipeline was called for.
+            stop_id = None if matched in self._eos_token_ids else matched
+            return Ending.decide(FinishReason.END_ID, stop_id=stop_id)
         if matched is not None:
             _text(matched, "matched")
-        if reason is not None:
-            _text(reason, "finish_reason")
-            self.ending = Ending.decide(cause, stop_id=stop_id, stop_string=matched)
-        return events
+        return Ending.decide(cause, stop_id=stop_id, stop_string=matched)
 
     def _guarded(self, call: Callable[[], list[Event]]) -> list[Event]:
         if self._broken:
             return []
         try:
-            with _telling_the_author():
+            with telling_the_author():
                 return call()
         except PipelineRaised:
             self._broken = True
@@ -189,7 +276,7 @@ class LabTextPath:
 
 
 @contextmanager
-def _telling_the_author() -> Iterator[None]:
+def telling_the_author() -> Iterator[None]:
     """Log what the code raises: the client is told only that the answer failed."""
     try:
         yield
@@ -198,16 +285,38 @@ def _telling_the_author() -> Iterator[None]:
         raise PipelineRaised(f"the pipeline raised {error!r}") from error
 
 
+def _held(role: str, held: Any) -> str | bytes:
+    if not isinstance(held, str | bytes):
+        raise TypeError(f"what {role} holds is {held!r}; it must be str or bytes")
+    return held
+
+
 def _engine_events(item: Any) -> list[Event]:
-    if isinstance(item, TextDelta):
-        return [TextDelta(_text(item.text, "text"))]
+    """Return an event of the labs as those of the engine, each value checked."""
+    # Names may come from JSON, where a lone surrogate can be written; the server mends them.
+    if isinstance(item, TextDelta | ReasoningDelta):
+        return [type(item)(_text(item.text, "text"))]
     if isinstance(item, ToolCall):
         arguments = _text(item.arguments, "arguments")
-        deltas = [ArgsDelta(item.index, arguments)] if arguments else []
-        # A name may come from JSON, where a lone surrogate can be written; the server mends it.
+        deltas = [ArgsDelta(_index(item), arguments)] if arguments else []
         name = _text(item.name, "name", encodable=False)
-        return [CallStart(item.index, None, name), *deltas, CallEnd(item.index)]
-    raise TypeError(f"a pipeline returns lists of TextDelta and ToolCall, not of {item!r}")
+        return [CallStart(_index(item), None, name), *deltas, CallEnd(item.index)]
+    if isinstance(item, CallStart):
+        made = None if item.id is None else _text(item.id, "id", encodable=False)
+        return [CallStart(_index(item), made, _text(item.name, "name", encodable=False))]
+    if isinstance(item, ArgsDelta):
+        return [ArgsDelta(_index(item), _text(item.text, "text"))]
+    if isinstance(item, CallEnd):
+        return [CallEnd(_index(item))]
+    if isinstance(item, Malformed):
+        return [Malformed(_index(item), _text(item.raw, "raw"), _text(item.reason, "reason"))]
+    raise TypeError(f"a pipeline returns lists of events, not of {item!r}")
+
+
+def _index(item: Any) -> int:
+    if not isinstance(item.index, int):
+        raise TypeError(f"index is {item.index!r}; it must be an int")
+    return item.index
 
 
 def _text(value: Any, what: str, *, encodable: bool = True) -> str:

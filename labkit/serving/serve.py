@@ -4,15 +4,15 @@ from pathlib import Path
 
 from labkit.errors import LoadFailure
 from labkit.running.lab_impl import wanted
-from labkit.serving.composed import find_composed, why_not_ready
+from labkit.serving.composed import Composed, find_composed, wanted_track, why_not_ready
 from labkit.serving.lab_path import LabPathFactory
+from labkit.serving.vocabulary import is_bytes
 from mini_vllm.engine import Request
 from mini_vllm.server.cli import main as serve
 from mini_vllm.tokenizer import Tokenizer
 
 _PROGRAM = "make serve"
 _OURS = "Text path: the engine's own, mini_vllm/pipeline.py. LAB_IMPL=starter serves your labs.\n\n"
-_SAMPLE = "aé€🚀"
 
 
 def run(arguments: list[str], root: Path) -> int:
@@ -27,28 +27,33 @@ def run(arguments: list[str], root: Path) -> int:
     """
     if not wanted():
         return serve(arguments, program=_PROGRAM, note=_OURS)
-    make_path, note = _lab_path(root)
+    composed = find_composed(root, wanted(), wanted_track())
+    _try(composed)
 
     def text_path(tokenizer: Tokenizer) -> LabPathFactory:
-        if list(tokenizer.encode(_SAMPLE).ids) != list(_SAMPLE.encode()):
+        if composed.vocabulary is None and not is_bytes(tokenizer):
+            lab = composed.parts["tokens"].lab
             raise ValueError(
-                "LAB_IMPL serves a model whose ids are bytes, as those of the labs are; this "
-                "tokenizer has others. Leave LAB_IMPL out"
+                f"{lab.label} is for ids that are bytes, and those of this tokenizer are not. "
+                "Pass a lab that reads any vocabulary, or leave --tokenizer out"
             )
-        make_path.eos_token_ids = tokenizer.eos_token_ids
-        return make_path
+        return LabPathFactory(composed, tokenizer)
 
-    return serve(arguments, text_path=text_path, program=_PROGRAM, note=note)
+    return serve(
+        arguments,
+        text_path=text_path,
+        tokenizer=str(composed.vocabulary or "byte"),
+        program=_PROGRAM,
+        note=f"{composed.told}\n\n",
+    )
 
 
-def _lab_path(root: Path) -> tuple[LabPathFactory, str]:
-    composed = find_composed(root, wanted())
-    make_path = LabPathFactory(composed)
+def _try(composed: Composed) -> None:
+    """Make a path and feed it, so that what is unfinished is told before the server starts."""
     try:
-        path = make_path.build(Request((0,), tools=()))
+        path = LabPathFactory(composed).build(Request((0,), tools=()))
         path.take(b"AB")
     except LoadFailure:
         raise
     except (Exception, SystemExit) as error:
         raise why_not_ready(composed, "ready to serve", error) from error
-    return make_path, f"{composed.told}\n\n"

@@ -11,21 +11,31 @@ from typing import NamedTuple
 
 from prometheus_client import disable_created_metrics
 
+from mini_vllm.chat_template.files import find_chat_template
 from mini_vllm.engine import MakeTextPath, Model
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.remote import RemoteModel
+from mini_vllm.models.script_file import ScriptFileModel, read_script
+from mini_vllm.models.spelled import SpelledModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, create_service
 from mini_vllm.text.formats import FORMATS
-from mini_vllm.tokenizer import CacheConfig, ChatTemplate, TokenizerError, create_tokenizer
+from mini_vllm.tokenizer import (
+    ByteTokenizer,
+    CacheConfig,
+    ChatTemplate,
+    TokenizerError,
+    create_tokenizer,
+)
 from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
+_BYTE = "byte"
 
 
 class _Model(NamedTuple):
@@ -40,6 +50,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     text_path: Callable[[Tokenizer], MakeTextPath] | None = None,
+    tokenizer: str = _BYTE,
     program: str = "python -m mini_vllm.server",
     note: str = "",
 ) -> int:
@@ -48,17 +59,20 @@ def main(
     Args:
         arguments: those of the command line.
         text_path: makes what turns ids into events; by default the engine's own pipeline.
+        tokenizer: what a model that comes along speaks, if the command line does not say.
         program: the name of the program in messages.
         note: printed at the start: what is served.
     """
     # Each counter would also report when it was made.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    parser = _parser(program)
+    parser = _parser(program, tokenizer)
     options = parser.parse_args(arguments)
     metrics = PrometheusMetrics()
     try:
-        find = _remote if options.remote else _embedded
-        found = find(options, metrics.tokenizer)
+        if options.remote:
+            found = _remote(options, metrics.tokenizer)
+        else:
+            found = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
         service = _service(options, found, metrics, text_path)
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
@@ -128,21 +142,31 @@ def _cache(options: argparse.Namespace, tokenizer: Tokenizer) -> CacheConfig:
     return CacheConfig(**bounds).suited_to(tokenizer)
 
 
-def _embedded(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
-    if options.tokenizer or options.chat_template:
-        raise ValueError("--tokenizer and --chat-template are for a --remote model")
-    found = load_embedded()
-    tokenizer = MeteredTokenizer(found.tokenizer, metrics)
-    name = options.served_model_name or "embedded"
-    return _Model(found.model, name, tokenizer, found.chat_template, found.tool_format)
+def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) -> _Model:
+    """Return the model that comes along, or a script, in the ids of the tokenizer of that name."""
+    embedded = load_embedded()
+    tokenizer, template = _tokenizer(name, metrics), embedded.chat_template
+    if options.script:
+        model: Model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
+        if options.chat_template:
+            template = ChatTemplate(find_chat_template(".", options.chat_template) or "")
+    elif options.chat_template:
+        raise ValueError(
+            f"--chat-template {options.chat_template} is for a --remote model or a --script; "
+            "the embedded model knows its own alone"
+        )
+    else:
+        model = embedded.model if name == _BYTE else SpelledModel(embedded.model, tokenizer)
+    served = options.served_model_name or ("script" if options.script else "embedded")
+    return _Model(model, served, tokenizer, template, embedded.tool_format)
 
 
 def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
+    if options.script:
+        raise ValueError(f"--script {options.script} is a model of its own: leave --remote out")
     if not options.tokenizer:
         raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
-    tokenizer = create_tokenizer(
-        options.tokenizer, chat_template_path=options.chat_template, metrics=metrics
-    )
+    tokenizer = _tokenizer(options.tokenizer, metrics, options.chat_template)
     template = getattr(tokenizer, "chat_template", None)
     model = RemoteModel(
         options.remote,
@@ -152,6 +176,12 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
     )
     name = options.served_model_name or options.remote_model or "remote"
     return _Model(model, name, tokenizer, template or ChatTemplate.simple(), None)
+
+
+def _tokenizer(name: str, metrics: TokenizerMetrics, template: str | None = None) -> Tokenizer:
+    if name == _BYTE:
+        return MeteredTokenizer(ByteTokenizer(), metrics)
+    return create_tokenizer(name, chat_template_path=template, metrics=metrics)
 
 
 _CACHE_BOUNDS = (
@@ -166,7 +196,7 @@ _CACHE_BOUNDS = (
 _OF_OUR_PATH = {"tool_call_parser": None, "reasoning_parser": None, "stop_scope": "all"}
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="An OpenAI-compatible server: the course's own text path behind HTTP.",
@@ -189,11 +219,18 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     model.add_argument("--remote-model", metavar="NAME", help="the model's name there")
     model.add_argument(
-        "--tokenizer",
-        metavar="PATH",
-        help="the remote model's tokenizer: file, folder, name or hub id",
+        "--script",
+        metavar="FILE",
+        help="play the answers of a TOML file: a table [[turn]] each, with text or token_ids, pace "
+        "and faults; mini_vllm/models/script_file.py describes it",
     )
-    model.add_argument("--chat-template", metavar="FILE", help="instead of the tokenizer's own")
+    model.add_argument(
+        "--tokenizer",
+        metavar="FILE|byte",
+        help="the vocabulary: file, folder, name or hub id, of the remote model or for one that "
+        f"comes along; byte: each byte is a token (default without --remote: {tokenizer})",
+    )
+    model.add_argument("--chat-template", metavar="FILE", help="instead of the model's own")
     model.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients")
     model.add_argument(
         "--step-delay",

@@ -247,9 +247,9 @@ def running_embedded(**options):
     )
 
 
-def labs_path(wanted):
-    """Return the text path of the labs: `wanted` as `LAB_IMPL` says it."""
-    return LabPathFactory(find_composed(ROOT, str(wanted)))
+def labs_path(wanted, tokenizer=None, *, track="core"):
+    """Return the text path of the labs of a track: `wanted` as `LAB_IMPL` says it."""
+    return LabPathFactory(find_composed(ROOT, str(wanted), track), tokenizer)
 
 
 def asking(*names, **fields):

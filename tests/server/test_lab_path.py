@@ -3,6 +3,7 @@ student's mistake ends one request and is told to the student."""
 
 import logging
 import os
+import sys
 
 import pytest
 from processes import process
@@ -19,12 +20,13 @@ from running import (
 from wire_client import read_chat, read_events
 
 from labkit.cli import main
-from labkit.course.lab import ROOT, find_labs
+from labkit.course.lab import ROOT
+from labkit.serving.composed import find_composed
 from labkit.serving.lab_path import PipelineRaised
 from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
 from mini_vllm.text.events import TextDelta
 
-LAB = next(lab for lab in find_labs(ROOT) if lab.serves)
+LAB = find_composed(ROOT, "solution").lab
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +104,7 @@ def choices_of(server, body):
         {"tools": [WEATHER, tool("f")], "stop": ["ask", "zzz"], "n": 2, "tool_choice": NAMED},
         {"tools": [WEATHER], "tool_choice": "none"},
         {"max_tokens": 7},
+        {"ignore_eos": True, "max_tokens": 200},
         {"stop_token_ids": [ord("e"), 257], "stop": ["ther"]},
     ],
 )
@@ -130,7 +133,6 @@ def test_some_of_those_are_calls_and_some_end_at_a_stop(both):
     ("name", "value"),
     [
         ("include_stop_str_in_output", True),
-        ("ignore_eos", True),
         ("min_tokens", 1),
         ("skip_special_tokens", False),
     ],
@@ -269,23 +271,27 @@ def serves_on(server):
     assert server.fetch("/metrics").status == 200
 
 
+class Layer:
+    """A layer whose `held` is what the function returns, or raises."""
+
+    def __init__(self, held):
+        self._held = held
+
+    @property
+    def held(self):
+        return self._held()
+
+
 @pytest.mark.parametrize(
-    "edit",
-    [
-        "raise NotImplementedError('held')",
-        "return None",
-        "return {'detokenizer': None}",
-        "return {1: 'x'}",
-        "raise SystemExit(3)",
-    ],
+    "held", [lambda: None, lambda: 7, lambda: sys.exit(3), lambda: {}["mine"]], ids=str
 )
-def test_a_pipeline_that_cannot_say_what_it_holds_still_serves(any_server, written, edit, caplog):
-    says = 'return {\n            "detokenizer"'
-    any_server.make = written((says, f"{edit}\n        {says}"))
-    choices = choices_of(any_server, saying("Hello!", max_tokens=30, return_held=True))
-    assert choices[0]["content"]
+def test_a_layer_that_cannot_say_what_it_holds_still_serves(held, caplog):
+    path = labs_path("solution").build(Request((1,), SamplingParams()))
+    assert path.held == {"tokens": b"", "stops": "", "pipeline": ""}
+    path._layers = {**path._layers, "tokens": Layer(held)}
+    assert path.held == {}
     assert "what it holds" in caplog.text
-    serves_on(any_server)
+    assert path.feed(b"ab") == [TextDelta("a"), TextDelta("b")]
 
 
 def test_a_finish_that_sets_no_reason_does_not_run_for_ever(any_server, written):
@@ -343,13 +349,14 @@ def test_an_end_of_another_tokenizer_has_no_text_though_the_labs_know_it_as_a_by
         (["--tool-call-parser", "hermes"], "--tool-call-parser hermes is for mini_vllm's own"),
         (["--reasoning-parser", "qwen3"], "--reasoning-parser qwen3 is for mini_vllm's own"),
         (["--stop-scope", "content"], "--stop-scope content is for mini_vllm's own"),
-        (["--remote", "http://127.0.0.1:1", "--tokenizer", "mock"], "whose ids are bytes"),
+        (["--remote", "http://127.0.0.1:1", "--tokenizer", "mock"], "for ids that are bytes"),
     ],
 )
 def test_options_of_the_engines_own_path_are_refused_where_the_labs_serve(
     options, said, monkeypatch, capsys
 ):
     monkeypatch.setenv("LAB_IMPL", "solution")
+    monkeypatch.setenv("LAB_TRACK", "core")
     with pytest.raises(SystemExit, match="2"):
         main(["serve", "--port", "0", *options])
     assert said in capsys.readouterr().err

@@ -152,7 +152,7 @@ def test_a_decoder_that_panics_is_no_text():
 
 
 def test_a_table_that_differs_from_decode_is_not_used(monkeypatch):
-    monkeypatch.setattr(huggingface_pieces, "_byte_level", str.encode)
+    monkeypatch.setattr(huggingface_pieces, "byte_level", str.encode)
     tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
     assert tokenizer.pieces is None
     ids = tokenizer.encode(TEXTS[0]).ids

@@ -92,7 +92,7 @@ def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
     steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
-        return _Rules(_byte_level, _byte_level, maps_bytes=True)
+        return _Rules(byte_level, byte_level, maps_bytes=True)
     if kinds == ["Metaspace"]:
         return _metaspace(steps[0])
     if kinds == ["ByteFallback", "Metaspace"]:
@@ -109,9 +109,9 @@ def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
         return _Rules(str.encode, str.encode, make=make)
     if kinds[:3] == ["Replace", "ByteFallback", "Fuse"] and _is_space_rule(steps[0]):
         if kinds[3:] == []:
-            return _Rules(_byte_fallback, _byte_fallback)
+            return _Rules(byte_fallback, byte_fallback)
         if steps[3:] == [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]:
-            return _Rules(lambda token: _byte_fallback(token).removeprefix(b" "), _byte_fallback)
+            return _Rules(lambda token: byte_fallback(token).removeprefix(b" "), byte_fallback)
     return None
 
 
@@ -126,7 +126,8 @@ def _byte_level_map() -> dict[str, int]:
 BYTE_OF = _byte_level_map()
 
 
-def _byte_level(token: str) -> bytes:
+def byte_level(token: str) -> bytes:
+    """Return the bytes of a token that is spelled in GPT-2's characters."""
     try:
         return bytes([BYTE_OF[char] for char in token])
     except KeyError:
@@ -152,7 +153,12 @@ def _or_byte(rule: _Rule) -> _Rule:
     return either
 
 
-_byte_fallback = _or_byte(lambda token: token.replace("▁", " ").encode())
+def byte_fallback(token: str) -> bytes:
+    """Return the bytes of a token in which `▁` is a space and `<0xE4>` a byte."""
+    return _spaced_or_byte(token)
+
+
+_spaced_or_byte = _or_byte(lambda token: token.replace("▁", " ").encode())
 
 
 def _metaspace(step: dict[str, Any]) -> _Rules:

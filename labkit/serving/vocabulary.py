@@ -1,0 +1,60 @@
+"""What the labs are told of a tokenizer: its tokens as it spells them, and how to read them."""
+
+from typing import Any
+
+from mini_vllm.tokenizer import Tokenizer
+from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF, byte_fallback, byte_level
+from mini_vllm.tokenizer.pieces import PieceTable
+
+_RULES = {"byte_level": byte_level, "byte_fallback": byte_fallback}
+_SPELLED = {byte: char for char, byte in BYTE_OF.items()}
+_SAMPLE = "aé€🚀"
+
+
+def is_bytes(tokenizer: Tokenizer) -> bool:
+    """Return whether the ids of a tokenizer are the bytes of its text."""
+    return list(tokenizer.encode(_SAMPLE).ids) == list(_SAMPLE.encode())
+
+
+def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return a tokenizer as the labs know it, by the names of `[serves.arguments]`.
+
+    A tokenizer that spells its tokens in neither of the two ways is told in the first, byte for
+    byte.
+
+    Raises:
+        ValueError: it has no table of bytes by id.
+    """
+    pieces = tokenizer.pieces
+    if pieces is None:
+        raise ValueError(
+            "LAB_IMPL needs a tokenizer in which each id has its bytes; the decoder of this one "
+            "rewrites across ids. Leave LAB_IMPL out, or name another --tokenizer"
+        )
+    spelled = [tokenizer.id_to_token(token_id) for token_id in range(len(pieces.rest))]
+    kind = next((kind for kind in _RULES if _reads(kind, spelled, pieces)), None)
+    if kind is None:
+        spelled = [
+            token if token_id in pieces.special else _respelled(piece)
+            for token_id, (token, piece) in enumerate(zip(spelled, pieces.rest, strict=True))
+        ]
+    return {
+        "tokenizer": tokenizer,
+        "vocabulary": spelled,
+        "kind": kind or "byte_level",
+        "special": pieces.special,
+        "strip_first_space": pieces.first is not pieces.rest,
+    }
+
+
+def _reads(kind: str, spelled: list[str | None], pieces: PieceTable) -> bool:
+    """Return whether a rule finds the bytes of every token that is not special."""
+    rule = _RULES[kind]
+    return all(
+        token_id in pieces.special or (None if token is None else rule(token)) == piece
+        for token_id, (token, piece) in enumerate(zip(spelled, pieces.rest, strict=True))
+    )
+
+
+def _respelled(piece: bytes | None) -> str | None:
+    return None if piece is None else "".join(_SPELLED[byte] for byte in piece)

@@ -1,0 +1,186 @@
+"""A model of bytes, spelled in the ids of any vocabulary.
+
+The embedded model knows how a text goes on byte by byte. A `Speller` cuts its bytes into tokens,
+always the longest that fits, so that a demonstration without any download has real tokens: several
+characters in one, or one character in three.
+
+But: a tokenizer's own `encode` cuts by the merges that it was trained on, and often elsewhere. The
+text is the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mini_vllm.engine.model import Burst, Model, SlotView
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer
+
+_EOS = ByteTokenizer.eos_token_id
+
+
+class Speller:
+    """Cuts bytes into the tokens of a vocabulary.
+
+    Args:
+        tokenizer: its vocabulary has a token for each byte, as byte-level ones and those with byte
+            fallback do.
+
+    Raises:
+        ValueError: the tokenizer lacks a byte, or has no table of bytes by id.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        pieces = tokenizer.pieces
+        if pieces is None:
+            raise ValueError(
+                "this tokenizer's decoder rewrites across ids, so bytes cannot be spelled in them; "
+                "name another --tokenizer"
+            )
+        self._tokenizer = tokenizer
+        self._rest = pieces.rest
+        self._ids = {
+            piece: token_id
+            for token_id, piece in reversed([*enumerate(pieces.rest)])
+            if piece and token_id not in pieces.special
+        }
+        missing = next((byte for byte in range(256) if bytes([byte]) not in self._ids), None)
+        if missing is not None:
+            raise ValueError(
+                f"this tokenizer has no token for the byte 0x{missing:02X}, so it cannot spell "
+                "every text; name a --tokenizer that is byte-level or has byte fallback"
+            )
+        self._starts = {piece[:end] for piece in self._ids for end in range(1, len(piece) + 1)}
+
+    def first(self, data: bytes, *, more: bool) -> int | None:
+        """Return the id of the longest token at the start of `data`.
+
+        Args:
+            data: at least one byte.
+            more: whether further bytes may follow; the answer is None if they could make a longer
+                token.
+        """
+        end = 1
+        while end < len(data) and data[: end + 1] in self._starts:
+            end += 1
+        if more and end == len(data):
+            return None
+        while data[:end] not in self._ids:
+            end -= 1
+        return self._ids[data[:end]]
+
+    def size(self, token_id: int) -> int:
+        """Return how many bytes a token has."""
+        return len(self._rest[token_id] or b"")
+
+    def ids(self, text: str) -> Iterator[int]:
+        """Yield ids whose bytes are a text: the tokenizer's own, if they say just that.
+
+        Raises:
+            EncodeError: the text cannot be encoded.
+        """
+        data = text.encode()
+        own = self._tokenizer.encode(text).ids
+        if b"".join(self._rest[token_id] or b"" for token_id in own) == data:
+            yield from own
+            return
+        while data:
+            token_id = self.first(data, more=False)
+            assert token_id is not None
+            yield token_id
+            data = data[self.size(token_id) :]
+
+
+@dataclass(slots=True)
+class _Spelling:
+    """What a slot's model of bytes has said, and how much of it is spelled."""
+
+    inner: SlotView
+    spelled: int = 0
+    logprobs: list[float] = field(default_factory=list)
+
+
+class SpelledModel:
+    """A model of bytes as one of another vocabulary.
+
+    It says the same text as the model of bytes does, with the same seed. The logprob of a token is
+    that of its bytes together, and no other tokens are ranked.
+
+    Args:
+        model: its ids are bytes, as those of `ByteTokenizer`.
+        tokenizer: the vocabulary.
+
+    Raises:
+        ValueError: the vocabulary lacks a byte, or an id that ends a text.
+    """
+
+    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._speller = Speller(tokenizer)
+        self._eos = end_of(tokenizer)
+        self._slots: dict[tuple[str, int], _Spelling] = {}
+
+    def prefill(self, slots: Sequence[SlotView]) -> list[Burst]:
+        """Take in the prompts of new slots; return one id for each."""
+        bursts = []
+        for slot in slots:
+            prompt = tuple(self._tokenizer.decode(slot.prompt_token_ids).encode())
+            inner = SlotView(slot.request_id, slot.choice_index, prompt, slot.params)
+            spelling = self._slots[slot.key] = _Spelling(inner)
+            self._step(spelling, *self._model.prefill([inner]))
+            bursts.append(self._next(slot, spelling))
+        return bursts
+
+    def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
+        """Return the next id of each slot."""
+        return [self._next(slot, self._slots[slot.key]) for slot in slots]
+
+    def release(self, slot: SlotView) -> None:
+        """Forget a slot."""
+        spelling = self._slots.pop(slot.key, None)
+        if spelling is not None:
+            self._model.release(spelling.inner)
+
+    def _step(self, spelling: _Spelling, news: object) -> None:
+        """Take a byte of the model of bytes."""
+        assert isinstance(news, Burst)
+        spelling.inner.output_token_ids += news.token_ids
+        spelling.inner.step += 1
+        chosen = zip(news.token_ids, news.logprobs, strict=False)
+        spelling.logprobs += (logprobs[token_id] for token_id, logprobs in chosen)
+
+    def _next(self, slot: SlotView, spelling: _Spelling) -> Burst:
+        """Return the next token, for which the model of bytes is asked as often as it takes."""
+        while True:
+            said = spelling.inner.output_token_ids[spelling.spelled :]
+            ended = _EOS in said
+            data = bytes(said[: said.index(_EOS)] if ended else said)
+            token_id = self._speller.first(data, more=not ended) if data else None
+            if token_id is not None:
+                return self._burst(slot, spelling, token_id, self._speller.size(token_id))
+            if ended:
+                # A request may ignore the end; the text then goes on behind it.
+                return self._burst(slot, spelling, self._eos, 1)
+            self._step(spelling, *self._model.decode([spelling.inner]))
+
+    def _burst(self, slot: SlotView, spelling: _Spelling, token_id: int, size: int) -> Burst:
+        spelled = spelling.spelled
+        spelling.spelled += size
+        if slot.params.logprobs is None:
+            return Burst((token_id,))
+        return Burst((token_id,), ({token_id: sum(spelling.logprobs[spelled : spelled + size])},))
+
+
+def end_of(tokenizer: Tokenizer) -> int:
+    """Return the id with which a text ends.
+
+    Raises:
+        ValueError: the tokenizer names none.
+    """
+    eos = min(tokenizer.eos_token_ids, default=None)
+    if eos is None:
+        raise ValueError(
+            "this tokenizer names no token that ends a text, such as <|endoftext|> or </s>; "
+            "name another --tokenizer"
+        )
+    return eos
