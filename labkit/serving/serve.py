@@ -5,10 +5,16 @@ from pathlib import Path
 from labkit.errors import LoadFailure
 from labkit.running.lab_impl import wanted
 from labkit.serving.composed import Composed, find_composed, wanted_track, why_not_ready
+from labkit.serving.lab_channel import ROLE as CHANNEL
+from labkit.serving.lab_channel import LabChannels
+from labkit.serving.lab_frames import ROLE as FRAMES
+from labkit.serving.lab_frames import LabFramesFactory
 from labkit.serving.lab_path import LabPathFactory
+from labkit.serving.layers import Maker
 from labkit.serving.vocabulary import is_bytes
 from mini_vllm.engine import Request
 from mini_vllm.server.cli import main as serve
+from mini_vllm.server.service import Wire
 from mini_vllm.tokenizer import Tokenizer
 
 _PROGRAM = "make serve"
@@ -42,6 +48,7 @@ def run(arguments: list[str], root: Path) -> int:
     return serve(
         arguments,
         text_path=text_path,
+        wire=wire_of(composed),
         tokenizer=str(composed.vocabulary or "byte"),
         program=_PROGRAM,
         note=f"{composed.told}\n\n",
@@ -57,3 +64,12 @@ def _try(composed: Composed) -> None:
         raise
     except (Exception, SystemExit) as error:
         raise why_not_ready(composed, "ready to serve", error) from error
+
+
+def wire_of(composed: Composed) -> Wire:
+    """Return the labs' way to the client; what they do not build is the server's own."""
+    maker, ours = Maker(composed, {}), Wire()
+    return Wire(
+        read=LabChannels(maker) if CHANNEL in composed.parts else ours.read,
+        chat_stream=LabFramesFactory(maker) if FRAMES in composed.parts else ours.chat_stream,
+    )

@@ -20,7 +20,7 @@ from mini_vllm.models.spelled import SpelledModel
 from mini_vllm.server.app import create_app
 from mini_vllm.server.http_server import listen, make_server
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
-from mini_vllm.server.service import Service, create_service
+from mini_vllm.server.service import Service, Wire, create_service
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import (
     ByteTokenizer,
@@ -50,6 +50,7 @@ def main(
     arguments: Sequence[str] | None = None,
     *,
     text_path: Callable[[Tokenizer], MakeTextPath] | None = None,
+    wire: Wire | None = None,
     tokenizer: str = _BYTE,
     program: str = "python -m mini_vllm.server",
     note: str = "",
@@ -59,6 +60,7 @@ def main(
     Args:
         arguments: those of the command line.
         text_path: makes what turns ids into events; by default the engine's own pipeline.
+        wire: the way of a stream's chunks to its client; by default the server's own.
         tokenizer: what a model that comes along speaks, if the command line does not say.
         program: the name of the program in messages.
         note: printed at the start: what is served.
@@ -73,7 +75,7 @@ def main(
             found = _remote(options, metrics.tokenizer)
         else:
             found = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
-        service = _service(options, found, metrics, text_path)
+        service = _service(options, found, metrics, text_path, wire or Wire())
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
@@ -107,6 +109,7 @@ def _service(
     found: _Model,
     metrics: PrometheusMetrics,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
+    wire: Wire,
 ) -> Service:
     delay = options.step_delay
     for name, neutral in _OF_OUR_PATH.items():
@@ -130,6 +133,7 @@ def _service(
         stop_scope=options.stop_scope,
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
+        wire=wire,
         tool_format=options.tool_call_parser or found.tool_format,
         reasoning_format=options.reasoning_parser,
     )

@@ -1,13 +1,25 @@
 """What the endpoints share: one model with all that serves it, and what a request may ask of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import time
-from typing import Any
+from typing import Any, Protocol
 
-from mini_vllm.engine import Engine, EngineThread, MakeTextPath, Model, TextPathFactory
+from mini_vllm.engine import (
+    Engine,
+    EngineThread,
+    MakeTextPath,
+    Model,
+    Request,
+    StreamChannel,
+    StreamChunk,
+    TextPathFactory,
+    read_together,
+)
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.wire.api_errors import ApiError
+from mini_vllm.server.wire.chat_stream import chat_stream
+from mini_vllm.server.wire.sse import Events, StreamHead
 from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
 from mini_vllm.tokenizer.protocols import Tokenizer
 
@@ -47,6 +59,47 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+ReadChannels = Callable[
+    [Sequence[StreamChannel]], AsyncGenerator[list[tuple[int, StreamChunk]], None]
+]
+
+
+class MakeChatStream(Protocol):
+    """Makes what turns the chunks of a chat into bytes; see `chat_stream` for the options."""
+
+    def __call__(
+        self,
+        head: StreamHead,
+        request: Request,
+        *,
+        named_function: bool,
+        parallel_tool_calls: bool,
+    ) -> Events:
+        """Return it.
+
+        Raises:
+            ApiError: 400; it cannot serve this request.
+        """
+        ...
+
+
+def _chat_stream(
+    head: StreamHead, request: Request, *, named_function: bool, parallel_tool_calls: bool
+) -> Events:
+    return chat_stream(head, named_function=named_function, parallel_tool_calls=parallel_tool_calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The way of a stream's chunks from the engine to the client.
+
+    Attributes:
+        read: reads the channels of a stream.
+        chat_stream: makes what turns a chat's chunks into bytes.
+    """
+
+    read: ReadChannels = read_together
+    chat_stream: MakeChatStream = _chat_stream
 
 
 @dataclass(slots=True)
@@ -66,6 +119,7 @@ class Service:
         reasoning_format: the format of the model's reasoning, or None.
         body_seconds: how long the body of a request may take to arrive.
         ping_seconds: after so much silence a stream sends a comment.
+        wire: the way of a stream to its client.
         created: when the service was made, in seconds since 1970.
     """
 
@@ -81,6 +135,7 @@ class Service:
     reasoning_format: str | None = None
     body_seconds: float = 30.0
     ping_seconds: float = 15.0
+    wire: Wire = Wire()
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:

@@ -19,7 +19,7 @@ from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
 from mini_vllm.server.endpoints.request_body import read_body
 from mini_vllm.server.endpoints.sampling import to_sampling_params
 from mini_vllm.server.service import Service
-from mini_vllm.server.wire.chat_stream import chat_response, chat_stream
+from mini_vllm.server.wire.chat_stream import chat_response
 from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.text.reasoning import prompt_in_reasoning
 
@@ -67,7 +67,8 @@ async def chat_completions(http: HttpRequest) -> Reply:
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
     }
     if asked.stream:
-        return stream_reply(service, [request], chat_stream(head, **options), asked.return_held)
+        events = service.wire.chat_stream(head, request, **options)
+        return stream_reply(service, [request], events, asked.return_held)
     return await reply_whole(
         service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
     )

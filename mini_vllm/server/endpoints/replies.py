@@ -8,7 +8,7 @@ silence with a comment so that proxies keep the connection.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from starlette.responses import Response
@@ -21,13 +21,13 @@ from mini_vllm.engine import (
     EngineStateError,
     Request,
     StreamChannel,
+    StreamChunk,
     StreamingSubmissionError,
-    read_together,
 )
 from mini_vllm.server.endpoints.disconnect import until_disconnect
-from mini_vllm.server.service import Service
+from mini_vllm.server.service import ReadChannels, Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse
-from mini_vllm.server.wire.sse import PING, SseStream
+from mini_vllm.server.wire.sse import PING, Events
 
 _LOG = logging.getLogger(__name__)
 _HEADERS = [
@@ -43,14 +43,21 @@ class EventStream:
     Args:
         events: makes the events of chunks.
         channels: of the choices, in the order of their indices.
+        read: reads the channels together.
         ping_seconds: after so much silence a comment is sent.
     """
 
     def __init__(
-        self, events: SseStream, channels: Sequence[StreamChannel], *, ping_seconds: float
+        self,
+        events: Events,
+        channels: Sequence[StreamChannel],
+        *,
+        read: ReadChannels,
+        ping_seconds: float,
     ) -> None:
         self._events = events
         self._channels = channels
+        self._read = read
         self._ping_seconds = ping_seconds
         self._sent = 0
 
@@ -60,17 +67,9 @@ class EventStream:
         watcher = asyncio.create_task(self._watch(receive, send))
         try:
             await self._send(send, self._events.start())
-            async for batch in read_together(self._channels):
-                frames: list[bytes] = []
-                try:
-                    for index, chunk in batch:
-                        frames.append(self._events.feed(index, chunk))
-                        if chunk.finished and not chunk.reason.is_complete:
-                            # The stream ends with an error, so nobody will hear the other choices.
-                            self._cancel()
-                finally:
-                    # If one cannot be made, those before it still go out.
-                    await self._send(send, b"".join(frames))
+            async with aclosing(self._read(self._channels)) as batches:
+                async for batch in batches:
+                    await self._send_batch(send, batch)
             last = self._events.end()
         except Exception:
             _LOG.exception("a stream broke")
@@ -79,6 +78,18 @@ class EventStream:
             watcher.cancel()
             self._cancel()
         await send({"type": "http.response.body", "body": last})
+
+    async def _send_batch(self, send: Send, batch: Sequence[tuple[int, StreamChunk]]) -> None:
+        frames: list[bytes] = []
+        try:
+            for index, chunk in batch:
+                frames.append(self._events.feed(index, chunk))
+                if chunk.finished and not chunk.reason.is_complete:
+                    # The stream ends with an error, so nobody will hear the other choices.
+                    self._cancel()
+        finally:
+            # If one cannot be made, those before it still go out.
+            await self._send(send, b"".join(frames))
 
     async def _send(self, send: Send, data: bytes) -> None:
         if data:
@@ -108,7 +119,7 @@ Reply = Response | EventStream
 
 
 def stream_reply(
-    service: Service, requests: Sequence[Request], events: SseStream, return_held: bool | None
+    service: Service, requests: Sequence[Request], events: Events, return_held: bool | None
 ) -> EventStream:
     """Submit requests; return the stream of their choices.
 
@@ -120,7 +131,7 @@ def stream_reply(
         channel.set_return_held(bool(return_held))
     with engine_errors():
         service.engine.submit(requests, channels)
-    return EventStream(events, channels, ping_seconds=service.ping_seconds)
+    return EventStream(events, channels, read=service.wire.read, ping_seconds=service.ping_seconds)
 
 
 async def reply_whole(

@@ -99,6 +99,26 @@ class StreamHead:
     naive: Callable[[Sequence[int]], str] | None = None
 
 
+class Events(Protocol):
+    """What turns the chunks of one answer into bytes for its client, as `SseStream` does."""
+
+    def start(self) -> bytes:
+        """Return what comes before any token."""
+        ...
+
+    def feed(self, index: int, chunk: StreamChunk) -> bytes:
+        """Return the events of a chunk."""
+        ...
+
+    def end(self) -> bytes:
+        """Return the events after the last chunk of all choices."""
+        ...
+
+    def error(self, error: ApiError) -> bytes:
+        """Return the events that end the stream with an error."""
+        ...
+
+
 class ChoiceWriter(Protocol):
     """How one kind of answer writes the news of one choice, as values that msgspec encodes."""
 
@@ -227,7 +247,7 @@ class SseStream:
         self._unreported[index] = _Unreported()
         responses = [self._response([choice]) for choice in choices]
         if self._head.naive is not None:
-            held = {name: _shown(text) for name, text in (chunk.held or {}).items()}
+            held = {name: shown(text) for name, text in (chunk.held or {}).items()}
             for response in responses:
                 response.mini_vllm = HeldReport((), held, "")
             naive = self._head.naive(chunk.token_ids)
@@ -256,5 +276,6 @@ class SseStream:
         return around[0] + encode_line(text) + around[1]
 
 
-def _shown(held: str | bytes) -> str | list[int]:
+def shown(held: str | bytes) -> str | list[int]:
+    """Return what a layer holds as JSON has it: bytes as a list of numbers."""
     return list(held) if isinstance(held, bytes) else held
