@@ -3,14 +3,17 @@
 PYTHON ?= python3
 N ?=
 T ?=
+TRACK ?=
 B ?=
 OUT ?=
+TRACK ?=
 ARGS ?=
 
 setup = @command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer."; exit 1; }; \
 	$(PYTHON) -I labkit/student/bootstrap.py
 # -P: a file that lies around, a submission perhaps, is never imported.
 labkit = .venv/bin/python -P -m labkit
+track = $(if $(TRACK),LAB_TRACK='$(TRACK)')
 # A failing test, a "no" (1), or a test that had to be killed (137) is no error of make's, but in CI.
 quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esac || exit $$code; }
 
@@ -32,6 +35,7 @@ help:
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
+	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "  make bundle N=03       the zip to hand in"
@@ -85,11 +89,11 @@ reset:
 
 demo:
 	$(setup) core
-	@trap : INT; $(labkit) demo $(ARGS) $(quietly)
+	@trap : INT; $(track) $(labkit) demo $(ARGS) $(quietly)
 
 serve:
 	$(setup) serve
-	@exec $(labkit) serve $(ARGS)
+	@$(track) exec $(labkit) serve $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers

@@ -128,7 +128,7 @@ def _held(
 ) -> None:
     """Measure how much waits after each id on average, by layer; others hold a constant."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
-    waits = dict.fromkeys(("detokenizer", "stop", "tools"), 0)
+    waits = dict.fromkeys(("tokens", "stops", "calls"), 0)
     shown = steps = calls = 0
     for ids in replies:
         pipeline = TextPipeline(tokenizer, stop=STOP, tools=create_tool_parser("hermes"))
@@ -144,14 +144,14 @@ def _held(
                     waits[layer] += len(held)
     mean = {layer: total / steps for layer, total in waits.items()}
     rows = [
-        ["ours, detokenizer (bytes)", mean["detokenizer"]],
-        ["ours, stop strings", mean["stop"]],
-        ["ours, tool parser (a call's head until its name is known)", mean["tools"]],
+        ["ours, detokenizer (bytes)", mean["tokens"]],
+        ["ours, stop strings", mean["stops"]],
+        ["ours, tool parser (a call's head until its name is known)", mean["calls"]],
         ["vLLM, stop strings: the longest less one", LONGEST - 1],
         ["SGLang's router, stop strings: the longest", LONGEST],
     ]
     report.table(f"{vocabulary}: characters that wait after an id", ["", "mean"], rows)
-    report.counts[vocabulary] = {"calls": calls, "shown": shown, **mean}
+    report.counts[vocabulary] = {"found": calls, "shown": shown, **mean}
 
 
 if __name__ == "__main__":

@@ -99,10 +99,10 @@ class TextPipeline:
     def held(self) -> dict[str, str | bytes]:
         """What each layer holds back, by the layer's name."""
         return {
-            "detokenizer": self._stream.held,
-            "stop": self._stop.held if self._stop else "",
+            "tokens": self._stream.held,
+            "stops": self._stop.held if self._stop else "",
             "reasoning": self._reasoning.held if self._reasoning else "",
-            "tools": self._tools.held if self._tools else "",
+            "calls": self._tools.held if self._tools else "",
         }
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:

@@ -1,8 +1,8 @@
-"""The serving pipeline of lab 05, live: what every layer holds and emits, token by token.
+"""The serving pipeline, live: what every layer holds and emits, token by token.
 
 Beside it runs the naive way, which decodes every token alone. On a terminal the show is animated;
-elsewhere it is a plain table. `--impl starter` shows your own code: lab 05, over those of labs 03,
-04 and 01 that pass.
+elsewhere it is a plain table. `--impl starter` shows your own code: lab 05, over those of your labs
+that pass. Where one of them reads any vocabulary, as lab 07 does, tokens are those of a real one.
 """
 
 import argparse
@@ -11,13 +11,32 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from labkit.course.lab import TRACKS
 from labkit.errors import LabkitError
 from labkit.running.lab_impl import wanted
-from labkit.serving.composed import Composed, find_composed, make_pipeline, why_not_ready
-from mini_vllm.text.events import TextDelta, ToolCall
-from mini_vllm.tokenizer import ByteTokenizer
+from labkit.serving.composed import (
+    CORE,
+    PIPELINE,
+    Composed,
+    find_composed,
+    wanted_track,
+    why_not_ready,
+)
+from labkit.serving.lab_path import LabPathFactory, LabTextPath
+from labkit.serving.vocabulary import is_bytes
+from mini_vllm.engine import Request, SamplingParams
+from mini_vllm.models.spelled import Speller, end_of
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.tokenizer import ByteTokenizer, Tokenizer, TokenizerError, create_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (
@@ -25,16 +44,26 @@ TEXT = (
     '<tool_call>{"name": "post", "arguments": {"text": "São 🎉"}}</tool_call>\n'
     "Sent. END and nothing of this is shown"
 )
+REASONING = "<think>A greeting 👋 is due, I think.</think>\n"
 
 
 @dataclass
 class Frame:
-    """The state after one token."""
+    """The state after one token.
+
+    Attributes:
+        token: its id.
+        data: its bytes.
+        naive: its text when it is decoded alone.
+        emitted: what the reader got with it.
+        held: what each layer holds now.
+    """
 
     token: int
+    data: bytes
     naive: str
-    emitted: list[Any]
-    held: dict[str, Any]
+    emitted: list[Event]
+    held: dict[str, str | bytes]
 
 
 @dataclass
@@ -43,7 +72,8 @@ class Shown:
 
     naive: str = ""
     text: str = ""
-    calls: list[ToolCall] = field(default_factory=list)
+    reasoning: str = ""
+    calls: dict[int, str] = field(default_factory=dict)
 
     def add(self, frame: Frame) -> None:
         """Add what one frame emitted."""
@@ -51,43 +81,66 @@ class Shown:
         for event in frame.emitted:
             if isinstance(event, TextDelta):
                 self.text += event.text
+            elif isinstance(event, ReasoningDelta):
+                self.reasoning += event.text
             else:
-                self.calls.append(event)
+                self.calls[event.index] = self.calls.get(event.index, "") + _event(event)
 
 
-def frames(pipeline: Any, text: str) -> Iterator[Frame]:
-    """Feed the byte tokens of `text` and EOS; yield the state after each until the stream ends."""
-    tokenizer = ByteTokenizer()
-    for token in (*tokenizer.encode(text).ids, tokenizer.eos_token_id):
-        naive = tokenizer.token_bytes(token).decode("utf-8", "replace")
-        yield Frame(token, naive, pipeline.feed(token), pipeline.held)
-        if pipeline.finish_reason is not None:
-            return
+@dataclass
+class Show:
+    """A stream to be shown: a path, and the tokenizer of its ids."""
+
+    path: LabTextPath
+    tokenizer: Tokenizer
+
+    def frames(self, text: str) -> Iterator[Frame]:
+        """Feed the tokens of `text` and EOS; yield the state after each until the stream ends."""
+        pieces, path = self.tokenizer.pieces, self.path
+        for token in (*Speller(self.tokenizer).ids(text), end_of(self.tokenizer)):
+            data = b"" if pieces is None or token in pieces.special else pieces.rest[token] or b""
+            events = path.take([token])
+            held = {role: what for role, what in path.held.items() if role != PIPELINE}
+            yield Frame(token, data, data.decode("utf-8", "replace"), events, held)
+            if path.ending is not None:
+                return
 
 
-def plain(pipeline: Any, text: str) -> None:
+def plain(show: Show, text: str) -> None:
     """Print one line per token, then the result."""
     shown = Shown()
-    head = (
-        f"{'token':<6} {'naive':<8} {'bytes held':<11} {'stop held':<14} {'tag held':<18} emitted"
-    )
-    for frame in frames(pipeline, text):
-        if head:
-            print(head)
-            head = ""
+    columns: dict[str, int] = {}
+    for frame in show.frames(text):
+        if not columns:
+            columns = _columns(frame, is_bytes(show.tokenizer))
+            print("".join(f"{name:<{width}} " for name, width in columns.items()) + "emitted")
         shown.add(frame)
-        held = frame.held
-        row = f"{frame.token:<6} {frame.naive!r:<8} {held['detokenizer'].hex(' '):<11} "
-        row += f"{_short(held['stop_matcher'], 14):<14} {_short(held['tool_parser'], 18):<18} "
-        print((row + " ".join(map(_event, frame.emitted))).rstrip())
+        cells = {
+            "token": str(frame.token),
+            "bytes": frame.data.hex(" "),
+            "naive": repr(frame.naive),
+            **{f"{role} held": _held(what) for role, what in frame.held.items()},
+        }
+        row = "".join(f"{_short(cells[name], at):<{at}} " for name, at in columns.items())
+        print((row + _events(frame.emitted)).rstrip())
     print(f"\nnaive   {shown.naive!r}")
+    if shown.reasoning:
+        print(f"thinks  {shown.reasoning!r}")
     print(f"ours    {shown.text!r}")
-    for call in shown.calls:
-        print(f"call    {_event(call)}")
-    print(f"finish  {pipeline.finish_reason}")
+    for call in shown.calls.values():
+        print(f"call    {call}")
+    print(f"finish  {_finish(show, shown)}")
 
 
-def live(pipeline: Any, text: str, speed: float) -> None:
+def _columns(frame: Frame, ids_are_bytes: bool) -> dict[str, int]:
+    """Return the widths of the columns; where an id is its byte, that has none of its own."""
+    about = {"token": 6} if ids_are_bytes else {"token": 6, "bytes": 17}
+    widths = {"tokens": 11, "stops": 14, "reasoning": 14, "calls": 18}
+    held = {f"{role} held": widths.get(role, 14) for role in frame.held}
+    return {**about, "naive": 8 if ids_are_bytes else 12, **held}
+
+
+def live(show: Show, text: str, speed: float) -> None:
     """Animate the stream at `speed` tokens a second."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -98,32 +151,64 @@ def live(pipeline: Any, text: str, speed: float) -> None:
     shown = Shown()
 
     def picture(frame: Frame) -> Group:
-        layers = Table(expand=True, title_justify="left")
+        token = Table(expand=True)
+        for name in ("token", "bytes", "alone", "emitted"):
+            token.add_column(name, ratio=1)
+        emitted = _events(frame.emitted) or "(nothing)"
+        cells = (str(frame.token), frame.data.hex(" "), repr(frame.naive), _short(emitted, 60))
+        token.add_row(*map(Text, cells))
+        layers = Table(expand=True)
         for name in ("layer", "holds, because it might still change"):
             layers.add_column(name)
-        for name, value in frame.held.items():
-            value = value.hex(" ") if isinstance(value, bytes) else _short(value, 60)
-            layers.add_row(name, Text(value, style="yellow"))
-        emitted = " ".join(map(_event, frame.emitted)) or "(nothing)"
+        for role, what in frame.held.items():
+            layers.add_row(role, Text(_short(_held(what), 60), style="yellow"))
+        ours = Text(shown.reasoning, style="dim").append(shown.text, style="not dim green")
+        calls = Text("\n".join(shown.calls.values()) or " ")
         return Group(
             Panel(Text(shown.naive, style="red"), title="naive: every token decoded alone"),
-            Panel(Text(shown.text, style="green"), title="ours: what the reader sees"),
-            Panel(Text("\n".join(map(_event, shown.calls)) or " "), title="tool calls"),
+            Panel(ours, title="ours: what the reader sees"),
+            Panel(calls, title="tool calls"),
+            token,
             layers,
-            Text(f"token {frame.token}   emitted {emitted}   finish {pipeline.finish_reason}"),
+            Text(f"finish {_finish(show, shown)}"),
         )
 
     with Live(console=Console(), auto_refresh=False) as screen:
-        for frame in frames(pipeline, text):
+        for frame in show.frames(text):
             shown.add(frame)
             screen.update(picture(frame), refresh=True)
             time.sleep(1 / speed)
 
 
-def _event(event: TextDelta | ToolCall) -> str:
+def _finish(show: Show, shown: Shown) -> str | None:
+    ending = show.path.ending
+    called = any(call.endswith(")") for call in shown.calls.values())
+    return None if ending is None else ending.reason.openai(called=called)
+
+
+def _events(events: list[Event]) -> str:
+    """Return events in a line; the parts of a call that came together stand together."""
+    written = ""
+    for event in events:
+        is_part = isinstance(event, ArgsDelta | CallEnd)
+        written += _event(event) if is_part else f" {_event(event)}"
+    return written.strip()
+
+
+def _event(event: Event) -> str:
     if isinstance(event, TextDelta):
         return repr(event.text)
-    return f"{event.name}({event.arguments})"
+    if isinstance(event, ReasoningDelta):
+        return f"thinks {event.text!r}"
+    if isinstance(event, CallStart):
+        return f"{event.name}("
+    if isinstance(event, ArgsDelta):
+        return event.text
+    return f" malformed: {event.raw!r}" if isinstance(event, Malformed) else ")"
+
+
+def _held(what: str | bytes) -> str:
+    return what.hex(" ") if isinstance(what, bytes) else what
 
 
 def _short(text: str, width: int) -> str:
@@ -137,24 +222,31 @@ def main() -> int:
         prog="make demo ARGS='...'", description=__doc__.split("\n")[0]
     )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--text", default=TEXT, help="the text that the model says")
+    source.add_argument("--text", help="the text that the model says")
     source.add_argument("--file", type=Path, help="take the text from a UTF-8 file")
     parser.add_argument("--stop", action="append", help="a stop string (default: END); repeatable")
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
     parser.add_argument("--impl", default=wanted(), metavar="IMPL",
                         help="whose code runs the show, in the words of LAB_IMPL "
                              "(default: LAB_IMPL; else yours, if lab 05 passes)")  # fmt: skip
+    parser.add_argument("--track", default=wanted_track(), choices=("", *TRACKS), metavar="TRACK",
+                        help=f"which labs take part, {' or '.join(TRACKS)} (default: TRACK; else "
+                             "core, until a lab of yours reads any vocabulary)")  # fmt: skip
+    parser.add_argument("--tokenizer", default="", metavar="FILE|byte",
+                        help="the vocabulary: a tokenizer.json, or byte "
+                             "(default: the one that the labs bring)")  # fmt: skip
     args = parser.parse_args()
     if not args.speed > 0:
         parser.error(f"--speed is {args.speed:g}; it must be more than 0 tokens a second")
     try:
         text = args.file.read_text(encoding="utf-8") if args.file else args.text
-        composed = find_composed(ROOT, args.impl)
+        composed = _compose(args.impl, args.track)
         print(f"{composed.told}\n", flush=True)
-        _run(composed, text, args.stop or ["END"], args.speed)
+        tokenizer = _tokenizer(args.tokenizer, composed)
+        _run(composed, tokenizer, text, args.stop or ["END"], args.speed)
     except BrokenPipeError:
         raise
-    except (OSError, UnicodeError, LabkitError) as error:
+    except (OSError, UnicodeError, LabkitError, TokenizerError, ValueError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -162,13 +254,37 @@ def main() -> int:
     return 0
 
 
-def _run(composed: Composed, text: str, stops: list[str], speed: float) -> None:
+def _compose(implementation: str, track: str) -> Composed:
+    composed = find_composed(ROOT, implementation, track)
+    tokens = composed.parts["tokens"]
+    if implementation or track or not tokens.implementation.is_reference:
+        return composed
+    # Nothing was asked for, and nothing of one's own reads a vocabulary: the show of the core labs.
+    return find_composed(ROOT, implementation, CORE)
+
+
+def _tokenizer(name: str, composed: Composed) -> Tokenizer:
+    name = name or str(composed.vocabulary or "byte")
+    tokenizer = ByteTokenizer() if name == "byte" else create_tokenizer(name)
+    if composed.vocabulary is None and not is_bytes(tokenizer):
+        label = composed.parts["tokens"].lab.label
+        raise ValueError(f"--tokenizer {name}: {label} is for ids that are bytes; leave it out")
+    return tokenizer
+
+
+def _run(
+    composed: Composed, tokenizer: Tokenizer, text: str | None, stops: list[str], speed: float
+) -> None:
     try:
-        pipeline, _ = make_pipeline(composed, stops)
+        params = SamplingParams(stop=tuple(stops))
+        path = LabPathFactory(composed, tokenizer).build(Request((), params, tools=()))
+        if text is None:
+            text = (REASONING if "reasoning" in path.held else "") + TEXT
+        show = Show(path, tokenizer)
         if sys.stdout.isatty():
-            live(pipeline, text, speed)
+            live(show, text, speed)
         else:
-            plain(pipeline, text)
+            plain(show, text)
     except (LabkitError, BrokenPipeError):
         raise
     except (Exception, SystemExit) as error:

@@ -6,6 +6,7 @@ as lines of JSON, one for each event: however many chunks are joined, their line
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -68,7 +69,8 @@ class _Crossing:
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
-        self._waiting = 0
+        # How many ids and which text the reader has not got yet, by the engine's chunk.
+        self._unread: deque[tuple[int, str]] = deque()
         self._stop_reason: str | int | None = None
 
     async def write(self, source: StreamChannel) -> None:
@@ -81,7 +83,7 @@ class _Crossing:
                     return
 
     def _push(self, chunk: StreamChunk) -> bool:
-        self._waiting += len(chunk.token_ids)
+        self._unread.append((len(chunk.token_ids), chunk.text))
         lines = _lines(chunk)
         if (lines or chunk.token_ids) and not self._channel.push(Chunk(lines, chunk.token_ids)):
             return False
@@ -119,10 +121,12 @@ class _Crossing:
 
     def _rebuilt(self, chunk: Chunk) -> StreamChunk:
         """Return a chunk of the engine as it was, or several of them as one."""
-        self._waiting -= len(chunk.token_ids)
+        taken = len(chunk.token_ids)
+        while self._unread and taken >= self._unread[0][0]:
+            taken -= self._unread.popleft()[0]
         events, held = _events(chunk.text)
         if held is not None:
-            held[ROLE] = f"{self._waiting} tokens" if self._waiting else ""
+            held[ROLE] = "".join(text for _, text in self._unread)
         reason = FinishReason[(chunk.finish_reason or FinishReason.NOT_FINISHED.name).upper()]
         return StreamChunk(
             chunk.token_ids,

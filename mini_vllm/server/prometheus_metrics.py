@@ -125,7 +125,7 @@ def _state(stats: EngineStats) -> Iterable[Metric]:
         yield GaugeMetricFamily(f"vllm:{name}", what, value=value)
     held = GaugeMetricFamily(
         "mini_vllm:held_characters",
-        "What each layer of the text path holds back, over all slots (detokenizer: bytes)",
+        "What each layer of the text path holds back, over all slots (tokens: bytes)",
         labels=["layer"],
     )
     for layer, size in stats.held.items():

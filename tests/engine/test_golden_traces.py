@@ -43,7 +43,7 @@ def test_golden_trace_1_each_stream_ends_for_its_own_reason():
         more = scene.step()
         now = scene.engine.stats()
         stats.append((now.running, now.used_blocks))
-        held.append((now.held.get("stop", 0), now.held.get("detokenizer", 0)))
+        held.append((now.held.get("stops", 0), now.held.get("tokens", 0)))
     assert scene.log["A"] == [
         (1, StreamChunk((0x68,), "h")),
         (2, StreamChunk((0x69,), "i")),

@@ -173,7 +173,7 @@ def test_45_47_48_49_50_what_is_text_and_what_is_held(options, iterations):
         else:
             assert chunk == StreamChunk(owed, text, ends, news if ends else NOT_FINISHED)
             owed = ()
-        assert slot.stream.held()["detokenizer"] == held
+        assert slot.stream.held()["tokens"] == held
     if slot.choice.finished:
         assert slot.text() == "".join(text for _, text, _ in iterations if text)
 
@@ -197,10 +197,10 @@ def test_ids_that_nobody_knows_are_no_text_but_are_counted(token_id):
 
 def test_a_chunk_that_says_what_is_held_comes_every_iteration():
     slot = Slot(held=True, stop=("##",))
-    assert slot.give(97, 35).held["stop"] == "#"
+    assert slot.give(97, 35).held["stops"] == "#"
     chunk = slot.give(0xF0)
     assert (chunk.token_ids, chunk.text) == ((0xF0,), "")
-    assert chunk.held["detokenizer"] == b"\xf0"
+    assert chunk.held["tokens"] == b"\xf0"
     assert slot.give() is None
 
 

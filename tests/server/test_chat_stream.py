@@ -215,8 +215,8 @@ def test_token_ids_come_once_where_they_were_asked_for():
 
 def test_what_is_held_is_told_with_every_chunk_if_it_was_asked_for():
     data = stream(
-        StreamChunk((0xF0, 0x9F), "", held={"detokenizer": b"\xf0\x9f", "stop": ""}),
-        StreamChunk((0x9A, 0x80), "", held={"detokenizer": b"", "stop": "🚀"}),
+        StreamChunk((0xF0, 0x9F), "", held={"tokens": b"\xf0\x9f", "stops": ""}),
+        StreamChunk((0x9A, 0x80), "", held={"tokens": b"", "stops": "🚀"}),
         StreamChunk((1,), "b c", events=(TextDelta("b"), *CALL, TextDelta(" c")), held={}),
         StreamChunk(**END, held={}),
         naive=lambda ids: bytes(ids).decode(errors="replace"),
@@ -225,9 +225,9 @@ def test_what_is_held_is_told_with_every_chunk_if_it_was_asked_for():
     assert reports[:3] == [
         None,
         {"token_ids": [0xF0, 0x9F], "naive": "\ufffd",
-         "held": {"detokenizer": [0xF0, 0x9F], "stop": ""}},
+         "held": {"tokens": [0xF0, 0x9F], "stops": ""}},
         {"token_ids": [0x9A, 0x80], "naive": "\ufffd\ufffd",
-         "held": {"detokenizer": [], "stop": "🚀"}},
+         "held": {"tokens": [], "stops": "🚀"}},
     ]  # fmt: skip
     assert deltas_of(data)[1:3] == [{}, {}]
     told = [one for report in reports[1:] for one in report["token_ids"]]

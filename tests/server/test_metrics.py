@@ -46,7 +46,7 @@ def test_what_each_layer_holds_is_told_by_layer():
 
         def held():
             found = scrape(server)
-            layers = ("detokenizer", "stop", "tools")
+            layers = ("tokens", "stops", "calls")
             return [found.get(("mini_vllm:held_characters", one)) for one in layers] == [3, 2, 7]
 
         until(held, "three bytes of a rocket, EN, and <tool_c")

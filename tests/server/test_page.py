@@ -73,12 +73,12 @@ def test_arguments_grow(stage):
 
 def test_shows_the_bytes_of_an_open_character(stage):
     stage.paused_at("rocket", len(b"To the ") + 2)
-    assert stage.held("detokenizer") == "f0 9f"
+    assert stage.held("tokens") == "f0 9f"
     assert stage.text("#answer .content") == "To the "
     assert stage.text("#naive") == "To the ��"
-    assert stage.texts("#timeline tr:last-child td") == ["159", "�", "", "f0 9f detokenizer "]
+    assert stage.texts("#timeline tr:last-child td") == ["159", "�", "", "f0 9f tokens "]
     stage.press(stage.keys.F9 * 2)
-    assert stage.held("detokenizer") == ""
+    assert stage.held("tokens") == ""
     assert stage.text("#answer .content") == "To the 🚀"
     assert stage.texts("#emitted td") == ["🚀", "8 in all"]
 
@@ -86,8 +86,8 @@ def test_shows_the_bytes_of_an_open_character(stage):
 @pytest.mark.parametrize(
     ("layers", "stop", "make_text_path"),
     [
-        ("detokenizer stop reasoning tools", "stop", None),
-        ("echo detokenizer stop_matcher tool_parser", "stop_matcher", labs_with_an_echo),
+        ("tokens stops reasoning calls", "stops", None),
+        ("echo tokens stops pipeline", "stops", labs_with_an_echo),
     ],
     ids=["engine", "labs"],
 )

@@ -82,7 +82,7 @@ def test_can_be_read(driver, scripted, look, width):
     page.js("$('settings').open = true")
     page.fill("stop", "\\n\\n\\nEND")
     page.paused_at(GREETING, UNTIL_THE_ROCKET + 2, tools=True)
-    assert page.held("detokenizer") == "f0 9f"
+    assert page.held("tokens") == "f0 9f"
     page.js("return $('alert').textContent = 'An error'")
     grounds = set()
 

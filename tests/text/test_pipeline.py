@@ -366,15 +366,15 @@ def test_golden_every_layer_holds_its_own():
     assert rows == [
         ([], {"reasoning": "<thi"}),
         ([ReasoningDelta("h"), ReasoningDelta("m")], {}),
-        ([], {"stop": "\nU"}),
+        ([], {"stops": "\nU"}),
         ([ReasoningDelta("\nU")], {"reasoning": "</"}),
         ([], {}),
-        ([TextDelta("a")], {"detokenizer": b"\xf0\x9f"}),
-        ([TextDelta("🚀"), TextDelta(" ")], {"tools": "<to"}),
-        ([], {"stop": "\nUs", "tools": "<to"}),
+        ([TextDelta("a")], {"tokens": b"\xf0\x9f"}),
+        ([TextDelta("🚀"), TextDelta(" ")], {"calls": "<to"}),
+        ([], {"stops": "\nUs", "calls": "<to"}),
     ]
     assert norm(end) == [TextDelta("<to\nUs")]
-    assert set(pipeline.held) == {"detokenizer", "stop", "reasoning", "tools"}
+    assert set(pipeline.held) == {"tokens", "stops", "reasoning", "calls"}
 
 
 def test_golden_call():
@@ -399,7 +399,7 @@ def test_flush_cascades():
     pipeline = make(reasoning="qwen3", tools="hermes", stop=["<tool_call>\ufffd!"])
     assert pipeline.feed([*b"<tool_call>", 0xF0]) == []
     assert pipeline.held == {
-        "detokenizer": b"\xf0", "stop": "<tool_call>", "reasoning": "", "tools": "",
+        "tokens": b"\xf0", "stops": "<tool_call>", "reasoning": "", "calls": "",
     }  # fmt: skip
     assert norm(pipeline.finish(LENGTH)) == [TextDelta("<tool_call>\ufffd")]
     assert not any(pipeline.held.values())

@@ -4,12 +4,13 @@
 const MOST_ROWS = 400;
 /** What layers of these names hold. Others are shown by their name alone. */
 const HOLDS = {
-  detokenizer: "bytes of an unfinished character",
-  stop: "what may become a stop string",
-  stop_matcher: "what may become a stop string",
+  tokens: "bytes of an unfinished character",
+  stops: "what may become a stop string",
   reasoning: "what may become a tag",
-  tools: "what may become a call",
-  tool_parser: "what may become a call",
+  calls: "what may become a call",
+  pipeline: "nothing of its own: it pours",
+  channel: "what the reader has not taken yet",
+  frames: "nothing: an event leaves at once",
 };
 const byId = (id) => document.getElementById(id);
 
@@ -99,6 +100,7 @@ export class Panels {
     }
     this.#drawReader();
     if (trace) this.#drawToken(ids, trace);
+    else this.#drawEmittedByLast();
   }
 
   /** Add a delta to the answer; return its news as pairs of kind and text. */
@@ -196,6 +198,12 @@ export class Panels {
     cell.replaceChildren(...spans);
   }
 
+  /** What a token emits may come in events after the one that reports the token. */
+  #drawEmittedByLast() {
+    const last = document.querySelector("#timeline tbody").lastElementChild;
+    if (last) this.#drawEmitted(last.cells[2]);
+  }
+
   #drawReader() {
     const [, cell, count] = byId("emitted").cells;
     this.#drawEmitted(cell);
@@ -221,7 +229,7 @@ export class Panels {
     }
     const last = rows.lastElementChild;
     if (!last) return;
-    this.#drawEmitted(last.cells[2]);
+    this.#drawEmittedByLast();
     last.cells[3].replaceChildren();
     for (const [layer, value] of Object.entries(held ?? {})) {
       if (!value.length) continue;
