@@ -6,7 +6,8 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from prometheus_client import disable_created_metrics
@@ -36,6 +37,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
 _BYTE = "byte"
+_LAST_PORT = 65535
 
 
 class _Model(NamedTuple):
@@ -149,7 +151,10 @@ def _cache(options: argparse.Namespace, tokenizer: Tokenizer) -> CacheConfig:
 def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) -> _Model:
     """Return the model that comes along, or a script, in the ids of the tokenizer of that name."""
     embedded = load_embedded()
-    tokenizer, template = _tokenizer(name, metrics), embedded.chat_template
+    template = embedded.chat_template
+    with _naming(name):
+        tokenizer = _tokenizer(name, metrics)
+        speaks = embedded.model if name == _BYTE else SpelledModel(embedded.model, tokenizer)
     if options.script:
         model: Model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
         if options.chat_template:
@@ -160,7 +165,7 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             "the embedded model knows its own alone"
         )
     else:
-        model = embedded.model if name == _BYTE else SpelledModel(embedded.model, tokenizer)
+        model = speaks
     served = options.served_model_name or ("script" if options.script else "embedded")
     return _Model(model, served, tokenizer, template, embedded.tool_format)
 
@@ -170,7 +175,8 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
         raise ValueError(f"--script {options.script} is a model of its own: leave --remote out")
     if not options.tokenizer:
         raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
-    tokenizer = _tokenizer(options.tokenizer, metrics, options.chat_template)
+    with _naming(options.tokenizer):
+        tokenizer = _tokenizer(options.tokenizer, metrics, options.chat_template)
     template = getattr(tokenizer, "chat_template", None)
     model = RemoteModel(
         options.remote,
@@ -180,6 +186,15 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
     )
     name = options.served_model_name or options.remote_model or "remote"
     return _Model(model, name, tokenizer, template or ChatTemplate.simple(), None)
+
+
+@contextmanager
+def _naming(tokenizer: str) -> Iterator[None]:
+    """Say in errors which tokenizer they are about."""
+    try:
+        yield
+    except (ValueError, TokenizerError) as error:
+        raise ValueError(f"--tokenizer {tokenizer}: {error}") from None
 
 
 def _tokenizer(name: str, metrics: TokenizerMetrics, template: str | None = None) -> Tokenizer:
@@ -200,14 +215,28 @@ _CACHE_BOUNDS = (
 _OF_OUR_PATH = {"tool_call_parser": None, "reasoning_parser": None, "stop_scope": "all"}
 
 
+_EPILOG = """\
+a file for --script, played turn by turn:
+  [[turn]]
+  text = "Hello 🚀"       # or token_ids = [72, 105]
+  when = "hello"          # only for prompts with these words
+  tokens_per_step = 2
+  pace = 0.05             # seconds between steps
+  silent_after = 4        # a fault, after so many ids; or error_after, crash_after, garbage_after
+"""
+
+
 def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
+        usage="%(prog)s [options]",
         description="An OpenAI-compatible server: the course's own text path behind HTTP.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     listen = parser.add_argument_group("where it listens")
     listen.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    listen.add_argument("--port", type=_natural, default=8000, help="port (default: %(default)s)")
+    listen.add_argument("--port", type=_port, default=8000, help="port (default: %(default)s)")
     listen.add_argument(
         "--api-key",
         type=_key,
@@ -225,8 +254,7 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     model.add_argument(
         "--script",
         metavar="FILE",
-        help="play the answers of a TOML file: a table [[turn]] each, with text or token_ids, pace "
-        "and faults; mini_vllm/models/script_file.py describes it",
+        help="play the answers of this TOML file instead; see below",
     )
     model.add_argument(
         "--tokenizer",
@@ -244,7 +272,8 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         help="wait before each step, to watch tokens arrive (default: 0)",
     )
     text = parser.add_argument_group("the text path")
-    text.add_argument("--tool-call-parser", choices=sorted(FORMATS), help="format of tool calls")
+    text.add_argument("--tool-call-parser", choices=sorted(FORMATS), metavar="NAME",
+                      help=f"format of tool calls: {', '.join(sorted(FORMATS))}")  # fmt: skip
     text.add_argument("--reasoning-parser", metavar="NAME", help="format of reasoning")
     text.add_argument(
         "--stop-scope",
@@ -260,12 +289,17 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         ("--default-max-tokens", 512, "most tokens of a chat that sets no limit"),
     ):
         size.add_argument(
-            name, type=_positive, default=default, help=f"{what} (default: %(default)s)"
+            name,
+            type=_positive,
+            default=default,
+            metavar="N",
+            help=f"{what} (default: %(default)s)",
         )
     size.add_argument(
         "--drain-seconds",
         type=_seconds,
         default=10.0,
+        metavar="SECONDS",
         help="how long requests may run on at shutdown (default: %(default)s)",
     )
     cache = parser.add_argument_group("the cache of encoded prompts")
@@ -287,7 +321,8 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         "--log-level",
         choices=("critical", "error", "warning", "info", "debug", "trace"),
         default="warning",
-        help="(default: %(default)s)",
+        metavar="LEVEL",
+        help="%(choices)s (default: %(default)s)",
     )
     return parser
 
@@ -298,22 +333,32 @@ def _key(text: str) -> str:
     return text.strip()
 
 
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is negative")
+def _port(text: str) -> int:
+    value = _whole(text)
+    if not 0 <= value <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{value} is no port: they go from 0 to {_LAST_PORT}")
     return value
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is below 1")
     return value
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0 up")
     return value

@@ -97,12 +97,19 @@ def test_a_second_ctrl_c_waits_for_nobody():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--port", "-1"], "--port"),
+        (["--port", "-1"], "--port: -1 is no port"),
+        (["--port", "99999"], "--port: 99999 is no port"),
+        (["--port", "http"], "--port: 'http' is not a whole number"),
         (["--max-num-seqs", "0"], "--max-num-seqs"),
         (["--drain-seconds", "inf"], "--drain-seconds"),
         (["--tool-call-parser", "no"], "--tool-call-parser"),
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
-        (["--tokenizer", "byte"], "--remote"),
+        (["--step-delay", "long"], "--step-delay: long is not a number of seconds"),
+        (["--chat-template", "a.jinja"], "--chat-template a.jinja is for a --remote model or a"),
+        (["--tokenizer", "no.json"], "--tokenizer no.json: File not found"),
+        (["--tokenizer", "mock"], "--tokenizer mock: this tokenizer's decoder rewrites across"),
+        (["--script", "no.toml"], "--script no.toml: No such file"),
+        (["--script", "a.toml", "--remote", "http://127.0.0.1:9"], "leave --remote out"),
     ],
 )
 def test_a_wrong_option_is_one_clear_error(arguments, said, capsys):
