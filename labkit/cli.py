@@ -16,7 +16,7 @@ from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.running.lab_impl import NO_REFERENCE
 from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, remember, task_of
-from labkit.student.progress import Progress
+from labkit.student.progress import Progress, next_alive
 
 Run = Callable[[argparse.Namespace, Path], int]
 Declare = Callable[[argparse.ArgumentParser], Run]
@@ -115,7 +115,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from labkit.course.hints import HINT_LEVELS, read_hints
+    from labkit.course.hints import read_hints
 
     progress = Progress(root)
     at_work = progress.at_work(find_labs(root)) if not args.lab else None
@@ -125,18 +125,27 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
         print(f"{lab.label} passes, so there is nothing to hint at. To read its hints: {again}")
         return 0
     task = task_of(lab, args.task) if args.task else progress.next_task(lab)
-    level = progress.next_hint(lab, task, HINT_LEVELS)
-    hint = read_hints(lab)[task][level - 1]
     title = next(row.title for row in lab.tasks if row.number == task)
+    about: int | str = task
+    alive = next_alive(lab, task, progress)
+    if alive is None:
+        what = f"task {task} ({title})"
+        hints = [(hint.symptom.strip(), hint.text) for hint in read_hints(lab)[task]]
+    else:
+        about = alive.name
+        what = f"{alive.name}, which is alive"
+        hints = [(alive.symptom, text) for text in alive.hints]
+    level = progress.next_hint(lab, about, len(hints))
     console = Console(width=88 if not sys.stdout.isatty() else None, highlight=False, markup=False)
-    console.print(f"{lab.label} task {task} ({title}), hint {level} of {HINT_LEVELS}:")
-    console.print(Markdown(f"*{hint.symptom.strip()}*\n\n{hint.text}"))
+    console.print(f"{lab.label} {what}, hint {level} of {len(hints)}:")
+    symptom, text = hints[level - 1]
+    console.print(Markdown(f"*{symptom}*\n\n{text}"))
     again = f"make hint N={lab.number} T={task}"
-    if level < HINT_LEVELS:
+    if level < len(hints):
         console.print(f"\nOne level deeper: {again}")
     else:
-        console.print("\nThis is the last hint of this task.")
-    remember(partial(progress.save_hint, lab, task, level))
+        console.print(f"\nThis is the last hint of {'this task' if alive is None else 'it'}.")
+    remember(partial(progress.save_hint, lab, about, level))
     return 0
 
 

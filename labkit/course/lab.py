@@ -3,12 +3,23 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from labkit.course.hunt import (
+    HINTS,
+    KILLED,
+    Code,
+    HuntFacts,
+    Pool,
+    Target,
+    Wrong,
+    built,
+    edited,
+)
 from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
 
@@ -89,6 +100,7 @@ class Lab:
         given_own: variables of the environment that may hold the path of a file to give, too, and
             the name that it then has.
         serves: what of it can be a layer of a server.
+        hunt: what a hunt needs, if students write the tests of this lab.
     """
 
     path: Path
@@ -105,6 +117,7 @@ class Lab:
     given_files: tuple[Path, ...] = ()
     given_own: Mapping[str, str] = field(default_factory=dict)
     serves: tuple[Serves, ...] = ()
+    hunt: HuntFacts | None = None
 
     @property
     def name(self) -> str:
@@ -148,8 +161,25 @@ class Lab:
 
     @cached_property
     def tests(self) -> tuple[Test, ...]:
-        """The manifest, see `labkit.course.manifest`."""
-        return read_manifest(self.test_file)
+        """The manifest, see `labkit.course.manifest`; of a hunt, with the published pool in it."""
+        return read_manifest(self.test_file) if self.hunt is None else self.tests_of(self.pool)
+
+    def tests_of(self, pool: Pool) -> tuple[Test, ...]:
+        """Return the tests of a hunt, with one for each wrong implementation of a pool."""
+        own = read_manifest(self.test_file)
+        return tuple(
+            test for one in own for test in (pool.tests() if one.name == KILLED else [one])
+        )
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The published part of a hunt's pool.
+
+        Raises:
+            LabFolderError: it does not fit together; the message names file and row.
+        """
+        assert self.hunt is not None
+        return _read_pool(self.path, self.path / self.hunt.pool)
 
     @cached_property
     def bugs(self) -> tuple[Bug, ...]:
@@ -183,6 +213,8 @@ def read_lab(path: Path) -> Lab:
         facts |= _given(facts["given"], file)
     if facts.get("track", "core") not in TRACKS:
         raise LabFolderError(f"{file}: track is {facts['track']!r}, but must be one of {TRACKS}")
+    if "hunt" in facts:
+        facts["hunt"] = build(HuntFacts, facts["hunt"], file)
     if "serves" in facts:
         facts["serves"] = tuple(_serves(row, file) for row in facts["serves"])
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
@@ -223,6 +255,66 @@ def _serves(row: dict[str, Any], file: Path) -> Serves:
             f"{file}: Serves: role is {serves.role!r}, but must be one of {', '.join(ROLES)}"
         )
     return serves
+
+
+def whole_pool(lab: Lab, labs: Sequence[Lab]) -> Pool:
+    """Return a hunt's pool with its hidden part: the references of the labs, and their known bugs.
+
+    Where a lab has no reference, as in a student edition, the published part is all there is.
+
+    Args:
+        lab: the hunt.
+        labs: of the repository.
+
+    Raises:
+        LabFolderError: an edit does not fit.
+    """
+    by_name = {other.name: other for other in labs}
+    codes = []
+    for target in lab.pool.targets:
+        codes += [code for code in lab.pool.codes if code.target == target]
+        other = by_name.get(target.lab)
+        if other is not None and other.solution.exists():
+            codes += _references(target, other)
+    return Pool(lab.pool.targets, tuple(codes))
+
+
+def _references(target: Target, lab: Lab) -> list[Code]:
+    text = lab.solution.read_text(encoding="utf-8")
+    codes = [Code("the reference", target, text.encode(), lab.given)]
+    for bug in lab.bugs:
+        if bug.name in target.unseen:
+            continue
+        name = f"{target.label}.{bug.name}"
+        try:
+            source = edited(text, bug.find, bug.replace, name)
+        except ValueError as error:
+            raise LabFolderError(f"{lab.path / 'bugs.toml'}: {error}") from None
+        codes.append(Code(name, target, source.encode(), lab.given, True, bug.title, hidden=True))
+    return codes
+
+
+def _read_pool(folder: Path, file: Path) -> Pool:
+    rows = read_toml(file)
+    targets = [
+        build(Target, row, file, modules=tuple, names=tuple, unseen=tuple)
+        for row in rows.get("target", [])
+    ]
+    wrongs = [build(Wrong, row, file, hints=tuple) for row in rows.get("wrong", [])]
+    labels = {target.label for target in targets}
+    codes: list[Code] = []
+    for row in wrongs:
+        if row.name.partition("-")[0] not in labels:
+            raise LabFolderError(f"{file}: {row.name} begins with none of {sorted(labels)}")
+        if len(row.hints) != HINTS:
+            raise LabFolderError(f"{file}: {row.name} has {len(row.hints)} hints, not {HINTS}")
+    for target in targets:
+        own = [row for row in wrongs if row.name.partition("-")[0] == target.label]
+        try:
+            codes += built(target, own, folder, folder.parents[2])
+        except (ValueError, OSError) as error:
+            raise LabFolderError(f"{file}: {error}") from None
+    return Pool(tuple(targets), tuple(codes))
 
 
 def find_labs(root: Path) -> list[Lab]:

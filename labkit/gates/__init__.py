@@ -12,6 +12,7 @@ from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
 from labkit.gates.order import tasks_pass_in_order
+from labkit.gates.pools import pools_are_fair
 from labkit.gates.predictions import predictions_are_true
 from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
@@ -33,6 +34,7 @@ GATES: dict[str, Gate] = {
     "bugs": bugs_die_as_told,
     "attempts": attempts_score_as_told,
     "tables": tables_earn_little,
+    "pools": pools_are_fair,
     "edition": edition_is_true,
     "cheats": cheats_earn_nothing,
 }

@@ -55,7 +55,8 @@ def _lab(lab: Lab) -> list[str]:
         heading = f"### Task {task.number}: {task.title} ({points} points)"
         if heading not in text:
             found.append(f"there is no line {heading!r}")
-    names = [test.name for test in lab.tests]
+    # A hunt's `test_killed` is one for each wrong implementation.
+    names = dict.fromkeys(test.name.partition("[")[0] for test in lab.tests)
     told = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
     found += [f"{name} is not in the table of tests" for name in names if name not in told]
     found += [

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from labkit.course.lab import ROOT, Lab
+from labkit.course.hunt import Pool
+from labkit.course.lab import ROOT, Lab, whole_pool
 from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
@@ -34,12 +35,14 @@ class Assignment:
         parts: by folder name of a lab, its reference.
         seed: of the randomised tests.
         overlay: its hidden tests, if it has any.
+        pool: of a hunt, all its implementations.
     """
 
     lab: Lab
     parts: Mapping[str, Implementation]
     seed: str = PUBLIC_SEED
     overlay: Overlay | None = None
+    pool: Pool | None = None
 
     @classmethod
     def of(
@@ -47,7 +50,8 @@ class Assignment:
     ) -> "Assignment":
         """Return the assignment of a lab among those of a repository."""
         solutions = {other.name: Implementation("solution", other.solution) for other in labs}
-        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay)
+        pool = whole_pool(lab, labs) if lab.hunt is not None else None
+        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay, pool)
 
     @property
     def hidden(self) -> tuple[HiddenTest, ...]:
@@ -57,6 +61,8 @@ class Assignment:
     @property
     def tests(self) -> tuple[Test, ...]:
         """All tests with the points that they have here, the lab's own first."""
+        if self.pool is not None:
+            return self.lab.tests_of(self.pool)
         if self.overlay is None:
             return self.lab.tests
         return (*self.overlay.public_tests(), *self.overlay.tests)
@@ -84,3 +90,5 @@ class Assignment:
             yield "given", path.name, path.read_bytes()
         for name, part in sorted(self.parts.items()):
             yield "part", name, part.path.name, part.source()
+        for code in self.pool.codes if self.pool is not None else ():
+            yield "pool", code.target.lab, code.name, code.source

@@ -1,11 +1,13 @@
 """Grading one submission: its lab's tests, run here, on its code, run behind a pipe."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from labkit.course.hunt import PoolTest
 from labkit.course.manifest import Test
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
@@ -17,6 +19,7 @@ from labkit.grading.reading.submission import (
     one_line,
 )
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
+from labkit.isolation.hunter import run_hunt
 from labkit.isolation.isolated_run import Planned, run_isolated
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistakes
@@ -51,6 +54,9 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> G
     run = LabRun(
         lab, Implementation("path", Path("starter.py")), short_hash(source), assignment.seed
     )
+    if assignment.pool is not None:
+        killed = run_hunt(run, source, assignment.pool, sandbox)
+        return _graded(submission, assignment, sandbox.mode, run, run, killed)
     host = _host(_sources(source, submission, assignment), assignment, sandbox)
     try:
         run_isolated(run, host, _hidden(assignment, run.seed))
@@ -58,17 +64,28 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> G
         run.mistake = _diagnosed(run, host)
     finally:
         host.close()
+    return _graded(submission, assignment, sandbox.mode, run, public, host.killed)
+
+
+def _graded(
+    submission: Submission,
+    assignment: Assignment,
+    mode: str,
+    run: LabRun,
+    public: LabRun,
+    killed: Sequence[str],
+) -> Grade:
     return Grade(
         student=one_line(submission.student),
-        lab=lab.name,
+        lab=assignment.lab.name,
         submission=submission.digest,
         assignment=assignment.digest,
         seed=assignment.seed,
-        mode=sandbox.mode,
+        mode=mode,
         fault=None,
         looks_like=None if run.mistake is None else run.mistake.name,
         tests=tuple(_tested(test, run, public) for test in assignment.tests),
-        doubt=_doubt(host, run, public),
+        doubt=_doubt(killed, run, public),
     )
 
 
@@ -106,14 +123,12 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     return found
 
 
-def _doubt(host: Host, *runs: LabRun) -> str | None:
+def _doubt(killed: Sequence[str], *runs: LabRun) -> str | None:
     """Return in which tests the submission's process was killed, if it may not have been by it."""
-    if not host.killed:
+    if not killed:
         return None
     results = [item for run in runs for item in run.results.items()]
-    tests = [
-        name for name, result in results if any(text in result.message for text in host.killed)
-    ]
+    tests = [name for name, result in results if any(text in result.message for text in killed)]
     first, *others = dict.fromkeys(tests) or ["a probe"]
     return f"its process was killed in {first}" + (f" and {len(others)} more" if others else "")
 
@@ -159,7 +174,7 @@ def _secret(test: Test, run: LabRun) -> str:
 
 
 def _visibility(test: Test) -> str:
-    return test.visibility if isinstance(test, HiddenTest) else VISIBLE
+    return test.visibility if isinstance(test, HiddenTest | PoolTest) else VISIBLE
 
 
 def _fault_of(source: bytes | None) -> str | None:

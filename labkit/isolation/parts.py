@@ -5,6 +5,8 @@ apart by its shape, and reaches only public methods and attributes of the parts'
 sources and the objects themselves stay here; values go out, as `labkit.isolation.wire` sends them.
 """
 
+import math
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
@@ -29,16 +31,29 @@ class Parts:
         self._resolve = resolve
         self._names = names
         self._objects: dict[int, _Object] = {}
+        self._spent = 0.0
+        self._most = math.inf
+
+    def allow(self, milliseconds: int) -> int:
+        """Let the parts use so much processor time from now on; return what they used before."""
+        spent, self._spent = self._spent, 0.0
+        self._most = milliseconds / 1000
+        return int(spent * 1000)
 
     def answer(self, requests: Any) -> list[Any]:
         """Do what is asked, in order; return of the last `["told", value]`.
 
         Where something raises, that is the end: `["raised", kind, message]`.
         """
+        begin = time.process_time()
         try:
+            if self._spent > self._most:
+                raise TimeoutError(f"it has computed for more than {self._most:g} s")
             return ["told", [self._answer(request) for request in requests][-1]]
         except Exception as error:
             return ["raised", type(error).__name__, f"{error!s:.{MOST_CHARACTERS}}"]
+        finally:
+            self._spent += time.process_time() - begin
 
     def _answer(self, request: Any) -> Any:
         match request:
@@ -51,6 +66,8 @@ class Parts:
                     raise ValueError(f"more than {MOST_OBJECTS} objects of parts at a time")
                 self._objects[number] = _Object(self._class(name), args, kwargs)
                 return None
+            case ["function", str(name), list(args), dict(kwargs)]:
+                return self._class(name)(*args, **kwargs)
             case ["call", int(number), int(done), str(method), *rest]:
                 part = self._objects[number]
                 part.go_back(done)
@@ -61,11 +78,10 @@ class Parts:
                 return part.read(name)
         raise ValueError("a part cannot be asked this")
 
-    def _class(self, name: str) -> type:
+    def _class(self, name: str) -> Any:
         if name not in self._names:
             raise ValueError(f"there is no part {name!r:.60}")
-        found: type = self._resolve(name)
-        return found
+        return self._resolve(name)
 
 
 class _Object:

@@ -8,7 +8,7 @@ guess changes nothing, because the other side takes back the calls that did not 
 
 import builtins
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,8 @@ from labkit.running.trace import Call
 # Sends a request to the other process and returns what it answers.
 Ask = Callable[[list[Any]], Any]
 _MOST_GUESSES = 256
+# As in `labkit.running.hunting`, which a worker does not have.
+MAKE = "hunt.make"
 # After so many wrong ones an object is not guessed about any more.
 _MOST_MISSES = 8
 # An attribute is read ahead as long as it was read after one of so many last calls.
@@ -104,6 +106,33 @@ class Proxies:
             for call in self._calls[here + 1 : here + 1 + _MOST_GUESSES]
             if call.name == name and call.object == number and call.args and len(call.args) == 1
         ]
+
+
+class Make:
+    """What a student's test of a hunt is given: it makes objects of an implementation elsewhere.
+
+    It does what `labkit.running.hunting.Make` does.
+    """
+
+    def __init__(self, proxies: Proxies) -> None:
+        self._proxies = proxies
+
+    def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Make an object of a class."""
+        return self._proxies.resolve(name)(*args, **kwargs)
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function."""
+        return self._proxies.ask(["function", name, [*args], kwargs])
+
+    def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
+        """Yield what a method returns for each of the arguments. They are known, so the calls are
+        asked ahead, and attributes that are read in between as well.
+        """
+        name = method.__name__
+        calls = [Call(name, (argument,)) for argument in arguments]
+        for call in self._proxies.following(calls):
+            yield method(*call.args or ())
 
 
 class _Remote:

@@ -7,13 +7,13 @@ imported, nothing here can be relied on; whoever reads the answers relies on not
 import gc
 import os
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
 from labkit.errors import LoadFailure
 from labkit.isolation.parts import Parts
-from labkit.isolation.proxies import Ask, Proxies
+from labkit.isolation.proxies import MAKE, Ask, Make, Proxies
 from labkit.isolation.wire import (
     HEAD,
     PART,
@@ -107,6 +107,10 @@ class Server:
     def answer_part(self, request: Any) -> list[Any]:
         """Answer what another worker asks of the parts that are here."""
         return self._parts.answer(request)
+
+    def allow(self, milliseconds: int) -> list[Any]:
+        """Let the parts that are here compute for so long; answer how long they did before."""
+        return [self._parts.allow(milliseconds)]
 
     def perform(self, *plans: Any) -> list[Any]:
         """Carry out whole runs, one after the other; answer with the parts of each trace."""
@@ -204,6 +208,8 @@ class Modules:
         """
         if name.startswith("given."):
             return getattr(self._given_here, name.removeprefix("given."))
+        if name == MAKE:
+            return partial(Make, self._proxies)
         module = self._module(self._main)
         if not hasattr(module, name) and name in self._elsewhere:
             return self._proxies.resolve(name)

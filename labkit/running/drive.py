@@ -248,6 +248,18 @@ def _plain(value: Any) -> Any:
     raise _ForeignError(f"{type(value).__name__:.100}")
 
 
+def as_plain(value: Any) -> Any:
+    """Return a copy of a value that crosses the seam.
+
+    Raises:
+        TypeError: it does not.
+    """
+    try:
+        return _plain(value)
+    except _ForeignError as error:
+        raise TypeError(f"a {error} does not cross") from None
+
+
 def _raised(error: BaseException, call: str) -> Raised:
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""

@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
-from labkit.course.lab import Lab
+from labkit.course.hunt import KILLED, PoolTest
+from labkit.course.lab import Lab, read_lab
 from labkit.errors import LabkitError
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
+from labkit.running.hunting import Hunting
 from labkit.running.lab_impl import wanted
 from labkit.running.limits import Limits
 from labkit.running.post_mortem import last_frame, students_frames
@@ -42,6 +44,7 @@ from labkit.running.travel import pack, unpack
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _MOST_PRINTED = 4_000
+_HUNT_LIMIT = 120.0
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): what the test is worth; the points of a lab add up to 100",
@@ -96,10 +99,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def lab(request: pytest.FixtureRequest) -> Driver:
-    """The implementation under test, driven through `labkit.running.drive`."""
-    plugin = request.config.stash[_PLUGIN]
-    return plugin.labs.driver(request.path.parent, request.node.name)
+def lab(request: pytest.FixtureRequest) -> Driver | Hunting:
+    """The implementation under test, driven through `labkit.running.drive`; in a hunt, what came of
+    the student's tests.
+    """
+    labs = request.config.stash[_PLUGIN].labs
+    folder = request.path.parent
+    if labs.runs[folder].lab.hunt is not None:
+        return labs.hunting(folder)
+    return labs.driver(folder, request.node.name)
 
 
 class LabPlugin:
@@ -115,6 +123,7 @@ class LabPlugin:
         self._limit: float = config.getoption("--lab-limit")
         self._is_worker = hasattr(config, "workerinput")
         self._timeouts: dict[Path, int] = {}
+        self._hunts: set[Path] = set()
         self._lost_worker = False
         self._quit = False
         self._notes: list[str] = []
@@ -131,10 +140,25 @@ class LabPlugin:
         """Whether failures of labs show in our report only; `--tb=long` asks for pytest's too."""
         return bool(self._config.option.tbstyle == "auto")
 
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Make a hunt's `test_killed` a test for each wrong implementation of its pool."""
+        folder = folder_of_lab(metafunc.definition.path)
+        if folder is None or metafunc.function.__name__ != KILLED:
+            return
+        rows = [test for test in read_lab(folder).tests if isinstance(test, PoolTest)]
+        marked = [
+            pytest.param(name, marks=[pytest.mark.task(row.task), pytest.mark.points(row.points)],
+                         id=name)
+            for row in rows for name in [row.name.removeprefix(KILLED)[1:-1]]
+        ]  # fmt: skip
+        metafunc.parametrize("wrong", marked)
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Give labs' tests their limits; let no plugin shuffle them, as scores must not change."""
         ours = [item for item in items if folder_of_lab(item.path) is not None]
+        folders = {item.path.parent for item in ours}
+        self._hunts = {folder for folder in folders if read_lab(folder).hunt is not None}
         for item in ours:
             self._set_limit(item)
         self._select_task(items)
@@ -148,6 +172,9 @@ class LabPlugin:
         """Take the mark `timeout` as processor time, and not as pytest-timeout does."""
         mark = item.get_closest_marker("timeout")
         item.stash[_LIMIT] = float(mark.args[0]) if mark else self._limit
+        if item.path.parent in self._hunts:
+            # Each run of a student's test has a limit of its own.
+            item.stash[_LIMIT] = _HUNT_LIMIT
         item.add_marker(pytest.mark.timeout(0), append=False)
 
     def _select_task(self, items: list[pytest.Item]) -> None:
@@ -396,7 +423,7 @@ def _printed(report: pytest.TestReport) -> str:
 
 
 def _in_full(run: LabRun, item: pytest.Item, result: Result) -> str:
-    name = getattr(item, "originalname", item.name)
+    name = item.name if run.lab.hunt is not None else getattr(item, "originalname", item.name)
     tests = (test for test in run.lab.tests if test.name == name)
     return next((explain(test, result) for test in tests), result.message)
 

@@ -4,7 +4,7 @@ It is the same whether pytest runs the tests or the grader does.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test
@@ -12,6 +12,9 @@ from labkit.errors import LoadFailure
 from labkit.running.diagnose import Mistake
 from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
+
+if TYPE_CHECKING:
+    from labkit.running.hunting import Hunted
 
 # Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
 PUBLIC_SEED = "0"
@@ -49,6 +52,14 @@ class Result:
         return self.kind == "passed"
 
 
+class JudgedError(Exception):
+    """The test's result is known, however it came about."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.message)
+        self.result = result
+
+
 class NotRunError(Exception):
     """The test was not run because others of its lab ran into the time limit."""
 
@@ -56,6 +67,8 @@ class NotRunError(Exception):
 def classify(error: BaseException) -> Result:
     """Return the result of a test that ended with an error; it always has a message."""
     text = _text_of(error)
+    if isinstance(error, JudgedError):
+        return error.result
     if isinstance(error, NotRunError):
         return Result("not-run", text)
     if isinstance(error, LoadFailure):
@@ -92,6 +105,7 @@ class LabRun:
         mistake: the common mistake that the code makes, where a probe shows one.
         passing: the names of the labs of which the student's own file passes.
         waits_for: the lab that has to pass before this one can run ("lab-03"), or "".
+        hunted: of a hunt, what became of the student's tests.
     """
 
     lab: Lab
@@ -104,6 +118,7 @@ class LabRun:
     mistake: Mistake | None = None
     passing: frozenset[str] = frozenset()
     waits_for: str = ""
+    hunted: "Hunted | None" = None
 
     def passed(self, test: Test) -> bool:
         """Whether `test` ran and passed; a test that did not run has not."""

@@ -9,6 +9,7 @@ from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
+from labkit.running.hunting import Here, Hunting, hunt, names_of_tests
 from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace
@@ -57,12 +58,13 @@ class LabsOfSession:
         for path, name in selected:
             folder = folder_of_lab(path)
             if folder is not None:
-                names.setdefault(folder, set()).add(_function(name))
+                names.setdefault(folder, set()).add(name)
         labs = [read_lab(folder) for folder in names]
         chosen = choose(wanted(), labs, Path.cwd())
         for lab in labs:
             self.runs[lab.path] = self._start(lab, chosen[lab.path])
-            self.runs[lab.path].selected = frozenset(names[lab.path])
+            own = frozenset(_test(lab, name) for name in names[lab.path])
+            self.runs[lab.path].selected = own
 
     def _start(self, lab: Lab, implementation: Implementation) -> LabRun:
         try:
@@ -104,6 +106,29 @@ class LabsOfSession:
             self._after_run("")
         return self._driver(folder, f"{self._seed}/{test}")
 
+    def hunting(self, folder: Path) -> Hunting:
+        """Return what tells the tests of a hunt what became of it; it happens once.
+
+        Raises:
+            LoadFailure: the student's tests cannot be imported.
+        """
+        run, code = self.runs[folder], self._code[folder]
+        if run.hunted is None:
+            facts = run.lab.hunt
+            assert facts is not None
+            try:
+                code.load()
+            finally:
+                self._after_run("")
+            here = Here(
+                code.resolve,
+                facts.seconds,
+                lambda trace: self._after_run("" if trace.raised is None else trace.raised.kind),
+            )
+            tests = names_of_tests(run.implementation.source())
+            run.hunted = hunt(tests, run.lab.pool, facts.most_tests, here)
+        return Hunting(run.lab.pool, run.hunted)
+
     def _driver(self, folder: Path, seed: str) -> Driver:
         resolve = self._code[folder].resolve
 
@@ -116,8 +141,9 @@ class LabsOfSession:
 
     def note(self, run: LabRun, test: str, result: Result) -> None:
         """Take the result of a test; a failure of any of its phases is what counts."""
-        if not result.passed or _function(test) not in run.results:
-            run.results[_function(test)] = result
+        name = _test(run.lab, test)
+        if not result.passed or name not in run.results:
+            run.results[name] = result
 
     def diagnose(self, run: LabRun) -> None:
         """Look for the mistake behind the failures of a lab."""
@@ -126,6 +152,6 @@ class LabsOfSession:
         run.mistake = diagnose(read_mistakes(folder), lab, run.failing_tasks, run.overdue)
 
 
-def _function(test: str) -> str:
-    """Return the name of a test's function, without parameters."""
-    return test.partition("[")[0]
+def _test(lab: Lab, name: str) -> str:
+    """Return the name that a lab's list of tests has for one of pytest's."""
+    return name if lab.hunt is not None else name.partition("[")[0]

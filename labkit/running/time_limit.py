@@ -56,14 +56,17 @@ def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) ->
             when_traced()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
-    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, seconds * REAL_TO_PROCESSOR, _AGAIN_SECONDS)
+    left = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_SECONDS)
+    real = signal.setitimer(signal.ITIMER_REAL, seconds * REAL_TO_PROCESSOR, _AGAIN_SECONDS)
     try:
         yield
     finally:
         end_time_limit()
         for number, handler in before.items():
             signal.signal(number, handler)
+        # A limit around this one goes on.
+        signal.setitimer(signal.ITIMER_PROF, *left)
+        signal.setitimer(signal.ITIMER_REAL, *real)
 
 
 def end_time_limit() -> None:

@@ -33,6 +33,10 @@ def pytest_lab_finished(run: LabRun) -> str | None:
         else:
             ran = {test.task for test in run.lab.tests if test.task and test.name in run.results}
             progress.save_tasks(run.lab, ran - unfinished, ran & unfinished)
+        if run.hunted is not None:
+            killed = run.hunted.kills
+            wrong = (code.name for code in run.lab.pool.wrong())
+            progress.save_alive(run.lab, (name for name in wrong if not killed.get(name)))
     except OSError as error:
         return f"The score is not saved, so `make progress` will not show it: {error.strerror}."
     return None

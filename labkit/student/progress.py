@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from labkit.course.hunt import Code
 from labkit.course.lab import Lab
 from labkit.running.lab_impl import short_hash
 
@@ -48,6 +49,7 @@ class Record:
         passing: the (starter, tests) hashes that reached the full score.
         predictions: number of a question -> whether its last answer was right, None if skipped.
         race: the last race.
+        alive: of a hunt, the wrong implementations that the last run did not kill.
         turn: of all runs, which one was this lab's last, counted from 1; 0 before the first.
     """
 
@@ -60,6 +62,7 @@ class Record:
     passing: list[list[str]] = field(default_factory=list)
     predictions: dict[str, bool | None] = field(default_factory=dict)
     race: RaceResult | None = None
+    alive: list[str] = field(default_factory=list)
     turn: int = 0
 
 
@@ -129,13 +132,21 @@ class Progress:
         """Return the first task that is unfinished as far as is known, the first if none is."""
         return min(self.record(lab).unfinished, default=lab.tasks[0].number)
 
-    def next_hint(self, lab: Lab, task: int, most: int) -> int:
-        """Return the level of the hint that comes next, from 1 to `most`."""
-        return min(self.record(lab).hints.get(str(task), 0) + 1, most)
+    def next_hint(self, lab: Lab, about: int | str, most: int) -> int:
+        """Return the level of the hint that comes next, from 1 to `most`.
 
-    def save_hint(self, lab: Lab, task: int, level: int) -> None:
+        It is about a task, or in a hunt about a wrong implementation.
+        """
+        return min(self.record(lab).hints.get(str(about), 0) + 1, most)
+
+    def save_hint(self, lab: Lab, about: int | str, level: int) -> None:
         """Remember that a hint was read."""
-        self.record(lab).hints[str(task)] = level
+        self.record(lab).hints[str(about)] = level
+        self._write()
+
+    def save_alive(self, lab: Lab, names: Iterable[str]) -> None:
+        """Remember which wrong implementations of a hunt are alive."""
+        self.record(lab).alive = [*names]
         self._write()
 
     def save_predictions(self, lab: Lab, answers: Sequence[bool | None]) -> None:
@@ -170,6 +181,21 @@ class Progress:
 def next_unfinished(labs: list[Lab], progress: Progress) -> Lab | None:
     """Return the first lab of the ladder that does not pass as it is now."""
     return next((lab for lab in labs if not progress.passes(lab)), None)
+
+
+def next_alive(lab: Lab, task: int, progress: Progress) -> Code | None:
+    """Return the wrong implementation of a hunt that a hint is about, if one is known to be alive.
+
+    It is the first of the task's of which a hint is left, else the first.
+    """
+    if lab.hunt is None:
+        return None
+    record = progress.record(lab)
+    alive = [
+        code for code in lab.pool.wrong() if code.target.task == task and code.name in record.alive
+    ]
+    left = [code for code in alive if record.hints.get(code.name, 0) < len(code.hints)]
+    return next(iter(left or alive), None)
 
 
 def _record(race: dict[str, object] | None = None, **row: object) -> Record:

@@ -1,0 +1,252 @@
+"""A hunt: a lab in which students write the tests, and the pool of implementations to run them on.
+
+    pool.toml                                     test_lab03_one_late(make) of a student
+    [[target]]  a lab, and modules of the engine      fails on a right one: it is void
+                behind an adapter: right              fails on a wrong one: that is killed
+    [[wrong]]   an edit of one of those
+
+The published part of the pool is made of the engine, so a student edition has it whole. Where there
+are references, those of the labs are right as well; their known bugs are the pool's hidden part.
+
+But: it is data only. `labkit.running.hunting` runs tests on it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.course.manifest import Test
+
+# The test of a hunt's test_lab.py that is asked of each wrong implementation.
+KILLED = "test_killed"
+HIDDEN = "hidden"
+HINTS = 2
+_POINTS = 100
+
+
+@dataclass(frozen=True)
+class HuntFacts:
+    """What `[hunt]` of a `lab.toml` says.
+
+    Attributes:
+        pool: the file with the published part of the pool.
+        milliseconds: of processor time, for one test on one implementation.
+        most_tests: how many tests a student may write for one lab.
+    """
+
+    pool: str
+    milliseconds: int
+    most_tests: int
+
+    @property
+    def seconds(self) -> float:
+        """The time limit of one test on one implementation."""
+        return self.milliseconds / 1000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A lab whose implementations are hunted.
+
+    Attributes:
+        lab: its folder's name.
+        task: the task of the hunt that it belongs to.
+        adapter: the file that gives modules of the engine the lab's shape.
+        modules: their files, in the order in which they import each other.
+        names: the classes and functions that a test may ask for.
+        unseen: known bugs of the lab that are not in the pool, because no test here can see them.
+    """
+
+    lab: str
+    task: int
+    adapter: str
+    modules: tuple[str, ...]
+    names: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How tests and wrong implementations name it: `lab03`."""
+        return "".join(self.lab.split("-")[:2])
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A row of the pool: an edit of the engine's modules or of their adapter.
+
+    Attributes:
+        name: begins with the label of its target: `lab03-one-late`.
+        symptom: what somebody sees who uses it: all that students are told.
+        file: what is edited.
+        find, replace: the edit; `find` occurs exactly once.
+        hints: from where to look to what to feed.
+        seen_in: the real engine's issue, or "".
+    """
+
+    name: str
+    symptom: str
+    file: str
+    find: str
+    replace: str
+    hints: tuple[str, ...]
+    seen_in: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """An implementation of the pool, as it is run.
+
+    Attributes:
+        name: of a wrong one, that of its row or bug; of a right one, where it is from.
+        target: what it implements.
+        source: of one module that has the target's names.
+        given: what that may import.
+        wrong: whether it is.
+        symptom, hints: of a wrong one.
+        hidden: whether students are told nothing of it.
+    """
+
+    name: str
+    target: Target
+    source: bytes
+    given: tuple[str, ...] = ()
+    wrong: bool = False
+    symptom: str = ""
+    hints: tuple[str, ...] = ()
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class PoolTest(Test):
+    """A wrong implementation as a test of the hunt: it passes if a student's test kills it.
+
+    Attributes:
+        visibility: who may see it, as of hidden tests: see `labkit.grading.overlay`.
+    """
+
+    visibility: str
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The implementations of a hunt.
+
+    Attributes:
+        targets: in the order of the hunt's tasks.
+        codes: the right ones of each target, then its wrong ones.
+    """
+
+    targets: tuple[Target, ...]
+    codes: tuple[Code, ...]
+
+    def right(self, target: Target) -> list[Code]:
+        """Return the right implementations of a target."""
+        return [code for code in self.codes if code.target == target and not code.wrong]
+
+    def wrong(self, target: Target | None = None) -> list[Code]:
+        """Return the wrong implementations of a target, or of all."""
+        return [code for code in self.codes if code.wrong and target in (None, code.target)]
+
+    def tests(self) -> list[Test]:
+        """Return the wrong implementations as tests: their points are 100, shared out evenly."""
+        wrong = self.wrong()
+        shares = [_POINTS * place // max(len(wrong), 1) for place in range(len(wrong) + 1)]
+        return [
+            PoolTest(
+                name=f"{KILLED}[{code.name}]",
+                rule=f"a test of {code.target.label} fails on this one, and on no right one",
+                task=code.target.task,
+                points=end - begin,
+                timeout=None,
+                marks=frozenset(["task", "points"]),
+                visibility=HIDDEN if code.hidden else "visible",
+            )
+            for code, begin, end in zip(wrong, shares, shares[1:], strict=False)
+        ]
+
+
+def label_of(test: str) -> str:
+    """Return which target a student's test names, `lab03`; "" if it names none.
+
+    >>> label_of("test_lab03_one_late"), label_of("test_it")
+    ('lab03', '')
+    """
+    found = re.match(r"test_(lab\d\d)_\w", test)
+    return found[1] if found else ""
+
+
+def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:
+    """Return the source of one module that runs an adapter over modules which are in no file.
+
+    For the time that this takes they stand in for those that the process has under these names.
+
+    Args:
+        modules: names and sources, in the order in which they import each other.
+        adapter: the source that imports them.
+    """
+    return _BUNDLE.format(modules=[*modules], adapter=adapter).encode()
+
+
+_BUNDLE = """\
+import sys as _sys, types as _types
+
+_MODULES = {modules!r}
+_before = {{name: _sys.modules.pop(name, None) for name, _ in _MODULES}}
+try:
+    for _name, _source in _MODULES:
+        _sys.modules[_name] = _types.ModuleType(_name)
+        exec(compile(_source, _name, "exec"), vars(_sys.modules[_name]))
+    exec(compile({adapter!r}, "adapter", "exec"), globals())
+finally:
+    for _name, _module in _before.items():
+        _sys.modules.pop(_name, None)
+        if _module is not None:
+            _sys.modules[_name] = _module
+"""
+
+
+def edited(text: str, find: str, replace: str, where: str) -> str:
+    """Return a text with the one occurrence of `find` replaced.
+
+    Raises:
+        ValueError: there is none, or more than one; the message begins with `where`.
+    """
+    if text.count(find) != 1:
+        raise ValueError(f"{where}: `find` occurs {text.count(find)} times; it must occur once")
+    return text.replace(find, replace)
+
+
+def built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) -> list[Code]:
+    """Return the published implementations of a target: the right one, then the wrong ones.
+
+    Args:
+        target: the target.
+        wrongs: its rows.
+        folder: of the hunt, where adapters are.
+        root: of the repository, where modules are.
+
+    Raises:
+        ValueError: an edit does not fit; the message names its row.
+        OSError: a file cannot be read.
+    """
+    files = {name: root / name for name in target.modules}
+    files[target.adapter] = folder / target.adapter
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+
+    def source(changes: dict[str, str]) -> bytes:
+        now = texts | changes
+        modules = ((_module_name(name), now[name]) for name in target.modules)
+        return bundle(modules, now[target.adapter])
+
+    codes = [Code("the engine", target, source({}))]
+    for row in wrongs:
+        if row.file not in texts:
+            raise ValueError(f"{row.name}: {row.file} is not a file of {target.label}: {[*texts]}")
+        change = {row.file: edited(texts[row.file], row.find, row.replace, row.name)}
+        codes.append(Code(row.name, target, source(change), (), True, row.symptom, row.hints))
+    return codes
+
+
+def _module_name(file: str) -> str:
+    return file.removesuffix(".py").replace("/", ".")

@@ -1,0 +1,105 @@
+"""Gate: the pool of a hunt is fair, and can be killed whole.
+
+What the engine gives must pass every test of the lab that it stands for, and each edit of it must
+fail one: nobody has to kill what keeps the lab's rules. The hunt's own reference kills the whole
+pool, its hidden part included.
+"""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+from labkit.course.hunt import Code
+from labkit.course.lab import Lab, find_labs, whole_pool
+from labkit.errors import LabFolderError
+from labkit.gates.finding import Finding
+from labkit.running.drive import Driver, perform
+from labkit.running.hunting import Here, hunt, names_of_tests
+from labkit.running.lab_tests import test_functions
+from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
+from labkit.running.source import load_source
+from labkit.running.time_limit import OverdueError, time_limit
+
+# What other gates ask of a lab, and do not ask of a hunt.
+NOT_ASKED = {
+    "marks": "points of property tests: what is graded are a student's own tests",
+    "signatures": "which tests starter and solution have: they are each student's own",
+    "diagnoses": "a probe for each known bug: its report says what is alive, and what is void",
+    "bugs": "a diagnosis of each known bug, as gate diagnoses",
+    "tables": "a table of answers: tests are handed in, and they answer nothing",
+}
+
+
+def not_asked(gate: str, labs: list[Lab]) -> list[Finding]:
+    """Return a note for each hunt of what a gate does not ask of it."""
+    said = f"not asked of a hunt ([hunt] in its lab.toml): {NOT_ASKED[gate]}"
+    return [Finding(lab.name, said, is_note=True) for lab in labs if lab.hunt is not None]
+
+
+def pools_are_fair(root: Path) -> list[Finding]:
+    """Check the pool of every hunt, where there are references."""
+    labs = find_labs(root)
+    return [
+        Finding(lab.name, message)
+        for lab in labs
+        if lab.hunt is not None and lab.solution.exists()
+        for message in _check(lab, labs)
+    ]
+
+
+def _check(lab: Lab, labs: list[Lab]) -> list[str]:
+    try:
+        pool = whole_pool(lab, labs)
+    except LabFolderError as error:
+        return [str(error)]
+    counts = Counter(code.name for code in pool.wrong())
+    found = [f"{name} is in the pool {count} times" for name, count in counts.items() if count > 1]
+    by_name = {other.name: other for other in labs}
+    for target in pool.targets:
+        if target.lab not in by_name:
+            found.append(f"{target.lab} is hunted, and there is no such lab")
+            continue
+        if len(pool.right(target)) < 2:
+            found.append(f"{target.label} has one right implementation; two show whose accident")
+    for code in lab.pool.codes:
+        if code.target.lab in by_name:
+            found += _judged(code, by_name[code.target.lab])
+    return found + _survivors(lab, labs)
+
+
+def _judged(code: Code, lab: Lab) -> list[str]:
+    """Return what is wrong with a published implementation, by the tests of its lab."""
+    module = load_source(code.source, code.name, code.name, f"judged.{code.name}", code.given)
+    # The dear ones last: one failure is enough.
+    for test in sorted(lab.tests, key=lambda test: test.timeout or 0):
+        if test.given:
+            continue
+        failure = _failure(module, lab, test.name, test.timeout or TEST_LIMIT)
+        if failure is not None:
+            return [] if code.wrong else [f"{code.name} fails {lab.label} {test.name}: {failure}"]
+    return [f"{code.name} passes every test of {lab.label}, so it is not wrong"] * code.wrong
+
+
+def _failure(module: ModuleType, lab: Lab, test: str, seconds: float) -> str | None:
+    driver = Driver(partial(perform, partial(getattr, module)), f"{PUBLIC_SEED}/{test}")
+    try:
+        with time_limit(seconds):
+            test_functions(lab.test_file)[test](driver)
+    except OverdueError as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error!s:.300}"
+    return None
+
+
+def _survivors(lab: Lab, labs: list[Lab]) -> list[str]:
+    """Return what of the whole pool the hunt's reference does not kill."""
+    assert lab.hunt is not None
+    source, pool = lab.solution.read_bytes(), whole_pool(lab, labs)
+    tests = load_source(source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
+    here = Here(partial(getattr, tests), lab.hunt.seconds)
+    hunted = hunt(names_of_tests(source), pool, lab.hunt.most_tests, here)
+    found = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
+    alive = (name for name, tests in hunted.kills.items() if not tests)
+    return [*found, *(f"the solution does not kill {name}" for name in alive)]

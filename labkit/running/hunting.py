@@ -1,0 +1,422 @@
+"""A hunt under way: a student's tests on every implementation of a pool, and what comes of it.
+
+A test counts if it passes on the right implementations, twice. It kills a wrong one on which it
+fails, by whatever exception, or runs into the time limit. Tests and implementations may be in this
+process (`here`) or in two others (`labkit.isolation.hunter`): what happens is the same.
+"""
+
+import ast
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from labkit.course.hunt import Code, Pool, Target, label_of
+from labkit.course.manifest import Test
+from labkit.errors import LoadFailure
+from labkit.running.drive import as_plain, perform
+from labkit.running.score import JudgedError, Result
+from labkit.running.source import load_source
+from labkit.running.time_limit import OverdueError, time_limit
+from labkit.running.trace import New, Raised, Trace
+
+# The name by which a test's argument is made, in this process or in another one.
+MAKE = "hunt.make"
+ROUNDS = 2
+# All tests of a lab may together use so many times what an implementation may in one of them.
+ROUND = 10
+# After so many tests that run into the limit on right implementations, the others are not run.
+_MOST_LATE = 3
+_MOST_SHOWN = 300
+_LEAST_SECONDS = 0.01
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one test said of one implementation.
+
+    Attributes:
+        kind: `passed`, `failed`, `unwritten`, `late` (computed for too long), or `slept` (waited).
+        told: why it failed, for people.
+    """
+
+    kind: str
+    told: str = ""
+
+
+# Runs tests on an implementation, in rounds. The first has all; the second on a right one, too, and
+# on a wrong one those that kill it. A test that is late is the last.
+Run = Callable[[Code, Sequence[str]], list[dict[str, Verdict]]]
+PASSED = Verdict("passed")
+
+
+@dataclass
+class Hunted:
+    """What came of a hunt.
+
+    Attributes:
+        tests: the student's, in the order of the file.
+        void: those that do not count, and why.
+        unwritten: those that raise `NotImplementedError`, and what that says.
+        kills: by wrong implementation, the tests that kill it.
+    """
+
+    tests: tuple[str, ...]
+    void: dict[str, str] = field(default_factory=dict)
+    unwritten: dict[str, str] = field(default_factory=dict)
+    kills: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def killed_by(self, test: str) -> list[str]:
+        """Return the wrong implementations that a test kills."""
+        return [name for name, tests in self.kills.items() if test in tests]
+
+    def counted(self, target: Target) -> list[str]:
+        """Return the tests of a target that count."""
+        out = self.void.keys() | self.unwritten.keys()
+        return [test for test in self.tests if label_of(test) == target.label and test not in out]
+
+    def enough(self) -> list[str]:
+        """Return few tests that kill as much as all: each kills the most of what is left."""
+        left = {name for name, tests in self.kills.items() if tests}
+        chosen: list[str] = []
+        while left:
+            best = max(self.tests, key=lambda test: len(left.intersection(self.killed_by(test))))
+            left.difference_update(self.killed_by(best))
+            chosen.append(best)
+        return sorted(chosen, key=self.tests.index)
+
+
+def names_of_tests(source: bytes) -> tuple[str, ...]:
+    """Return the test functions of a source in order, each once; none if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return tuple(dict.fromkeys(name for name in found if name.startswith("test")))
+
+
+def hunt(tests: Sequence[str], pool: Pool, most_tests: int, run: Run) -> Hunted:
+    """Run tests on the implementations of the labs that they name.
+
+    Args:
+        tests: the names of functions.
+        pool: the implementations.
+        most_tests: how many of one lab count.
+        run: runs some of them on one implementation.
+    """
+    hunted = Hunted(tuple(tests))
+    labels = [target.label for target in pool.targets]
+    for test in tests:
+        if label_of(test) not in labels:
+            names = " or ".join(f"test_{label}_..." for label in labels)
+            hunted.void[test] = f"its name does not say which lab it tests: call it {names}"
+    for target in pool.targets:
+        _hunt_one(target, pool, most_tests, run, hunted)
+    return hunted
+
+
+def _hunt_one(target: Target, pool: Pool, most_tests: int, run: Run, hunted: Hunted) -> None:
+    for test in hunted.counted(target)[most_tests:]:
+        hunted.void[test] = f"only {most_tests} tests of {target.label} are run"
+    for code in pool.right(target):
+        _try_on_right(code, run, hunted)
+    for code in pool.wrong(target):
+        counted = hunted.counted(target)
+        rounds = run(code, counted) if counted else []
+        killers = [test for test in counted if any(_kills(done, test) for done in rounds)]
+        for test in counted:
+            if why := _does_not_count(code, [done[test] for done in rounds if test in done]):
+                hunted.void[test] = why
+        hunted.kills[code.name] = tuple(killers)
+    # What is void may have killed before that was seen.
+    for name, tests in hunted.kills.items():
+        hunted.kills[name] = tuple(test for test in tests if test not in hunted.void)
+
+
+def _try_on_right(code: Code, run: Run, hunted: Hunted) -> None:
+    """Sort out the tests that fail on a right implementation, or are not written."""
+    late = 0
+    while tests := hunted.counted(code.target):
+        rounds = run(code, tests)
+        again = False
+        for test in tests:
+            verdicts = [done.get(test, PASSED) for done in rounds]
+            bad = next((verdict for verdict in verdicts if verdict.kind != "passed"), None)
+            if bad is None:
+                continue
+            if bad.kind == "unwritten":
+                hunted.unwritten[test] = bad.told
+            elif verdicts[0].kind != verdicts[-1].kind and bad.kind == "failed":
+                hunted.void[test] = f"run twice on one implementation, it says: {bad.told}, and no"
+            else:
+                hunted.void[test] = f"on a right implementation: {bad.told}"
+            # Those behind one that was late have not been run.
+            again = again or bad.kind in ("late", "slept")
+        if not again:
+            return
+        late += 1
+        if late == _MOST_LATE:
+            for test in hunted.counted(code.target):
+                hunted.void[test] = f"not run: {late} others ran into the time limit"
+
+
+def _kills(done: Mapping[str, Verdict], test: str) -> bool:
+    return test in done and done[test].kind in ("failed", "unwritten", "late")
+
+
+def _does_not_count(code: Code, verdicts: Sequence[Verdict]) -> str:
+    """Return why a test is void because of what it said of a wrong implementation, or ""."""
+    kinds = {verdict.kind for verdict in verdicts}
+    if "slept" in kinds:
+        return f"it waits instead of computing: {verdicts[-1].told}"
+    if "passed" in kinds and kinds & {"failed", "unwritten"}:
+        return "run twice on one implementation, it fails once and passes once: draw from a seed"
+    return ""
+
+
+def once_more(
+    code: Code, tests: Sequence[str], rounds: Sequence[Mapping[str, Verdict]]
+) -> list[str]:
+    """Return which tests the next round has."""
+    return [
+        test
+        for test in tests
+        if not (code.wrong and rounds and rounds[-1].get(test, PASSED).kind == "passed")
+    ]
+
+
+def verdict_of(raised: Raised | None) -> Verdict:
+    """Return what a test said that ended like this."""
+    if raised is None:
+        return PASSED
+    if raised.kind == "NotImplementedError":
+        return Verdict("unwritten", raised.message.strip() or "it")
+    what = f"{raised.kind}: {raised.message}" if raised.message else raised.kind
+    line = f" ({raised.line})" if raised.line else ""
+    return Verdict("failed", f"{what:.{_MOST_SHOWN}}{line:.{_MOST_SHOWN}}")
+
+
+def late(seconds: float) -> str:
+    """Return that an implementation computed for too long in one test."""
+    return f"the implementation computed for more than {seconds:g} s in it"
+
+
+def in_all(seconds: float) -> str:
+    """Return that the tests of a lab were too long together."""
+    return f"the tests of a lab used more than {ROUND * seconds:g} s in all when it was on"
+
+
+def plan(test: str) -> list[New]:
+    """Return what to make to have a test run: its result, of the argument that it takes."""
+    return [New(test, (New(MAKE),))]
+
+
+class Here:
+    """Runs tests on implementations in this process.
+
+    Args:
+        resolve: finds a student's function.
+        seconds: the limit of one test on one implementation.
+        after_run: told after each, with the trace.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[str], Any],
+        seconds: float,
+        after_run: Callable[[Trace], object] = lambda trace: None,
+    ) -> None:
+        self._resolve = resolve
+        self._seconds = seconds
+        self._after_run = after_run
+
+    def __call__(self, code: Code, tests: Sequence[str]) -> list[dict[str, Verdict]]:
+        """Run tests on an implementation; see `Run`."""
+        rounds: list[dict[str, Verdict]] = []
+        for _ in range(ROUNDS):
+            tests = once_more(code, tests, rounds)
+            rounds.append({})
+            name = f"pool.{code.name}"
+            module = load_source(code.source, code.name, code.name, name, code.given)
+            end = time.process_time() + ROUND * self._seconds
+            for test in tests:
+                clock = Clock(self._seconds)
+                make = partial(Make, code.target, module, clock)
+                left = max(end - time.process_time(), _LEAST_SECONDS)
+                verdict = rounds[-1][test] = self._run(test, make, clock, left)
+                if verdict.kind == "late":
+                    return rounds
+        return rounds
+
+    def _run(
+        self, test: str, make: Callable[[], "Make"], clock: "Clock", seconds: float
+    ) -> Verdict:
+        def resolve(name: str) -> Any:
+            return make if name == MAKE else self._resolve(name)
+
+        try:
+            with time_limit(seconds):
+                trace = perform(resolve, plan(test), [], "")
+        except OverdueError:
+            return Verdict("late", in_all(self._seconds))
+        except (KeyboardInterrupt, LoadFailure):
+            raise
+        except BaseException as error:
+            return Verdict("failed", f"{type(error).__name__}: {error!s:.{_MOST_SHOWN}}")
+        self._after_run(trace)
+        return Verdict("late", late(self._seconds)) if clock.is_over else verdict_of(trace.raised)
+
+
+class Clock:
+    """How long an implementation has computed in one test."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether that is longer than it may."""
+        return self._left < 0
+
+    def timed(self, function: Callable[[], Any]) -> Any:
+        """Call a function of the implementation."""
+        if self.is_over:
+            raise TimeoutError("it has computed for too long")
+        begin = time.process_time()
+        try:
+            return function()
+        finally:
+            self._left -= time.process_time() - begin
+
+
+class Make:
+    """What a student's test is given: it makes objects of one implementation, and calls it.
+
+    As where the implementation is in another process, only plain data goes in and out.
+    """
+
+    def __init__(self, target: Target, module: Any, clock: Clock) -> None:
+        self._target = target
+        self._module = module
+        self._clock = clock
+
+    def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> "Handle":
+        """Make an object of a class."""
+        made = _called(self._clock, self._find(name), args, kwargs)
+        return Handle(made, self._clock)
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function."""
+        return _out(_called(self._clock, self._find(name), args, kwargs))
+
+    def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
+        """Yield what a method returns for each of the arguments.
+
+        Where the object is far away, that is quicker than to call it.
+        """
+        return map(method, [*arguments])
+
+    def _find(self, name: str) -> Any:
+        if name not in self._target.names:
+            raise ValueError(f"there is no part {name!r:.60}")
+        return getattr(self._module, name)
+
+
+class Handle:
+    """An object of an implementation: its public methods and attributes, and nothing else."""
+
+    def __init__(self, made: Any, clock: Clock) -> None:
+        self.__made = made
+        self.__clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{name!r} is not public", name=name, obj=self)
+        value = self.__clock.timed(lambda: getattr(self.__made, name))
+        if not callable(value):
+            return _out(value)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return _out(_called(self.__clock, value, args, kwargs))
+
+        return method
+
+
+def _called(clock: Clock, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = as_plain(args), as_plain(kwargs)
+    return clock.timed(lambda: function(*args, **kwargs))
+
+
+def _out(value: Any) -> Any:
+    try:
+        return as_plain(value)
+    except TypeError as error:
+        # So it is told where it would have to be sent.
+        raise ValueError(f"{error}") from None
+
+
+class Hunting:
+    """What the tests of a hunt ask.
+
+    Args:
+        pool: its implementations.
+        hunted: what came of it.
+    """
+
+    def __init__(self, pool: Pool, hunted: Hunted) -> None:
+        self._codes = {code.name: code for code in pool.wrong()}
+        self._hunted = hunted
+
+    def expect_killed(self, name: str) -> None:
+        """Fail unless a wrong implementation is dead."""
+        _end(result_of(self._codes[name], self._hunted))
+
+    def expect_no_void(self) -> None:
+        """Fail if one of the student's tests does not count."""
+        _end(result_of_void(self._hunted))
+
+
+def _end(result: Result) -> None:
+    if not result.passed:
+        raise JudgedError(result)
+
+
+def result_of(code: Code, hunted: Hunted) -> Result:
+    """Return what became of a wrong implementation: it passes as a test if it is dead."""
+    killers = hunted.kills.get(code.name, ())
+    if killers:
+        others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
+        return Result("passed", f"killed by {killers[0]}{others}")
+    label, counted = code.target.label, hunted.counted(code.target)
+    waiting = [hunted.unwritten[test] for test in hunted.unwritten if label_of(test) == label]
+    if not counted and waiting:
+        return Result("unwritten", f"{waiting[0]} is not written yet")
+    tried = f"no test of {label} counts"
+    if counted:
+        those = (
+            f"1 test of {label} passes"
+            if len(counted) == 1
+            else f"{len(counted)} tests of {label} pass"
+        )
+        tried = f"{those} on it"
+    return Result("assertion", f"alive: {code.symptom} ({tried})")
+
+
+def result_of_void(hunted: Hunted) -> Result:
+    """Return whether all of a student's tests count."""
+    if not hunted.void:
+        return Result("passed")
+    told = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
+    return Result("assertion", f"these tests do not count. {told}")
+
+
+def results_of(tests: Iterable[Test], pool: Pool, hunted: Hunted) -> dict[str, Result]:
+    """Return what became of the tests of a hunt, by name."""
+    codes = {code.name: code for code in pool.wrong()}
+    results = {}
+    for test in tests:
+        code = codes.get(test.name.partition("[")[2].rstrip("]"))
+        results[test.name] = result_of_void(hunted) if code is None else result_of(code, hunted)
+    return results
