@@ -171,6 +171,20 @@ class Lab:
             test for one in own for test in (pool.tests() if one.name == KILLED else [one])
         )
 
+    @property
+    def hunt_files(self) -> tuple[Path, ...]:
+        """Of a hunt, the files of the published pool: its list, adapters, and the engine's modules.
+
+        Raises:
+            LabFolderError: as `pool` does.
+        """
+        if self.hunt is None:
+            return ()
+        targets, root = self.pool.targets, self.path.parents[2]
+        adapters = [self.path / target.adapter for target in targets]
+        modules = {root / name: None for target in targets for name in target.modules}
+        return (self.path / self.hunt.pool, *adapters, *modules)
+
     @cached_property
     def pool(self) -> Pool:
         """The published part of a hunt's pool.

@@ -35,14 +35,14 @@ class Assignment:
         parts: by folder name of a lab, its reference.
         seed: of the randomised tests.
         overlay: its hidden tests, if it has any.
-        pool: of a hunt, all its implementations.
+        whole: of a hunt, all its implementations; the published ones where that is None.
     """
 
     lab: Lab
     parts: Mapping[str, Implementation]
     seed: str = PUBLIC_SEED
     overlay: Overlay | None = None
-    pool: Pool | None = None
+    whole: Pool | None = None
 
     @classmethod
     def of(
@@ -50,8 +50,14 @@ class Assignment:
     ) -> "Assignment":
         """Return the assignment of a lab among those of a repository."""
         solutions = {other.name: Implementation("solution", other.solution) for other in labs}
-        pool = whole_pool(lab, labs) if lab.hunt is not None else None
-        return cls(lab, {name: solutions[name] for name in lab.parts.values()}, seed, overlay, pool)
+        whole = None if lab.hunt is None else whole_pool(lab, labs)
+        parts = {name: solutions[name] for name in lab.parts.values()}
+        return cls(lab, parts, seed, overlay, whole)
+
+    @property
+    def pool(self) -> Pool | None:
+        """The implementations of a hunt."""
+        return None if self.lab.hunt is None else self.whole or self.lab.pool
 
     @property
     def hidden(self) -> tuple[HiddenTest, ...]:

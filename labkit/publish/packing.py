@@ -1,6 +1,6 @@
 """Packing zips that are equal to the byte, and the files of the course that graders elsewhere need.
 
-A lab's own solution and its known bugs are never packed: no grading needs them.
+A lab's own solution and its known bugs are packed for no grading of that lab.
 """
 
 import os
@@ -64,7 +64,12 @@ def grader_files(
     own = [path for path in (lab.test_file, lab.path / MISTAKES) if path.exists()]
     programs = [path for path in lab.given_files if path.suffix == ".py"]
     files = imported_files([*code, *own, *programs, *hidden], root)
-    for path in (*(other.path / "lab.toml" for other in labs), *own, *lab.given_files):
+    for path in (
+        *(other.path / "lab.toml" for other in labs),
+        *own,
+        *lab.given_files,
+        *lab.hunt_files,
+    ):
         files[path.relative_to(root).as_posix()] = _read(path, root)
     lock = _read(root / "requirements/core.txt", root).decode()
     files["requirements.txt"] = _only(lock, _PACKAGES).encode()
@@ -74,11 +79,17 @@ def grader_files(
 def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
     """Return the references of the labs that a lab builds on, by path in the repository.
 
+    A hunt needs those of the labs that it hunts, and their known bugs.
+
     Raises:
         UsageError: one is missing, as in a student edition.
     """
-    solutions = [other.solution for other in labs if other.name in lab.parts.values()]
-    return {path.relative_to(root).as_posix(): _read(path, root) for path in solutions}
+    paths = [other.solution for other in labs if other.name in lab.parts.values()]
+    hunted = [] if lab.hunt is None else [target.lab for target in lab.pool.targets]
+    for other in labs:
+        if other.name in hunted:
+            paths += [other.solution, other.path / "bugs.toml"]
+    return {path.relative_to(root).as_posix(): _read(path, root) for path in paths}
 
 
 def _read(path: Path, root: Path) -> bytes:

@@ -30,9 +30,8 @@ _FILES = (
 )  # fmt: skip
 _LAB_FILES = (
     "README.md", "lab.toml", "starter.py.orig", "test_lab.py", "hints.toml", "predict.toml",
-    "mistakes.py",
 )  # fmt: skip
-_LAB_FILES_OF_SOME = ("race.py",)
+_LAB_FILES_OF_SOME = ("mistakes.py", "race.py")
 _TARGETS = (
     "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "tokenizer",
     "bundle", "grade",
@@ -102,7 +101,8 @@ def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
     files["starter.py"] = files["starter.py.orig"]
     found = {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
     return found | {
-        path.relative_to(root).as_posix(): path.read_bytes() for path in lab.given_files
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in (*lab.given_files, *lab.hunt_files)
     }
 
 
