@@ -45,9 +45,8 @@ def pytest_collection_modifyitems(items):
         item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "timeout"]
         item.add_marker(pytest.mark.timeout({LIMIT}))
 """
-# Of each lab something quick to grade; `make soak` has all of each lab.
-SAMPLE = ["lab-02 starter", "lab-03 decode-alone", "lab-04 starter", "lab-01 starter",
-          "lab-05 starter"]  # fmt: skip
+# Of each lab something quick to grade, its starter or this; `make soak` has all of each lab.
+SAMPLE = {"lab-03": "decode-alone"}
 
 pytestmark = pytest.mark.timeout(3_600 if SOAK else 300)
 
@@ -65,7 +64,10 @@ def rounds_of_labs():
     """Yield rounds, each with a submission per lab."""
     plain = {lab.name: sources(lab) for lab in LABS}
     if not SOAK:
-        yield {lab.name: next(filter(None, map(plain[lab.name].get, SAMPLE))) for lab in LABS}
+        yield {
+            lab.name: plain[lab.name][f"{lab.label} {SAMPLE.get(lab.label, 'starter')}"]
+            for lab in LABS
+        }
         return
     for number in range(max(map(len, plain.values()))):
         yield {name: [*of.values()][number % len(of)] for name, of in plain.items()}

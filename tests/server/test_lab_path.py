@@ -283,7 +283,9 @@ class Layer:
 
 
 @pytest.mark.parametrize(
-    "held", [lambda: None, lambda: 7, lambda: sys.exit(3), lambda: {}["mine"]], ids=str
+    "held",
+    [lambda: None, lambda: 7, lambda: sys.exit(3), lambda: {}["mine"]],
+    ids=["none", "a number", "an exit", "an exception"],
 )
 def test_a_layer_that_cannot_say_what_it_holds_still_serves(held, caplog):
     path = labs_path("solution").build(Request((1,), SamplingParams()))
