@@ -135,7 +135,7 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
         elif part := _choose([row for row in rows if row[1].role == role], progress, own=own):
             parts[role] = part
         elif role in _NEEDED:
-            _miss(lab, [of for of, serves in rows if serves.role == role])
+            _miss(lab, [row for row in rows if row[1].role == role])
     head = f"Text path: {implementation.title} of {lab.name}"
     lines = [part.told for role, part in parts.items() if role != PIPELINE]
     return Composed(parts, "\n  ".join([head, *lines]))
@@ -153,12 +153,13 @@ def _choose(rows: list[tuple[Lab, Serves]], progress: Progress, *, own: bool) ->
     return None
 
 
-def _miss(composing: Lab, labs: list[Lab]) -> None:
-    if not labs:
+def _miss(composing: Lab, rows: list[tuple[Lab, Serves]]) -> None:
+    if not rows:
         return
+    lab, serves = rows[0]
     raise LoadFailure(
-        f"{composing.label} builds on {labs[0].label}, which does not pass as it is now. "
-        f"Do that first: make lab N={labs[0].number}"
+        f"{composing.label} builds on {serves.class_name} of {lab.label}, which does not pass as "
+        f"it is now. Do that first: make lab N={lab.number}"
     )
 
 
