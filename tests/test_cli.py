@@ -376,6 +376,41 @@ def test_watch_goes_on_to_the_next_lab_when_one_passes(tiny, two_labs, capsys):
     assert "Every lab passes" in out
 
 
+@pytest.fixture
+def two_tracks(tiny, two_labs):
+    """The same two labs, the second of them in the advanced track."""
+    file = two_labs[1].path / "lab.toml"
+    file.write_text(f'track = "advanced"\n{file.read_text()}')
+    return find_labs(tiny)
+
+
+def test_the_board_shows_two_tracks_and_the_first_may_be_the_last(tiny, two_tracks, capsys):
+    main(["progress"], tiny)
+    before = capsys.readouterr().out
+    assert re.search(r"core track\n +1 .*90 Pairs.*\n +advanced track\n +2 .*91 Pairs", before)
+    assert before.endswith("\n\nnext: make lab N=90\n")
+    Progress(tiny).save_score(two_tracks[0], 100)
+    main(["progress"], tiny)
+    done = "the core track is done, a whole course: see it work with make demo"
+    after = " ".join(capsys.readouterr().out.split())
+    assert done in after
+    assert after.endswith("to go on with the advanced track: make lab N=91")
+    Progress(tiny).save_score(two_tracks[1], 100)
+    main(["progress"], tiny)
+    assert "Every lab passes" in capsys.readouterr().out
+
+    def script(runs):
+        Progress(tiny).save_score(two_tracks[0], 100)
+        runs[-1][1].returncode = 0
+        yield set()
+
+    Progress(tiny).save_score(two_tracks[1], 0)
+    watch(two_tracks, tiny, script)
+    out = capsys.readouterr().out
+    assert f"\nT{done[1:]}" in out
+    assert out.index("whole course") < out.index("On to lab-91")
+
+
 def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, two_labs):
     def script(runs):
         runs[-1][1].returncode = 0

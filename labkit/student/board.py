@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labkit.course.lab import Lab
+from labkit.course.tracks import track_done
 from labkit.student.progress import Progress, Record, next_unfinished
 
 _RIGHT = ("step", "score")
@@ -15,7 +16,7 @@ _EQUAL = 1.15
 
 
 def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
-    """Return the board as text, at most 88 columns."""
+    """Return the board as text, at most 88 columns; a heading for each track, if there are two."""
     columns = ["step", "lab", "score", "status", "hints", "time"]
     predicted = any(progress.record(lab).predictions for lab in labs)
     if predicted:
@@ -23,19 +24,34 @@ def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="right" if column in _RIGHT else "left")
-    for step, lab in enumerate(labs, start=1):
-        cells = _cells(step, lab, progress)
-        table.add_row(*(cells[column] for column in columns))
+    tracks = list(dict.fromkeys(lab.track for lab in labs))
+    steps = {lab.path: step for step, lab in enumerate(labs, start=1)}
+    for track in tracks:
+        if len(tracks) > 1:
+            table.add_row("", f"[bold]{track} track[/]")
+        for lab in (lab for lab in labs if lab.track == track):
+            cells = _cells(steps[lab.path], lab, progress)
+            table.add_row(*(cells[column] for column in columns))
     out = io.StringIO()
     console = Console(file=out, width=88, force_terminal=colour, highlight=False)
     console.print(table)
     for line in _races(labs, progress):
         console.print(line)
-    following = next_unfinished(labs, progress)
-    console.print(
-        f"\nnext: make lab N={following.number}" if following else "\nEvery lab passes. Well done."
-    )
+    console.print(f"\n{_next(labs, progress)}")
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def _next(labs: list[Lab], progress: Progress) -> str:
+    following = next_unfinished(labs, progress)
+    if following is None:
+        return "Every lab passes. Well done."
+    command = f"make lab N={following.number}"
+    done = track_done(labs, following)
+    return (
+        f"{done}\nto go on with the {following.track} track: {command}"
+        if done
+        else f"next: {command}"
+    )
 
 
 def _cells(step: int, lab: Lab, progress: Progress) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
+from labkit.course.tracks import track_done
 from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, task_of
 from labkit.student.progress import Progress, next_unfinished
 
@@ -97,6 +98,8 @@ class Watcher:
                     return
                 if following != lab:
                     lab = following
+                    if done := track_done(self._labs, lab):
+                        print(f"\n{done[0].upper()}{done[1:]}.")
                     readme = lab.readme.relative_to(self._root)
                     print(f"\nOn to {lab.label}, {lab.title}: read {readme}", flush=True)
                     self._run = self._start(lab)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 from labkit.course.lab import Lab
+from labkit.course.tracks import track_done
 from labkit.running.reporting.explain import graded_tests
 from labkit.running.reporting.failures import first_open_task
 from labkit.running.score import LabRun
@@ -56,4 +57,6 @@ def _after(run: LabRun, labs: Sequence[Lab]) -> str:
     if lab is None:
         return "see it work: make demo, then LAB_IMPL=starter make serve"
     readme = os.path.relpath(lab.readme)
-    return f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"
+    go_on = f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"
+    done = track_done(labs, lab)
+    return f"{done}; to go on, {go_on}" if done else go_on
