@@ -17,6 +17,7 @@ LAB = find_composed(ROOT, "solution").lab
 def demo(capsys, monkeypatch):
     """Run the show: `demo("--text", "a")` returns its exit code, output and errors."""
     monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setenv("LAB_TRACK", "core")
 
     def show(*args):
         with pytest.raises(SystemExit) as stopped:
@@ -75,11 +76,38 @@ def test_without_a_word_it_shows_ones_own_code_once_that_passes(demo, monkeypatc
         assert out.count(f"/{whose}\n") == 3
 
 
+@pytest.mark.skipif(find_composed(ROOT, "solution").vocabulary is None, reason="no such lab yet")
+def test_the_advanced_show_is_on_a_real_vocabulary(demo):
+    text = '<think>hm</think>ok 🚀 <tool_call>{"name": "f", "arguments": {}}</tool_call> END'
+    _, out, _ = demo("--impl", "solution", "--track", "advanced", "--text", text)
+    assert "tokens     TokenDetokenizer: the reference, lab-07" in out
+    head, *rows = out.split("\n\n")[1].splitlines()
+    assert head.split("  ")[0] == "token"
+    assert "bytes" in head
+    assert "reasoning held" in head
+    assert len(rows) < len(text.encode()) / 2
+    assert "f0 9f 9a 80" in " ".join(" ".join(row.split()) for row in rows)
+    assert "thinks  'hm'\nours    'ok 🚀  '\ncall    f({})\nfinish  tool_calls\n" in out
+    _, bytewise, _ = demo(
+        "--impl", "solution", "--track", "advanced", "--text", text, "--tokenizer", "byte"
+    )
+    assert bytewise.partition("\nthinks")[2] == out.partition("\nthinks")[2]
+
+
+def test_without_a_word_a_lab_that_reads_any_vocabulary_changes_the_show(demo, monkeypatch):
+    for name in ("LAB_IMPL", "LAB_PARTS", "LAB_TRACK"):
+        monkeypatch.delenv(name, raising=False)
+    _, out, _ = demo("--text", "a")
+    assert "tokens     StreamingDetokenizer: the reference" in out
+
+
 def test_mistakes_get_one_line(demo, tmp_path):
     for args, said in (
         (["--file", str(tmp_path / "missing")], "No such file"),
         (["--speed", "0"], "more than 0"),
         (["--stop", ""], "empty"),
+        (["--track", "other"], "invalid choice: 'other'"),
+        (["--tokenizer", "no.json"], "no.json"),
     ):
         code, _, errors = demo(*args)
         assert code == 2

@@ -107,14 +107,15 @@ class LabFrames:
             return b""
         if self._reason is None:
             return self.error(ApiError(500, "the stream ended before the answer was complete"))
-        self._closed = True
         made, prompt = self._tokens, self._head.prompt_tokens
         usage = {
             "prompt_tokens": prompt,
             "completion_tokens": made,
             "total_tokens": prompt + made,
         }
-        return self._frames("finish", self._reason, usage)
+        frames = self._frames("finish", self._reason, usage)
+        self._closed = True
+        return frames
 
     def error(self, error: ApiError) -> bytes:
         """Return the frames that end the stream with an error."""

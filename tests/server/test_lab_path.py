@@ -211,7 +211,8 @@ def test_what_cannot_serve_is_refused_in_one_line_or_with_the_line_of_the_file(
 
 
 def test_a_lab_serves_as_a_process_and_says_whose_work_it_runs():
-    with process(command=("labkit", "serve"), LAB_IMPL="solution") as (child, _):
+    serve = ("labkit", "serve")
+    with process(command=serve, LAB_IMPL="solution", LAB_TRACK="core") as (child, _):
         assert LAB.name in child.head
         assert child.head.count("the reference") == len(LAB.parts)
         child.terminate()

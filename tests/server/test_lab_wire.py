@@ -1,0 +1,323 @@
+"""A lab's channel and frames between engine and client: nothing is lost on the way, whatever the
+reader does, and code that goes wrong ends its own stream."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from running import Says, asking, running, tool
+from wire_client import read_events
+
+from labkit.course.lab import ROLES, ROOT
+from labkit.serving.composed import find_composed
+from labkit.serving.lab_channel import LabChannels
+from labkit.serving.lab_frames import LabFramesFactory
+from labkit.serving.lab_path import LabPathFactory, PipelineRaised
+from labkit.serving.serve import wire_of
+from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk
+from mini_vllm.engine.channel import attach
+from mini_vllm.server.service import Wire
+from mini_vllm.server.wire.sse import DONE
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Chunk,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+PARTS = find_composed(ROOT, "solution").parts
+
+
+class Channel:
+    """As a lab has it, in the simplest way: one loop, and past `max_pending` the last one grows."""
+
+    def __init__(self, max_pending):
+        self.most = max_pending
+        self.chunks = []
+        self.news = asyncio.Event()
+        self.cancelled = False
+
+    def push(self, chunk):
+        if self.cancelled:
+            return False
+        if len(self.chunks) < self.most:
+            self.chunks.append(chunk)
+        else:
+            last = self.chunks[-1]
+            self.chunks[-1] = Chunk(last.text + chunk.text, last.token_ids + chunk.token_ids)
+        self.news.set()
+        return True
+
+    def finish(self, reason):
+        self.chunks.append(Chunk("", (), reason))
+        self.news.set()
+        return True
+
+    def reader(self):
+        return self
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *error):
+        self.cancelled = True
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        while not self.chunks:
+            self.news.clear()
+            await self.news.wait()
+        return self.chunks.pop(0)
+
+
+class Frames:
+    """As a lab has it, in the simplest way: each call is a frame of its own."""
+
+    def __init__(self, **head):
+        self.head = head
+
+    def start(self):
+        return self.told("start")
+
+    def feed(self, event):
+        return self.told("feed", event)
+
+    def finish(self, reason, usage):
+        return self.told("finish", reason, usage) + DONE
+
+    def error(self, message):
+        return self.told("error", message) + DONE
+
+    def told(self, method, *values):
+        said = {method: [str(value) for value in values], **self.head, "choices": []}
+        return f"data: {json.dumps(said)}\n\n".encode()
+
+
+def maker(made):
+    """Makes an object of a class, as labs' layers are made."""
+    return SimpleNamespace(make=lambda role, values: made(**values))
+
+
+CHUNKS = [
+    StreamChunk((1,), "a\u2028b\n", held={"tokens": b"\xf0", "stops": "x"}),
+    StreamChunk((2, 3), "", events=(ReasoningDelta("hm"), CallStart(0, None, "f\ud800"))),
+    StreamChunk((), "", events=(ArgsDelta(0, '{"é": 1}'), CallEnd(0), Malformed(1, "<", "why"))),
+    StreamChunk((4,), "", held={"tokens": b"", "stops": ""}),
+    StreamChunk((5,), "z", finished=True, reason=FinishReason.STOP_WORDS, stop_reason="END"),
+]
+
+
+def crossed(made, chunks=CHUNKS, *, eager=False):
+    """Return what comes out of a lab's channel; an eager writer writes all before any is read."""
+
+    async def cross():
+        channel = StreamChannel.create()
+        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
+        for chunk in chunks:
+            producer.push(chunk)
+        found = []
+        async for batch in LabChannels(maker(made))([channel]):
+            found += [chunk for _, chunk in batch]
+        return found, channel
+
+    return asyncio.run(cross())
+
+
+def events_of(chunks):
+    return [
+        event
+        for chunk in chunks
+        for event in chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
+    ]
+
+
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_everything_comes_through_a_channel_however_much_it_joins(most):
+    found, channel = crossed(lambda max_pending: Channel(most))
+    assert events_of(found) == events_of(CHUNKS)
+    assert [one for chunk in found for one in chunk.token_ids] == [1, 2, 3, 4, 5]
+    assert [chunk.finished for chunk in found] == [False] * (len(found) - 1) + [True]
+    assert (found[-1].reason, found[-1].stop_reason) == (FinishReason.STOP_WORDS, "END")
+    held = [chunk.held for chunk in found if chunk.held]
+    assert {**held[-1], "channel": ""} == {"tokens": b"", "stops": "", "channel": ""}
+    assert len(found) == (2 if most == 1 else 3 if most == 2 else 6)
+    assert not channel.is_cancelled
+
+
+def test_what_waits_in_the_channel_is_told():
+    found, _ = crossed(lambda max_pending: Channel(max_pending))
+    assert [chunk.held["channel"] for chunk in found if chunk.held] == ["z", "z"]
+
+
+def broken(**methods):
+    """A channel of which some methods are others."""
+    return type("Broken", (Channel,), methods)
+
+
+def _raises(*arguments):
+    raise KeyError("mine")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (_raises, "mine"),
+        (broken(push=_raises), "mine"),
+        (broken(finish=_raises), "mine"),
+        (broken(reader=_raises), "mine"),
+        (broken(finish=lambda self, reason: self.chunks.append(None)), "AttributeError"),
+        (broken(finish=lambda self, reason: self.chunks.append(Chunk("", (), "odd"))), "ODD"),
+        (broken(__anext__=lambda self: _stop()), "ended without a terminal chunk"),
+    ],
+    ids=["makes", "push", "finish", "reader", "no chunk", "a reason", "ends"],
+)
+def test_a_channel_that_goes_wrong_ends_its_stream(made, said, caplog):
+    with pytest.raises(PipelineRaised, match=said):
+        crossed(lambda max_pending: made(max_pending))
+    assert "the pipeline raised" in caplog.text
+
+
+async def _stop():
+    raise StopAsyncIteration
+
+
+def test_a_channel_that_loses_the_end_is_given_up(monkeypatch):
+    monkeypatch.setattr("labkit.serving.lab_channel._PATIENCE", 0.0)
+    with pytest.raises(PipelineRaised, match="keeps its terminal chunk"):
+        crossed(broken(finish=lambda self, reason: None))
+
+
+def test_a_reader_that_leaves_cancels_both_channels():
+    made = []
+
+    async def leave():
+        channel = StreamChannel.create()
+        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
+        producer.push(CHUNKS[0])
+        read = LabChannels(maker(lambda max_pending: made.append(Channel(9)) or made[0]))
+        batches = read([channel])
+        await anext(batches)
+        await batches.aclose()
+        return channel
+
+    assert asyncio.run(leave()).is_cancelled
+    assert made[0].cancelled
+
+
+TEXT = "I shall look. <tool_call>\n" + json.dumps({"name": "f", "arguments": {"a": "é"}})
+SAYS = {"call": TEXT + "\n</tool_call>", "plain": "Hello 🚀."}
+
+
+def serving_frames(made):
+    wire = Wire(chat_stream=LabFramesFactory(maker(made)))
+    return running(Says(**SAYS), wire=wire)
+
+
+def test_a_labs_frames_get_each_event_and_the_end():
+    with serving_frames(Frames) as server:
+        body = asking("plain", stream=True, stream_options={"include_usage": True})
+        first, *events, last = read_events(server.chat(body).body)
+        assert first["start"] == []
+        assert {"id", "created", "model", "include_usage"} <= set(first)
+        assert "".join(one["feed"][0] for one in events).count("TextDelta") == len("Hello 🚀.")
+        reason, usage = last["finish"]
+        assert reason == "stop"
+        assert "'completion_tokens': 12" in usage
+        told = asking("call", tools=[tool("f")], stream=True)
+        *_, last = read_events(server.chat(told).body)
+        assert last["finish"][0] == "tool_calls"
+
+
+def test_the_page_hears_of_layers_between_a_labs_frames():
+    with serving_frames(Frames) as server:
+        events = read_events(server.chat(asking("plain", stream=True, return_held=True)).body)
+    reports = [event["mini_vllm"] for event in events if "mini_vllm" in event]
+    ids = [one for report in reports for one in report["token_ids"]]
+    assert ids == [*SAYS["plain"].encode(), 257]
+    assert all(report["held"]["frames"] == "" for report in reports)
+    assert events[1]["mini_vllm"]["token_ids"] == [ord("H")]
+    assert events[2]["feed"] == ["TextDelta(text='H')"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"n": 2}, "n is 2; the labs' frames lack it"),
+        ({"logprobs": True}, "logprobs is 0"),
+        ({"return_token_ids": True}, "return_token_ids is True"),
+    ],
+)
+def test_what_a_labs_frames_lack_is_refused_by_its_name(fields, said):
+    with serving_frames(Frames) as server:
+        answer = server.chat(asking("plain", stream=True, **fields))
+    assert answer.status == 400
+    assert said in answer.error["message"]
+
+
+@pytest.mark.parametrize("method", ["start", "feed", "finish"])
+@pytest.mark.parametrize("answer", [_raises, lambda *told: "text"], ids=["raises", "no bytes"])
+def test_frames_that_go_wrong_end_their_stream_with_an_error(method, answer, caplog):
+    made = type("Wrong", (Frames,), {method: answer})
+    with serving_frames(made) as server:
+        *_, last = read_events(server.chat(asking("plain", stream=True)).body)
+        assert "error" in last, last
+        made.error = _raises  # The end is then the server's own.
+        *_, last = read_events(server.chat(asking("plain", stream=True)).body)
+        assert last["error"]["type"] == "server_error"
+        assert server.chat(asking("plain")).status == 200
+    assert "the pipeline raised" in caplog.text
+
+
+SCRIPT = """<think>
+Two cities: Paris and 東京.
+</think>
+Both. <tool_call>
+{"name": "w", "arguments": {"city": "Paris", "note": "caf\\u00e9 }"}}
+</tool_call><tool_call>
+{"name": "w", "arguments": {"city": "東京 🗼"}}
+</tool_call>"""
+
+
+@pytest.mark.skipif(set(ROLES) > set(PARTS), reason="not every layer has its lab")
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("stop", [[], ["東京 🗼"], ["Two"]])
+def test_all_the_labs_together_say_what_the_engine_says(held, stop):
+    composed = find_composed(ROOT, "solution")
+    body = asking("all", tools=[tool("w")], stream=True, stop=stop, max_tokens=500)
+    labs = {"make_text_path": LabPathFactory(composed), "wire": wire_of(composed)}
+    told = []
+    for options in ({"reasoning_format": "qwen3"}, labs):
+        with running(Says(all=SCRIPT), **options) as server:
+            told.append(server.chat({**body, "return_held": held}).body)
+    ours, theirs = (added_up(read_events(one)) for one in told)
+    assert theirs == ours
+    if held:
+        reports = [one for one in read_events(told[1]) if "mini_vllm" in one]
+        assert tuple(reports[0]["mini_vllm"]["held"]) == ROLES
+    if not stop:
+        assert theirs["finish_reason"] == "tool_calls"
+        assert told[1].count(b'"arguments"') > 50, "arguments arrive in parts"
+
+
+def added_up(events):
+    """Return what a client adds up; calls without their ids, which each server chooses."""
+    choice = {"content": "", "reasoning_content": "", "calls": {}, "finish_reason": None}
+    for news in (choice for event in events for choice in event["choices"]):
+        delta = news["delta"]
+        for name in ("content", "reasoning_content"):
+            choice[name] += delta.get(name, "")
+        for call in delta.get("tool_calls", ()):
+            name, arguments = choice["calls"].get(call["index"], ("", ""))
+            function = call["function"]
+            choice["calls"][call["index"]] = (
+                name + function.get("name", ""),
+                arguments + function.get("arguments", ""),
+            )
+        choice["finish_reason"] = choice["finish_reason"] or news["finish_reason"]
+    return choice
