@@ -1,0 +1,403 @@
+"""A parser that passes on a tool call while it is still being written; and one for reasoning.
+
+`JsonScanner` finds the end of an object without building it: its stack is what is still expected.
+The other two read a stream as its grammar is written, in generators that yield an event, or None
+where they need the next piece. So the place in the code is the place in the grammar.
+
+But: what has been passed on cannot be taken back. A call that breaks after its name has come out
+ends in a `Malformed`.
+"""
+
+import json
+import re
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+# Yields events, and None where it needs the next piece.
+_Reader = Generator[Any, None, Any]
+# Makes an event of a text; without one, the text is kept.
+_Shown = Callable[[str], Any] | None
+
+_SPACE = " \t\n\r"
+_SPACES = re.compile(f"[{_SPACE}]*")
+_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
+# The members of a call that count, and what each must be.
+_MEMBERS = {"name": "string", "arguments": "object"}
+
+
+def _any_of(chars: str, *things: str) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(chars, things)
+
+
+# RFC 8259. For each thing, the characters that it may begin with, and the things that must follow
+# each of them, the next one last. A sign or letter is a thing too: itself.
+_TO_9, _DIGITS, _POWER = "123456789", "0123456789", _any_of("eE", "power")
+_MEMBER = ("members", "value", ":", "text")
+_VALUE = {
+    '"': ("text",), "{": ("first member",), "[": ("first item",), "-": ("integer",),
+    "0": ("fraction",), **_any_of(_TO_9, "digits"), "t": (*"eur",), "f": (*"esla",),
+    "n": (*"llu",),
+}  # fmt: skip
+_GRAMMAR = {
+    "object": {"{": ("first member",)},
+    "first member": {'"': _MEMBER, "}": ()},
+    "member": {'"': _MEMBER},
+    "members": {",": ("member",), "}": ()},
+    "value": _VALUE,
+    "first item": {**{char: ("items", *things) for char, things in _VALUE.items()}, "]": ()},
+    "items": {",": ("items", "value"), "]": ()},
+    "string": {'"': ("text",)},
+    "text": {"\\": ("text", "escape"), '"': ()},
+    "escape": {**_any_of('"\\/bfnrt'), "u": ("hex",) * 4},
+    "hex": _any_of(_DIGITS + "abcdefABCDEF"),
+    "integer": {"0": ("fraction",), **_any_of(_TO_9, "digits")},
+    "digit": _any_of(_DIGITS),
+    "digits": {**_any_of(_DIGITS, "digits"), ".": ("decimals", "digit"), **_POWER},
+    "fraction": {".": ("decimals", "digit"), **_POWER},
+    "decimals": {**_any_of(_DIGITS, "decimals"), **_POWER},
+    "power": {**_any_of("+-", "exponent", "digit"), **_any_of(_DIGITS, "exponent")},
+    "exponent": _any_of(_DIGITS, "exponent"),
+    ", or }": _any_of(",}"),
+    **{char: {char: ()} for char in "{:,aelrsu"},
+}
+_AFTER_SPACE = {"first member", "member", "members", ":", "value", "first item", "items"}
+# Where a number may end. It does so at a character that is not its own.
+_OPTIONAL = {"digits", "fraction", "decimals", "exponent"}
+
+
+class JsonScanner:
+    """Find where a JSON object (RFC 8259) ends, in text that arrives in pieces.
+
+    No value is built, no character is looked at twice, and nesting may be of any depth.
+
+    Attributes:
+        done: the object is complete.
+        failed: a character came that JSON does not allow there.
+
+    >>> scanner = JsonScanner()
+    >>> scanner.feed('{"a": '), scanner.feed("1} rest"), scanner.done
+    (6, 2, True)
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.failed = False
+        self._expected = ["object"]
+
+    def feed(self, text: str) -> int:
+        """Take the next piece; return how many of its characters belong to the object.
+
+        The first character of all must be the object's `{`. Once the object is done or has failed,
+        nothing belongs to it any more.
+
+        >>> scanner = JsonScanner()
+        >>> scanner.feed('{"a": tru1}'), scanner.failed
+        (9, True)
+        """
+        return self._scan(text, 0)
+
+    def flush(self) -> bool:
+        """End the text: return whether it had the whole object, and start afresh.
+
+        >>> scanner = JsonScanner()
+        >>> scanner.feed("{}"), scanner.flush(), scanner.flush()
+        (2, True, False)
+        """
+        done = self.done
+        self.__init__()
+        return done
+
+    def _scan(self, text: str, place: int) -> int:
+        """Read on from a place; return the place behind what belongs to the object."""
+        expected = self._expected
+        while expected and place < len(text) and not self.failed:
+            if expected[-1] == "text":
+                place = _PLAIN.match(text, place).end()
+                if place == len(text):
+                    break
+            char, thing = text[place], expected.pop()
+            if char in _GRAMMAR[thing]:
+                expected += _GRAMMAR[thing][char]
+                place += 1
+            elif char in _SPACE and thing in _AFTER_SPACE:
+                expected.append(thing)
+                place += 1
+            else:
+                self.failed = thing not in _OPTIONAL
+        self.done = not expected and not self.failed
+        return place
+
+
+class StreamingCallParser:
+    """Split a stream into text and tool calls, and pass each call on while it arrives.
+
+    A call is the open tag, a JSON object with a string `name` and an object `arguments`, each once
+    and in either order, and the close tag. White space may stand around the object. Its other
+    members are skipped.
+
+    Args:
+        open_tag, close_tag: non-empty.
+
+    Raises:
+        ValueError: a tag is empty.
+
+    >>> parser = StreamingCallParser()
+    >>> parser.feed('Look: <tool_call>{"name": "f", "argu')
+    [TextDelta(text='Look: '), CallStart(index=0, id=None, name='f')]
+    >>> parser.feed('ments": {"x": 1'), parser.feed("}}</tool_call>")
+    ([ArgsDelta(index=0, text='{"x": 1')], [ArgsDelta(index=0, text='}'), CallEnd(index=0)])
+    """
+
+    def __init__(self, open_tag: str = "<tool_call>", close_tag: str = "</tool_call>") -> None:
+        if not open_tag or not close_tag:
+            raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
+        self._open_tag = open_tag
+        self._close_tag = close_tag
+        self._begin()
+
+    def _begin(self) -> None:
+        self._index = 0
+        self._announced = False
+        self._stream = _Stream(self._read())
+
+    @property
+    def held(self) -> str:
+        """The source since the last event: a possible tag, or what is open of a call."""
+        return self._stream.held
+
+    def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd | Malformed]:
+        """Take the next piece, of any length; return what is now certain, in order.
+
+        A `CallStart` (its `id` is None) comes with the quote that ends the name, arguments as they
+        arrive and as they are written. If they come first, they wait for the name. `CallEnd` comes
+        with the last character of the close tag. No text is ever empty.
+
+        A call breaks at the first character with which it cannot be a call any more. If its name
+        has not come out, what is held is text, and reading goes on at that character. If it has,
+        everything up to the next close tag, wherever that stands, ends the call: a `Malformed`
+        whose `raw` is the source since the last event, close tag included.
+
+        >>> parser = StreamingCallParser()
+        >>> parser.feed('<tool_call>{"name": 1')
+        [TextDelta(text='<tool_call>{"name": '), TextDelta(text='1')]
+        """
+        return self._stream.feed(text)
+
+    def flush(self) -> list[TextDelta | Malformed]:
+        """End the stream: what is held is text; after the name, a `Malformed` with it as `raw`.
+
+        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
+        another stream, whose calls count from 0 again.
+
+        >>> parser = StreamingCallParser()
+        >>> parser.feed('<tool_call>{"na'), parser.flush(), parser.flush()
+        ([], [TextDelta(text='<tool_call>{"na')], [])
+        """
+        held, announced, index = self.held, self._announced, self._index
+        self._begin()
+        if announced:
+            return [Malformed(index, held, "the stream ended inside the call")]
+        return [TextDelta(held)] if held else []
+
+    def _read(self) -> _Reader:
+        """Read text and calls in turns."""
+        stream = self._stream
+        while True:
+            yield from stream.up_to(self._open_tag, TextDelta)
+            stream.kept.append(self._open_tag)
+            try:
+                yield from self._read_object()
+                yield from stream.up_to(self._close_tag, only_space=True)
+                yield CallEnd(self._index)
+            except _BrokenError as error:
+                if not self._announced:
+                    yield TextDelta("".join(stream.kept))
+                    continue
+                yield from stream.up_to(self._close_tag)
+                raw = "".join(stream.kept) + self._close_tag
+                yield Malformed(self._index, raw, str(error))
+            self._announced = False
+            self._index += 1
+
+    def _read_object(self) -> _Reader:
+        """Read the object of a call."""
+        stream, early, seen = self._stream, "", set[str]()
+        sign = yield from stream.thing("{")
+        while sign != "}":
+            key = json.loads((yield from stream.thing("string")))
+            if key in seen.intersection(_MEMBERS):
+                raise _BrokenError(f"a second {key!r}")
+            seen.add(key)
+            yield from stream.thing(":")
+            at_once = key == "arguments" and self._announced
+            shown = partial(ArgsDelta, self._index) if at_once else None
+            source = yield from stream.thing(_MEMBERS.get(key, "value"), shown)
+            if key == "name":
+                self._announced = True
+                yield CallStart(self._index, None, json.loads(source))
+                if early:
+                    yield ArgsDelta(self._index, early)
+            elif key == "arguments":
+                early = source
+            sign = yield from stream.thing(", or }" if seen.issuperset(_MEMBERS) else ",")
+
+
+class ReasoningSplitter:
+    """Tell a model's reasoning from its answer.
+
+    Args:
+        open_tag, close_tag: non-empty.
+        starts_inside: the open tag is part of the prompt, so the stream begins with reasoning.
+
+    Raises:
+        ValueError: a tag is empty.
+
+    >>> splitter = ReasoningSplitter()
+    >>> splitter.feed("<think>2 and 2"), splitter.feed("...</think>It is 4.")
+    ([ReasoningDelta(text='2 and 2')], [ReasoningDelta(text='...'), TextDelta(text='It is 4.')])
+    """
+
+    def __init__(
+        self, open_tag: str = "<think>", close_tag: str = "</think>", *, starts_inside: bool = False
+    ) -> None:
+        if not open_tag or not close_tag:
+            raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
+        self._open_tag = open_tag
+        self._close_tag = close_tag
+        self._starts_inside = starts_inside
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kind = ReasoningDelta if self._starts_inside else TextDelta
+        self._stream = _Stream(self._read())
+
+    @property
+    def held(self) -> str:
+        """A possible tag; at the start also the white space before it."""
+        return self._stream.held
+
+    def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
+        """Take the next piece, of any length; return what is now certain, in order.
+
+        The open tag counts at the start of a stream only, and not where that is inside already.
+        White space before it is dropped with it. What comes between it and the first close tag is
+        reasoning; everything else is text, as it is written.
+
+        >>> splitter = ReasoningSplitter(starts_inside=True)
+        >>> splitter.feed("so.</thi"), splitter.held
+        ([ReasoningDelta(text='so.')], '</thi')
+        """
+        return self._stream.feed(text)
+
+    def flush(self) -> list[ReasoningDelta | TextDelta]:
+        """End the stream: what is held is reasoning where it stands inside, else text.
+
+        Afterwards the splitter is as new.
+
+        >>> splitter = ReasoningSplitter()
+        >>> splitter.feed(" <thi"), splitter.flush(), splitter.flush()
+        ([], [TextDelta(text=' <thi')], [])
+        """
+        held, kind = self.held, self._kind
+        self._begin()
+        return [kind(held)] if held else []
+
+    def _read(self) -> _Reader:
+        stream = self._stream
+        try:
+            if not self._starts_inside:
+                yield from stream.up_to(self._open_tag, only_space=True)
+                stream.kept.clear()
+                self._kind = ReasoningDelta
+            yield from stream.up_to(self._close_tag, ReasoningDelta)
+            self._kind = TextDelta
+        except _BrokenError:
+            if stream.kept:
+                yield TextDelta("".join(stream.kept))
+        while True:
+            yield from stream.to(len(stream.text), TextDelta)
+            yield None
+
+
+class _BrokenError(Exception):
+    """What comes next is not what the grammar asks for. It has not been read."""
+
+
+class _Stream:
+    """What a reader reads from. Its methods are readers too, which keep all that is not shown."""
+
+    def __init__(self, reader: _Reader) -> None:
+        self.kept: list[str] = []  # what was read since the last event
+        self._reader = reader
+        self.text = ""
+        self._place = 0  # of the first character that was not read
+
+    @property
+    def held(self) -> str:
+        return "".join(self.kept) + self.text[self._place :]
+
+    def feed(self, text: str) -> list[Any]:
+        self.text, self._place = self.text[self._place :] + text, 0
+        events = []
+        for event in self._reader:
+            if event is None:
+                break
+            events.append(event)
+            self.kept.clear()
+        return events
+
+    def up_to(self, tag: str, shown: _Shown = None, *, only_space: bool = False) -> _Reader:
+        """Read up to a tag, as it arrives, and skip the tag."""
+        while True:
+            end = _find(tag, self.text, self._place)
+            if only_space and self.text[self._place : end].strip(_SPACE):
+                raise _BrokenError(f"only white space may stand before {tag}")
+            yield from self.to(end, shown)
+            if self.text.startswith(tag, end):
+                self._place += len(tag)
+                return
+            yield None
+
+    def thing(self, kind: str, shown: _Shown = None) -> _Reader:
+        """Read white space and a thing of the grammar; return what was kept of it."""
+        while True:
+            yield from self.to(_SPACES.match(self.text, self._place).end())
+            if self._place < len(self.text):
+                break
+            yield None
+        scanner, before = JsonScanner(), len(self.kept)
+        scanner._expected = [kind]
+        while True:
+            yield from self.to(scanner._scan(self.text, self._place), shown)
+            if scanner.failed:
+                raise _BrokenError(f"{self.text[self._place]!r} cannot be part of: {kind}")
+            if scanner.done:
+                return "".join(self.kept[before:])
+            yield None
+
+    def to(self, end: int, shown: _Shown = None) -> _Reader:
+        """Read up to a place."""
+        text, self._place = self.text[self._place : end], end
+        if text and shown:
+            yield shown(text)
+        elif text:
+            self.kept.append(text)
+
+
+def _find(tag: str, text: str, start: int) -> int:
+    """Return where the tag begins; else where it may have begun at the end; else the length."""
+    place = text.find(tag, start)
+    if place < 0:
+        places = range(max(start, len(text) - len(tag) + 1), len(text))
+        place = next((p for p in places if tag.startswith(text[p:])), len(text))
+    return place

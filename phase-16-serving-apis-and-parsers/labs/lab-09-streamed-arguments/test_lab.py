@@ -1,0 +1,1193 @@
+"""Lab 09: streamed arguments. Each docstring states the rule that its test pins.
+
+A test begins with cases to read and goes on with cases that are drawn from the seed.
+"""
+
+import functools
+import itertools
+import json
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from labkit.testing import check, expect
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+SCANNER, PARSER, SPLITTER = "JsonScanner", "StreamingCallParser", "ReasoningSplitter"
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+THINK, ANSWER = "<think>", "</think>"
+DELTAS = TextDelta, ReasoningDelta, ArgsDelta
+SPACE = " \t\n\r"
+START = CallStart(0, None, "f")
+# Stands for any reason, which is in words.
+WHY = "..."
+NAMED = '{"name": "f"', START
+# Of the letters of the tags, so that a search cannot skip them.
+HOSTILE = "_to_a_local_tool_to_call_all" * 4
+
+# What is drawn. No word and no bit of a text goes on with an open tag that has begun.
+LETTERS = "bdefghijkmnpqrsuvwxyz"
+TEXT_BITS = ["<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "{}", "\u2028\x00"]
+STRING_BITS = ['"', "\\", CLOSE, OPEN, "</tool", "}{", "[]:,", "é🚀\u2028", "\n", '\\"']
+JUNK = ['"', "\\", "{", "}}", OPEN, "</tool", "<", " ", "é", "1", "\n", '{"name": "g"}']
+
+
+# What JSON is: `judged` says it of a text by asking Python what could be made of it.
+
+
+def is_object(text):
+    """Whether a text is a JSON object and nothing else."""
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    try:
+        return text[:1] + text[-1:] == "{}" and bool(json.loads(f"[{text}]", parse_constant=refuse))
+    except ValueError:
+        return False
+
+
+WORD_ENDS = ["rue", "ue", "e", "alse", "lse", "se", "ull", "ll", "l"]
+STRING_ENDS = ['"', 'n"', '0"', '00"', '000"', '0000"']
+OUTSIDE = ["", "0", ":0", '"":0', *WORD_ENDS]
+INSIDE = [*STRING_ENDS, *(end + ":0" for end in STRING_ENDS)]
+
+
+@functools.cache
+def can_become(text):
+    """Whether some end would make an object of a text."""
+    bare, *string = re.sub(r'"(\\.|[^"\\])*"', "", text).split('"', 1)
+    closing = ""
+    for char in bare:
+        if char in "{[":
+            closing = "}]"["{[".index(char)] + closing
+        elif char in "}]":
+            closing = closing[1:]
+    return any(is_object(text + end + closing) for end in (INSIDE if string else OUTSIDE))
+
+
+def judged(text):
+    """How many characters of a text belong to its object, and which of `done` and `failed` it is
+    then; neither if it can go on.
+    """
+    if is_object(text):
+        return len(text), True, False
+    fails = bisect_left(range(1, len(text) + 1), True, key=lambda n: not can_become(text[:n]))
+    if is_object(text[:fails]):
+        return fails, True, False
+    return fails, False, fails < len(text)
+
+
+def pieces_of(text, places):
+    """The pieces of a text that is cut at these places; empty where a place comes twice."""
+    ends = [0, *sorted(place for place in places if place <= len(text)), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def ways(r, text, count=1):
+    """Draw ways to cut a text: not at all, after every character, and at a few places."""
+    size = len(text)
+    few = ([*r.choices(range(size + 1), k=r.randint(1, 6))] for _ in range(count))
+    return [[], [*range(1, size)], *few]
+
+
+def scan(lab, pieces):
+    """Feed the pieces to a scanner; after each read `done` and `failed`."""
+    calls = ((("feed", piece), "done", "failed") for piece in pieces)
+    return lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
+
+
+def check_objects(lab, cases):
+    """Check what a scanner says of these texts, cut in these ways."""
+
+    def rule(case):
+        text, places = case
+        belong, done, failed = judged(text)
+        wanted, size = [], 0
+        for piece in pieces_of(text, places):
+            before, size = min(size, belong), size + len(piece)
+            ended = size >= belong if done else size > belong
+            wanted += [min(size, belong) - before, done and ended, failed and ended]
+        trace = scan(lab, pieces_of(text, places))
+        expect(trace.outputs, wanted, trace)
+
+    check(rule, cases)
+
+
+def all_ways(lab, texts):
+    """These texts, each cut in several ways."""
+    return [(text, places) for text in texts for places in ways(lab.random, text)]
+
+
+# What is drawn; `r` is a `random.Random`.
+
+
+def any_word(r):
+    """Draw 1 to 8 letters."""
+    return "".join(r.choices(LETTERS, k=r.randint(1, 8)))
+
+
+def any_number(r):
+    """Draw the source of a JSON number."""
+    whole = r.choice(["0", "-0", "-", ""])
+    if whole in ("-", ""):
+        whole += str(r.randint(1, 10 ** r.randint(1, 9)))
+    power = r.choice(["", "e", "E", "e+", "E-"])
+    return whole + r.choice(["", ".0", ".250"]) + (power and power + str(r.randint(0, 99)))
+
+
+def any_string(r, bits=("",)):
+    """Draw the source of a JSON string with such bits in it."""
+    text = any_word(r) + "".join(r.choices(bits, k=r.randint(0, 3)))
+    return json.dumps(text, ensure_ascii=r.choice([True, False]))
+
+
+def any_value(r, bits=("",), depth=2):
+    """Draw the source of a JSON value with such bits in its strings."""
+    kind = r.choice('0""[{' if depth else '0"w')
+    if kind == "{":
+        return any_object(r, bits, depth - 1)
+    if kind == "[":
+        values = [any_value(r, bits, depth - 1) for _ in range(r.randint(0, 3))]
+        return f"[{','.join(values)}]"
+    if kind == "w":
+        return r.choice(["true", "false", "null"])
+    return any_number(r) if kind == "0" else any_string(r, bits)
+
+
+def gap(r):
+    """Draw white space, often none."""
+    return r.choice(["", "", " ", "\n", "\t\r\n "])
+
+
+def any_object(r, bits=("",), depth=2):
+    """Draw the source of a JSON object with such bits in its strings."""
+    keys = [f'"{any_word(r)}"', '"name"', '"arguments"', any_string(r, bits)]
+    members = [
+        f"{gap(r)}{r.choice(keys)}{gap(r)}:{gap(r)}{any_value(r, bits, depth)}{gap(r)}"
+        for _ in range(r.randint(0, 3))
+    ]
+    return f"{{{','.join(members) or gap(r)}}}"
+
+
+# Streams: parts, of which is known what each of their characters brings out.
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a stream: text, a call, or a call that breaks and so becomes text.
+
+    Attributes:
+        source: its characters.
+        at: the events that a character brings out, by its place.
+        text_from: from this place on it is text; before it there is a call, open tag first.
+    """
+
+    source: str
+    at: dict = field(default_factory=dict)
+    text_from: int = 0
+
+
+def tagged(*segments, text=""):
+    """A call, segment by segment, and the text that it becomes when that breaks it.
+
+    A segment has the events that its last character brings out, or ArgsDelta where each character
+    brings itself out as arguments.
+    """
+    source, at = OPEN, {}
+    for piece, *events in segments:
+        if events == [ArgsDelta]:
+            at |= {len(source) + n: [ArgsDelta(0, char)] for n, char in enumerate(piece)}
+        elif events:
+            at[len(source) + len(piece) - 1] = events
+        source += piece
+    return Part(source + text, at, len(source))
+
+
+def a_call(name, arguments, *others, names_first=True, r=None):
+    """A call with these sources of name and arguments, and others between them: pairs of sources of
+    a key and its value. With `r`, white space is drawn.
+    """
+    space = (lambda: gap(r)) if r else (lambda: "")
+    start = CallStart(0, None, json.loads(name))
+    if names_first:
+        named, given = [name, start], [arguments, ArgsDelta]
+    else:
+        named, given = [name, start, ArgsDelta(0, arguments)], [arguments]
+    members = [
+        ['"name"', *named],
+        *([key, value] for key, value in others),
+        ['"arguments"', *given],
+    ]
+    segments, before = [], "{"
+    for key, value, *events in members if names_first else reversed(members):
+        segments += [[f"{space()}{before}{space()}{key}{space()}:{space()}"], [value, *events]]
+        before = ","
+    return tagged(*segments, [f"{space()}}}{space()}{CLOSE}", CallEnd(0)])
+
+
+GOOD = a_call('"f"', "{}")
+SAY = a_call('"say"', '{"s": "</tool_call>"}')
+
+
+def any_others(r, bits=("",)):
+    """Draw members that do not count."""
+    return [(f'"{any_word(r)}"', any_value(r, bits)) for _ in range(r.choice([0, 0, 1, 2]))]
+
+
+def any_call(r, bits=STRING_BITS, names_first=None):
+    """Draw a call with such bits in its strings."""
+    first = r.choice([True, True, False]) if names_first is None else names_first
+    return a_call(any_string(r), any_object(r, bits), *any_others(r, bits), names_first=first, r=r)
+
+
+def early_call(r):
+    """Draw a call that has its arguments first."""
+    return any_call(r, names_first=False)
+
+
+def plain_call(r):
+    """Draw a call as `json.dumps` writes it, name first."""
+    arguments = json.dumps({any_word(r): r.randrange(1000), any_word(r): any_word(r)})
+    return a_call(f'"{any_word(r)}"', arguments)
+
+
+def broken_call(r):
+    """Draw a call that a control character breaks, before or after its name has come out."""
+    call = any_call(r)
+    place = r.randrange(len(OPEN), len(call.source))
+    source = call.source[:place]
+    at = {where: events for where, events in call.at.items() if where < place}
+    rest = r.choice("\x00\x07\x1f") + "".join(r.choices(JUNK, k=r.randint(0, 4)))
+    if not at:
+        return Part(source + rest.replace(OPEN, "") + " ", {}, place)
+    source += rest + CLOSE
+    return Part(source, {**at, len(source) - 1: [Malformed(0, "", WHY)]}, len(source))
+
+
+def any_text(r):
+    """Draw a text of words, open tags that have begun, and what else there is."""
+    begun = OPEN[: r.randrange(1, len(OPEN))]
+    bits = [*r.choices(TEXT_BITS, k=2), begun, any_word(r) + " "]
+    return Part("".join(r.sample(bits, r.randint(1, 4))))
+
+
+def any_words(r):
+    """Draw a text in which no tag seems to begin."""
+    return Part(" ".join(any_word(r) for _ in range(r.randint(1, 4))) + r.choice(" \n.>"))
+
+
+def any_stream(r):
+    """Draw 1 to 5 parts of any kind."""
+    kinds = [any_text, any_call, any_call, broken_call]
+    return [r.choice(kinds)(r) for _ in range(r.randint(1, 5))]
+
+
+def drawn(lab, count, *kinds):
+    """Draw streams that have a part of each of these kinds."""
+    return [[kind(lab.random) for kind in kinds] for _ in range(count)]
+
+
+def source_of(stream):
+    """The characters of a stream."""
+    return "".join(part.source for part in stream)
+
+
+def steps_of(stream):
+    """For each character what it brings out, what is held then, and the call that is announced and
+    open then, if any.
+    """
+    steps, held, index = [], "", 0
+    for part in stream:
+        for place, char in enumerate(part.source):
+            open_call = None
+            if len(OPEN) <= place < part.text_from:
+                held += char
+                events = [numbered(event, index, held) for event in part.at.get(place, ())]
+                held = "" if events else held
+                if any(where <= place for where in part.at):
+                    open_call = index
+                if any(isinstance(event, CallEnd | Malformed) for event in events):
+                    index, open_call = index + 1, None
+            else:
+                breaks = place == part.text_from > 0
+                shown, held = (held, char) if breaks else ("", held + char)
+                may_be = max(n for n in range(len(OPEN) + 1) if held.endswith(OPEN[:n]))
+                shown += held[: len(held) - may_be]
+                held = held[len(held) - may_be :]
+                events = [TextDelta(shown)] if shown else []
+            steps.append((events, held, open_call))
+    return steps
+
+
+def numbered(event, index, held):
+    """An event of call number `index`, with what is held if it is the end of a broken one."""
+    if isinstance(event, Malformed):
+        return Malformed(index, held, WHY)
+    return replace(event, index=index)
+
+
+def merged(events):
+    """The events with adjacent texts of one kind joined, and without the words of a reason."""
+    found = []
+    for event in events:
+        if isinstance(event, Malformed):
+            event = replace(event, reason=WHY if event.reason.strip() else "")
+        last = found[-1] if found else None
+        same = isinstance(event, DELTAS) and type(last) is type(event)
+        if same and getattr(last, "index", 0) == getattr(event, "index", 0):
+            event = replace(event, text=found.pop().text + event.text)
+        found.append(event)
+    return found
+
+
+def cut(r, stream, way):
+    """Cut a stream at some places: none for the `whole`, all for `single` characters, or `few`."""
+    whole, single, few = ways(r, source_of(stream))
+    return stream, {"whole": whole, "single": single, "few": few}[way]
+
+
+def expected(stream, places):
+    """What each piece brings out, what is held after it, and what a flush then brings out."""
+    steps = steps_of(stream)
+    ends = [0, *itertools.accumulate(map(len, pieces_of(source_of(stream), places)))]
+    outs = (steps[start:end] for start, end in itertools.pairwise(ends))
+    outputs = [merged(itertools.chain(*(events for events, _, _ in out))) for out in outs]
+    held = [steps[end - 1][1] if end else "" for end in ends[1:]]
+    _, rest, open_call = steps[-1] if steps else ([], "", None)
+    if open_call is not None:
+        return outputs, held, [Malformed(open_call, rest, WHY)]
+    return outputs, held, [TextDelta(rest)] if rest else []
+
+
+def outputs_of(trace):
+    """What each call returned, with adjacent texts joined."""
+    return [merged(out) if isinstance(out, list) else out for out in trace.outputs]
+
+
+def feed(lab, pieces, *tags, end=""):
+    """Feed the pieces to a parser and leave the stream open, or end it."""
+    return lab.stream(lab.new(PARSER, *tags), pieces, end=end)
+
+
+def check_streams(lab, what, streams, *ways, end=""):
+    """Check streams cut in these ways: all `events`, or `outputs` or `held` piece by piece."""
+
+    def rule(case):
+        trace = feed(lab, pieces_of(source_of(case[0]), case[1]), end=end)
+        outputs, held, last = expected(*case)
+        outputs += [last] if end else []
+        if what == "events":
+            expect(merged(trace.events), merged(itertools.chain(*outputs)), trace)
+        elif what == "held":
+            expect(trace.held, held, trace, "held")
+        else:
+            expect(outputs_of(trace), outputs, trace)
+
+    check(rule, [cut(lab.random, stream, way) for stream in streams for way in ways])
+
+
+# The naive way, and what it does.
+
+
+@pytest.mark.given
+def test_naive_repair_and_diff_breaks():
+    """To close the brackets of a half argument, parse it, and send what is new: a brace is sent
+    that the model did not write there, and it cannot be taken back.
+    """
+    sent = ""
+    for so_far, missing in (('{"code": 1', "}"), ('{"code": 123', "}"), ('{"code": 123}', "")):
+        arguments = json.dumps(json.loads(so_far + missing))
+        sent += arguments[len(sent) :]
+    assert sent == '{"code": 1}3}'
+
+
+@pytest.mark.given
+def test_naive_search_for_the_name_breaks():
+    """The first "name" in the source need not be the call's."""
+    source = '{"arguments": {"name": "Ada"}, "name": "greet"}'
+    assert re.search('"name": "(.*?)"', source)[1] == "Ada"
+
+
+@pytest.mark.given
+def test_empty_tags_are_rejected(lab):
+    """An empty tag raises ValueError; this check is given."""
+    for name in (PARSER, SPLITTER):
+        lab.rejects(lab.new(name, ""))
+        lab.rejects(lab.new(name, "<a>", ""))
+
+
+# Task 1
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_scanner_ends_with_the_object(lab):
+    """feed returns how many of its characters belong to the object, and `done` is true as soon as
+    its last `}` is there; what comes after it does not belong.
+    """
+    texts = ['{"a": 1}}', "{}{}", '{"a": {"b": [{}, []]}} ]']
+    texts += (any_object(lab.random) + lab.random.choice(["", " x", "}"]) for _ in range(25))
+    check_objects(lab, all_ways(lab, texts))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_scanner_strings(lab):
+    r"""In a string brackets do not count, \" does not end it and \\ does not escape what follows,
+    wherever it is cut. Control characters and unknown escapes cannot stand in it.
+    """
+    strings = ["}", "\\u007D{", r"\\\"}", r"\\", r"\ud83d\ude00\n\/\b", "\x7f\u2028🚀"]
+    strings += ["a\nb", "\t", r"\x41", r"\u12g4", "\\\x00", r"\U0041", "\x1f"]
+    texts = ['{"a": "' + string + '", "b\\"}": 2}' for string in strings]
+    texts += (f'{{"k": {any_string(lab.random, STRING_BITS)}}}}}' for _ in range(20))
+    check_objects(lab, all_ways(lab, texts))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_scanner_numbers_and_words(lab):
+    """Numbers and words are those of RFC 8259: no leading zero or plus, a digit on either side of
+    the point, `true`, `false` and `null` as they are, and no NaN or Infinity.
+    """
+    values = (
+        "0 -0 10 -1.50 1e5 1E-05 2.0e+10 true false null 01 +1 .5 1. 1.e5 1e 1e+ - -a 0x1 1.2.3"
+    )
+    values = [
+        *values.split(),
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "True",
+        "nul",
+        "nulll",
+        "1 2",
+        "tru e",
+    ]
+    for _ in range(20):
+        number = any_number(lab.random)
+        place = lab.random.randrange(len(number))
+        values += [number, number[:place] + lab.random.choice("0.e-+x ") + number[place:]]
+    texts = [text for value in values for text in (f'{{"a":{value}}}', f'{{"a":[{value} ,1]}}')]
+    check_objects(lab, [(text, lab.random.choice(ways(lab.random, text))) for text in texts])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_scanner_fails_at_the_first_wrong_character(lab):
+    """`failed` is true as soon as a character comes that JSON does not allow at its place: those
+    before it belong, it does not.
+    """
+    texts = ["[]", " {}", "x", "{,}", "{'a': 1}", '{"a" 1}', '{"a": 1,}', '{"a": [1,]}', '{"a": ]}']
+    texts += ['{"a"::1}', "{1: 2}", '{"a": 1 "b": 2}', '{"a": [1}', '{"a": "b" "c"}', '{"a":,}']
+    texts += ['{"a": {]}', '{"a": 1\u00a0}', "{\x0c}", '{"a": [1:2]}', '{"a": //\n1}']
+    for _ in range(30):
+        text = any_object(lab.random)
+        place = lab.random.randrange(len(text))
+        texts.append(text[:place] + lab.random.choice('{}[]",:x1\\\x00') + text[place:])
+    check_objects(lab, all_ways(lab, texts))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_scanner_of_any_depth(lab):
+    """Objects may be nested as deep as they like: 80,000 brackets are scanned like three, without
+    recursion.
+    """
+
+    def rule(depth):
+        text = '{"a":' + '[{"a":' * depth + "1" + "}]" * depth + "}"
+        trace = scan(lab, [text[:-1], "]", text[-1]])
+        wanted = [len(text) - 1, False, False, 0, False, True, 0, False, True]
+        expect(trace.outputs, wanted, trace)
+        trace = scan(lab, [text + "]"])
+        expect(trace.outputs, [len(text), True, False], trace)
+
+    check(rule, [1, lab.random.randint(20, 90), lab.random.randint(40_000, 50_000)])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_scanner_stays_ended(lab):
+    """Once the object is done or has failed, feed returns 0 and nothing changes."""
+    texts = ["{}", "{x", '{"a": 1}', '{"a": 1]', *(any_object(lab.random) for _ in range(9))]
+    texts += [text[:-1] + "\x01" for text in texts[4:]]
+    rests = ["{", '"}', "", "}", "}}"]
+    check_objects(
+        lab,
+        [(text + "".join(rests), [*itertools.accumulate(map(len, [text, *rests]))])
+         for text in texts],
+    )  # fmt: skip
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_scanner_flush(lab):
+    """flush returns whether the object was done, and leaves a new scanner: what is fed next is
+    another text.
+    """
+
+    def rule(texts):
+        calls = [(("feed", t), ("flush",), "done", "failed", ("flush",)) for t in texts]
+        trace = lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
+        each = [[judged(t)[0], judged(t)[1], False, False, False] for t in texts]
+        expect(trace.outputs, [*itertools.chain(*each)], trace)
+
+    r = lab.random
+    cases = [["{}", '{"a": "', "{}", "x", '{"a": [{"b"', '{"a": 1}', '{"a": 1', "{}"]]
+    for _ in range(12):
+        texts = [any_object(r) for _ in range(r.randint(2, 5))]
+        cases.append([text[: r.randint(1, len(text))] for text in texts])
+    check(rule, cases)
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_property_scanner_on_all_small_objects(lab):
+    """complete, eager: for every object of up to five tokens of twelve kinds, and for all that is
+    none, what belongs, `done` and `failed` are right after every character.
+    """
+    tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "-", "1", " "]
+    texts, longer = [], ["{"]
+    for _ in range(4):
+        texts += [text + token for text in longer for token in tokens]
+        longer = [
+            text for text in texts[-len(longer) * len(tokens) :] if judged(text)[0] == len(text)
+        ]
+        longer = [text for text in longer if not judged(text)[1]]
+    # The last token of all is enough: what comes before it has been seen.
+    check_objects(lab, [(text, [len(text) - 1]) for text in ["x", *texts]])
+    texts = [any_object(lab.random, STRING_BITS, 3) for _ in range(15)]
+    check_objects(lab, [(text, [*range(1, len(text))]) for text in texts])
+
+
+# Task 2
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(1)
+def test_text_streams_at_once(lab):
+    """Outside calls everything comes out at once but the possible start of an open tag, which is
+    held; it comes out when it cannot be a tag any more. A close tag there is text.
+    """
+    trace = feed(lab, ["so <to", "", "ol", "box </tool_call> <"])
+    wanted = [[TextDelta("so ")], [], [], [TextDelta("<toolbox </tool_call> ")]]
+    expect(trace.outputs, wanted, trace)
+    expect(trace.held, ["<to", "<to", "<tool", "<"], trace, "held")
+    check_streams(lab, "outputs", drawn(lab, 20, any_text, any_words, any_text), "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_name_comes_with_its_last_quote(lab):
+    """The quote that ends the name makes it certain: CallStart comes out with that character, no
+    later and no earlier. Its id is None.
+    """
+    trace = feed(lab, ["a ", OPEN + '{"name": "ge', "t", '"', ",", ' "argu'])
+    wanted = [[TextDelta("a ")], [], [], [CallStart(0, None, "get")], [], []]
+    expect(trace.outputs, wanted, trace)
+
+    def begun(r):
+        call = plain_call(r)
+        size = min(place for place, events in call.at.items() if events != [CallEnd(0)]) + 1
+        return Part(call.source[:size], call.at, size)
+
+    check_streams(lab, "outputs", drawn(lab, 25, any_words, begun), "whole", "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_arguments_stream(lab):
+    """Every character of the arguments comes out with the piece in which it arrives, those that are
+    half of an escape or of a number too, and nothing of them waits.
+    """
+    trace = feed(lab, [OPEN + '{"name":"f","arguments": {"x"', ": [1", "2", ', "\\', "u00", '"}'])
+    wanted = [
+        [START, ArgsDelta(0, '{"x"')],
+        *([ArgsDelta(0, t)] for t in (": [1", "2", ', "\\', "u00")),
+    ]
+    expect(trace.outputs[:5], wanted, trace)
+    streams = drawn(lab, 30, any_words, lambda r: any_call(r, names_first=True))
+    check_streams(lab, "outputs", streams, "single", "few", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_no_brace_of_the_wrapper(lab):
+    """The arguments end with their own last brace. What follows it is the object around them: its
+    brace, white space and other members never come out, whatever piece they are in.
+    """
+    for end in ("}}}" + CLOSE, "}} }\n" + CLOSE, '}}, "id": "}}"}' + CLOSE):
+        trace = feed(lab, [OPEN + '{"name":"f","arguments":{"a":{', end])
+        wanted = [[START, ArgsDelta(0, '{"a":{')], [ArgsDelta(0, "}}"), CallEnd(0)]]
+        expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "events", drawn(lab, 30, plain_call), "whole", "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_arguments_before_the_name(lab):
+    """Arguments that come before the name wait for it, and come out together right behind it."""
+    trace = feed(lab, [OPEN + '{"arguments": {"x": 1}', ', "name": "f', '"', "}" + CLOSE])
+    wanted = [[], [], [START, ArgsDelta(0, '{"x": 1}')], [CallEnd(0)]]
+    expect(trace.outputs, wanted, trace)
+    check_streams(lab, "outputs", drawn(lab, 25, any_words, early_call), "whole", "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_arguments_are_the_source(lab):
+    """Joined, the arguments are the model's own characters from { to }: white space, escapes, the
+    order of keys, keys that come twice and numbers as they are written, surrogate pairs included.
+    """
+    sources = ["{ }", '{"a" : 1.50,\r\n"a":1e5 }', r'{"u": "\ud83d\ude00\u5317 \ud800 \/"}']
+    sources += ['{"北京": "🚀\u2028\x7f"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
+    streams = [[a_call('"f"', source)] for source in sources]
+    streams += drawn(lab, 30, any_call)
+    check_streams(lab, "events", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_which_member_is_the_name(lab):
+    """Members count at the top level only, whatever they are called further in. Others are skipped,
+    with values of any kind.
+    """
+    inner = '{"name": "Ada", "arguments": {"name": "x"}}'
+    calls = [
+        a_call('"f"', inner), a_call('"f"', inner, names_first=False),
+        a_call('"arguments"', "{}", ('"id"', "7"), ('"m"', inner), ('"ok"', "true")),
+        a_call('"f"', "{}", ('"index"', "-0.5e1"), ('"id"', '"name"'), names_first=False),
+        a_call('""', "{}", ('"function"', '{"name": "no"}')),
+    ]  # fmt: skip
+    streams = [[call] for call in calls]
+    streams += drawn(
+        lab, 20, lambda r: a_call('"f"', any_object(r), *any_others(r), *any_others(r))
+    )
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_names_and_keys_are_decoded(lab):
+    r"""The name and the keys are JSON strings: their escapes are decoded, a surrogate pair as one
+    character, wherever it is cut.
+    """
+    names = [r'"S\u00e3o \"1\""', r'"\ud83d\ude80\n"', '"🚀"']
+    names += (any_string(lab.random, ["é🚀", '"', "\n", "\\"]) for _ in range(12))
+    streams = []
+    for name in names:
+        start, early = CallStart(0, None, json.loads(name)), ArgsDelta(0, "{}")
+        first = [r'{"n\u0061me":'], [name, start], [r',"\u0061rguments":'], ["{}", ArgsDelta]
+        last = [r'{"argument\u0073": {}, "\u006eame":'], [name, start, early]
+        end = ["}" + CLOSE, CallEnd(0)]
+        streams += [tagged(*first, end)], [tagged(*last, end)]
+    check_streams(lab, "outputs", streams, "whole", "single")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_call_ends_with_its_close_tag(lab):
+    """CallEnd comes out with the last character of the close tag, before which there may be white
+    space; only then is the call certain to be whole.
+    """
+    trace = feed(lab, [OPEN + '\n{"name":"f","arguments":{}}', "\n", "</tool_call", "> <"])
+    wanted = [[START, ArgsDelta(0, "{}")], [], [], [CallEnd(0), TextDelta(" ")]]
+    expect(trace.outputs, wanted, trace)
+    check_streams(
+        lab, "outputs", drawn(lab, 20, plain_call, any_words, plain_call), "single", "few"
+    )
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_many_calls_in_one_piece(lab):
+    """One piece may hold several calls, and text between them; `index` counts the calls from 0."""
+    streams = [[GOOD, SAY], [GOOD, Part("\n"), GOOD, Part("a"), SAY]]
+    streams += drawn(lab, 15, plain_call, any_words, early_call, plain_call)
+    check_streams(lab, "events", streams, "whole", "few")
+    count = lab.random.randint(1_200, 1_800)
+    found = feed(lab, [GOOD.source * count]).events
+    ends = [event.index for event in found if isinstance(event, CallEnd)]
+    expect(ends == [*range(count)], True, f"feed({count:,} calls in one piece): a CallEnd each")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(1)
+def test_other_tags(lab):
+    """The tags are the constructor's: any two non-empty strings, even special or equal ones, or
+    ones that overlap themselves or begin with white space.
+    """
+    r = lab.random
+    tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "\n\n)")]
+    for _ in range(8):
+        letters = r.sample("AB(.*$)|^+?<>§", 2)
+        tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
+    for first, last in tags:
+        source = f'{{"x":{r.randrange(10**9)}}}'
+        sent = "." + first + '{"name":"f","arguments":' + source + "}\n" + last + "."
+        for pieces in ([sent], list(sent)):
+            trace = feed(lab, pieces, first, last)
+            wanted = [TextDelta("."), START, ArgsDelta(0, source), CallEnd(0), TextDelta(".")]
+            expect(trace.events, wanted, trace)
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_held_is_the_source_since_the_last_event(lab):
+    """`held` is the possible start of a tag; in a call, the source since the last event: all of it
+    before the name is out, and while the arguments come, nothing.
+    """
+    pieces = [
+        "a <tool",
+        '_call>{"name":',
+        ' "f"',
+        ', "arguments": ',
+        '{"x":',
+        "1}",
+        "}</t",
+        CLOSE[3:],
+    ]
+    held = ["<tool", OPEN + '{"name":', "", ', "arguments": ', "", "", "}</t", ""]
+    trace = feed(lab, pieces)
+    expect(trace.held, held, trace, "held")
+    check_streams(lab, "held", drawn(lab, 15, any_words, any_call, any_text), "single", "few")
+
+
+# Task 3
+
+# Bodies that break before the name is out: what is kept, and the text that begins where it breaks.
+BEFORE = [
+    ("", "no"), ("\n", "[]"), ("", CLOSE), ("{", "}"), ("{", "'name': 'f'}"), ('{"name" ', '"f"}'),
+    ('{"name": ', "1}"), ('{"name": ', "null}"), ('{"name": ', '{"name": "f"}}'),
+    ('{"name": "f', '\n"}'), ('{"arguments": ', '"{}"}'), ('{"arguments": ', "[]}"),
+    ('{"arguments": {"x": ', "NaN}}"), ('{"arguments": {"x": 1', "]"), ('{"arguments": {}', "}"),
+    ('{"arguments": {}, "arguments', '": {}}'), ('{"id": 0', "1}"),
+    ('{"arguments": {}', OPEN[:-1] + " "), ("", OPEN[:-1] + " "), (" ", "\u00a0{"),
+]  # fmt: skip
+
+# What comes after `{"name": "f"` and breaks the call: segments before the break, and the rest.
+AFTER = [
+    ([], "}"), ([], ' "arguments": {}}'), ([", "], "}"), ([', "arguments": '], '"{}"}'),
+    ([', "arguments": '], "[{}]}"), ([', "arguments": '], "null}"), ([', "name'], '": "g"}'),
+    ([', "arguments": ', '{"x": 1 '], "2}}"), ([', "arguments": ', '{"x": "'], '\n"}}'),
+    ([', "arguments": ', "{}", ', "arguments'], '": {}}'), ([', "arguments": ', "{}"], "]"),
+    ([', "arguments": ', "{}", "} "], "x"), ([', "arguments": ', "{}", "}"], "}"),
+    ([', "arguments": ', "{}", "}</tool"], ">"), ([', "arguments": ', "{}", "}"], GOOD.source[:-1]),
+]  # fmt: skip
+
+
+def breaks_after(before, rest):
+    """A call that breaks after its name; of what comes before that, the second is arguments."""
+    segments = [[text, *[ArgsDelta][: number == 1]] for number, text in enumerate(before)]
+    return tagged(NAMED, *segments, [rest + CLOSE, Malformed(0, "", WHY)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_break_before_the_name_is_text(lab):
+    """At the first character with which it cannot be a call any more, a call whose name is not out
+    becomes text; so does a second `arguments`, with the quote that ends it. Reading goes on there.
+    """
+    streams = [[tagged([kept], text=rest), Part(" "), GOOD] for kept, rest in BEFORE]
+    for _ in range(20):
+        kept, rest = lab.random.choice(BEFORE)
+        kept = kept.replace("{", "{" + f'"{any_word(lab.random)}": {any_number(lab.random)}, ', 1)
+        call = plain_call(lab.random)
+        streams.append([tagged([kept], text=rest), any_words(lab.random), call])
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_break_after_the_name_is_malformed(lab):
+    """A call that breaks when its name is out becomes a Malformed. `raw` is its source since the
+    last event, up to and with the next close tag; `reason` says why in any words. It uses up its
+    index, and the text goes on behind it.
+    """
+    trace = feed(lab, [OPEN + '{"name":"f","arguments":{"x":1 ', "oops}", CLOSE + " <"])
+    wanted = [
+        [START, ArgsDelta(0, '{"x":1 ')],
+        [],
+        [Malformed(0, "oops}" + CLOSE, WHY), TextDelta(" ")],
+    ]
+    expect(outputs_of(trace), wanted, trace)
+    streams = [[breaks_after(*case), Part("a"), GOOD] for case in AFTER]
+    streams += drawn(lab, 30, plain_call, broken_call, any_words, plain_call)
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(1)
+def test_second_name_or_arguments(lab):
+    """A second `name` or `arguments` breaks the call with the quote that ends it, however the key
+    is written: a call has one name.
+    """
+    streams = []
+    for _ in range(8):
+        name, source = any_word(lab.random), any_object(lab.random)
+        for key in ("name", r"n\u0061me", "arguments", r"argument\u0073"):
+            value = any_value(lab.random)
+            first = [f'{{"name":"{name}"', CallStart(0, None, name)], [',"arguments":']
+            rest = [f',"{key}":{value}}}{CLOSE}', Malformed(0, "", WHY)]
+            streams.append([tagged(*first, [source, ArgsDelta], rest), any_words(lab.random)])
+    check_streams(lab, "outputs", streams, "whole", "single")
+    kept = [f'{{"arguments":{any_object(lab.random)},"arguments' for _ in range(8)]
+    streams = [[tagged([text], text='":{},"name":"f"}'), GOOD] for text in kept]
+    check_streams(lab, "outputs", streams, "single")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_malformed_ends_at_the_next_close_tag(lab):
+    """Once a call is broken its quotes mean nothing any more: the next close tag ends it, even in
+    what would be a string, and even if it begins inside of something that only looked like one.
+    """
+    ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
+    streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
+    for _ in range(20):
+        junk = "".join(lab.random.choices(JUNK, k=lab.random.randint(1, 6)))
+        streams.append([breaks_after([', "arguments": ', '{"x": '], "?" + junk), GOOD])
+        streams.append([breaks_after([', "arguments": ', "{}", "}</tool"], "</" + junk), GOOD])
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(1)
+def test_held_of_a_broken_call(lab):
+    """A broken call whose name is out is held until its close tag; of one that became text nothing
+    is.
+    """
+    trace = feed(lab, [OPEN + '{"name":"f",', "oops", "</tool", "_call>", OPEN + "no", "<"])
+    held = [",", ",oops", ",oops</tool", "", "", "<"]
+    expect(trace.held, held, trace, "held")
+    check_streams(lab, "held", drawn(lab, 20, broken_call, any_text), "single", "few")
+
+
+def stopped(r, call):
+    """Draw the beginning of a call, open tag and all but the last character at most."""
+    size = r.randrange(len(OPEN), len(call.source))
+    return Part(call.source[:size], call.at, size)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_flush_in_a_call(lab):
+    """At flush a call whose name is not out is text, open tag included; one whose name is out is a
+    Malformed with what is held as its `raw`, even if that is "". Nothing is closed or added.
+    """
+    for source, last in (
+        (OPEN + '{"name": "f', [TextDelta(OPEN + '{"name": "f')]),
+        (OPEN + '{"name": "f", "ar', [Malformed(0, ', "ar', WHY)]),
+        (OPEN + '{"name": "f", "arguments": {"x": 1', [Malformed(0, "", WHY)]),
+        (OPEN + '{"name": "f", "arguments": {}}</tool', [Malformed(0, "}</tool", WHY)]),
+        (OPEN + '{"name": "f" oops', [Malformed(0, " oops", WHY)]),
+        ("a <tool", [TextDelta("<tool")]),
+    ):
+        trace = feed(lab, [source], end="flush")
+        expect(outputs_of(trace)[-1], last, trace)
+    r = lab.random
+    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(40)]
+    check_streams(lab, "outputs", streams, "whole", "few", end="flush")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(1)
+def test_flush_once(lab):
+    """A second flush returns [], and after any flush nothing is held."""
+
+    def rule(source):
+        calls = [("feed", source), ("flush",), ("flush",)]
+        trace = lab.script(lab.new(PARSER), calls)
+        expect(trace.outputs[2], [], trace)
+        expect(trace.held[1:], ["", ""], trace, "held")
+
+    streams = drawn(lab, 12, any_words, lambda r: stopped(r, any_call(r)))
+    check(rule, ["a <tool", OPEN + '{"name":"f","x', *map(source_of, streams)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_flush_ends_the_stream(lab):
+    """After flush a new stream begins: wherever the last one ended, nothing of it is left, and
+    calls count from 0 again.
+    """
+
+    def rule(case):
+        first, second = case
+        calls = [("feed", source_of(first)), ("flush",), ("feed", source_of(second)), ("flush",)]
+        trace = lab.script(lab.new(PARSER), calls, watch="")
+        outputs, _, last = expected(second, [])
+        expect(outputs_of(trace)[2:], [*outputs, last], trace)
+
+    r = lab.random
+    places = range(len(OPEN), len(SAY.source), 3)
+    cases = [([GOOD, Part(SAY.source[:n], SAY.at, n)], [Part("_call>"), SAY]) for n in places]
+    cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(20)]
+    check(rule, cases)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_property_chunk_invariant(lab):
+    """complete, chunk-invariant: a stream gives the same events, once texts are joined, however it
+    is cut.
+    """
+    streams = [any_stream(lab.random) for _ in range(40)]
+    check_streams(lab, "events", streams, "whole", "single", *["few"] * 3, end="flush")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_property_eager(lab):
+    """eager, append-only: whatever character comes next, everything that is certain is out."""
+    streams = [any_stream(lab.random) for _ in range(30)]
+    check_streams(lab, "outputs", streams, "single", "few", end="flush")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_property_isolated(lab):
+    """isolated: parsers fed in turns give, piece by piece, what each gives alone."""
+
+    def rule(cases):
+        pieces = [pieces_of(source_of(stream), places) for stream, places in cases]
+        new = [lab.new(PARSER) for _ in cases]
+        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
+            outputs, held, last = expected(*case)
+            expect(outputs_of(trace), [*outputs, last], trace)
+            expect(trace.held, [*held, ""], trace, "held")
+
+    r = lab.random
+    cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, GOOD])]]
+    for _ in range(15):
+        streams = drawn(lab, r.randint(2, 3), any_words, any_call, broken_call)
+        cases.append([cut(r, stream, "few") for stream in streams])
+    check(rule, cases)
+
+
+def brings_out(lab, pieces, wanted):
+    """Whether a long stream gives these events, none of them at its end."""
+    trace = lab.stream(lab.new(PARSER), pieces, watch="")
+    return merged(trace.events) == wanted and trace.outputs[-1] == []
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+@pytest.mark.timeout(8)
+def test_property_linear_in_a_call(lab):
+    """linear: the work for a piece does not grow with what came before it. A call with 2,400,000
+    characters of arguments in 24,000 to 28,000 pieces, once after its name and once before it,
+    finishes well within the time limit.
+    """
+    count = lab.random.randint(24_000, 28_000)
+    piece = '"call(</tool_cal' + HOSTILE[: 1_200_000 // count - 17] + "\\"
+    start, end = '{"code": "é\\', '""}'
+    source = start + piece * count + end
+    calls = [OPEN + '{"name": "f", "arguments": ' + start, end + "}" + CLOSE]
+    calls += [OPEN + '{"arguments": ' + start, end + ', "name": "f"}' + CLOSE]
+    first, last, third, fourth = calls
+    pieces = [first, *[piece] * count, last, third, *[piece] * count, fourth]
+    wanted = [START, ArgsDelta(0, source), CallEnd(0)]
+    wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
+    same = brings_out(lab, pieces, wanted)
+    expect(same, True, f"two calls of 1,200,000 characters in {count:,} pieces each: their events")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+@pytest.mark.timeout(8)
+def test_property_linear_in_a_stream(lab):
+    """linear: the same for a member that is skipped and for a broken call of 1,000,000 characters
+    each, and for 1,500,000 characters of text with 1,600 to 2,000 calls in it.
+    """
+    count = lab.random.randint(1_600, 2_000)
+    texts = ["call(<tool_cal" + HOSTILE[:40] + "<tool"] * (24_000 // count)
+    skip = ['"call(</tool_cal' + HOSTILE[:60] + "\\"] * 12_000
+    long = [OPEN + '{"id": "\\', *skip, '""}']
+    broken = [OPEN + '{"name": "f" oops', *skip, CLOSE]
+    pieces = [*long, *broken, *["é", *texts, GOOD.source] * count]
+    wanted = [TextDelta("".join(long)), START, Malformed(0, " oops" + "".join(broken[1:]), WHY)]
+    for index in range(1, count + 1):
+        wanted += [TextDelta("é" + "".join(texts)), CallStart(index, None, "f")]
+        wanted += [ArgsDelta(index, "{}"), CallEnd(index)]
+    same = brings_out(lab, pieces, wanted)
+    expect(same, True, f"a call that becomes text, a broken one, and {count:,} calls: their events")
+
+
+# Task 4
+
+
+def splits(text, inside, ended=False):
+    """What is certain of a text whose reasoning is to be split off: the reasoning, the answer; and
+    what is held.
+    """
+    if not inside:
+        bare = text.lstrip(SPACE)
+        if THINK.startswith(bare) and bare != THINK:
+            return ("", text, "") if ended else ("", "", text)
+        if not bare.startswith(THINK):
+            return "", text, ""
+        text = bare.removeprefix(THINK)
+    reasoning, tag, answer = text.partition(ANSWER)
+    may_be = max(n for n in range(len(ANSWER)) if reasoning.endswith(ANSWER[:n]))
+    size = len(reasoning) if tag or ended else len(reasoning) - may_be
+    return reasoning[:size], answer, reasoning[size:]
+
+
+def both(reasoning, answer):
+    """The events of new reasoning and a new part of an answer."""
+    events = [ReasoningDelta(reasoning)] if reasoning else []
+    return events + ([TextDelta(answer)] if answer else [])
+
+
+def check_splits(lab, cases, *, end=""):
+    """Check what comes out of a text that begins `inside`, cut in these ways, and what is held."""
+
+    def rule(case):
+        text, places, inside = case
+        options = {"starts_inside": True} if inside else {}
+        pieces = pieces_of(text, places)
+        trace = lab.stream(lab.new(SPLITTER, **options), pieces, end=end)
+        sizes = itertools.accumulate(map(len, pieces), initial=0)
+        states = [splits(text[:size], inside) for size in sizes]
+        states += [(*splits(text, inside, ended=True)[:2], "")] if end else []
+        outputs = [
+            both(reasoning[len(before[0]) :], answer[len(before[1]) :])
+            for before, (reasoning, answer, _) in itertools.pairwise(states)
+        ]
+        expect(outputs_of(trace), outputs, trace)
+        expect(trace.held, [held for _, _, held in states[1:]], trace, "held")
+
+    check(rule, cases)
+
+
+def in_some_ways(lab, texts, inside=(False,)):
+    """These texts, cut in some ways, beginning inside or not."""
+    r = lab.random
+    return [(text, places, start) for text in texts for places in ways(r, text) for start in inside]
+
+
+def some_bits(r, *bits):
+    """Draw a text of some of these bits and words."""
+    return "".join(r.choice([*bits, any_word(r) + " "]) for _ in range(r.randint(1, 5)))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_reasoning_streams(lab):
+    """What stands between open tag and close tag comes out as reasoning as it arrives; only the
+    possible start of the close tag is held. What follows the close tag is text.
+    """
+    r, bits = lab.random, ["</", "</think", "<", "\n", "é🚀", THINK]
+    texts = ["<think>2 and <2</think>\n\n4", "<think>a</thin</think>b"]
+    texts += [THINK + some_bits(r, *bits) + ANSWER + some_bits(r, *bits, ANSWER) for _ in range(20)]
+    check_splits(lab, in_some_ways(lab, texts))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_open_tag_at_the_start_only(lab):
+    """The open tag counts only at the start. Without it everything is text, tags and all, and comes
+    out as soon as it cannot begin with the tag.
+    """
+    r, bits = lab.random, [THINK, ANSWER, "<", "<thi"]
+    texts = ["a<think>b</think>c", "</think>a", "<<think>a", "<thin<think>a</think>"]
+    texts += [any_word(r) + some_bits(r, *bits) for _ in range(10)]
+    texts += [THINK[: r.randint(1, 6)] + r.choice("x <") + some_bits(r, *bits) for _ in range(10)]
+    check_splits(lab, in_some_ways(lab, texts))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_white_space_before_the_open_tag(lab):
+    """White space before the open tag is dropped with it; if no tag follows, it is text. Until then
+    it is held.
+    """
+    r = lab.random
+    texts = ["\n\n<think>a</think>b", " \t\r\nb", "\u00a0<think>a", "\n <thin"]
+    texts += [
+        gap(r) + gap(r) + r.choice([THINK, THINK, "<"]) + some_bits(r, ANSWER) for _ in range(15)
+    ]
+    check_splits(lab, in_some_ways(lab, texts))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_starts_inside(lab):
+    """With `starts_inside` the prompt has the open tag: reasoning begins with the first character,
+    white space included, and an open tag is reasoning like any other text.
+    """
+    r = lab.random
+    texts = ["\nso</think>4", "<think>so</think>4", ANSWER + "4", "</think", " "]
+    texts += [some_bits(r, "\n", THINK, "</") + r.choice(["", ANSWER + "b"]) for _ in range(15)]
+    check_splits(lab, in_some_ways(lab, texts, (True,)))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_splitter_flush(lab):
+    """flush returns what is held: inside as reasoning, for an unclosed one is reasoning to the end,
+    else as text. Then the splitter is as new; a second flush returns [].
+    """
+    r, tags = lab.random, [THINK, ANSWER]
+
+    def rule(case):
+        inside, texts = case
+        calls = [(("feed", text), ("flush",), ("flush",)) for text in texts]
+        options = {"starts_inside": True} if inside else {}
+        trace = lab.script(lab.new(SPLITTER, **options), [*itertools.chain(*calls)])
+        wanted, held = [], []
+        for text in texts:
+            reasoning, answer, rest = splits(text, inside)
+            last = splits(text, inside, ended=True)
+            events = both(last[0][len(reasoning) :], last[1][len(answer) :])
+            wanted += [both(reasoning, answer), events, []]
+            held += [rest, "", ""]
+        expect(outputs_of(trace), wanted, trace)
+        expect(trace.held, held, trace, "held")
+
+    texts = ["<think>a</th", " <thi", "\n", "<think>a</think>b", "</think"]
+    cases = [(inside, texts) for inside in (False, True)]
+    for _ in range(15):
+        texts = [some_bits(r, *tags)[: r.randint(1, 12)] for _ in range(3)]
+        cases.append((r.choice([False, True]), [r.choice(["", THINK]) + text for text in texts]))
+    check(rule, cases)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_splitter(lab):
+    """complete, eager, chunk-invariant: for all texts of up to three bits of tags, white space and
+    text, inside or not, each piece brings out what is certain and flush the rest.
+    """
+    bits = [THINK, ANSWER, "<think", "</think", ">", " ", "a"]
+    texts = ["".join(some) for n in range(4) for some in itertools.product(bits, repeat=n)]
+    cases = [(text, [*range(1, len(text), 1 + n % 3)], n % 5 == 0) for n, text in enumerate(texts)]
+    texts = [some_bits(lab.random, *bits, "\n") for _ in range(30)]
+    check_splits(lab, cases + in_some_ways(lab, texts, (False, True)), end="flush")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+@pytest.mark.timeout(8)
+def test_property_splitter_linear(lab):
+    """linear: 15,000 to 20,000 pieces of white space, then as many of reasoning, then of an answer
+    finish well within the time limit.
+    """
+    count = lab.random.randint(15_000, 20_000)
+    thought = "<<" + "</thin" * 2
+    pieces = [*["\n " * 100] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
+    trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
+    wanted = [ReasoningDelta(thought * count), TextDelta("<think>" * count)]
+    same = merged(trace.events) == wanted
+    expect(same, True, f"3 x {count:,} pieces: reasoning and an answer")
