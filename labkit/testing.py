@@ -13,11 +13,12 @@ from labkit.running.diagnose import mistake
 from labkit.running.reporting.locate import find
 from labkit.running.reporting.showing import show, show_pair
 from labkit.running.shrink import check
-from labkit.running.trace import Failure, Trace, Unreadable, written
+from labkit.running.trace import Call, Failure, Trace, Unreadable, written
 
 __all__ = [
-    "check", "chunkings", "cut", "decided", "decoded", "expect", "expect_in", "expect_untouched",
-    "is_viable_prefix", "mistake", "put_in", "show", "small_bytes", "small_strings", "undecided",
+    "Call", "check", "chunkings", "cut", "decided", "decoded", "expect", "expect_in", "expect_most",
+    "expect_untouched", "is_viable_prefix", "mistake", "put_in", "show", "small_bytes",
+    "small_strings", "undecided",
 ]  # fmt: skip
 
 _S = TypeVar("_S", str, bytes, list[int])
@@ -51,6 +52,13 @@ def expect_in(part: str, text: str, call: str) -> None:
     """Fail unless `part` occurs in `text` (an error message, say)."""
     if part not in text:
         raise Failure(f"a message with {part!r}", written(text, 1_000), call)
+
+
+def expect_most(actual: Any, most: int, run: Trace | str, what: str) -> None:
+    """Fail unless a count is a whole number, and at most `most`."""
+    if type(actual) is not int or actual > most:
+        call, trace = (run, None) if isinstance(run, str) else ("", run)
+        raise Failure(f"at most {most} {what}", written(actual, 1_000), call, trace)
 
 
 def expect_untouched(trace: Trace) -> None:

@@ -41,6 +41,7 @@ class Reader:
         vocabulary: the token of each id as the file spells it, None where there is none.
         special: the ids of special tokens.
         kind: `byte_level` or `byte_fallback`.
+        strips: how many spaces `decode` takes away at the start of a text, at most.
 
     Raises:
         ValueError: it is no such file, or of another kind.
@@ -64,7 +65,7 @@ class Reader:
         self.kind = "byte_level" if "ByteLevel" in steps else "byte_fallback"
         self.vocabulary = [words.get(number) for number in range(max(words, default=-1) + 1)]
         self.special = frozenset(row["id"] for row in told["added_tokens"] if row["special"])
-        self._start = steps.get("Strip", {}).get("start", 0)
+        self.strips = steps.get("Strip", {}).get("start", 0)
         spell = _byte_level if self.kind == "byte_level" else _with_fallback
         # What each token is: bytes, or text between bytes.
         self._pieces = [None if word is None else spell(word) for word in self.vocabulary]
@@ -79,7 +80,7 @@ class Reader:
         for is_text, run in groupby(known, lambda piece: type(piece) is str):
             parts = [*run]
             text += "".join(parts) if is_text else _run(b"".join(parts))
-        return text[min(self._start, len(text) - len(text.lstrip(" "))) :]
+        return text[min(self.strips, len(text) - len(text.lstrip(" "))) :]
 
     def id_to_token(self, id: int) -> str | None:
         """Return a token as the file spells it; None if there is none of that id."""
@@ -106,7 +107,7 @@ class Reader:
         So characters come whole and in pieces, alone and with parts of their neighbours. In front
         of the text stands the space that `decode` takes away at the start.
         """
-        data, ids, place = b" " * self._start + text.encode(), [], 0
+        data, ids, place = b" " * self.strips + text.encode(), [], 0
         while place < len(data):
             ends = range(place + 1, min(len(data), place + longest) + 1)
             choices = [end for end in ends if data[place:end] in self.ids_of]

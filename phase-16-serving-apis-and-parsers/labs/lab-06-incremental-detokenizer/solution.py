@@ -1,0 +1,159 @@
+"""An incremental detokenizer over any tokenizer that can decode: a window of tokens, and a diff.
+
+It knows nothing of bytes. It decodes the last few tokens with and without the new one, and returns
+the difference. Text that ends in U+FFFD may end inside a character, so that end waits.
+
+It decodes a stated number of ids per token at most, whatever the text and however long it is.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Protocol
+
+UNFINISHED = "\ufffd"
+# A character has at most four bytes, and each token of text at least one: whatever is four tokens
+# old is complete, or never will be.
+_MOST_WAITING = 3
+# So many tokens at the end of a prompt are enough to begin with: a few where its unfinished
+# character may be, a few where the window may begin inside another one, and one or two that stay.
+_TAIL = 8
+
+
+class Tokenizer(Protocol):
+    """What the detokenizer is given."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of some ids, special tokens included; unknown ids have none."""
+
+
+class IncrementalDetokenizer:
+    r"""Turn tokens into the text that they add to a prompt, one token at a time.
+
+    All that `push` and `flush` return, joined, is what `decode(prompt + output)` has beyond
+    `decode(prompt)`; but a character in which the prompt ends comes out whole. Nothing else of the
+    prompt does.
+
+    Args:
+        tokenizer: its `decode(ids)` is all that is used.
+        prompt_ids: the tokens before the output; only the last of them are looked at.
+
+    >>> class Utf8:
+    ...     def decode(self, ids):
+    ...         return bytes(ids).decode("utf-8", "replace")
+    >>> detokenizer = IncrementalDetokenizer(Utf8(), [0x61, 0xC3])
+    >>> [detokenizer.push(byte) for byte in b"\xa9!"], detokenizer.flush()
+    (['é', '!'], '')
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
+        self._decode = tokenizer.decode
+        self._ended = False
+        # The tokens whose text is out, as far as they are needed to decode the next ones; their
+        # text; the tokens that wait; and how much of their text is out already.
+        self._context: list[int] = []
+        self._before = ""
+        self._waiting: list[int] = []
+        self._shown = 0
+        self._begin(prompt_ids)
+
+    def push(self, token_id: int) -> str:
+        r"""Take one token; return the text that is now certain, or `""` if there is none yet.
+
+        A character comes with the token that completes it, and complete text before an unfinished
+        end at once. A U+FFFD that the model wrote looks like such an end: it comes when other text
+        follows, and at most three tokens of text late. An id without text gives `""` and changes
+        nothing, even inside a character. After `flush` all give `""`.
+
+        >>> class Utf8:
+        ...     def decode(self, ids):
+        ...         return bytes(ids).decode("utf-8", "replace")
+        >>> detokenizer = IncrementalDetokenizer(Utf8(), [])
+        >>> [detokenizer.push(byte) for byte in "a🚀".encode()]
+        ['a', '', '', '', '🚀']
+        """
+        if self._ended or not self._has_text(token_id):
+            return ""
+        self._waiting.append(token_id)
+        count = len(self._waiting)
+        text = self._text_of(count)
+        certain = text.rstrip(UNFINISHED)
+        new = self._show(certain)
+        if text and text == certain:
+            self._settle(count)
+        elif new:
+            # So the unfinished character begins in this token.
+            self._settle(count - 1)
+        elif count > _MOST_WAITING:
+            new = self._settle_oldest()
+        return new
+
+    def flush(self) -> str:
+        r"""End the output: return what waits, once.
+
+        A character that was cut off is U+FFFD, as `decode` shows it.
+
+        >>> class Utf8:
+        ...     def decode(self, ids):
+        ...         return bytes(ids).decode("utf-8", "replace")
+        >>> detokenizer = IncrementalDetokenizer(Utf8(), [])
+        >>> detokenizer.push(0xF0), detokenizer.flush(), detokenizer.flush()
+        ('', '\ufffd', '')
+        """
+        if self._ended:
+            return ""
+        self._ended = True
+        # Among other bytes a decoder may show more damage than there is in what waits.
+        together, alone = self._text_of(len(self._waiting)), self._decode(self._waiting)
+        return min(together, alone, key=len)[self._shown :]
+
+    def _begin(self, prompt_ids: Sequence[int]) -> None:
+        """Push the last tokens of the prompt, for nobody to read: then all is as if it had run."""
+        with_text = filter(self._has_text, reversed(prompt_ids))
+        tail = [*islice(with_text, _TAIL)][::-1]
+        start = self._clean_start(tail) if len(tail) == _TAIL else 0
+        for token_id in tail[start:]:
+            self.push(token_id)
+
+    def _clean_start(self, tail: list[int]) -> int:
+        """Return where a character begins among the first of these tokens.
+
+        One U+FFFD or more is shown by a start inside a character, and by an end inside one, so the
+        last tokens are left out as need be.
+        """
+        ends = range(len(tail) - _MOST_WAITING, len(tail) + 1)
+        return min(
+            range(_MOST_WAITING + 1),
+            key=lambda start: min(self._decode(tail[start:end]).count(UNFINISHED) for end in ends),
+        )
+
+    def _has_text(self, token_id: int) -> bool:
+        # Twice, because the first of two spaces may be the one that `decode` strips.
+        return self._decode([token_id, token_id]) != ""
+
+    def _text_of(self, count: int) -> str:
+        """Return the text of the first tokens that wait, in context."""
+        return self._decode(self._context + self._waiting[:count])[len(self._before) :]
+
+    def _show(self, text: str) -> str:
+        """Return what of a text is not out yet."""
+        new = text[self._shown :]
+        self._shown += len(new)
+        return new
+
+    def _settle(self, count: int) -> None:
+        """Make the first tokens that wait the context of the others."""
+        if count == 0:
+            return
+        self._shown = max(0, self._shown - len(self._text_of(count)))
+        self._context, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._before = self._decode(self._context)
+
+    def _settle_oldest(self) -> str:
+        """Settle the tokens before the unfinished character, if there is one; return their text."""
+        last = len(self._waiting)
+        texts = {count: self._text_of(count) for count in range(last, last - _MOST_WAITING - 1, -1)}
+        # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
+        count = min(texts, key=lambda count: texts[count].count(UNFINISHED))
+        new = self._show(texts[count])
+        self._settle(count)
+        return new

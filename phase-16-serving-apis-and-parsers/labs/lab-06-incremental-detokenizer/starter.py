@@ -1,0 +1,77 @@
+"""An incremental detokenizer over any tokenizer that can decode: a window of tokens, and a diff.
+
+It knows nothing of bytes. It decodes the last few tokens with and without the new one, and returns
+the difference. Text that ends in U+FFFD may end inside a character, so that end waits.
+
+It decodes a stated number of ids per token at most, whatever the text and however long it is.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+UNFINISHED = "\ufffd"
+
+
+class Tokenizer(Protocol):
+    """What the detokenizer is given."""
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of some ids, special tokens included; unknown ids have none."""
+
+
+class IncrementalDetokenizer:
+    r"""Turn tokens into the text that they add to a prompt, one token at a time.
+
+    All that `push` and `flush` return, joined, is what `decode(prompt + output)` has beyond
+    `decode(prompt)`; but a character in which the prompt ends comes out whole. Nothing else of the
+    prompt does.
+
+    Args:
+        tokenizer: its `decode(ids)` is all that is used.
+        prompt_ids: the tokens before the output; only the last of them are looked at.
+
+    >>> class Utf8:
+    ...     def decode(self, ids):
+    ...         return bytes(ids).decode("utf-8", "replace")
+    >>> detokenizer = IncrementalDetokenizer(Utf8(), [0x61, 0xC3])
+    >>> [detokenizer.push(byte) for byte in b"\xa9!"], detokenizer.flush()
+    (['é', '!'], '')
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
+        self._decode = tokenizer.decode
+        # The tokens whose text is out, as far as they are needed to decode the next ones.
+        self._context = [*prompt_ids]
+        # The tokens whose text is not out, or not all of it.
+        self._waiting: list[int] = []
+
+    def push(self, token_id: int) -> str:
+        r"""Take one token; return the text that is now certain, or `""` if there is none yet.
+
+        A character comes with the token that completes it, and complete text before an unfinished
+        end at once. A U+FFFD that the model wrote looks like such an end: it comes when other text
+        follows, and at most three tokens of text late. An id without text gives `""` and changes
+        nothing, even inside a character. After `flush` all give `""`.
+
+        >>> class Utf8:
+        ...     def decode(self, ids):
+        ...         return bytes(ids).decode("utf-8", "replace")
+        >>> detokenizer = IncrementalDetokenizer(Utf8(), [])
+        >>> [detokenizer.push(byte) for byte in "a🚀".encode()]
+        ['a', '', '', '', '🚀']
+        """
+        raise NotImplementedError("lab-06 task 1: push")
+
+    def flush(self) -> str:
+        r"""End the output: return what waits, once.
+
+        A character that was cut off is U+FFFD, as `decode` shows it.
+
+        >>> class Utf8:
+        ...     def decode(self, ids):
+        ...         return bytes(ids).decode("utf-8", "replace")
+        >>> detokenizer = IncrementalDetokenizer(Utf8(), [])
+        >>> detokenizer.push(0xF0), detokenizer.flush(), detokenizer.flush()
+        ('', '\ufffd', '')
+        """
+        raise NotImplementedError("lab-06 task 4: flush")

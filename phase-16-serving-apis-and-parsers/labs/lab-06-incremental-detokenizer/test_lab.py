@@ -1,0 +1,648 @@
+"""Lab 06: the incremental detokenizer. Each docstring states the rule that its test pins.
+
+Every rule is tried on each tokenizer that is given: fixed cases first, then cases drawn from the
+seed. `LAB_SEED=1 make lab N=06` draws others; `LAB_TOKENIZER=path/to/tokenizer.json make lab N=06`
+tries yours as well.
+"""
+
+import itertools
+
+import pytest
+
+from labkit.testing import (
+    Call,
+    check,
+    decided,
+    expect,
+    expect_most,
+    expect_untouched,
+    put_in,
+    undecided,
+)
+
+DETOKENIZER = "IncrementalDetokenizer"
+UNFINISHED = "\ufffd"
+FACE, YOU = "\U0001fae8", "你"
+WORDS = ["Hello", " world", ",", " the", " a", "é", " naïve", "好", " 你", "!", "\n", "  "]
+MIXED = f"naïve café — {YOU}好，世界 🚀🇫🇷 {FACE} नमस्ते  a b\n1 "
+# Ids that no vocabulary has.
+NO_TOKENS = [-1, -50_000, 2**31, 10**12]
+# How late a U+FFFD of the model's may be, in tokens of text.
+MOST_LATE = 3
+# Of ids to decode: for one token, for one on average, and before the first one.
+MOST_AT_ONCE, MOST_ON_AVERAGE, MOST_TO_BEGIN = 128, 32, 512
+
+
+def tokens(reader, *pieces):
+    """Return the token of each piece; tokens of single bytes for one that the vocabulary lacks."""
+    found = []
+    for piece in pieces:
+        data = piece.encode() if isinstance(piece, str) else piece
+        whole = reader.ids_of.get(data)
+        found += whole[:1] or [] if whole else [reader.ids_of[bytes([b])][0] for b in data]
+    return found
+
+
+def bytes_of(reader, ids):
+    """Return the bytes that ids stand for."""
+    return b"".join(map(reader.bytes_of, ids))
+
+
+def expected_pieces(reader, prompt, ids):
+    """What each id must emit, beyond the prompt: the text that the bytes so far determine."""
+    data, pieces = bytes_of(reader, prompt), []
+    strips, rest = reader.strips and not decided(data), undecided(data)
+    for token_id in ids:
+        rest += reader.bytes_of(token_id)
+        new, rest = decided(rest), undecided(rest)
+        if strips and new:
+            new, strips = new.removeprefix(" "), False
+        pieces.append(new)
+    return pieces
+
+
+def told(reader, name, prompt, ids):
+    """Return the tokens of a case in words, for the report."""
+    shown = [f"{reader.bytes_of(token_id)!r}"[1:] for token_id in (*prompt, *ids)][:40]
+    shown.insert(len(prompt), "|") if prompt and len(prompt) < 40 else None
+    return f"with {name}, tokens {' '.join(shown)}"
+
+
+def push(lab, name, prompt, ids, end=""):
+    """Push ids one by one, with a handle of that tokenizer."""
+    new = lab.new(DETOKENIZER, lab.new("given.tokenizer", name), [*prompt])
+    return lab.stream(new, ids, feed="push", end=end, watch="")
+
+
+def emits(lab, name, ids, prompt=()):
+    """Each id must emit what it settles, and no more."""
+    trace = push(lab, name, prompt, ids)
+    reader = lab.given.reader(name)
+    what = told(reader, name, prompt, ids)
+    expect(trace.outputs, expected_pieces(reader, prompt, ids), trace, what)
+
+
+def emits_and_ends(lab, name, ids, prompt=(), rest=""):
+    """The same, and flush must emit the rest."""
+    trace = push(lab, name, prompt, ids, "flush")
+    reader = lab.given.reader(name)
+    what = told(reader, name, prompt, ids)
+    expect(trace.outputs, [*expected_pieces(reader, prompt, ids), rest], trace, what)
+
+
+def in_each(lab, cases):
+    """Yield the name of each tokenizer with what `cases` makes of its reader, in turns."""
+    made = [[(name, case) for case in cases(lab.given.reader(name))] for name in lab.given.NAMES]
+    for row in itertools.zip_longest(*made):
+        yield from (one for one in row if one is not None)
+
+
+def some_text(lab, most=20, characters=MIXED):
+    """Draw a text."""
+    return "".join(lab.random.choices(characters, k=lab.random.randint(2, most)))
+
+
+def some_spellings(lab, reader, count=12, characters=MIXED):
+    """Draw texts, each as tokens; short ones first, in ever longer tokens."""
+    for number in range(count):
+        text = some_text(lab, 3 + 2 * number, characters)
+        yield reader.spell(text, lab.random, lab.random.choice([1, 2, 3, 8]))
+
+
+def whole_tokens(lab, reader, count=12):
+    """Draw tokens each of which is whole characters."""
+    texts = [
+        data for data in reader.ids_of if not undecided(data) and UNFINISHED not in decided(data)
+    ]
+    for length in range(2, count + 2):
+        drawn = lab.random.choices(texts, k=length)
+        yield [lab.random.choice(reader.ids_of[data]) for data in drawn]
+
+
+def cut_anywhere(lab, ids):
+    """Draw a prompt and an output that make up a stream."""
+    where = lab.random.randint(0, len(ids))
+    return ids[:where], ids[where:]
+
+
+def mixed_tokens(reader):
+    """Return the tokens that are some text and then the beginning of a character."""
+    return [
+        data
+        for data in reader.ids_of
+        if undecided(data) and len(undecided(data)) < len(data)
+        and UNFINISHED not in decided(data)
+    ]  # fmt: skip
+
+
+def finished(lab, data):
+    """Draw the rest of a character that begins so; None if there is none among some."""
+    tails = [
+        c.encode()
+        for c in f"é{YOU}好世界—नमस्तेéñüßжשع가한語の日🚀{FACE}"
+        if c.encode().startswith(data)
+    ]
+    return lab.random.choice(tails)[len(data) :] if tails else None
+
+
+@pytest.mark.given
+def test_naive_single_tokens_lose_spaces_and_characters(lab):
+    """Decoded alone, the tokens of " world" and of a face are not what they are together."""
+    reader = lab.given.reader("byte_fallback")
+    hello = tokens(reader, " Hello", " world")
+    assert [reader.decode([token_id]) for token_id in hello] == ["Hello", "world"]
+    assert reader.decode(hello) == "Hello world"
+    reader = lab.given.reader("byte_level")
+    face = tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
+    assert [reader.decode([token_id]) for token_id in face] == [UNFINISHED] * 3
+    assert reader.decode(face) == FACE
+
+
+@pytest.mark.given
+def test_naive_difference_prints_no_face(lab):
+    """Without a guard on U+FFFD the difference is silent at the third token: one character was
+    there before, and one is there now. No later token brings the face back.
+    """
+    decode = lab.given.reader("byte_level").decode
+    before, out, ids = "", [], []
+    for token_id in tokens(lab.given.reader("byte_level"), b"\xf0\x9f", b"\xab", b"\xa8"):
+        ids.append(token_id)
+        now = decode(ids)
+        out.append(now[len(before) :])
+        before = now
+    assert out == [UNFINISHED, "", ""]
+
+
+@pytest.mark.given
+def test_naive_decode_of_everything_is_quadratic(lab):
+    """Whoever decodes the whole stream at each of 400 tokens decodes 80,200 ids."""
+    handle = lab.given.tokenizer("byte_level")
+    ids = tokens(lab.given.reader("byte_level"), "a") * 400
+    for count in range(1, len(ids) + 1):
+        handle.decode(ids[:count])
+    assert handle.decoded == 80_200
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_whole_tokens_come_at_once(lab):
+    """A token of whole characters comes out at once, as it stands in the whole text: with its
+    spaces, and with nothing of the tokens before it.
+    """
+
+    def cases(reader):
+        yield tokens(reader, " Hello", " world", "!")
+        yield from whole_tokens(lab, reader)
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(6)
+def test_spaces_are_as_in_the_whole_text(lab):
+    """Alone, `byte_fallback` decodes the tokens of " Hello" and " world" without their spaces. In
+    a stream only the first token loses one: several spaces in a row, at the start, in the middle
+    or at the end, come out as `decode` of the whole shows them.
+    """
+
+    def cases(reader):
+        yield tokens(reader, " ", " ", " a")
+        yield tokens(reader, " a", "  ", " a")
+        yield tokens(reader, " a", " ", " ", " the", " ", "!", " ", ",", "\n", " a", " ")
+        for length in range(3, 12):
+            words = [" ", "  ", " ", "a", " the", "\n", " a", "!", ","]
+            yield tokens(reader, *lab.random.choices(words, k=length))
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_special_tokens_are_shown(lab):
+    """A special token is text like any other: `decode` keeps it, and so does the stream. The word
+    after it keeps its space.
+    """
+
+    def cases(reader):
+        special = sorted(reader.special)
+        yield [*tokens(reader, " a"), *special[-1:], *tokens(reader, " the", "!")]
+        for ids in whole_tokens(lab, reader):
+            yield put_in([*ids, *tokens(reader, " a")], special or ids, lab.random)
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_ids_without_text_change_nothing(lab):
+    """An id that the vocabulary does not have, negative and huge ones included, gives "", and the
+    word after it is as it would be without: be it one such id or a hundred.
+    """
+
+    def cases(reader):
+        yield [*tokens(reader, " a"), -1, *tokens(reader, " the"), 10**12, *tokens(reader, "!")]
+        for count, ids in enumerate(whole_tokens(lab, reader)):
+            many = lab.random.choices(NO_TOKENS, k=1 if count < 4 else 100)
+            yield put_in([*tokens(reader, " a"), *many, *tokens(reader, " a"), *ids],
+                         [-lab.random.randint(1, 10**6), *NO_TOKENS], lab.random)  # fmt: skip
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_a_token_decodes_few_ids(lab):
+    """However long the text is, a token costs few ids: 128 at most, 32 on average. The handle
+    counts them. A text of 600 tokens comes out whole.
+    """
+    for name in lab.given.NAMES:
+        reader = lab.given.reader(name)
+        ids = [*itertools.chain(*whole_tokens(lab, reader, 34))]
+        handle = lab.new("given.tokenizer", name)
+        counted = Call("decoded", None, object=1)
+        calls = [counted, *itertools.chain(*((("push", one), counted) for one in ids))]
+        trace = lab.script([lab.new(DETOKENIZER, handle, []), handle], calls, watch="")
+        counts, outputs = trace.outputs[::2], trace.outputs[1::2]
+        expect(outputs, expected_pieces(reader, [], ids), f"{len(ids)} tokens of {name}", "pieces")
+        call = f"{len(ids)} tokens of {name}"
+        most = max(after - before for before, after in itertools.pairwise(counts))
+        expect_most(most, MOST_AT_ONCE, call, "ids decoded for one token")
+        expect_most(counts[-1] // len(ids), MOST_ON_AVERAGE, call, "ids decoded on average")
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(8)
+def test_a_character_comes_with_the_token_that_completes_it(lab):
+    """A shaking face in three tokens is two silences and a face. Whatever a character's tokens are,
+    it comes whole, with the last of them.
+    """
+
+    def cases(reader):
+        yield tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
+        yield tokens(reader, "a", b"\xe4\xbd", b"\xa0", YOU, b"\xc3", b"\xa9", "!")
+        yield from some_spellings(lab, reader)
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(5)
+def test_many_characters_in_single_bytes(lab):
+    """Characters in single bytes, one after the other, come one by one: the decoder of
+    `byte_fallback` spoils the whole run while its last character is unfinished, and what is out
+    stays out.
+    """
+
+    def cases(reader):
+        yield tokens(reader, *(bytes([b]) for b in f"{YOU}é🚀{YOU}".encode()))
+        for length in range(2, 12):
+            text = "".join(lab.random.choices(f"é{YOU}世🚀{FACE}नa", k=length))
+            yield tokens(reader, *(bytes([b]) for b in text.encode()), " the")
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(6)
+def test_text_before_an_unfinished_end_comes_at_once(lab):
+    """A token may be a space and half an emoji, or the end of one character and the beginning of
+    the next: what is complete comes out with it, and only the unfinished character waits.
+    """
+
+    def cases(reader):
+        yield tokens(reader, " a", b" \xf0\x9f", b"\x9a", b"\x80", "!")
+        mixed = mixed_tokens(reader)
+        for _ in range(24):
+            ids = tokens(reader, " a")
+            for data in lab.random.choices(mixed, k=lab.random.randint(1, 3)) if mixed else []:
+                rest = finished(lab, undecided(data))
+                ids += [] if rest is None else tokens(reader, data, rest)
+            yield [*ids, *reader.spell(some_text(lab, 6), lab.random, 3)]
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_ids_without_text_inside_a_character(lab):
+    """An id without text gives "" inside a character, too, and the character comes all the same."""
+
+    def cases(reader):
+        yield [*tokens(reader, b"\xf0\x9f"), -1, *tokens(reader, b"\xab"), 10**12,
+               *tokens(reader, b"\xa8", "!")]  # fmt: skip
+        for ids in some_spellings(lab, reader):
+            yield put_in(ids, NO_TOKENS, lab.random)
+
+    check(lambda case: emits(lab, *case), in_each(lab, cases))
+
+
+def expect_soon(lab, name, ids):
+    """All must come out; at no time more than is certain, nor less than was three tokens ago."""
+    reader = lab.given.reader(name)
+    ids = [*ids, *tokens(reader, "!")]
+    trace = push(lab, name, [], ids)
+    what = told(reader, name, [], ids)
+    pieces = expected_pieces(reader, [], ids)
+    expect(trace.text, "".join(pieces), trace, what)
+    certain = [*itertools.accumulate(pieces)]
+    out = [*itertools.accumulate(trace.outputs)]
+    with_text = [number for number, token_id in enumerate(ids) if reader.bytes_of(token_id)]
+    for place, number in enumerate(with_text):
+        now = certain[number]
+        least = now.rstrip(UNFINISHED)
+        if place >= MOST_LATE:
+            least = max(least, certain[with_text[place - MOST_LATE]], key=len)
+        if len(out[number]) < len(least):
+            expect(out[number], least, trace, f"at least, {what}", at=number)
+        if len(out[number]) > len(now):
+            expect(out[number], now, trace, f"at most, {what}", at=number)
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(6)
+def test_a_real_replacement_character_comes_soon(lab):
+    """A U+FFFD that the model wrote is text. `decode` alone cannot tell it from half a character:
+    it comes when other text follows, and at most three tokens of text late, even among its like.
+    """
+
+    def cases(reader):
+        yield tokens(reader, "a", "\ufffd", " the")
+        yield tokens(reader, "a", *["\ufffd"] * 6, " the")
+        yield tokens(reader, *["\ufffd"] * 2, *(bytes([b]) for b in f"{YOU}🚀".encode()), "!")
+        for length in range(3, 24):
+            text = "".join(lab.random.choices(f"a\ufffd\ufffd\ufffdé{YOU}{FACE} ", k=length))
+            yield reader.spell(text, lab.random, lab.random.choice([1, 3, 8]))
+
+    check(lambda case: expect_soon(lab, *case), in_each(lab, cases))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_the_prompt_is_not_repeated(lab):
+    """Nothing of the prompt's text comes out, and the list of its ids stays as it was."""
+
+    def rule(case):
+        name, (prompt, ids) = case
+        emits(lab, name, ids, prompt)
+        expect_untouched(push(lab, name, prompt, ids))
+
+    def cases(reader):
+        yield tokens(reader, " Hello", ","), tokens(reader, " world", "!")
+        for ids in whole_tokens(lab, reader):
+            yield cut_anywhere(lab, [*ids, *tokens(reader, "a", "!")])
+
+    check(rule, in_each(lab, cases))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_the_space_after_a_prompt_stays(lab):
+    """After a prompt the first word of the output keeps its space, also where the prompt ends in
+    spaces, in a special token, or in ids without text.
+    """
+
+    def cases(reader):
+        special = sorted(reader.special)[-1:]
+        ends = [tokens(reader, " a"), tokens(reader, " a", " ", " "), special, [-1] * 20]
+        for end in ends:
+            yield tokens(reader, " the", "!") + end, tokens(reader, " world", " a")
+        for ids in whole_tokens(lab, reader):
+            yield (
+                tokens(reader, " the") + ids + lab.random.choice(ends),
+                tokens(reader, " a", " ", " the"),
+            )
+
+    check(lambda case: emits(lab, case[0], case[1][1], case[1][0]), in_each(lab, cases))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(7)
+def test_a_character_that_the_prompt_begins_comes_whole(lab):
+    """A prompt may end inside a character. It comes out whole, with the token that completes it,
+    and so does all after it.
+    """
+
+    def cases(reader):
+        for text in (YOU, "é", "🚀"):
+            data = [bytes([b]) for b in text.encode()]
+            for cut in range(1, len(data)):
+                whole = tokens(reader, *(" the", "!") * 5, *data, " a")
+                yield whole[: 10 + cut], whole[10 + cut :]
+        for text in ("🙂你", YOU * 6, f"a{YOU * 3}"):
+            data = tokens(reader, *(bytes([b]) for b in f"{text}é".encode()), " b")
+            for left in (2, 3, 4):
+                yield data[:-left], data[-left:]
+        for length in range(6, 30):
+            text = some_text(lab, length, MIXED + YOU * 20)
+            yield cut_anywhere(lab, reader.spell(text, lab.random, lab.random.choice([1, 2, 8])))
+
+    check(lambda case: emits(lab, case[0], case[1][1], case[1][0]), in_each(lab, cases))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_a_short_prompt_is_enough(lab):
+    """A prompt may be one token, two, three or four, and all of them the beginning of one
+    character.
+    """
+
+    def cases(reader):
+        for text in (f"{FACE}a", f"{YOU}!", f"a{YOU}", "é b", " 🚀"):
+            ids = tokens(reader, *(bytes([b]) for b in text.encode()))
+            yield from ((ids[:cut], ids[cut:]) for cut in range(len(ids)))
+        for _ in range(12):
+            ids = reader.spell(some_text(lab, 3) + "a b", lab.random, lab.random.choice([1, 2]))
+            cut = lab.random.randint(0, min(4, len(ids) - 1))
+            yield ids[:cut], ids[cut:]
+
+    check(lambda case: emits(lab, case[0], case[1][1], case[1][0]), in_each(lab, cases))
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_only_the_end_of_a_long_prompt_is_decoded(lab):
+    """Of a prompt of some 20,000 tokens few ids are decoded before the first token is out: 512 at
+    most.
+    """
+    for name in lab.given.NAMES:
+        reader = lab.given.reader(name)
+        text = some_text(lab, 40) + YOU
+        prompt = [*tokens(reader, " the") * lab.random.randint(18_000, 22_000),
+                  *reader.spell(text, lab.random, 1)[:-1]]  # fmt: skip
+        last = tokens(reader, YOU.encode()[-1:], " a")
+        handle = lab.new("given.tokenizer", name)
+        calls = [*(("push", one) for one in last), Call("decoded", None, object=1)]
+        trace = lab.script([lab.new(DETOKENIZER, handle, prompt), handle], calls, watch="")
+        call = f"with {name}, a prompt of {len(prompt):,} tokens"
+        expect(trace.outputs[:2], [YOU, " a"], call, "the first two pieces")
+        expect_most(trace.outputs[2], MOST_TO_BEGIN, call, "ids decoded")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_flush_gives_what_waits(lab):
+    """Where the output ends inside a character, flush gives U+FFFD for it: one, or up to three, as
+    `decode` shows it. Where nothing waits it gives "".
+    """
+
+    def rule(case):
+        name, (ids, cut) = case
+        trace = push(lab, name, [], ids, "flush")
+        reader = lab.given.reader(name)
+        what = told(reader, name, [], ids)
+        expect(trace.outputs[:-1], expected_pieces(reader, [], ids), trace, what)
+        rest = trace.outputs[-1]
+        wanted = [UNFINISHED * count for count in ((1, 2, 3) if cut else (0,))]
+        if rest not in wanted:
+            expect(rest, wanted[0], trace, what)
+
+    def cases(reader):
+        yield tokens(reader, "ok", b"\xf0\x9f", b"\x9a"), True
+        yield tokens(reader, "ok", b"\xf0", b"\x9f", b"\x9a", b"\x80"), False
+        for ids in some_spellings(lab, reader, 20):
+            cut = lab.random.randint(1, len(ids))
+            yield ids[:cut], bool(undecided(bytes_of(reader, ids[:cut])))
+
+    check(rule, in_each(lab, cases))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_flush_ends(lab):
+    """flush gives what waits once, a U+FFFD of the model's too. After it push and flush give ""."""
+
+    def rule(case):
+        name, (ids, more) = case
+        new = lab.new(DETOKENIZER, lab.new("given.tokenizer", name), [])
+        calls = [*(("push", one) for one in ids), ("flush",), ("flush",)]
+        calls += [*(("push", one) for one in more), ("flush",)]
+        trace = lab.script(new, calls, watch="")
+        reader = lab.given.reader(name)
+        text = "".join(expected_pieces(reader, [], ids))
+        what = told(reader, name, [], ids)
+        expect("".join(trace.outputs[: len(ids) + 1]), text, trace, what)
+        late = trace.outputs[len(ids) + 1 :]
+        expect(late, [""] * len(late), trace, f"after flush, {what}")
+
+    def cases(reader):
+        yield tokens(reader, "ok", "\ufffd"), tokens(reader, "a", " the")
+        for ids in some_spellings(lab, reader, 10, MIXED + UNFINISHED * 9):
+            yield ids, reader.spell(some_text(lab), lab.random)
+
+    check(rule, in_each(lab, cases))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(9)
+def test_property_exact_and_eager(lab):
+    """complete, append-only, honest, eager: any text in any tokens, cut anywhere into prompt and
+    output, with special tokens and ids without text between whole characters: each token emits all
+    that is certain and no more, and flush nothing.
+    """
+
+    def cases(reader):
+        for length in range(2, 60):
+            ids = []
+            for _ in range(lab.random.randint(1, 3)):
+                ids += reader.spell(
+                    some_text(lab, length), lab.random, lab.random.choice([1, 2, 8])
+                )
+                ids += lab.random.choices([*reader.special, *NO_TOKENS], k=lab.random.randint(0, 2))
+            yield cut_anywhere(lab, ids)
+
+    check(lambda case: emits_and_ends(lab, case[0], case[1][1], case[1][0]), in_each(lab, cases))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_property_total(lab):
+    """total: ill-formed bytes raise nothing, are no more text than they are bytes, wait in eight
+    tokens at most, and change nothing of the text that comes ten tokens later.
+    """
+
+    def rule(case):
+        name, (bad, good) = case
+        reader = lab.given.reader(name)
+        trace = push(lab, name, [], [*bad, *good], "flush")
+        what = told(reader, name, [], [*bad, *good])
+        size, early = len(bytes_of(reader, [*bad, *good])), "".join(trace.outputs[: len(bad)])
+        expect_most(len(trace.text), size + MOST_LATE, trace, f"characters {what}")
+        expect_most(len(bad) - len(early), 8, trace, f"bad tokens without a character {what}")
+        late = [*expected_pieces(reader, tokens(reader, "a"), good)][10:]
+        expect(trace.outputs[len(bad) + 10 : -1], late, trace, what)
+
+    def cases(reader):
+        good = tokens(reader, *[" a", "!"] * 8)
+        yield tokens(reader, *[b"\xff"] * 20), good
+        yield tokens(reader, *[b"\x80"] * 20), good
+        bytes_alone = [
+            bytes([b]) for b in (0xFF, 0x80, 0xA0, 0xC0, 0xC3, 0xE0, 0xE4, 0xED, 0xF0, 0xF5)
+        ]
+        for length in range(2, 24):
+            bad = lab.random.choices(bytes_alone[:4] if length > 8 else bytes_alone, k=length)
+            yield (
+                tokens(reader, *bad),
+                tokens(reader, *lab.random.choices([" a", "!", " the"], k=16)),
+            )
+
+    check(rule, in_each(lab, cases))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_isolated(lab):
+    """isolated: streams pushed in turns, on one tokenizer, give what each gives alone."""
+
+    def rule(case):
+        name, streams = case
+        handle, reader = lab.new("given.tokenizer", name), lab.given.reader(name)
+        news = [lab.new(DETOKENIZER, handle, prompt) for prompt, _ in streams]
+        traces = lab.interleave(news, [ids for _, ids in streams], "flush", feed="push")
+        for (prompt, ids), trace in zip(streams, traces, strict=True):
+            what = told(reader, name, prompt, ids)
+            expect(trace.outputs, [*expected_pieces(reader, prompt, ids), ""], trace, what)
+
+    def cases(reader):
+        yield [([], reader.spell(text, lab.random, 1)) for text in (FACE, YOU)]
+        for count in (2, 2, 3, 3, 4):
+            spelled = [*some_spellings(lab, reader, count)]
+            yield [cut_anywhere(lab, [*ids, *tokens(reader, "!")]) for ids in spelled]
+
+    check(rule, in_each(lab, cases))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+@pytest.mark.timeout(8)
+def test_property_linear(lab):
+    """linear: a token costs the same however many came before it, so some 9,000 tokens of text
+    after a prompt of some 3,000 finish well within the time limit.
+    """
+    reader = lab.given.reader("byte_fallback")
+    size = lab.random.randint(11_000, 13_000)
+    ids = reader.spell(some_text(lab, 400) * 400, lab.random)[:size]
+    prompt, output = ids[: size // 4], ids[size // 4 :]
+    trace = push(lab, "byte_fallback", prompt, output)
+    before, after = bytes_of(reader, prompt), bytes_of(reader, ids)
+    call = f"{len(output):,} tokens of byte_fallback on a prompt of {len(prompt):,}"
+    expect(trace.text == decided(after)[len(decided(before)) :], True, call, "text is equal")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+@pytest.mark.timeout(8)
+def test_property_bounded(lab):
+    """bounded: some 12,000 bytes of no character, or some 16,000 ids without text, inside a
+    character too, cost no more each than the first of them.
+    """
+    byte_level, byte_fallback = map(lab.given.reader, ("byte_level", "byte_fallback"))
+    bad = tokens(byte_fallback, b"\xff") * lab.random.randint(11_000, 13_000)
+    silent = [lab.random.choice(NO_TOKENS)] * lab.random.randint(15_000, 17_000)
+    for name, ids, least in (
+        ("byte_fallback", bad, len(bad) - 8),
+        ("byte_level", silent, 0),
+        ("byte_level", tokens(byte_level, b"\xe4") + silent, 0),
+    ):
+        trace = push(lab, name, tokens(lab.given.reader(name), " a"), ids)
+        call = f"{len(ids):,} tokens of {name} that complete no character"
+        expect(least <= len(trace.text) <= len(ids), True, call, "their U+FFFD are out")
