@@ -1,0 +1,117 @@
+"""Lab 10: write the stream channel here. README.md has the story and the tasks.
+
+Check your work with `make lab N=10`. Stuck? `make hint N=10`.
+"""
+
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from mini_vllm.text.events import Chunk
+
+
+class Channel:
+    """Chunks from one writer to one reader.
+
+    Args:
+        max_pending: how many chunks may wait for the reader; the terminal one comes on top.
+
+    Raises:
+        ValueError: `max_pending` is below 1.
+
+    >>> channel = Channel(1)
+    >>> channel.push(Chunk("a", (1,))), channel.push(Chunk("b", (2,))), channel.finish("stop")
+    (True, True, True)
+    >>> channel.try_pop()
+    Chunk(text='ab', token_ids=(1, 2), finish_reason=None)
+    >>> channel.try_pop()
+    Chunk(text='', token_ids=(), finish_reason='stop')
+    """
+
+    def __init__(self, max_pending: int) -> None:
+        if max_pending < 1:
+            raise ValueError(f"max_pending is {max_pending}; it must be at least 1")
+        self._max_pending = max_pending
+        self._lock = threading.Lock()
+        self._waiting: deque[Chunk] = deque()
+        self._state = "open"
+
+    @property
+    def state(self) -> str:
+        """`open` until the channel ends; then how it ended, `finished` or `cancelled`.
+
+        >>> channel = Channel(1)
+        >>> before, _ = channel.state, channel.cancel()
+        >>> before, channel.state
+        ('open', 'cancelled')
+        """
+        raise NotImplementedError("lab-10 task 1: state")
+
+    def push(self, chunk: Chunk) -> bool:
+        """Write a chunk, without waiting; return whether the channel is open.
+
+        If `max_pending` chunks wait, the last of them grows by the text and the ids of this one.
+        Chunks that were pushed, or read, never change. Once the channel has ended, push changes
+        nothing and returns False: the writer learns that it can stop. It also learns of a reader
+        whose event loop was closed while it was inside `reader`: that cancels the channel.
+
+        Raises:
+            ValueError: the chunk has a `finish_reason`; only `finish` and `cancel` end a channel.
+
+        >>> channel = Channel(2)
+        >>> channel.push(Chunk("a", (1,))), channel.cancel(), channel.push(Chunk("b", (2,)))
+        (True, None, False)
+        """
+        raise NotImplementedError("lab-10 task 1: push")
+
+    def finish(self, reason: str) -> bool:
+        """End the channel with a terminal chunk: no text, no ids, and the reason.
+
+        It comes after all that waits, however many that are. Return whether this call ended the
+        channel: the first end stays, and later ones change nothing.
+
+        >>> channel = Channel(2)
+        >>> channel.finish("stop"), channel.finish("length"), channel.try_pop().finish_reason
+        (True, False, 'stop')
+        """
+        raise NotImplementedError("lab-10 task 1: finish")
+
+    def cancel(self) -> None:
+        """End the channel from the reader's side, with the reason `cancelled`.
+
+        The writer sees it at its next push. What waits can still be read. After an end this changes
+        nothing.
+
+        >>> channel = Channel(2)
+        >>> channel.cancel(), channel.finish("stop"), channel.try_pop().finish_reason
+        (None, False, 'cancelled')
+        """
+        raise NotImplementedError("lab-10 task 2: cancel")
+
+    def try_pop(self) -> Chunk | None:
+        """Return the next chunk, or None if none waits.
+
+        >>> channel = Channel(2)
+        >>> channel.try_pop(), channel.push(Chunk("a", (1,))), channel.try_pop()
+        (None, True, Chunk(text='a', token_ids=(1,), finish_reason=None))
+        """
+        raise NotImplementedError("lab-10 task 1: try_pop")
+
+    def reader(self) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
+        """Read in asyncio: `async with channel.reader() as chunks: async for chunk in chunks: ...`.
+
+        The terminal chunk is the last; a channel of which it was read has none left. While nothing
+        waits, the task sleeps until another thread, or this one, writes. To leave the block before
+        the channel has ended cancels it: by `break`, by an exception, or because the task is
+        cancelled; exceptions pass through. A wait may be given up, by a timeout say: it takes no
+        chunk, and `anext(chunks)` can be called again.
+
+        >>> channel = Channel(2)
+        >>> async def read_one():
+        ...     async with channel.reader() as chunks:
+        ...         return await anext(chunks)
+        >>> channel.push(Chunk("a", (1,))), asyncio.run(read_one()).text, channel.state
+        (True, 'a', 'cancelled')
+        """
+        raise NotImplementedError("lab-10 task 3: reader")
