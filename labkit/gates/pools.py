@@ -26,7 +26,7 @@ NOT_ASKED = {
     "marks": "points of property tests: what is graded are a student's own tests",
     "signatures": "which tests starter and solution have: they are each student's own",
     "diagnoses": "a probe for each known bug: its report says what is alive, and what is void",
-    "bugs": "a diagnosis of each known bug, as gate diagnoses",
+    "bugs": "a diagnosis of each known bug, and a bug for each test: no test leaves all alive",
     "tables": "a table of answers: tests are handed in, and they answer nothing",
 }
 
@@ -97,8 +97,8 @@ def _survivors(lab: Lab, labs: list[Lab]) -> list[str]:
     """Return what of the whole pool the hunt's reference does not kill."""
     assert lab.hunt is not None
     source, pool = lab.solution.read_bytes(), whole_pool(lab, labs)
-    tests = load_source(source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
-    here = Here(partial(getattr, tests), lab.hunt.seconds)
+    load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
+    here = Here(load, lab.hunt.seconds)
     hunted = hunt(names_of_tests(source), pool, lab.hunt.most_tests, here)
     found = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
     alive = (name for name, tests in hunted.kills.items() if not tests)

@@ -30,6 +30,7 @@ ROUND = 10
 _MOST_LATE = 3
 _MOST_SHOWN = 300
 _LEAST_SECONDS = 0.01
+_TWICE = "run twice on one implementation, it fails once and passes once"
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _try_on_right(code: Code, run: Run, hunted: Hunted) -> None:
             if bad.kind == "unwritten":
                 hunted.unwritten[test] = bad.told
             elif verdicts[0].kind != verdicts[-1].kind and bad.kind == "failed":
-                hunted.void[test] = f"run twice on one implementation, it says: {bad.told}, and no"
+                hunted.void[test] = f"{_TWICE}: {bad.told}"
             else:
                 hunted.void[test] = f"on a right implementation: {bad.told}"
             # Those behind one that was late have not been run.
@@ -172,7 +173,7 @@ def _does_not_count(code: Code, verdicts: Sequence[Verdict]) -> str:
     if "slept" in kinds:
         return f"it waits instead of computing: {verdicts[-1].told}"
     if "passed" in kinds and kinds & {"failed", "unwritten"}:
-        return "run twice on one implementation, it fails once and passes once: draw from a seed"
+        return f"{_TWICE}: draw from a seed"
     return ""
 
 
@@ -217,24 +218,26 @@ class Here:
     """Runs tests on implementations in this process.
 
     Args:
-        resolve: finds a student's function.
+        load: imports the student's tests, for each implementation anew: what they remember of one
+            shall not help with the next.
         seconds: the limit of one test on one implementation.
         after_run: told after each, with the trace.
     """
 
     def __init__(
         self,
-        resolve: Callable[[str], Any],
+        load: Callable[[], object],
         seconds: float,
         after_run: Callable[[Trace], object] = lambda trace: None,
     ) -> None:
-        self._resolve = resolve
+        self._load = load
         self._seconds = seconds
         self._after_run = after_run
 
     def __call__(self, code: Code, tests: Sequence[str]) -> list[dict[str, Verdict]]:
         """Run tests on an implementation; see `Run`."""
         rounds: list[dict[str, Verdict]] = []
+        own = self._load()
         for _ in range(ROUNDS):
             tests = once_more(code, tests, rounds)
             rounds.append({})
@@ -243,22 +246,17 @@ class Here:
             end = time.process_time() + ROUND * self._seconds
             for test in tests:
                 clock = Clock(self._seconds)
-                make = partial(Make, code.target, module, clock)
+                there = {MAKE: partial(Make, code.target, module, clock), test: vars(own)[test]}
                 left = max(end - time.process_time(), _LEAST_SECONDS)
-                verdict = rounds[-1][test] = self._run(test, make, clock, left)
+                verdict = rounds[-1][test] = self._run(test, there, clock, left)
                 if verdict.kind == "late":
                     return rounds
         return rounds
 
-    def _run(
-        self, test: str, make: Callable[[], "Make"], clock: "Clock", seconds: float
-    ) -> Verdict:
-        def resolve(name: str) -> Any:
-            return make if name == MAKE else self._resolve(name)
-
+    def _run(self, test: str, there: Mapping[str, Any], clock: "Clock", seconds: float) -> Verdict:
         try:
             with time_limit(seconds):
-                trace = perform(resolve, plan(test), [], "")
+                trace = perform(there.__getitem__, plan(test), [], "")
         except OverdueError:
             return Verdict("late", in_all(self._seconds))
         except (KeyboardInterrupt, LoadFailure):

@@ -10,7 +10,7 @@ from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
 from labkit.running.hunting import Here, Hunting, hunt, names_of_tests
-from labkit.running.lab_impl import Implementation, choose, short_hash, wanted
+from labkit.running.lab_impl import Implementation, choose, load, short_hash, wanted
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace
 from labkit.running.under_test import CodeUnderTest, root_of
@@ -121,7 +121,7 @@ class LabsOfSession:
             finally:
                 self._after_run("")
             here = Here(
-                code.resolve,
+                partial(load, run.implementation, f"hunting.{run.lab.label}", run.lab.given),
                 facts.seconds,
                 lambda trace: self._after_run("" if trace.raised is None else trace.raised.kind),
             )
