@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
 from labkit.errors import LoadFailure, UsageError
@@ -153,9 +153,10 @@ def _choose(rows: list[tuple[Lab, Serves]], progress: Progress, *, own: bool) ->
     return None
 
 
-def _miss(composing: Lab, rows: list[tuple[Lab, Serves]]) -> None:
+def _miss(composing: Lab, rows: list[tuple[Lab, Serves]]) -> NoReturn:
+    """Say which lab to do first, for a layer that nobody has built yet."""
     if not rows:
-        return
+        raise UsageError("no lab.toml has a [[serves]] of every layer that a pipeline needs")
     lab, serves = rows[0]
     raise LoadFailure(
         f"{composing.label} builds on {serves.class_name} of {lab.label}, which does not pass as "
