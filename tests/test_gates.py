@@ -95,6 +95,7 @@ FAULTS = [
     ("diagnoses", "mistakes.py", "task=2", "task=3", "task 3 is not in lab.toml"),
     ("diagnoses", "mistakes.py", "\n\n    Something still", "\n    Something still", "the hint"),
     ("races", "race.py", "return text\n", "return text[1:]\n", "at flush, the naive version"),
+    ("races", "race.py", "return text\n", "return text[1:]\n", "at flush, the library leaves"),
     ("races", "race.py", "UNIT =", "UNITS =", "has no UNIT"),
     ("races", "solution.py", "return self._held", "return 1", "cannot be measured"),
     ("readmes", "README.md", "make lab N=90", "make labs N=90", "no such target"),

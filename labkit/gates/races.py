@@ -1,4 +1,4 @@
-"""Gate: where a lab has a race, the reference and the naive version give the same."""
+"""Gate: where a lab has a race, the reference and all that run beside it give the same."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from labkit.running.racing import FILE, first_difference, maker, read_race, walk
 
 
 def races_are_fair(root: Path) -> list[Finding]:
-    """Run the reference and the naive version over the workload of every race."""
+    """Run the reference, the naive version and any others over the workload of every race."""
     found: list[Finding] = []
     for lab in find_labs(root):
         try:
@@ -26,8 +26,12 @@ def _check(lab: Lab) -> list[str]:
         return []
     reference = Implementation("solution", lab.solution)
     right = walk(race, maker(race, reference), reference)
-    naive = walk(race, race.naive, Implementation("path", lab.path / FILE))
-    number = first_difference(naive.outputs, right.outputs)
-    if number is not None:
-        return [f"at {where(race, number)}, the naive version leaves the reference"]
-    return [] if right.held is not None else ["`held` of the reference cannot be measured"]
+    found = []
+    for name, make in {"naive version": race.naive, **race.others}.items():
+        beside = walk(race, make, Implementation("path", lab.path / FILE))
+        number = first_difference(beside.outputs, right.outputs)
+        if number is not None:
+            found.append(f"at {where(race, number)}, the {name} leaves the reference")
+    if right.held is None:
+        found.append("`held` of the reference cannot be measured")
+    return found

@@ -1,6 +1,6 @@
 """Several implementations of a layer on one workload: do they agree, how long, how much is held?
 
-A lab's `race.py` has the workload and the naive version.
+A lab's `race.py` has the workload and the naive version; it may have others to run beside them.
 
 But: it isolates nothing. Everything runs in this process.
 """
@@ -11,7 +11,7 @@ import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +47,7 @@ class Race:
         arguments: of its constructor.
         pieces: what is fed.
         naive: makes the naive version.
+        others: by name, what makes others that `race.py` brings along, such as a library's.
     """
 
     unit: str
@@ -54,6 +55,7 @@ class Race:
     arguments: tuple[Any, ...]
     pieces: Sequence[Any]
     naive: Make
+    others: Mapping[str, Make] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,14 @@ def read_race(lab: Lab) -> Race | None:
     if missing:
         raise LabFolderError(f"{path} has no {missing[0]}")
     arguments, naive = module.ARGUMENTS, getattr(module, module.CLASS)
-    return Race(module.UNIT, module.CLASS, arguments, module.workload(), lambda: naive(*arguments))
+    return Race(
+        module.UNIT,
+        module.CLASS,
+        arguments,
+        module.workload(),
+        lambda: naive(*arguments),
+        module.others() if hasattr(module, "others") else {},
+    )
 
 
 def maker(race: Race, implementation: Implementation) -> Make:

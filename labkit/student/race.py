@@ -81,8 +81,9 @@ def _walk_all(lab: Lab, race: Race) -> tuple[dict[str, Make], dict[str, Walk]]:
     if lab.solution.exists():
         sources[REFERENCE] = Implementation("solution", lab.solution)
     makers = {name: maker(race, source) for name, source in sources.items()}
-    makers[NAIVE] = race.naive
-    sources[NAIVE] = Implementation("path", lab.path / FILE)
+    for name, make in {NAIVE: race.naive, **race.others}.items():
+        makers[name] = make
+        sources[name] = Implementation("path", lab.path / FILE)
     return makers, {name: walk(race, makers[name], sources[name]) for name in makers}
 
 

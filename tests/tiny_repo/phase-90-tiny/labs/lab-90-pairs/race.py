@@ -25,3 +25,8 @@ class Pairs:
         """Return all."""
         text, self.held = self.held, ""
         return text
+
+
+def others() -> dict:
+    """Return what else runs beside."""
+    return {"library": Pairs}
