@@ -1,0 +1,716 @@
+"""Lab 07: token bytes. Each docstring states the rule that its test pins.
+
+Fixed cases come first, then cases drawn from the seed: `LAB_SEED=1 make lab N=07` draws others. A
+stream is written as the bytes of its tokens; the table is made of these, so it is as small.
+"""
+
+import itertools
+from string import hexdigits
+
+import pytest
+
+from labkit.testing import check, cut, decided, decoded, expect, put_in, undecided
+
+DETOKENIZER = "TokenDetokenizer"
+# Bytes that GPT-2's map leaves as they are; the 68 others follow from U+0100 on, in order.
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+OTHERS = [byte for byte in range(256) if byte not in PRINTABLE]
+# The character of each byte.
+SPELLING = [chr(b) if b in PRINTABLE else chr(0x100 + OTHERS.index(b)) for b in range(256)]
+MIXED = "naïve café — 你好 🚀🇫🇷"
+# One byte of every kind that the rules of UTF-8 treat differently.
+CLASSES = bytes.fromhex("41 80 8f 90 9f a0 bf c0 c2 df e0 e2 ed ef f0 f4 f5 ff")
+# Tokens that begin, continue and end characters, that can do neither, and what adds no bytes: an
+# empty token, an id without a token, one before and one behind the table, and a skipped special.
+KINDS = [
+    *(b"A", b"\xe4", b"\xe4\xbd", b"\xbd\xa0", b"\xa0", b"a\xf0\x9f", b"\x9f\x9a\x80", b"\x80\xc3"),
+    *(b"\xed", b" \xff", b"\xc2\xe4\xbd\xa0", b"", None, -1, 0, b"<s>"),
+]
+# Items of a stream that have no bytes: a number is how far outside the table an id is.
+SILENT = [None, -1, -2, 0, 7, 2**32, -(10**30)]
+SPECIALS = [b"<s>", b"</s>", b"<|im_end|>", "<｜User｜>".encode()]
+ASCII, LATIN = range(0x21, 0x7F), range(0xC0, 0x250)
+CHINESE, EMOJI = range(0x4E00, 0xA000), range(0x1F300, 0x1F600)
+
+
+def table_of(*streams):
+    """The distinct tokens of some streams as a table; its last id is in none of them."""
+    items = dict.fromkeys(itertools.chain(*streams))
+    return [*(item for item in items if type(item) is not int), b"?"]
+
+
+def ids_of(items, table):
+    """The ids of a stream's items."""
+    return [
+        (item if item < 0 else len(table) + item) if type(item) is int else table.index(item)
+        for item in items
+    ]
+
+
+def new(lab, table, prompt=(), special=(), **options):
+    """A detokenizer, of a prompt and with special tokens if there are any."""
+    if prompt:
+        options["prompt_ids"] = ids_of(prompt, table)
+    if marked := frozenset(i for i, piece in enumerate(table) if piece in special):
+        options["special"] = marked
+    return lab.new(DETOKENIZER, table, **options)
+
+
+def feed(lab, items, end="", watch="", **options):
+    """Feed the ids of the items one by one; leave the stream open unless there is an `end`."""
+    table = table_of(items, options.get("prompt", ()))
+    return lab.stream(new(lab, table, **options), ids_of(items, table), end=end, watch=watch)
+
+
+def data_of(items, without=()):
+    """The bytes of each item."""
+    return [item if isinstance(item, bytes) and item not in without else b"" for item in items]
+
+
+def all_of(items, without=()):
+    """The bytes of all items together."""
+    return b"".join(data_of(items, without))
+
+
+def expected_pieces(items, before=b"", without=()):
+    """What each id must emit: the text that the bytes so far determine, less what was out."""
+    so_far = itertools.accumulate(data_of(items, without), initial=undecided(before))
+    texts = [decided(data) for data in so_far]
+    return [now[len(then) :] for then, now in itertools.pairwise(texts)]
+
+
+def expected_end(items, before=b"", without=()):
+    """What flush must emit: U+FFFD for a character that was cut off, else nothing."""
+    return "\ufffd" if undecided(undecided(before) + all_of(items, without)) else ""
+
+
+def emits(lab, items, **options):
+    """Each id must emit what it settles, and no more."""
+    trace = feed(lab, items, **options)
+    expect(trace.outputs, expected_pieces(items), trace)
+
+
+def emits_and_ends(lab, *streams, prompt=(), flushes=1, special=SPECIALS[:1]):
+    """The same for streams one after the other, each with flushes that end it; the first has a
+    prompt. Special tokens are skipped.
+    """
+    table = table_of(prompt, *streams)
+    calls, wanted, before = [], [], all_of(prompt, special)
+    for items in streams:
+        calls += [("feed", i) for i in ids_of(items, table)]
+        wanted += [*expected_pieces(items, before, special), expected_end(items, before, special)]
+        calls += [("flush",)] * flushes
+        wanted += [""] * (flushes - 1)
+        before = b""
+    trace = lab.script(new(lab, table, prompt, special), calls, watch="")
+    expect(trace.outputs, wanted, trace)
+
+
+def tokens_of(random, data):
+    """The bytes cut anywhere, into tokens of one to four bytes."""
+    tokens, start = [], 0
+    while start < len(data):
+        end = start + random.choice([1, 1, 2, 2, 3, 4])
+        tokens.append(data[start:end])
+        start = end
+    return tokens
+
+
+def some_texts(lab, *kinds, count=10):
+    """Draw texts of these kinds of characters, short ones first."""
+    for length in sorted(lab.random.choices(range(2, 16), k=count)):
+        drawn = lab.random.choices(kinds or (ASCII, LATIN, CHINESE, EMOJI), k=length)
+        yield "".join(chr(lab.random.choice(kind)) for kind in drawn)
+
+
+def some_streams(lab, *kinds, count=10):
+    """Draw texts, cut anywhere into tokens."""
+    return [tokens_of(lab.random, text.encode()) for text in some_texts(lab, *kinds, count=count)]
+
+
+def some_broken(lab, count=16):
+    """Draw tokens of bytes with many broken characters, short streams first."""
+    for length in sorted(lab.random.choices(range(4, 24), k=count)):
+        yield tokens_of(lab.random, bytes(lab.random.choices(CLASSES, k=length)))
+
+
+def a_start(lab):
+    """Draw the first bytes of a character, one at least and not all."""
+    char = chr(lab.random.choice(lab.random.choice([LATIN, CHINESE, EMOJI]))).encode()
+    return char[: lab.random.randint(1, len(char) - 1)]
+
+
+def wanted_bytes(token, kind, is_special):
+    """What the table must say of a token."""
+    if token is None:
+        return None
+    if is_special or (kind == "byte_level" and not set(token) <= set(SPELLING)):
+        return token.encode()
+    if kind == "byte_level":
+        return bytes(map(SPELLING.index, token))
+    digits = token[3:-1]
+    if token == f"<0x{digits}>" and len(digits) == 2 and set(digits) <= set(hexdigits):
+        return bytes.fromhex(digits)
+    return token.replace("▁", " ").encode()
+
+
+def tells(lab, kind, tokens, special=()):
+    """token_bytes must say of these tokens what the rules say; ids without one are among them."""
+    vocabulary = [*tokens, None, *tokens[:1]]
+    marked = frozenset(i for i, token in enumerate(vocabulary) if token in special)
+    options = {"special": marked} if marked else {}
+    got = lab.call("token_bytes", vocabulary, kind, **options)
+    wanted = [wanted_bytes(token, kind, i in marked) for i, token in enumerate(vocabulary)]
+    words = f", special={marked}" if marked else ""
+    expect(got, wanted, f"token_bytes({vocabulary!r}, {kind!r}{words})")
+
+
+def spelled(tokens):
+    """Tokens of bytes as GPT-2's map spells them."""
+    return ["".join(SPELLING[byte] for byte in token) for token in tokens]
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(9)
+def test_byte_level_characters_are_bytes(lab):
+    """byte_level: each character of a token is one byte, whatever the bytes are: a word with its
+    space, half a character, or the end of one and the beginning of the next. 188 bytes are the
+    character of that number, the 68 others follow from U+0100 on. An id without a token has None.
+    """
+    fixed = [["Ġthe", "Ċ"], ["ðŁ", "ļ", "Ģ"], ["ä½", "łå¥", "½"], ["Ā", "ġ", "Ń", "¬", "®"]]
+    drawn = (spelled(tokens) for tokens in some_broken(lab, 8))
+    shuffled = lab.random.sample(SPELLING, 256)
+    check(lambda tokens: tells(lab, "byte_level", tokens), [*fixed, *drawn, SPELLING, shuffled])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_byte_fallback_marks_are_spaces(lab):
+    """byte_fallback: every ▁ of a token is a space, at its beginning, in the middle, or many of
+    them; all else is the token's text as UTF-8.
+    """
+
+    def word():
+        marks = "▁" * lab.random.randint(1, 3)
+        return lab.random.choice([marks + "{}", "{}" + marks, "{}▁{}"]).format(
+            *some_texts(lab, ASCII, LATIN, CHINESE, count=2)
+        )
+
+    drawn = ([word() for _ in range(4)] for _ in range(6))
+    fixed = [["▁the"], ["▁▁▁▁", "a▁b", "é▁"]]
+    check(lambda tokens: tells(lab, "byte_fallback", tokens), [*fixed, *drawn])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(4)
+def test_byte_fallback_byte_tokens_are_bytes(lab):
+    """byte_fallback: a token that is `<0xE4>`, with any two hexadecimal digits, is that one byte;
+    what only looks like it is text.
+    """
+
+    def rule(tokens):
+        tells(lab, "byte_fallback", tokens)
+
+    near = ["<0x4>", "<0x411>", "<0xG1>", "x<0x41>", "<0x41", "<0x41>\n", "0x41"]
+    check(rule, [["<0xE4>", "<0x0A>"], ["<0x41>", *near], [f"<0x{b:02X}>" for b in range(256)]])
+    drawn = ([f"<0x{lab.random.randrange(256):02X}>" for _ in range(6)] for _ in range(6))
+    check(rule, ([*tokens, lab.random.choice(near)] for tokens in drawn))
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_plain_text_is_not_mapped(lab):
+    """A special token is its text as UTF-8, whichever kind the vocabulary is; so is, of
+    byte_level, every token that has a character that no byte is spelled with. All others are
+    mapped.
+    """
+    fixed = [
+        ("byte_level", ["Ġa", "đem"], ["đem"]),
+        ("byte_fallback", ["▁a", "<｜begin▁of▁sentence｜>", "<0x41>"], ["<｜begin▁of▁sentence｜>"]),
+        ("byte_fallback", ["<0x41>", "<0x42>"], ["<0x42>"]),
+        ("byte_level", ["é", "<｜é｜>", "Ġé你"], []),
+    ]
+
+    def drawn():
+        for text in some_texts(lab, ASCII, ASCII, range(0x100, 0x140)):
+            others = spelled(tokens_of(lab.random, MIXED.encode()))[:4]
+            yield "byte_level", [*others, text, text + "你"], [text]
+            digits = f"<0x{lab.random.randrange(0x40, 0x80):02X}>"
+            yield "byte_fallback", ["▁" + text, f"<{text}▁>", digits], [f"<{text}▁>", digits]
+
+    check(lambda case: tells(lab, *case), [*fixed, *drawn()])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_unknown_kind_is_refused(lab):
+    """A kind that is neither byte_level nor byte_fallback is a ValueError, whose message gives it;
+    an empty token of the two is no bytes.
+    """
+
+    def rule(kind):
+        if kind in ("byte_level", "byte_fallback"):
+            tells(lab, kind, ["", "a"])
+            return
+        message = lab.rejects("token_bytes", ["a"], kind)
+        expect(kind in message, True, f"token_bytes(['a'], {kind!r})", f"{kind} is in {message!r}")
+
+    names = lab.random.sample(["wordpiece", "ByteLevel", "byte-level", "metaspace", "bpe"], 3)
+    check(rule, ["byte_level", "byte_fallback", "unigram", *names])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(7)
+def test_table_of_real_vocabularies(lab):
+    """Of any part of a trained vocabulary, byte-level or with byte fallback, the table says what
+    the tokenizer means by each token.
+    """
+
+    def rule(case):
+        name, ids = case
+        reader = lab.given.reader(name)
+        ids = [i for i in ids if i < len(reader.vocabulary)]
+        vocabulary = [reader.id_to_token(i) for i in ids]
+        marked = frozenset(place for place, i in enumerate(ids) if i in reader.special)
+        got = lab.call("token_bytes", vocabulary, reader.kind, special=marked)
+        wanted = [None if reader.id_to_token(i) is None else reader.bytes_of(i) for i in ids]
+        expect(got, wanted, f"token_bytes({vocabulary!r}, {reader.kind!r}, special={marked})")
+
+    for name in lab.given.NAMES:
+        size = len(lab.given.vocabulary(name))
+        # First come the special tokens, and then one for each byte.
+        some = lab.random.sample(range(size), min(size, 200))
+        check(rule, [(name, [*range(min(size, 270)), *some])])
+
+
+@pytest.mark.given
+def test_naive_decode_of_each_token_breaks():
+    """🫨 with its space is three tokens of a byte-level vocabulary: alone, each is broken."""
+    naive = [token.decode("utf-8", "replace") for token in (b" \xf0\x9f", b"\xab", b"\xa8")]
+    assert naive == [" \ufffd", "\ufffd", "\ufffd"]
+
+
+@pytest.mark.given
+def test_naive_wait_on_replacement_prints_nothing():
+    """To wait while the text so far ends in U+FFFD is to say nothing about broken bytes until the
+    end, and nothing about a U+FFFD that the model wrote.
+    """
+    so_far = itertools.accumulate([b"a", b"\xff", "\ufffd".encode(), b"\xff"])
+    shown = [text for text in map(decoded, so_far) if not text.endswith("\ufffd")]
+    assert shown == ["a"]
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_certain_text_comes_at_once(lab):
+    """Whole characters come out with their token, and so do those before a half one: of `a` and the
+    first byte of 你 in one token, the `a` is certain.
+    """
+    fixed = [[b"Hello", b",", b" ", "你好".encode(), b"\x00\r\n"], [b"a\xe4", b"\xbd\xa0"]]
+
+    def drawn():
+        for text in some_texts(lab):
+            start = a_start(lab)
+            yield [token + start for token in map(str.encode, cut(text, lab.random))]
+
+    check(lambda items: emits(lab, items), [*fixed, *drawn()])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_split_character_waits_for_its_last_token(lab):
+    """A character that is split over tokens comes out whole, with the token that completes it: 🫨
+    behind a space is three tokens, and the space comes first.
+    """
+    fixed = [[b" \xf0\x9f", b"\xab", b"\xa8"], [*map(bytes, zip("你🚀".encode(), strict=True))]]
+    check(lambda items: emits(lab, items), [*fixed, *some_streams(lab, CHINESE, EMOJI, LATIN)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_token_may_end_one_character_and_begin_the_next(lab):
+    """A token is bytes, not characters: it may end one character and begin another, which then
+    waits in its turn.
+    """
+    fixed = [["你".encode()[:1], "你".encode()[1:] + "好".encode()[:2], "好".encode()[2:] + b"!"]]
+
+    def drawn():
+        for text in some_texts(lab, LATIN, CHINESE, EMOJI):
+            data = text.encode()
+            ends = itertools.accumulate(len(char.encode()) for char in text)
+            places = [0, *(end - 1 for end in ends), len(data)]
+            yield [data[a:b] for a, b in itertools.pairwise(places)]
+
+    check(lambda items: emits(lab, items), [*fixed, *drawn()])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_held_is_the_open_end(lab):
+    """`held` is a `bytes`: those at the end that can still become a character, and none of a
+    character that is out or can no longer come.
+    """
+
+    def rule(items):
+        trace = feed(lab, items, watch="held")
+        so_far = itertools.accumulate(data_of(items))
+        expect(trace.held, [undecided(data) for data in so_far], trace, "held")
+
+    fixed = [[b"a\xf0\x9f", b"\x9a", b"\x80\xe4", b"b"], [b"\xed", b"\xa0", b"x\xe2\x82"]]
+    check(rule, [*fixed, *some_streams(lab), *some_broken(lab)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_ill_formed_bytes_resolve_at_once(lab):
+    """What can no longer become a character is one U+FFFD for each maximal subpart, with the token
+    after which nothing else is possible; a U+FFFD that the model wrote is text like any other.
+    """
+    fixed = [
+        [b"\xe4", b"A"],
+        [b"\xff", b"a\xc0b", b"\x80"],
+        [b"\xed", b"\xa0", b"\xf4\x90"],
+        [b"\xf0\x9f", b"\x9a\xe4\xbd", b"\xe4\xbd\xa0"],
+        [b"\xef", b"\xbf", b"\xbd", "\ufffd\ufffd".encode(), b"a"],
+    ]
+    check(lambda items: emits(lab, items), [*fixed, *some_broken(lab)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_ids_without_bytes_change_nothing(lab):
+    """total: an id outside the table, a negative one included, an id that the table has None for
+    and an empty token give "", and leave a half character as it was.
+    """
+    fixed = [[b"\xe4", None, b"\xbd", -1, b"\xa0"], [-2, b"a\xc3", 0, b"", 2**32, b"\xa9"]]
+    drawn = (put_in(tokens, [*SILENT, b""], lab.random) for tokens in some_streams(lab))
+    check(lambda items: emits(lab, items), [*fixed, *drawn])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_special_tokens(lab):
+    """A special token gives "" and leaves a half character as it was; with
+    `skip_special_tokens=False` it is text, and a half character before it is broken. Which tokens
+    are special is told by their ids: no other is, whatever it looks like.
+    """
+
+    def rule(case):
+        items, special = case
+        trace = feed(lab, items, special=special)
+        expect(trace.outputs, expected_pieces(items, without=special), trace, "skipped")
+        trace = feed(lab, items, special=special, skip_special_tokens=False)
+        expect(trace.outputs, expected_pieces(items), trace, "shown")
+
+    fixed = [([b"<s>", b"\xe4", b"</s>", b"\xbd\xa0", b"<s>"], [b"</s>"])]
+    special = [lab.random.sample(SPECIALS, 2) for _ in range(10)]
+    drawn = [put_in(tokens, SPECIALS, lab.random) for tokens in some_streams(lab)]
+    check(rule, [*fixed, *zip(drawn, special, strict=True)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_flush_handles_truncated_sequence(lab):
+    """A stream cut inside a character ends in one U+FFFD, however many bytes were held; one that is
+    not cut does not.
+    """
+    fixed = [[b"ok", "🚀".encode()[:size]] for size in range(5)]
+    drawn = ([*tokens, a_start(lab)] for tokens in some_streams(lab))
+    check(lambda items: emits_and_ends(lab, items), [*fixed, *drawn])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_flush_once_and_fresh(lab):
+    """flush-once: a second flush returns "". After a flush the next stream is read like the first:
+    no byte from before it joins a byte after it.
+    """
+    fixed = [[[b"\xf0\x9f"], [b"\x9a\x80", b"a"]], [[b"\xe4"], [], [b"\xbd\xa0"]]]
+    drawn = (cut(tokens, lab.random) for tokens in some_streams(lab, CHINESE, EMOJI))
+    check(lambda streams: emits_and_ends(lab, *streams, flushes=2), [*fixed, *drawn])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_burst_equals_single_feeds(lab):
+    """feed_many takes ids in bursts, of none to all of them; each gives what feeding its ids one by
+    one gives, joined, and holds what they hold.
+    """
+
+    def rule(bursts):
+        table = table_of(*bursts)
+        calls = [("feed_many", ids_of(items, table)) for items in bursts]
+        trace = lab.script(new(lab, table), [*calls, ("flush",)])
+        pieces = iter(expected_pieces([*itertools.chain(*bursts)]))
+        wanted = ["".join(itertools.islice(pieces, len(items))) for items in bursts]
+        end = expected_end([*itertools.chain(*bursts)])
+        expect(trace.outputs, [*wanted, end], trace)
+        so_far = itertools.accumulate(map(all_of, bursts))
+        expect(trace.held, [*map(undecided, so_far), b""], trace, "held")
+
+    fixed = [[[b"a", b"\xe4"], [b"\xbd"], [], [b"\xa0", -1, b"\xe5"]]]
+    texts = (put_in(tokens, SILENT, lab.random) for tokens in some_streams(lab))
+    check(rule, [*fixed, *(cut(items, lab.random) for items in [*texts, *some_broken(lab)])])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_prompt_that_ends_inside_a_character(lab):
+    """A character that the prompt begins comes out whole, with the token that completes it, and
+    nothing else of the prompt does; if it breaks off, it is one U+FFFD. Until then its bytes are
+    held. After a flush the prompt is forgotten.
+    """
+
+    def rule(case):
+        prompt, *streams = case
+        emits_and_ends(lab, *streams, prompt=prompt)
+        trace = lab.script(new(lab, table_of(prompt), prompt), ["held"], watch="")
+        expect(trace.outputs[0], undecided(all_of(prompt)), trace, "held before the first feed")
+
+    fixed = [
+        ([b"Hi", b" \xe4"], [b"\xbd", b"\xa0", b"!"], [b"\xbd\xa0"]),
+        ([b"\xf0", b"\x9f", b"\x9a"], [b"\x80"], [b"\x80"]),
+        ([b"a\xe4"], [b"b"], []),
+        ([b"a\xe4"], [], [b"a"]),
+    ]
+
+    def drawn():
+        for text in some_texts(lab, CHINESE, EMOJI, LATIN):
+            data = text.encode()
+            place = lab.random.randrange(1, len(data))
+            before, after = (tokens_of(lab.random, part) for part in (data[:place], data[place:]))
+            yield before, after, after[:3]
+
+    check(rule, [*fixed, *drawn()])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_prompt_is_read_as_the_stream_is(lab):
+    """Ids without bytes and skipped specials in a prompt change nothing either: its last bytes may
+    be some tokens back. A prompt that ends with a whole character or with broken bytes leaves
+    nothing open.
+    """
+
+    def rule(prompt):
+        stream, special = ["你".encode()[1:], b"a"], SPECIALS[:2]
+        before = all_of(prompt, without=special)
+        trace = feed(lab, stream, prompt=prompt, special=special, end="flush")
+        expect(trace.outputs, [*expected_pieces(stream, before), ""], trace)
+
+    fixed = [[b"a", b"\xe4", None, b"</s>", -1, b"", 0], [b"\xe4", b"a"], [b"<s>"], [b"\xc3\xff"]]
+    silent = [*SILENT, *SPECIALS[:2]]
+    drawn = (
+        put_in([*tokens, b"\xe4"], silent, lab.random) + lab.random.choices(silent, k=3)
+        for tokens in some_streams(lab, CHINESE, EMOJI)
+    )
+    check(rule, [*fixed, *drawn, *some_broken(lab, 8)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(6)
+def test_property_exact_and_eager_on_all_short_streams(lab):
+    """complete, append-only, honest, eager: for every stream of up to two tokens of 16 kinds, and
+    of three of 8 of these, each id emits all that is certain and no more, and flush the rest.
+    """
+    pairs = [[*pair] for size in range(3) for pair in itertools.product(KINDS, repeat=size)]
+    # An A ends what is open, so 8 streams of three tokens fit into one.
+    threes = (
+        [item for last in KINDS[:8] for item in (*pair, last, b"A")]
+        for pair in itertools.product(KINDS[:8], repeat=2)
+    )
+    check(lambda items: emits_and_ends(lab, items), [*pairs, *threes])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_property_exact_and_eager_on_random_streams(lab):
+    """complete, honest, eager, flush-once: the same for random bytes, for text with a byte knocked
+    out and odd ids among its tokens, for streams after a flush, and after a prompt.
+    """
+
+    def cases():
+        for length in range(4, 90, 4):
+            text = "".join(lab.random.choices(MIXED, k=length)).encode()
+            where = lab.random.randrange(len(text))
+            tokens = tokens_of(lab.random, text[:where] + text[where + 1 :])
+            odd = lab.random.choices(KINDS, k=length)
+            yield [odd[:3], put_in(tokens, SILENT, lab.random), odd, *some_broken(lab, 1)]
+
+    check(lambda case: emits_and_ends(lab, *case[1:], prompt=case[0] if case else ()), cases())
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_property_chunk_invariant(lab):
+    """chunk-invariant: however the same bytes are cut into tokens, and the tokens into bursts, the
+    whole text is the same.
+    """
+
+    def rule(bursts):
+        table = table_of(*bursts)
+        calls = [("feed_many", ids_of(items, table)) for items in bursts]
+        trace = lab.script(new(lab, table), [*calls, ("flush",)], watch="")
+        expect(trace.text, decoded(b"".join(map(all_of, bursts))), trace)
+
+    data = "né你🚀".encode() + b"\xe4\xed\xa0\xff"
+    for way in range(24):
+        drawn = bytes(lab.random.choices(data, k=12)) if way % 2 else data
+        check(rule, [cut(tokens_of(lab.random, drawn), lab.random)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_property_isolated(lab):
+    """isolated: streams fed in turns give what each gives alone."""
+
+    def rule(streams):
+        table = table_of(*streams)
+        news = [new(lab, table) for _ in streams]
+        traces = lab.interleave(news, [ids_of(items, table) for items in streams], "flush")
+        for items, trace in zip(streams, traces, strict=True):
+            expect(trace.outputs, [*expected_pieces(items), expected_end(items)], trace)
+
+    fixed = [[[b"\xe4", b"\xbd\xa0"], [b"\xf0\x9f", b"a", b"\x9a"]]]
+    drawn = (some_streams(lab, CHINESE, EMOJI, count=3) for _ in range(6))
+    check(rule, [*fixed, *drawn])
+
+
+def real_runs(lab, *, from_the_start):
+    """Feed texts that are spelled in the tokens of each trained vocabulary, skipped specials among
+    them, in turns; yield what knows the vocabulary, and for each text the ids of the prompt, those
+    of the stream, and the trace. The table is what token_bytes makes of the vocabulary.
+    """
+    for name in lab.given.NAMES:
+        reader = lab.given.reader(name)
+        strips = from_the_start and reader.decode(reader.spell("", lab.random)) == ""
+        vocabulary = lab.new("given.vocabulary", name)
+        table = lab.new("token_bytes", vocabulary, reader.kind, special=reader.special)
+        news, parts = [], []
+        for text in ["🫨 aquí " + MIXED * 3, *some_texts(lab)]:
+            first, *ids = reader.spell(text, lab.random)
+            ids = [first, *put_in(ids, reader.special or [-1], lab.random)]
+            # The first token is the prompt at least: it may be the space that decode takes away.
+            place = lab.random.randint(1, len(ids)) if news else 1
+            prompt, stream = ([], ids) if from_the_start else (ids[:place], ids[place:])
+            parts.append((prompt, stream))
+            options = {"strip_first_space": True} if strips else {}
+            options |= {"prompt_ids": prompt} if prompt else {}
+            news.append(lab.new(DETOKENIZER, table, special=reader.special, **options))
+        traces = lab.interleave(news, [stream for _, stream in parts], "flush")
+        yield from ((reader, *part, trace) for part, trace in zip(parts, traces, strict=True))
+
+
+def own_text(reader, ids):
+    """What the tokenizer itself makes of well-formed ids, special ones left out."""
+    return reader.decode([i for i in ids if i not in reader.special])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_property_real_vocabularies(lab):
+    """complete, eager: for trained vocabularies, with the table of your token_bytes, a stream after
+    any part of a text as a prompt has the text that the tokenizer's own decode has there, each
+    character with its last token.
+    """
+    for reader, prompt, stream, trace in real_runs(lab, from_the_start=False):
+        special = [*map(reader.bytes_of, reader.special)]
+        items = [*map(reader.bytes_of, stream)]
+        before = all_of(map(reader.bytes_of, prompt), special)
+        size = len(undecided(before)) + len(all_of(items, special))
+        text = own_text(reader, prompt + stream).encode()
+        expect(trace.text, text[len(text) - size :].decode(), trace)
+        expect(trace.outputs, [*expected_pieces(items, before, special), ""], trace)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+@pytest.mark.timeout(10)
+def test_property_linear(lab):
+    """linear: an id costs the same however many came before it, with bytes or without, so some
+    60,000 of them, most of them no UTF-8, finish well within the time limit.
+    """
+    tokens = [bytes([0xED, lab.random.randint(0xA0, 0xBF)]), b"<s>", None, "né你".encode(), b"A"]
+    for size in (100, lab.random.randint(50_000, 70_000)):
+        # Where bytes are merely counted, the A's let the count come out: here only cost matters.
+        items = [*tokens[:3] * (size // 3), *tokens[3:] * (size // 10)]
+        trace = feed(lab, items, end="flush", special=[b"<s>"])
+        call = f"{len(items):,} ids fed one at a time, then flush"
+        expect(trace.text == decoded(all_of(items, [b"<s>"])), True, call, "text is equal")
+
+
+def strips(lab, *streams, prompt=(), special=()):
+    """A stream with strip_first_space must lose one space where its text begins, if there is one;
+    after a prompt that has text, nothing.
+    """
+    table = table_of(prompt, *streams)
+    calls, wanted, before = [], [], all_of(prompt, special)
+    for items in streams:
+        calls += [*(("feed", i) for i in ids_of(items, table)), ("flush",)]
+        data = data_of(items, special)
+        first = next((number for number, piece in enumerate(data) if piece), None)
+        if first is not None and not before:
+            data[first] = data[first].removeprefix(b" ")
+        wanted += [*expected_pieces(data, before), expected_end(data, before)]
+        before = b""
+    trace = lab.script(new(lab, table, prompt, special, strip_first_space=True), calls, watch="")
+    expect(trace.outputs, wanted, trace)
+
+
+def some_spaced(lab, count=10):
+    """Draw streams that begin with some spaces and have more of them."""
+    for tokens in some_streams(lab, count=count):
+        spaces = tokens_of(lab.random, b" " * lab.random.randint(1, 4))
+        yield [*spaces, *put_in(tokens, [b" ", b"  ", b" the"], lab.random)]
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_one_space_is_stripped_at_the_start(lab):
+    """With `strip_first_space` one space is left out where the text begins: one only, and nowhere
+    else, in this stream and in the next. Ids without bytes and skipped specials do not begin the
+    text; whatever else has bytes does, a special token that is shown included.
+    """
+    fixed = [
+        [[b" the", b" cat"], [b" the"]],
+        [[b" ", b" the", b" the"], [b"the", b" the"]],
+        [[None, b"<s>", b"", -1, b" the"], [b"   a"]],
+        [[b"\xe4", b" "], [b"\n", b" a"]],
+    ]
+    check(lambda streams: strips(lab, *streams, special=[b"<s>"]), fixed)
+    check(lambda streams: strips(lab, *streams), [[[b"<s>", b" the"]]])
+    silent = [*SILENT, b"", b"<s>"]
+    drawn = ([put_in(items, silent, lab.random), items] for items in some_spaced(lab))
+    check(lambda streams: strips(lab, *streams, special=[b"<s>"]), drawn)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_no_space_is_stripped_after_a_prompt(lab):
+    """After a prompt that has text nothing is stripped, for the text has begun; a prompt of skipped
+    specials and ids without bytes has none. After a flush the prompt no longer counts.
+    """
+
+    def rule(case):
+        prompt, *streams = case
+        strips(lab, *streams, prompt=prompt, special=[b"<s>"])
+
+    fixed = [
+        ([b"the"], [b" cat"], [b" cat"]),
+        ([b"<s>"], [b" cat"], [b" cat"]),
+        ([b"<s>", b" ", None], [b" cat"], []),
+        ([b"a", b"\xe4"], [b"\xbd\xa0", b" cat"], [b"  cat"]),
+    ]
+    before = [[b" "], [b"<s>"], [None, -1], [b"a", b"<s>"], [b"<s>", b" a"]]
+    drawn = ((lab.random.choice(before), items, items[:2]) for items in some_spaced(lab, 15))
+    check(rule, [*fixed, *drawn])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_real_vocabularies_from_the_start(lab):
+    """With `strip_first_space` where the tokenizer does so, a stream without a prompt has exactly
+    the text of the tokenizer's own decode.
+    """
+    for reader, _, stream, trace in real_runs(lab, from_the_start=True):
+        expect(trace.text, own_text(reader, stream), trace)
