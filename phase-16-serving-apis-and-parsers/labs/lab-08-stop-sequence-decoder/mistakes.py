@@ -214,7 +214,9 @@ def strings_end_nothing(lab):
     The text of each token, behind what you held, is searched for all stops, hidden and visible.
     """
     hidden = outputs(lab, b"aENDb", stops=["END"])
-    return hidden == [*map(StopOutput, "aENDb")]
+    return hidden == [*map(StopOutput, "aENDb")] and texts(lab, [256], [b"#b"], stops=["#"]) == [
+        "#b"
+    ]
 
 
 @mistake(task=2)
@@ -443,7 +445,7 @@ def burst_goes_on(lab):
     take nothing.
     """
     (outputs, taken), *_ = many(lab, [97, EOS, 98, 99], stop_token_ids=[EOS])
-    return taken == 4 and len(outputs) in (2, 4)
+    return taken == 4 and len(outputs) in (2, 4) and outputs[1] == StopOutput("", True, EOS)
 
 
 @mistake(task=3)
@@ -491,8 +493,8 @@ def min_tokens_ignored(lab):
 
     Count the tokens, and ask at each whether it may end the text: not the first `min_tokens`.
     """
-    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=2)
-    return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=2) == "!"
+    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
+    return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=3) == "!"
 
 
 @mistake(task=3)
@@ -501,8 +503,8 @@ def min_tokens_for_ids_only(lab):
 
     Let the search go on, and ask where a string completes: does this token count?
     """
-    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=2)
-    return ids is None and reason(lab, b"a!", stops=["!"], min_tokens=2) == "!"
+    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
+    return ids is None and reason(lab, b"a!", stops=["!"], min_tokens=3) == "!"
 
 
 @mistake(task=3)
@@ -511,8 +513,8 @@ def min_tokens_for_strings_only(lab):
 
     Within the first `min_tokens` a stop token is one like any other.
     """
-    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=2)
-    return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=2) is None
+    ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
+    return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=3) is None
 
 
 @mistake(task=3)
@@ -574,7 +576,19 @@ def drops_the_longer(lab):
     """
     case = {"table": [b"xabc", b"d"], "stops": ["bc", "abcd"]}
     lost = outputs(lab, [256, 257], min_tokens=1, **case)[-1] != StopOutput("", True, "abcd")
-    return lost and reason(lab, b"aEND", stops=["END"], min_tokens=2) == "END"
+    late = texts(lab, b"aEND", stops=["END"], min_tokens=2) == ["a", "", "", ""]
+    return lost and late and ends_at_strings(lab)
+
+
+@mistake(task=3)
+def counts_tokens_with_text(lab):
+    """Tokens without text are not counted for `min_tokens`.
+
+    It is a minimum of tokens, whatever they say: half a character and an unknown id are one each.
+    """
+    options = {"stop_token_ids": [33], "min_tokens": 2}
+    counted = reason(lab, b"ab!", **options) == 33
+    return counted and reason(lab, [EOS, EOS, 33], **options) is None
 
 
 @mistake(task=3, overdue=["test_property_linear", "test_property_long_stop"])
