@@ -528,10 +528,10 @@ def test_burst_ends_at_the_stop(lab):
     decoder = new(lab, [b"the E", b"ND of"], stops=["END"], stop_token_ids=[EOS])
     trace = lab.script(decoder, [("process_many", [256, 257, 33, EOS])])
     wanted = [StopOutput("the "), StopOutput("", True, "END")]
-    expect(trace.outputs, [(wanted, 2)], trace)
+    compare(trace, trace.outputs, [(wanted, 2)])
     trace = lab.script(decoder, [("process_many", [*b"a"]), ("process_many", [*b"bE", EOS, 33])])
     rest = [StopOutput("b"), StopOutput(""), StopOutput("E", True, EOS)]
-    expect(trace.outputs, [([StopOutput("a")], 1), (rest, 3)], trace)
+    compare(trace, trace.outputs, [([StopOutput("a")], 1), (rest, 3)])
 
     def case():
         stop, end = a_stop(lab), an_end(lab)
@@ -554,7 +554,7 @@ def test_burst_after_the_end(lab):
     )
     after = ([StopOutput("", True, "#")], 0)
     ended = ([StopOutput("a"), StopOutput("#", True, "#")], 2)
-    expect(trace.outputs, [([], 0), ended, after, after], trace)
+    compare(trace, trace.outputs, [([], 0), ended, after, after])
 
     def case():
         end = an_end(lab)
@@ -665,9 +665,10 @@ def test_property_linear(lab):
     outputs, taken = last if type(last) is tuple and len(last) == 2 else ([], last)
     call = f"{len(ids) + 1:,} tokens, then a burst of {len(burst):,}"
     expect(taken, len(burst) - 1, call, "taken")
-    text = joined([*single, *outputs], call)
-    right = text == start + dash * (len(ids) + len(more) - size)
-    expect(right, True, call, f"the {len(text):,} characters up to the stop are shown")
+    for shown, dashes in ((single, len(ids)), ([*single, *outputs], len(ids) + len(more))):
+        text = joined(shown, call)
+        right = text == start + dash * (dashes - size)
+        expect(right, True, call, f"of {dashes:,} dashes all but {size} are shown")
 
 
 @pytest.mark.task(3)
@@ -683,9 +684,10 @@ def test_property_long_stop(lab):
     ids = [other, 256, *b"a" * more, *[other] * 4_000, 256, *b"b"]
     trace = lab.stream(decoder, ids, feed="process", end="", watch="")
     call = f"{len(ids):,} tokens"
-    text = joined(trace.outputs, call)
-    right = text == chr(other) + "a" * (held + more) + chr(other) * 4_000
-    expect(right, True, call, f"the {len(text):,} characters up to the stop are shown")
+    *shown, _, last = trace.outputs
+    text = joined([*shown, last], call)
+    right = text == chr(other) + "a" * (held + more) + chr(other) * 4_000 and last.stopped
+    expect(right, True, call, f"the {len(text):,} characters before the stop are shown")
 
 
 def scripted(lab, case, calls, wanted, what=""):
