@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -70,10 +71,10 @@ class Ends:
         """Read a chunk."""
         return self._channel.try_pop()
 
-    def pop_many(self) -> tuple[int, int, int]:
+    def pop_many(self, most: int) -> tuple[int, int, int]:
         """Read to the end; return how many chunks and characters those are, and their ids' sum."""
         count = length = total = 0
-        for chunk in iter(self._channel.try_pop, None):
+        for chunk in islice(iter(self._channel.try_pop, None), most):
             count, length, total = count + 1, length + len(chunk.text), total + sum(chunk.token_ids)
             if chunk.finish_reason is not None:
                 break

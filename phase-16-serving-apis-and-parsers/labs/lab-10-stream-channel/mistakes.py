@@ -525,7 +525,7 @@ def leaves_quietly(lab):
     """
     after_break = called(lab, 9, ("read_some", 1), A, RUN, "state", "reader")[-2:]
     after_cancel = called(lab, 9, READ, RUN, ("cancel_task",), RUN, "state")[-1]
-    return after_break == ["open", "ended"] and after_cancel == "open"
+    return after_break == ["open", "ended"] and after_cancel == "open" and wakes(lab)
 
 
 @mistake(task=3)

@@ -1,0 +1,101 @@
+import asyncio
+import threading
+from collections import deque
+
+from mini_vllm.text.events import Chunk
+
+
+class Channel:
+    def __init__(self, max_pending):
+        if max_pending < 1:
+            raise ValueError(f"max_pending is {max_pending}; it must be at least 1")
+        self._max_pending = max_pending
+        self._lock = threading.Lock()
+        self._waiting = deque()
+        self._state = "open"
+        self._over = False
+        self._loop = None
+        self._event = None
+
+    @property
+    def state(self):
+        return self._state
+
+    def push(self, chunk):
+        if chunk.finish_reason is not None:
+            raise ValueError(f"push of a chunk with finish_reason {chunk.finish_reason}")
+        with self._lock:
+            if self._state != "open":
+                return False
+            if len(self._waiting) >= self._max_pending:
+                self._waiting[-1].append(chunk)
+            else:
+                self._waiting.append([chunk])
+        return self._notify()
+
+    def finish(self, reason):
+        with self._lock:
+            if self._state != "open":
+                return False
+            self._state = "finished"
+            self._waiting.append([Chunk("", (), reason)])
+        self._notify()
+        return True
+
+    def cancel(self):
+        with self._lock:
+            if self._state != "open":
+                return
+            self._state = "cancelled"
+            self._waiting.append([Chunk("", (), "cancelled")])
+        self._notify()
+
+    def try_pop(self):
+        with self._lock:
+            if not self._waiting:
+                return None
+            parts = self._waiting.popleft()
+            if parts[0].finish_reason is not None:
+                self._over = True
+        if len(parts) == 1:
+            return parts[0]
+        ids = []
+        for part in parts:
+            ids.extend(part.token_ids)
+        return Chunk("".join(part.text for part in parts), tuple(ids))
+
+    def reader(self):
+        return Reader(self)
+
+    def _notify(self):
+        if self._loop is None:
+            return True
+        self._event.set()
+        return True
+
+
+class Reader:
+    def __init__(self, channel):
+        self.channel = channel
+
+    async def __aenter__(self):
+        self.channel._event = asyncio.Event()
+        self.channel._loop = asyncio.get_running_loop()
+        return self
+
+    async def __aexit__(self, kind, error, traceback):
+        self.channel._loop = None
+        self.channel.cancel()
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        while True:
+            self.channel._event.clear()
+            chunk = self.channel.try_pop()
+            if chunk is not None:
+                return chunk
+            if self.channel._over:
+                raise StopAsyncIteration
+            await self.channel._event.wait()
