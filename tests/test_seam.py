@@ -6,6 +6,7 @@ import pytest
 
 from labkit.running.drive import Driver, perform
 from labkit.running.reporting.trace_table import trace_rows
+from labkit.running.source import Given, load_given
 from labkit.running.trace import Call, Failure
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -136,3 +137,17 @@ def test_events_are_shown_in_few_words():
     assert "StopOutput('a')" in text
     assert "[StopOutput('', True, 7), Chunk('a', (1, 2))]" in text
     assert "CallStart(0, None, 'f')" in text
+
+
+class Fails:
+    def fail(self):
+        raise KeyError("gone")
+
+
+def test_an_error_behind_a_given_program_is_told_by_the_line_under_test():
+    program = b"def fail_for(one):\n    return one.fail()\n"
+    given = load_given(Given(programs=(("given.py", "given.py", program),)), "seam.given")
+    lab = driver(fail=partial(given.fail_for, Fails()))
+    with pytest.raises(Failure) as caught:
+        lab.call("fail")
+    assert caught.value.raised.line.endswith('raise KeyError("gone")')

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from traceback import StackSummary
 from types import MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 from labkit.errors import LabFolderError
+from labkit.running.source import is_given
 from labkit.running.trace import (
     EVENTS,
     Call,
@@ -290,8 +292,12 @@ def _suggestion(error: BaseException) -> str:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return where the error passed through the file in which it was first seen outside of here."""
-    frames = traceback.extract_tb(error.__traceback__)
+    """Return where the error passed through the file in which it was first seen outside of here.
+
+    The course's own programs, which may stand in between, are not looked at.
+    """
+    walked = traceback.walk_tb(error.__traceback__)
+    frames = StackSummary.extract(pair for pair in walked if not is_given(pair[0].f_globals))
     theirs = [frame for frame in frames if not frame.filename.startswith(_LABKIT)]
     return [frame for frame in theirs if frame.filename == theirs[0].filename]
 

@@ -21,6 +21,7 @@ from labkit.errors import LoadFailure
 GIVEN = ("mini_vllm.text.events",)
 # What the course's own programs may try to import besides; a worker does not have it.
 _FOR_PROGRAMS = ("tokenizers",)
+_MARK = "__is_given__"
 
 
 class Given(NamedTuple):
@@ -67,10 +68,15 @@ def load_given(given: Given, name: str) -> ModuleType:
         LoadFailure: as `load_source` does.
     """
     module = ModuleType(name)
-    vars(module)["FILES"] = dict(given.files)
+    vars(module).update({"FILES": dict(given.files), _MARK: True})
     for shown, filename, data in given.programs:
         _execute(module, data, shown, filename, (*given.modules, *_FOR_PROGRAMS))
     return module
+
+
+def is_given(names: Mapping[str, object]) -> bool:
+    """Return whether these are the names of a module that `load_given` made."""
+    return _MARK in names
 
 
 def _execute(
