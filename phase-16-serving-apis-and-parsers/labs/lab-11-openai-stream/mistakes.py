@@ -1,0 +1,901 @@
+"""The common mistakes of this lab, each with a probe that only it answers."""
+
+import json
+
+from labkit.testing import mistake
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+BAD = "\ufffd"
+ROLE = {"role": "assistant", "content": ""}
+START, END = ("start",), ("finish", "stop")
+A, B = TextDelta("a"), TextDelta("b")
+SHOWN_A, SHOWN_B = {"content": "a"}, {"content": "b"}
+CALL, REST = CallStart(0, "c1", "f"), ArgsDelta(0, "{}")
+OPENED = {
+    "index": 0,
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "f", "arguments": ""},
+}
+FILLED = {"index": 0, "function": {"arguments": "{}"}}
+STOP = {"finish_reason": "stop"}
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+WRONG = {"error": {"message": "no memory", "type": "server_error"}}
+
+
+def raw(lab, *calls, **options):
+    """Return what some calls on a new stream return; an event stands for a `feed`."""
+    calls = [call if isinstance(call, tuple) else ("feed", call) for call in calls]
+    return lab.script(lab.new("ChatStream", "x", 1, "m", **options), calls, watch="").outputs
+
+
+def payloads(output):
+    """Return what the frames of one output hold; other things than frames are an error."""
+    parts = output.decode().split("\n\n")
+    if parts.pop() or not all(part.startswith("data:") for part in parts):
+        raise ValueError
+    return [part[6:] if part[6:] == "[DONE]" else json.loads(part[5:]) for part in parts]
+
+
+def whole(lab, *calls, **options):
+    """Return the payloads of all calls."""
+    outputs = raw(lab, *calls, **options)
+    return [payload for output in outputs for payload in payloads(output)]
+
+
+def news(lab, *calls, **options):
+    """Return the deltas of all calls, with the reason in the one that has it."""
+    return [delta_of(payload) for payload in whole(lab, *calls, **options)]
+
+
+def delta_of(payload):
+    """Return what is new in a payload."""
+    if payload == "[DONE]" or not payload.get("choices"):
+        return payload
+    choice = payload["choices"][0]
+    reason = choice.get("finish_reason")
+    return {**choice["delta"], **({"finish_reason": reason} if reason else {})}
+
+
+def calls_of(lab, *events):
+    """Return the entries of `tool_calls` that some events give."""
+    deltas = news(lab, START, *events)[1:]
+    return [entry for delta in deltas for entry in delta["tool_calls"]]
+
+
+def error(lab, *calls):
+    """Return the kind of the exception that calls lead to, or ""."""
+    try:
+        raw(lab, *calls)
+    except AssertionError as failure:
+        raised = getattr(failure, "raised", None)
+        return "" if raised is None else raised.kind
+    return ""
+
+
+def read(lab, *pieces):
+    """Return what each piece gives, read by a new reader."""
+    return lab.stream(lab.new("SseReader"), pieces, end="", watch="").outputs
+
+
+def reads(lab, *pieces):
+    """Return all that the pieces give."""
+    return [data for events in read(lab, *pieces) for data in events]
+
+
+@mistake(task=1)
+def always_empty(lab):
+    """Every call returns `b""`.
+
+    Begin with `start`: a dictionary, as JSON, between `data: ` and an empty line.
+    """
+    return raw(lab, START, A) == [b"", b""]
+
+
+@mistake(task=1)
+def always_none(lab):
+    """Every call returns None.
+
+    Is there a `return`? What you print is seen by people, what you return by the program.
+    """
+    return raw(lab, START, A) == [None, None]
+
+
+@mistake(task=1)
+def returns_text(lab):
+    """`start` returns a `str`, and bytes go over the wire.
+
+    Encode the whole frame as UTF-8, in one place that all frames pass.
+    """
+    return isinstance(raw(lab, START)[0], str)
+
+
+@mistake(task=1)
+def returns_a_list(lab):
+    """`start` returns a list of frames.
+
+    Join them: what goes over the wire has no other bounds than the empty lines in it.
+    """
+    return isinstance(raw(lab, START)[0], list)
+
+
+@mistake(task=1)
+def one_newline(lab):
+    """A frame ends in one line end, and no empty line follows.
+
+    Readers wait for the empty line: two `\\n`, one to end the line, one for the empty one.
+    """
+    frame = raw(lab, START)[0]
+    return frame.endswith(b"}\n") and frame.startswith(b"data:")
+
+
+@mistake(task=1)
+def json_alone(lab):
+    """A frame is JSON alone, without `data: ` before it.
+
+    Readers skip lines of fields that they do not know, and a line without `data:` is one of them.
+    """
+    frame = raw(lab, START)[0]
+    return frame.startswith(b"{") and frame.endswith(b"}\n\n")
+
+
+@mistake(task=1)
+def role_in_every_delta(lab):
+    """Every delta has the role.
+
+    Clients join texts: they end up with `assistantassistant`. What a message has once is sent once.
+    """
+    return news(lab, START, A, B)[1:] == [{"role": "assistant", **d} for d in (SHOWN_A, SHOWN_B)]
+
+
+@mistake(task=1)
+def role_without_content(lab):
+    """The first delta has the role, but no `content`.
+
+    It has both: `{"role": "assistant", "content": ""}`.
+    """
+    return news(lab, START) == [{"role": "assistant"}]
+
+
+@mistake(task=1)
+def role_with_null(lab):
+    """The first delta has `"content": null`.
+
+    It has the empty text: `{"role": "assistant", "content": ""}`.
+    """
+    return news(lab, START) == [{"role": "assistant", "content": None}]
+
+
+@mistake(task=1)
+def starts_again(lab):
+    """A second `start` sends the role again.
+
+    Remember that the role is out; `self._started` is there for that.
+    """
+    return news(lab, START, A, START) == [ROLE, SHOWN_A, ROLE]
+
+
+@mistake(task=1)
+def never_by_itself(lab):
+    """Without `start`, no frame has the role.
+
+    The role is the first thing that a client gets, whoever calls what. `start()` returns `b""` when
+    it has been sent, so other methods may begin with it every time.
+    """
+    return news(lab, A, B) == [SHOWN_A, SHOWN_B] and news(lab, START, A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=1)
+def nulls_for_nothing(lab):
+    """A delta has null in the fields that have no news.
+
+    A field without news is left out: make the delta anew for each event.
+    """
+    delta = news(lab, START, A)[1]
+    return delta != SHOWN_A and {k: v for k, v in delta.items() if v is not None} == SHOWN_A
+
+
+@mistake(task=1)
+def reason_left_out(lab):
+    """A choice has no `finish_reason` while the answer goes on.
+
+    It is there in every choice: null until the end.
+    """
+    return "finish_reason" not in whole(lab, START)[0]["choices"][0]
+
+
+@mistake(task=1)
+def reasoning_is_content(lab):
+    """Reasoning comes out as `content`.
+
+    Readers would take it for the answer. It has a field of its own: `reasoning_content`.
+    """
+    return news(lab, START, ReasoningDelta("a")) == [ROLE, SHOWN_A]
+
+
+@mistake(task=1)
+def reasoning_by_another_name(lab):
+    """Reasoning comes out in a field called `reasoning`.
+
+    Some engines do so. Here it is `reasoning_content`, as DeepSeek called it.
+    """
+    return news(lab, START, ReasoningDelta("a")) == [ROLE, {"reasoning": "a"}]
+
+
+@mistake(task=1)
+def reasoning_lost(lab):
+    """Reasoning does not come out at all.
+
+    A `ReasoningDelta` is an event of its own; its text is `reasoning_content`.
+    """
+    return news(lab, START, ReasoningDelta("a"), A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=1)
+def raw_line_ends(lab):
+    """U+2028 goes out as it is, and a reader may take it for the end of a line.
+
+    JSON may write any character as `\\uXXXX`. Which ones must not be in the bytes of a frame?
+    """
+    frame = raw(lab, START, TextDelta("a\u2028b"))[1].decode()
+    return "\u2028" in frame and news(lab, TextDelta("\n"))[1:] == [{"content": "\n"}]
+
+
+@mistake(task=1)
+def json_by_hand(lab):
+    """A line end or a quotation mark in the text breaks the JSON.
+
+    Let `json.dumps` write it: it knows what has to be escaped.
+    """
+    first, frame = raw(lab, START, TextDelta('"'))
+    if b'"role"' not in first:
+        return False
+    return b'"""' in frame or b"\n" in raw(lab, START, TextDelta("a\nb"))[1].rstrip()
+
+
+@mistake(task=1)
+def surrogate_raises(lab):
+    """A lone surrogate raises UnicodeEncodeError, and the stream breaks off.
+
+    UTF-8 has no bytes for U+D800 to U+DFFF. What is shown in the place of a broken character?
+    """
+    fine = news(lab, START, TextDelta("é🚀")) == [ROLE, {"content": "é🚀"}]
+    return fine and error(lab, START, TextDelta("\ud800")) == "UnicodeEncodeError"
+
+
+@mistake(task=1)
+def surrogate_escaped(lab):
+    """A lone surrogate goes out as `\\ud800`, which many readers of JSON refuse.
+
+    `json.dumps` escapes it and is content. Replace surrogates by U+FFFD, before or after.
+    """
+    return rb"\ud800" in raw(lab, START, TextDelta("\ud800"))[1]
+
+
+@mistake(task=1)
+def surrogate_otherwise(lab):
+    """A lone surrogate is dropped, or becomes a question mark.
+
+    `errors="ignore"` and `"replace"` do that when text is encoded. The reader is to see U+FFFD.
+    """
+    said = news(lab, START, TextDelta("a\ud800b"))[1]["content"]
+    return said in ("ab", "a?b", "a\ufffd\ufffd\ufffdb")
+
+
+@mistake(task=2)
+def no_calls(lab):
+    """Nothing comes out of tool calls.
+
+    A `CallStart` opens an entry of the list `tool_calls`, and an `ArgsDelta` continues it.
+    """
+    return raw(lab, START, A, CALL, REST, CallEnd(0))[2:] == [b"", b"", b""]
+
+
+@mistake(task=2)
+def not_a_list(lab):
+    """`tool_calls` is one call, not a list of calls.
+
+    It is a list, also for a single entry.
+    """
+    return isinstance(news(lab, START, CALL)[1]["tool_calls"], dict)
+
+
+@mistake(task=2)
+def name_in_every_delta(lab):
+    """Every piece of the arguments has the name of the function again.
+
+    Clients join texts: the function would be called `ff`. Only the opening entry has the name.
+    """
+    return calls_of(lab, CALL, REST)[1]["function"] == {"name": "f", "arguments": "{}"}
+
+
+@mistake(task=2)
+def id_in_every_delta(lab):
+    """Every piece of the arguments has the id of the call again.
+
+    Clients join texts: the id would be `c1c1`. Only the opening entry has id and type.
+    """
+    rest = calls_of(lab, CALL, REST)[1]
+    return "id" in rest and rest["function"] == {"arguments": "{}"}
+
+
+@mistake(task=2)
+def type_in_every_delta(lab):
+    """Every piece of the arguments has the type again.
+
+    Only the opening entry has id and type; the index tells clients where the rest belongs.
+    """
+    return calls_of(lab, CALL, REST)[1] == {"type": "function", **FILLED}
+
+
+@mistake(task=2)
+def type_missing(lab):
+    """The opening entry has no `type`.
+
+    It is `function`. Without it, clients keep the call and tell nobody of it.
+    """
+    return calls_of(lab, CALL) == [{k: v for k, v in OPENED.items() if k != "type"}]
+
+
+@mistake(task=2)
+def opening_without_arguments(lab):
+    """The opening entry has no arguments.
+
+    It has the empty text, to which clients add the pieces that follow.
+    """
+    return calls_of(lab, CALL)[0]["function"] in ({"name": "f"}, {"name": "f", "arguments": None})
+
+
+@mistake(task=2)
+def index_from_one(lab):
+    """The first call has index 1.
+
+    Events count from 0, and so do clients: with 1 for the first one, they look where nothing is.
+    """
+    return [call["index"] for call in calls_of(lab, CallStart(0, "a", "f"), REST)] == [1, 1]
+
+
+@mistake(task=2)
+def index_always_zero(lab):
+    """All calls have index 0, so clients make one call of two.
+
+    The event knows its index: pass it on.
+    """
+    other = CallStart(1, "b", "g"), ArgsDelta(1, "{}")
+    return [call["index"] for call in calls_of(lab, CALL, REST, *other)] == [0] * 4
+
+
+@mistake(task=2)
+def index_of_pieces(lab):
+    """The pieces of a call have other indices than its opening entry, so clients see several calls.
+
+    Do you count? The event knows its index: pass it on, every time.
+    """
+    return [call["index"] for call in calls_of(lab, CALL, REST)] == [0, 1]
+
+
+@mistake(task=2)
+def id_null(lab):
+    """A call for which the model wrote no id has the id null.
+
+    Clients send the result of a call back with its id, so it needs one: `call_` and the index.
+    """
+    return calls_of(lab, CallStart(0, None, "f"))[0].get("id") is None
+
+
+@mistake(task=2)
+def id_of_its_own(lab):
+    """A call for which the model wrote no id gets another one than `call_` and the index.
+
+    A random one would do for clients. Here it is `call_0` for the call with index 0, so that a test
+    can tell.
+    """
+    own = calls_of(lab, CALL)[0]["id"] == "c1"
+    return own and calls_of(lab, CallStart(0, None, "f"))[0]["id"] != "call_0"
+
+
+@mistake(task=2)
+def id_replaced(lab):
+    """The id that the model wrote is replaced.
+
+    Some models look for their own id later. Make one only where the event has None.
+    """
+    return calls_of(lab, CALL)[0]["id"] == "call_0"
+
+
+@mistake(task=2)
+def arguments_wait(lab):
+    """The arguments come out when the call ends, not as they arrive.
+
+    An `ArgsDelta` is certain when it comes. Give its frame at once; nothing is to be collected.
+    """
+    outputs = raw(lab, START, CALL, ArgsDelta(0, "{"), ArgsDelta(0, "}"), CallEnd(0))[2:]
+    return outputs[:2] == [b"", b""] and b"arguments" in outputs[2]
+
+
+@mistake(task=2)
+def arguments_parsed(lab):
+    """The arguments are sent as an object.
+
+    They are text that happens to be JSON, in pieces that are not. Send the pieces as they are.
+    """
+    return calls_of(lab, CALL, REST)[1]["function"]["arguments"] == {}
+
+
+@mistake(task=2)
+def arguments_written_twice(lab):
+    """The arguments are written as JSON twice.
+
+    They go into the dictionary as they are; the frame is made JSON once, at the end.
+    """
+    return calls_of(lab, CALL, REST)[1]["function"]["arguments"] == '"{}"'
+
+
+@mistake(task=2)
+def malformed_lost(lab):
+    """What is left of a broken call is shown to nobody.
+
+    The model wrote it, so the client gets it: the raw text of a `Malformed` is content.
+    """
+    return news(lab, START, Malformed(0, "b", "why"), A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=2)
+def malformed_reason_shown(lab):
+    """The reason of a `Malformed` is shown to the client.
+
+    That is for the log of the engine. The client gets what the model wrote: `raw`.
+    """
+    return "why" in str(news(lab, START, Malformed(0, "a", "why"))[1])
+
+
+@mistake(task=2)
+def call_end_has_a_frame(lab):
+    """A `CallEnd` gives a frame with an empty delta.
+
+    The API has no such news. An empty delta belongs to the end of the answer: here `b""` is right.
+    """
+    return news(lab, START, A, CallEnd(0)) == [ROLE, SHOWN_A, {}]
+
+
+@mistake(task=2)
+def empty_texts_have_frames(lab):
+    """An event without text gives a frame.
+
+    There is nothing to tell: return `b""`.
+    """
+    return raw(lab, START, CallEnd(0))[1] == b"" != raw(lab, START, TextDelta(""))[1]
+
+
+@mistake(task=3)
+def no_done(lab):
+    """`finish` gives no `[DONE]`.
+
+    It is the last frame, and clients wait for it: `data: [DONE]`, no JSON.
+    """
+    return news(lab, START, END) == [ROLE, STOP]
+
+
+@mistake(task=3)
+def done_as_json(lab):
+    """`[DONE]` is sent as JSON, with quotation marks.
+
+    It is the one frame that is no JSON: `data: [DONE]`.
+    """
+    return raw(lab, START, END)[1].endswith(b'data: "[DONE]"\n\n')
+
+
+@mistake(task=3)
+def reason_in_delta(lab):
+    """`finish_reason` is in the delta.
+
+    It stands beside it in the choice, where it was null before.
+    """
+    choice = whole(lab, START, END)[1]["choices"][0]
+    return "finish_reason" in choice["delta"]
+
+
+@mistake(task=3)
+def length_hidden(lab):
+    """After a call the reason is always `tool_calls`, also if the answer was cut off.
+
+    Clients would run half of a call. The layers before this one have decided: pass the reason on.
+    """
+    cut = news(lab, START, CALL, REST, ("finish", "length"))[3:]
+    return cut == [{"finish_reason": "tool_calls"}, "[DONE]"]
+
+
+@mistake(task=3)
+def always_stop(lab):
+    """The reason is always `stop`.
+
+    Clients act on it: `length` means that something is missing. Send the one that you are told.
+    """
+    return news(lab, START, ("finish", "length"))[1:] == [STOP, "[DONE]"]
+
+
+@mistake(task=3)
+def no_role_at_the_end(lab):
+    """If nothing came before `finish`, no frame has the role.
+
+    An answer may be empty, and is a message all the same. `finish` may begin with `start()`.
+    """
+    return news(lab, END) == [STOP, "[DONE]"] and news(lab, A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=3)
+def usage_has_a_choice(lab):
+    """The chunk with the token counts has a choice.
+
+    Its `choices` is an empty list: the answer has ended with the chunk before it.
+    """
+    told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
+    return len(told) == 4 and bool(told[2]["choices"]) and told[2]["usage"] == USAGE
+
+
+@mistake(task=3)
+def usage_with_the_reason(lab):
+    """The token counts are in the chunk with the reason.
+
+    They have a chunk of their own behind it, whose `choices` is an empty list.
+    """
+    told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
+    return len(told) == 3 and told[1]["usage"] == USAGE
+
+
+@mistake(task=3)
+def usage_for_everybody(lab):
+    """The token counts are sent to clients that did not ask for them.
+
+    Without `include_usage`, no chunk has `usage`, whatever `finish` is told.
+    """
+    return USAGE in [payload.get("usage") for payload in whole(lab, ("finish", "stop", USAGE))[:-1]]
+
+
+@mistake(task=3)
+def usage_not_null(lab):
+    """With `include_usage`, the chunks before the last one have no `usage`.
+
+    They have it, and it is null.
+    """
+    told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
+    return "usage" not in told[0] and told[-2].get("usage") == USAGE
+
+
+@mistake(task=3)
+def usage_of_nothing(lab):
+    """With `include_usage` and no token counts, there is a chunk without choices all the same.
+
+    If `finish` is told none, leave that chunk out.
+    """
+    told = whole(lab, START, END, include_usage=True)
+    return len(told) == 4 and not told[2]["choices"]
+
+
+@mistake(task=3)
+def error_without_done(lab):
+    """Nothing follows an error, not even `[DONE]`.
+
+    The answer is over, and clients wait until they are told so.
+    """
+    return whole(lab, START, ("error", "no memory"))[1:] == [WRONG]
+
+
+@mistake(task=3)
+def error_without_object(lab):
+    """The error is a text.
+
+    It is an object with `message` and `type`: clients read the message out of it.
+    """
+    return whole(lab, START, ("error", "no memory"))[1] == {"error": "no memory"}
+
+
+@mistake(task=3)
+def error_of_another_type(lab):
+    """The error has no `type`, or another one than `server_error`.
+
+    `{"error": {"message": ..., "type": "server_error"}}` is all of it.
+    """
+    told = whole(lab, START, ("error", "no memory"))[1]["error"]
+    return told["message"] == "no memory" and told.get("type") != "server_error"
+
+
+@mistake(task=3)
+def goes_on_after_end(lab):
+    """Frames still come after the end.
+
+    `[DONE]` is the last thing that a client reads. What must every method look at first?
+    """
+    later = raw(lab, START, END, A, END)[2:]
+    return all(later) and news(lab, START, A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=3)
+def done_twice(lab):
+    """A second end sends `[DONE]` again.
+
+    The first end stands: `finish` and `error` return `b""` after either of them.
+    """
+    return raw(lab, START, END, A)[2] == b"" != raw(lab, START, END, END)[2]
+
+
+@mistake(task=3)
+def error_is_no_end(lab):
+    """After an error the stream goes on.
+
+    `error` is an end as `finish` is.
+    """
+    ended = raw(lab, START, END, A)[2] == b""
+    return ended and raw(lab, START, ("error", "no memory"), A)[2] != b""
+
+
+@mistake(task=3, overdue=["test_property_linear_stream"])
+def counts_braces(lab):
+    """Each piece of a long call takes longer than the one before.
+
+    What do you collect as the stream goes on, and look through or copy at every event? The frame of
+    an event is made of that event alone.
+    """
+    return True
+
+
+@mistake(task=4)
+def reads_nothing(lab):
+    """The reader returns no event.
+
+    Begin with `data: a` and an empty line, in one piece.
+    """
+    return read(lab, b"data: a\n\n") in ([[]], [None])
+
+
+@mistake(task=4)
+def one_event_a_piece(lab):
+    """Of a piece that has several events, only one is returned.
+
+    A piece may end any number of lines. Go through all of them.
+    """
+    return read(lab, b"data: a\n\ndata: b\n\n") in ([["a"]], [["b"]])
+
+
+@mistake(task=4)
+def forgets_between_pieces(lab):
+    """What a piece has left over is forgotten when the next one comes.
+
+    Keep the line that has not ended, and the values of the event that has not.
+    """
+    cut = reads(lab, b"data: a", b"b\n\n"), reads(lab, b"data: a\n", b"\n")
+    return reads(lab, b"data: a\n\n") == ["a"] and not any(cut)
+
+
+@mistake(task=4)
+def line_is_an_event(lab):
+    """Every data line is an event, with or without an empty line behind it.
+
+    Collect the values; the empty line says that the event is complete.
+    """
+    return read(lab, b"data: a\ndata: b\n") == [["a", "b"]]
+
+
+@mistake(task=4)
+def last_value_only(lab):
+    """Of several data lines of an event, one is returned.
+
+    Their values are joined by line ends.
+    """
+    return reads(lab, b"data: a\ndata: b\n\n") in (["a"], ["b"])
+
+
+@mistake(task=4)
+def joined_without_ends(lab):
+    """The values of several data lines are joined without line ends.
+
+    There is a `\\n` between each two of them.
+    """
+    return reads(lab, b"data: a\ndata: b\n\n") in (["ab"], ["a b"])
+
+
+@mistake(task=4)
+def waits_behind_cr(lab):
+    """A CR ends its line only when the next byte has come.
+
+    Whether an LF follows or not, the line has ended. Go on at once, and skip the LF when it comes.
+    """
+    late = read(lab, b"data: a\r\r", b"\n"), read(lab, b"data: a\r\r", b"data: b\n")
+    return [pieces[0] for pieces in late] == [[], []] and [p[1] for p in late] == [["a"], ["a"]]
+
+
+@mistake(task=4)
+def only_line_feeds(lab):
+    """Lines end with LF only: a CR stays in the data, or CR alone ends nothing.
+
+    There are three ends of a line: CR LF, LF and CR.
+    """
+    kept = reads(lab, b"data: a\r\n\r\n"), reads(lab, b"data: a\r\r")
+    return kept[1] != ["a"] and reads(lab, b"data: a\n\n") == ["a"]
+
+
+@mistake(task=4)
+def crlf_cut(lab):
+    """A CR LF that is cut in two is taken for two ends of a line.
+
+    Then the LF seems to be an empty line, and the event ends too early. Remember that the last byte
+    was a CR; an LF that comes first then belongs to it.
+    """
+    whole = reads(lab, b"data: a\r\ndata: b\r\n\r\n") == ["a\nb"]
+    return whole and reads(lab, b"data: a\r", b"\ndata: b\r\n\r\n") == ["a", "b"]
+
+
+@mistake(task=4)
+def each_piece_decoded(lab):
+    """Each piece is decoded alone: a character that is cut in two becomes U+FFFD.
+
+    A line is made of bytes until its end has come. Then it can be decoded, and not before.
+    """
+    whole = reads(lab, "data: 你\n\n".encode()) == ["你"]
+    return whole and BAD in "".join(reads(lab, b"data: \xe4\xbd", b"\xa0\n\n"))
+
+
+@mistake(task=4)
+def pieces_must_be_text(lab):
+    """A piece that ends inside a character, or a byte that is no UTF-8, makes the reader raise.
+
+    Collect bytes, cut them at line ends, and decode with `"replace"` what is between them.
+    """
+    try:
+        read(lab, b"data: \xff\n\n")
+    except AssertionError as failure:
+        raised = getattr(failure, "raised", None)
+        return raised is not None and raised.kind == "UnicodeDecodeError"
+    return False
+
+
+@mistake(task=4)
+def errors_ignored(lab):
+    """Bytes that are no UTF-8 vanish.
+
+    They leave a U+FFFD, so that the damage is seen: `"replace"`.
+    """
+    return reads(lab, b"data: a\xffb\n\n") == ["ab"]
+
+
+@mistake(task=4)
+def lines_of_python(lab):
+    """U+2028 and others end a line, as in `str.splitlines`.
+
+    Server-sent events know CR and LF only, and JSON may hold the others. `bytes.splitlines` and
+    `re` know the difference.
+    """
+    return reads(lab, "data: a\u2028b\n\n".encode()) == ["a"]
+
+
+@mistake(task=4)
+def needs_a_space(lab):
+    """A data line without a space behind the colon is skipped.
+
+    The space may be there or not. The name of the field ends at the colon.
+    """
+    return reads(lab, b"data:a\n\ndata: b\n\n") == ["b"]
+
+
+@mistake(task=4)
+def strips_values(lab):
+    """All the space around a value is removed.
+
+    One space behind the colon is left out. The rest is data: a token may be a lone space.
+    """
+    return reads(lab, b"data:  a\n\n") == ["a"] == reads(lab, b"data: a\n\n")
+
+
+@mistake(task=4)
+def keeps_the_space(lab):
+    """The space behind the colon stays in the value.
+
+    One space there is left out, if there is one.
+    """
+    return reads(lab, b"data: a\n\ndata:b\n\n") == [" a", "b"]
+
+
+@mistake(task=4)
+def any_field_that_begins_so(lab):
+    """Lines of other fields count as data, because their names begin with `data`.
+
+    The name of the field is all that stands before the colon.
+    """
+    return reads(lab, b"data2: a\n\ndata: b\n\n") != ["b"] and reads(lab, b"id: a\n\n") == []
+
+
+@mistake(task=4)
+def other_fields_are_data(lab):
+    """Comments or lines of other fields count as data, or end an event.
+
+    Only lines of the field `data` have a value, and only an empty line ends an event.
+    """
+    mixed = reads(lab, b"data: a\n: ping\nid: 1\ndata: b\n\n")
+    return mixed not in (["a\nb"], []) and reads(lab, b"data: a\n\n") == ["a"]
+
+
+@mistake(task=4)
+def empty_events(lab):
+    """An empty line gives an event also where there were no data lines.
+
+    Events without a data line do not come out; a data line with an empty value is one.
+    """
+    return reads(lab, b"\n\ndata: a\n\n") == ["", "", "a"]
+
+
+@mistake(task=4)
+def empty_data_is_none(lab):
+    """An event whose data are empty does not come out.
+
+    One data line is enough, whatever its value. Ask how many there were, not what they hold.
+    """
+    return reads(lab, b"data:\n\ndata: a\n\n") == ["a"]
+
+
+@mistake(task=4)
+def bare_data_is_none(lab):
+    """A line that is only `data`, without a colon, is skipped.
+
+    It is a line of that field; its value is empty.
+    """
+    return reads(lab, b"data\n\ndata: a\n\n") == ["a"] and reads(lab, b"data:\n\n") == [""]
+
+
+@mistake(task=4)
+def done_is_the_end(lab):
+    """`[DONE]` is not returned, or nothing behind it is.
+
+    It is data like any other here. What it means is for the caller to know.
+    """
+    return reads(lab, b"data: a\n\ndata: [DONE]\n\ndata: b\n\n") in (
+        ["a"],
+        ["a", "[DONE]"],
+        ["a", "b"],
+    )
+
+
+@mistake(task=4)
+def mark_is_kept(lab):
+    """A byte order mark at the beginning hides the first line.
+
+    Its three bytes stand before the name of the first field. Leave them out there, and only there.
+    """
+    return reads(lab, b"\xef\xbb\xbfdata: a\n\ndata: b\n\n") in (["b"], ["\ufeffa", "b"])
+
+
+@mistake(task=4)
+def every_mark_goes(lab):
+    """A byte order mark is left out anywhere, not only before the first line.
+
+    Later it is a character like any other, or part of the name of a field.
+    """
+    later = b"data: a\n\n\xef\xbb\xbfdata: b\n\n"
+    return reads(lab, later) == ["a", "b"] or reads(lab, b"data: \xef\xbb\xbfa\n\n") == ["a"]
+
+
+@mistake(task=4)
+def shared(lab):
+    """With two readers at once, the bytes of one come out of the other.
+
+    What do two readers have in common? A default argument that can change, the class, the module?
+    """
+    new = [lab.new("SseReader")] * 2
+    first, _ = lab.interleave(new, [[b"data: a\n", b"\n"], [b"data: b\n"]], "", watch="")
+    return first.outputs != [[], ["a"]] and read(lab, b"data: a\n", b"\n") == [[], ["a"]]
+
+
+@mistake(task=4, overdue=["test_property_linear_reader"])
+def reads_all_again(lab):
+    """Each byte of a long line, or each line of a long piece, takes longer than the one before.
+
+    What do you look through or copy again at each byte, or at each line? What has been looked at
+    once is settled.
+    """
+    return True

@@ -1,0 +1,112 @@
+"""Lab 11: write the OpenAI stream here. README.md has the story and the tasks.
+
+Check your work with `make lab N=11`. Stuck? `make hint N=11`.
+"""
+
+from mini_vllm.text.events import (  # noqa: F401  all that you need
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+
+class ChatStream:
+    """Turn the events of one answer into server-sent events, as the OpenAI API streams a chat.
+
+    A frame is `data: `, JSON in one line, and an empty line. After `finish` or `error` the stream
+    has ended: every call returns `b""`.
+
+    Args:
+        id: of the answer. It is in every chunk, like the next two.
+        created: when, in seconds since 1970.
+        model: its name.
+        include_usage: the client asked for token counts.
+
+    >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
+    >>> frames = stream.start() + stream.feed(TextDelta("Hi"))
+    >>> [json.loads(data)["choices"] for data in SseReader().feed(frames)][1]
+    [{'index': 0, 'delta': {'content': 'Hi'}, 'finish_reason': None}]
+    """
+
+    def __init__(self, id: str, created: int, model: str, *, include_usage: bool = False) -> None:
+        self._id = id
+        self._created = created
+        self._model = model
+        self._include_usage = include_usage
+        self._started = False
+        self._ended = False
+
+    def start(self) -> bytes:
+        """Return the first frame: the role, with empty content. A second call returns `b""`.
+
+        If the first call is of `feed` or `finish`, what that returns begins with this frame.
+
+        >>> b'"role"' in ChatStream("chatcmpl-1", 1760000000, "mini").start()
+        True
+        """
+        raise NotImplementedError("lab-11 task 1: start")
+
+    def feed(self, event: Event) -> bytes:
+        """Return the frame of one event, or `b""` if there is nothing to tell the client.
+
+        There is nothing to tell of a `CallEnd`, and of a text that is empty.
+
+        >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
+        >>> stream.start()[:5], stream.feed(CallStart(0, None, "f"))[:5], stream.feed(TextDelta(""))
+        (b'data:', b'data:', b'')
+        """
+        raise NotImplementedError("lab-11 task 1: feed")
+
+    def finish(self, reason: str, usage: dict[str, int] | None = None) -> bytes:
+        """End the stream: an empty delta with the reason, the token counts, and `[DONE]`.
+
+        Args:
+            reason: `stop`, `length`, `tool_calls` or `content_filter`; it goes out as it is.
+            usage: so does this, in a chunk without choices, if the client asked for it.
+
+        >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
+        >>> len(stream.start()) > 0, stream.finish("stop").count(b"data: "), stream.finish("length")
+        (True, 2, b'')
+        """
+        raise NotImplementedError("lab-11 task 3: finish")
+
+    def error(self, message: str) -> bytes:
+        """End the stream because something failed: the error, and `[DONE]`.
+
+        >>> SseReader().feed(ChatStream("chatcmpl-1", 1760000000, "mini").error("no memory"))[1]
+        '[DONE]'
+        """
+        raise NotImplementedError("lab-11 task 3: error")
+
+
+class SseReader:
+    """Read server-sent events from bytes, however they are cut.
+
+    >>> reader = SseReader()
+    >>> [reader.feed(part) for part in (b"data: a\\ndata:", b"b\\n", b"\\ndata: [DONE]\\n\\n")]
+    [[], [], ['a\\nb', '[DONE]']]
+
+    Source: the HTML standard, section 9.2, "Server-sent events".
+    """
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._values: list[str] = []
+        self._is_first_line = True
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[str]:
+        """Take the next bytes; return the data of each event that they complete, `[DONE]` too.
+
+        An event is complete with the byte that ends its empty line. A CR ends a line at once, and
+        an LF behind it belongs to it, even if that comes with the next bytes.
+
+        >>> reader = SseReader()
+        >>> reader.feed(b"data: \\xe4\\xbd"), reader.feed(b"\\xa0\\r\\n\\r"), reader.feed(b"\\n")
+        ([], ['你'], [])
+        """
+        raise NotImplementedError("lab-11 task 4: feed")

@@ -1,0 +1,886 @@
+"""Lab 11: the OpenAI stream. Each docstring states the rule that its test pins.
+
+Fixed cases come first, then cases drawn from the seed: `LAB_SEED=1 make lab N=11` draws others.
+"""
+
+import itertools
+import json
+import re
+
+import pytest
+
+from labkit.testing import check, cut, expect, put_in
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+
+STREAM, READER = "ChatStream", "SseReader"
+HEAD = ("chatcmpl-1", 1760000000, "mini")
+ROLE = {"role": "assistant", "content": ""}
+DONE = "[DONE]"
+USAGE = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+# A reason that no layer before has changed: what it is, is not this layer's to judge.
+REASONS = ["stop", "length", "tool_calls", "content_filter"]
+# Letters as they are; what JSON has to escape; what some take for the end of a line.
+PLAIN, ESCAPED, ENDS = "ab {}:é你🚀", '"\\\n\r\t\x00\x1f\x7f', "\x0b\x0c\x1c\x1e\x85\u2028\u2029"
+SURROGATES = "\ud800\ud83d\udc80\udfff"
+
+
+def event_of(news):
+    """The event that these words stand for."""
+    kind, *fields = news
+    if kind == "broken":
+        return Malformed(*fields, "it was cut off")
+    kinds = {"text": TextDelta, "think": ReasoningDelta, "call": CallStart}
+    return {**kinds, "args": ArgsDelta, "end": CallEnd}[kind](*fields)
+
+
+def delta_of(news):
+    """The delta that the client must get for it, or None."""
+    kind, *fields = news
+    if kind == "end" or not fields[-1]:
+        return None
+    if kind == "call":
+        index, id, name = fields
+        call = {"index": index, "id": id or f"call_{index}", "type": "function"}
+        return {"tool_calls": [{**call, "function": {"name": name, "arguments": ""}}]}
+    if kind == "args":
+        index, text = fields
+        return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+    return {"reasoning_content" if kind == "think" else "content": fields[-1]}
+
+
+def deltas_of(news):
+    """What each of them must give: one delta, or nothing."""
+    return [[delta] if (delta := delta_of(one)) else [] for one in news]
+
+
+def feeds(news):
+    """The calls that feed them."""
+    return [("feed", event_of(one)) for one in news]
+
+
+def payloads(output):
+    """What some frames hold, as JSON or `[DONE]`; in words, if it is no frame."""
+    try:
+        text = output.decode()
+    except UnicodeDecodeError as error:
+        return [f"bytes that are no UTF-8: {error.object[max(0, error.start - 20) : error.end]}"]
+    *frames, rest = text.split("\n\n")
+    return [*map(payload, frames), *([rest] if rest else [])]
+
+
+def payload(frame):
+    """What a frame holds; in words, if it is none."""
+    if frame[:6] != "data: " or len(frame.splitlines()) != 1:
+        return f"no frame, which is `data: `, one line, an empty line: {frame!r:.80}"
+    return DONE if frame[6:] == DONE else loaded(frame[6:])
+
+
+def loaded(line):
+    """The line as JSON; in words, if it is none."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return f"no JSON: {line:.80}"
+
+
+def news_of(payload):
+    """What is new in a payload: the delta, the reason, the usage, the error."""
+    try:
+        if not payload["choices"]:
+            return {"choices": [], "usage": payload["usage"]}
+        (choice,) = payload["choices"]
+        reason = choice.get("finish_reason")
+        return {**choice["delta"], **({"finish_reason": reason} if reason is not None else {})}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return payload
+
+
+def run(lab, calls, *, read=news_of, head=HEAD, **options):
+    """Make the calls on a new stream; its outputs are what their frames say."""
+    return understood(lab.script(lab.new(STREAM, *head, **options), calls, watch=""), read)
+
+
+def understood(trace, read=news_of):
+    """The trace, with what the frames say in place of their bytes."""
+    outputs = trace.outputs
+    bytes_only = [output if type(output) is bytes else b"" for output in outputs]
+    if any(type(output) is not bytes for output in outputs):
+        expect(outputs, bytes_only, trace)
+    said = ([read(payload) for payload in payloads(output)] for output in outputs)
+    trace.steps[:] = [
+        step._replace(result=one) for step, one in zip(trace.steps, said, strict=True)
+    ]
+    return trace
+
+
+def says(lab, news, **options):
+    """After `start`, each event must give its delta, and nothing else."""
+    message_of(news)  # Where that raises, it is no answer, and no case.
+    trace = run(lab, [("start",), *feeds(news)], **options)
+    expect(trace.outputs, [[ROLE], *deltas_of(news)], trace)
+
+
+def words(random, least=1, most=8, letters=PLAIN + ESCAPED):
+    """Draw a text."""
+    return "".join(random.choices(letters, k=random.randint(least, most)))
+
+
+def texts(random, least=1, kinds=("text",)):
+    """Draw some pieces of text."""
+    return [(random.choice(kinds), words(random)) for _ in range(random.randint(least, 4))]
+
+
+def a_call(random, index, *, has_id=True):
+    """Draw a call in parts: its start, its arguments, and how it ends."""
+    id = words(random, letters="abc123") if has_id else None
+    source = json.dumps({words(random): words(random)}, ensure_ascii=random.random() < 0.5)
+    pieces = [("args", index, piece) for piece in cut(source, random) if piece]
+    return [("call", index, id, words(random, letters="fgh_")), *pieces, ("end", index)]
+
+
+def an_answer(random):
+    """Draw a whole answer: text, reasoning, calls, of which the last one may be broken."""
+    count = random.randint(0, 3)
+    calls = [a_call(random, index, has_id=random.random() < 0.8) for index in range(count)]
+    if calls and random.random() < 0.3:
+        calls[-1][-1] = ("broken", count - 1, words(random, 0))
+    before, after = (texts(random, 0, ["text", "think"]) for _ in range(2))
+    return [*before, *itertools.chain(*calls), *after]
+
+
+def drawn(lab, make, number=10):
+    """What the seed decides, the shortest first."""
+    return sorted((make(lab.random) for _ in range(number)), key=len)
+
+
+def put_together(message, delta):
+    """What a client does with a delta: texts grow, and calls meet by their index."""
+    for key, value in delta.items():
+        if isinstance(value, list):
+            calls = message.setdefault(key, {})
+            for call in value:
+                put_together(calls.setdefault(call["index"], {}), call)
+        elif isinstance(value, dict):
+            put_together(message.setdefault(key, {}), value)
+        elif isinstance(value, str) and key in message and key != "type":
+            message[key] += value
+        else:
+            message[key] = value
+    return message
+
+
+def message_of(news):
+    """The message that the events tell of."""
+    message = {**ROLE}
+    for kind, *fields in news:
+        if kind == "call":
+            index, id, name = fields
+            call = {"index": index, "id": id or f"call_{index}", "type": "function"}
+            calls = message.setdefault("tool_calls", {})
+            if index in calls:
+                raise ValueError("no stream has a call twice")
+            calls[index] = {**call, "function": {"name": name, "arguments": ""}}
+        elif kind == "args" and fields[1]:
+            message["tool_calls"][fields[0]]["function"]["arguments"] += fields[1]
+        elif kind != "end" and fields[-1]:
+            key = "reasoning_content" if kind == "think" else "content"
+            message[key] = message.get(key, "") + fields[-1]
+    return message
+
+
+@pytest.mark.given
+def test_naive_name_in_every_delta():
+    """A client joins texts: a name that comes with every delta of a call is called `nownow`."""
+    call = {"index": 0, "function": {"name": "now", "arguments": "{"}}
+    rest = {"index": 0, "function": {"name": "now", "arguments": "}"}}
+    message: dict = {}
+    for delta in ({"tool_calls": [call]}, {"tool_calls": [rest]}):
+        put_together(message, delta)
+    assert message["tool_calls"][0]["function"] == {"name": "nownow", "arguments": "{}"}
+
+
+@pytest.mark.given
+def test_naive_text_of_each_piece():
+    """A piece of the network's may end inside a character: decoded alone, 你 is two U+FFFD."""
+    pieces = [b"data: \xe4\xbd", b"\xa0\n\n"]
+    naive = "".join(piece.decode("utf-8", "replace") for piece in pieces)
+    assert naive == "data: \ufffd\ufffd\n\n"
+
+
+@pytest.mark.given
+def test_naive_lines():
+    """`str.splitlines` knows more ends of lines than server-sent events do, U+2028 among them."""
+    assert "data: a\u2028b\n".splitlines() == ["data: a", "b"]
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_role_comes_first(lab):
+    """The first frame has the role and empty content, and no other frame has them: `start` gives
+    it, once; without `start` the first feed gives it before its own.
+    """
+
+    def rule(news):
+        calls = [("start",), *feeds(news), ("start",)]
+        trace = run(lab, calls)
+        expect(trace.outputs, [[ROLE], *deltas_of(news), []], trace)
+        trace = run(lab, [*feeds(news), ("start",)])
+        first, *others = [*deltas_of(news), []]
+        expect(trace.outputs, [[ROLE, *first], *others], trace)
+
+    check(rule, [[("text", "a"), ("text", "b")], *drawn(lab, texts, 5)])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_text_and_reasoning(lab):
+    """eager: each `feed` gives the frame of its own event: text as `content`, reasoning as
+    `reasoning_content`.
+    """
+
+    def case(random):
+        return texts(random, kinds=["text", "think"])
+
+    check(lambda news: says(lab, news), [[("text", "a")], [("think", "a")], *drawn(lab, case)])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_chunk_has_all_its_keys(lab):
+    """A chunk has the keys `id`, `object`, `created`, `model`, `choices`, and no others; its only
+    choice has `index` 0, `delta` and `finish_reason`, which is null before the end.
+    """
+
+    def rule(case):
+        (id, created, model), text = case
+        head = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
+        trace = run(
+            lab, [("start",), *feeds([("text", text)])], read=lambda payload: payload, head=case[0]
+        )
+        deltas = [ROLE, {"content": text}]
+        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        expect(trace.outputs, [[{**head, "choices": [choice]}] for choice in choices], trace)
+
+    def case(random):
+        head = (f"chatcmpl-{words(random, letters='ab1')}", random.randrange(10**10))
+        return [(*head, words(random, letters="ab1-/")), words(random, letters=PLAIN)]
+
+    check(rule, [[HEAD, "a"], *drawn(lab, case)])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(3)
+def test_frame_is_one_line(lab):
+    """A frame is `data: `, JSON in one line, and an empty line, whatever the text holds: line ends,
+    control characters, and U+0085, U+2028 and U+2029, which some readers take for line ends.
+    """
+    fixed = ["a\nb", "\r\n", 'a"\\b', "\x00\x1f\x7f", "a\u2028b", "\x85", "\u2029", "é你🚀"]
+
+    def case(random):
+        return words(random, letters=PLAIN + ESCAPED + ENDS)
+
+    cases = ([("text", text)] for text in (*fixed, *drawn(lab, case)))
+    check(lambda news: says(lab, news), cases)
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+def test_surrogates_are_replaced(lab):
+    """A lone surrogate, which a model can write in JSON and nobody in UTF-8, becomes U+FFFD."""
+
+    def rule(text):
+        trace = run(lab, [("start",), *feeds([("text", text)])])
+        wanted = {"content": re.sub("[\ud800-\udfff]", "\ufffd", text)}
+        expect(trace.outputs, [[ROLE], [wanted] if text else []], trace)
+
+    def case(random):
+        return "".join(f"{words(random)}{random.choice(SURROGATES)}a" for _ in range(3))
+
+    check(rule, ["\ud800", "a\udc80b", *drawn(lab, case)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_call_opens_once(lab):
+    """A `CallStart` is an entry of `tool_calls` with index, id, type `function`, and a function
+    that has its name and `""` for arguments. Nothing after it has id, type or name again.
+    """
+    fixed = [("call", 0, "c1", "now"), ("args", 0, "{"), ("args", 0, "}"), ("end", 0)]
+
+    def case(random):
+        return [*texts(random), *a_call(random, 0), *texts(random)]
+
+    check(lambda news: says(lab, news), [fixed[:1], fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_call_without_id_gets_one(lab):
+    """Clients answer a call by its id. If the model wrote none, it is `call_` and the index."""
+
+    def case(random):
+        return [("call", index, None, words(random, letters="fgh")) for index in range(9)]
+
+    own = [("call", 0, "mine", "f"), ("call", 1, None, "g")]
+    check(lambda news: says(lab, news), [own[1:], own, *drawn(lab, case, 3)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_arguments_are_as_the_model_wrote_them(lab):
+    """`ArgsDelta`s continue the call with index and arguments alone: the model's own characters,
+    be they half a string, half an escape, or no JSON at all.
+    """
+
+    def rule(pieces):
+        says(lab, [("call", 0, "c1", "f"), *(("args", 0, piece) for piece in pieces)])
+
+    fixed = [['{"a": "', "\\", 'u00e9"}'], ['{ "b" :1.0', " }"], ["é", '"', "\n"], ["{}", "{"]]
+    check(rule, [*fixed, *drawn(lab, lambda random: [words(random) for _ in range(4)])])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_calls_keep_their_index(lab):
+    """Each entry has the index of its event, by which clients tell parallel calls apart."""
+    fixed = [("call", 0, "a", "f"), ("args", 0, "{}"), ("call", 1, "b", "f"), ("args", 1, "{}")]
+
+    def case(random):
+        calls = (a_call(random, index) for index in range(random.randint(2, 4)))
+        return [*itertools.chain(*calls)]
+
+    check(lambda news: says(lab, news), [fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_malformed_is_content(lab):
+    """Nothing the model wrote is lost: the raw text of a `Malformed` is content, and its reason is
+    for the log. What was sent of the call before stands.
+    """
+
+    def case(random):
+        begun = a_call(random, 0)[: random.randint(1, 2)]
+        return [*begun, ("broken", 0, words(random)), *texts(random)]
+
+    fixed = [("broken", 0, "<tool_call>no")], [("call", 0, "c1", "f"), ("broken", 0, '{"a')]
+    check(lambda news: says(lab, news), [*fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_nothing_to_tell(lab):
+    """A `CallEnd` and an event without text give `b""`: no frame has an empty delta before the
+    end, and after it comes what comes.
+    """
+    silent = [("end", 0), ("text", ""), ("think", ""), ("args", 0, ""), ("broken", 0, "")]
+    full = [("text", "a"), ("think", "b"), ("call", 0, "c1", "f"), ("args", 0, "{")]
+    mixed = [*itertools.chain(*zip(silent, [*full, full[0]], strict=True))]
+
+    def case(random):
+        return put_in([*texts(random), *a_call(random, 0)], silent, random)
+
+    check(lambda news: says(lab, news), [mixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_reason_has_a_chunk_of_its_own(lab):
+    """`finish` gives a chunk with an empty delta and the reason, then `[DONE]`; if nothing came
+    before it, the role is first.
+    """
+
+    def rule(case):
+        news, reason = case
+        calls = [("start",), *feeds(news), ("finish", reason)]
+        for first in (0, 1) if not news else (0,):
+            trace = run(lab, calls[first:])
+            last = [{"finish_reason": reason}, DONE]
+            wanted = [[ROLE], *deltas_of(news), last] if not first else [[ROLE, *last]]
+            expect(trace.outputs, wanted, trace)
+
+    cases = [([], "stop"), ([("text", "a")], "length")]
+    check(rule, [*cases, *((news, lab.random.choice(REASONS)) for news in drawn(lab, texts))])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_reason_is_as_told(lab):
+    """The reason is the one that `finish` was told, whatever was in the answer: one that was cut
+    off is `length`, also after a call.
+    """
+
+    def rule(case):
+        news, reason = case
+        trace = run(lab, [("start",), *feeds(news), ("finish", reason)])
+        wanted = [{"finish_reason": reason}, DONE]
+        expect(trace.outputs, [[ROLE], *deltas_of(news), wanted], trace)
+
+    call = [("call", 0, "c1", "f"), ("args", 0, "{}"), ("end", 0)]
+    fixed = [(news, reason) for news in ([("text", "a")], call) for reason in REASONS]
+
+    def case(random):
+        return [*a_call(random, 0), *texts(random)]
+
+    check(rule, [*fixed, *((news, lab.random.choice(REASONS)) for news in drawn(lab, case))])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_usage(lab):
+    """With `include_usage` the chunk before `[DONE]` has no choices and the token counts as they
+    were told, and all others have `"usage": null`. If none were told, it is left out. Without
+    `include_usage` there is no usage anywhere.
+    """
+
+    def rule(case):
+        text, usage, asked = case
+        calls = [("start",), *feeds([("text", text)]), ("finish", "stop", usage)]
+        trace = run(lab, calls, read=seen, **({"include_usage": True} if asked else {}))
+        null = {"usage": None} if asked else {}
+        wanted = [[{"choices": 1, **null}], [{"choices": 1, **null}], [{"choices": 1, **null}]]
+        wanted[-1] += [{"choices": 0, "usage": usage}] if asked and usage else []
+        expect(trace.outputs, [*wanted[:-1], [*wanted[-1], DONE]], trace, "what of usage is said")
+
+    def seen(payload):
+        if not isinstance(payload, dict) or not isinstance(payload.get("choices"), list):
+            return payload
+        counts = {"usage": payload["usage"]} if "usage" in payload else {}
+        return {"choices": len(payload["choices"]), **counts}
+
+    def case(random):
+        counts = [random.randrange(10**6) for _ in USAGE]
+        usage = random.choice([None, dict(zip(USAGE, counts, strict=True))])
+        return (words(random), usage, random.random() < 0.7)
+
+    fixed = [("a", USAGE, True), ("a", USAGE, False), ("a", None, True), ("a", None, False)]
+    check(rule, [*fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_usage_chunk_is_like_the_others(lab):
+    """The chunk with the token counts has the `id`, `object`, `created` and `model` of all."""
+
+    def rule(head):
+        trace = run(
+            lab,
+            [("finish", "stop", USAGE)],
+            read=lambda payload: payload,
+            head=head,
+            include_usage=True,
+        )
+        keys = ("id", "created", "model")
+        same = {**dict(zip(keys, head, strict=True)), "object": "chat.completion.chunk"}
+        told = [payload for payload in trace.outputs[0] if payload != DONE]
+        expect(told[-1:], [{**same, "choices": [], "usage": USAGE}], trace, "the usage chunk")
+
+    def head(random):
+        return [words(random, letters="ab1"), random.randrange(10**10), words(random, letters="ab")]
+
+    check(rule, [HEAD, *map(tuple, drawn(lab, head))])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_error_ends_with_done(lab):
+    """`error` gives one frame, `{"error": {"message": ..., "type": "server_error"}}`, and `[DONE]`,
+    for which clients wait; a message may hold anything.
+    """
+
+    def rule(case):
+        news, message = case
+        trace = run(lab, [("start",), *feeds(news), ("error", message)])
+        error = {"error": {"message": message, "type": "server_error"}}
+        expect(trace.outputs, [[ROLE], *deltas_of(news), [error, DONE]], trace)
+
+    cases = [([], "no memory"), ([("text", "a")], 'a\n"b"')]
+    check(rule, [*cases, *((news, words(lab.random)) for news in drawn(lab, texts))])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_stays_ended(lab):
+    """flush-once: after `finish` or `error` every call returns `b""`, so that `[DONE]` is sent once
+    and nothing behind it.
+    """
+
+    def rule(case):
+        news, end, later = case
+        trace = run(lab, [*feeds(news), (end, "stop"), *calls_of(later)])
+        error = [{"error": {"message": "stop", "type": "server_error"}}, DONE]
+        wanted = [{"finish_reason": "stop"}, DONE] if end == "finish" else error
+        before = [[ROLE, *first] if not n else first for n, first in enumerate(deltas_of(news))]
+        expect(trace.outputs, [*before, wanted, *[[]] * len(later)], trace)
+
+    def calls_of(later):
+        text = ("feed", TextDelta("b"))
+        calls = {"start": ("start",), "feed": text, "finish": ("finish", "length")}
+        return [calls.get(name, ("error", "too late")) for name in later]
+
+    names = ["start", "feed", "finish", "error"]
+    fixed = [([("text", "a")], end, [name]) for end in ("finish", "error") for name in names]
+    cases = (
+        (news, lab.random.choice(names[2:]), lab.random.choices(names, k=4))
+        for news in drawn(lab, texts)
+    )
+    check(rule, [*fixed, *cases])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(5)
+def test_property_complete(lab):
+    """complete, append-only, chunk-invariant: what a client puts together from all the deltas is
+    the message that the events told of, however its texts were cut.
+    """
+
+    def rule(news):
+        trace = run(lab, [("start",), *feeds(news), ("finish", "stop")])
+        message = {}
+        for said in itertools.chain(*trace.outputs):
+            if isinstance(said, dict) and "finish_reason" not in said:
+                put_together(message, said)
+        expect(message, message_of(news), trace, "the message that a client puts together")
+        last = [{"finish_reason": "stop"}, DONE]
+        expect(trace.outputs[-1], last, trace, "what finish returned")
+
+    kinds = [("text", "a"), ("think", "b"), ("broken", 0, "c")]
+    small = (news for length in range(4) for news in itertools.product(kinds, repeat=length))
+    check(rule, [*map(list, small), *drawn(lab, an_answer, 40)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+@pytest.mark.timeout(4)
+def test_property_linear_stream(lab):
+    """linear: the frame of an event costs the same however many came before it, and says nothing of
+    them: a call with some 6,000 pieces of arguments is through within the time limit.
+    """
+    for count in (20, lab.random.randint(5_500, 6_500)):
+        pieces = [f'{{"{number}": "{"x" * 36}"}}' for number in range(count)]
+        news = [("call", 0, "c1", "f"), *(("args", 0, piece) for piece in pieces)]
+        trace = run(lab, [("start",), *feeds(news)], head=("c", 1, "m"))
+        wanted = [[ROLE], *deltas_of(news)]
+        expect(trace.outputs == wanted, True, f"{len(news):,} events", "each gives its own delta")
+
+
+def events_of(data):
+    """The data of the events in some bytes, read in one piece."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    events, values = [], []
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:-1]:
+        field, _, value = line.partition(":")
+        if field == "data":
+            values.append(value.removeprefix(" "))
+        if not line and values:
+            events.append("\n".join(values))
+            values = []
+    return events
+
+
+def read_pieces(pieces):
+    """What each of the pieces must give: the events that it completes."""
+    known = [events_of(b"".join(pieces[:count])) for count in range(len(pieces) + 1)]
+    return [now[len(before) :] for before, now in itertools.pairwise(known)]
+
+
+def reads(lab, pieces, plain=False):
+    """Each of the pieces must give the events that it completes; plain ones have `data: x` only."""
+    if plain and re.search(rb"(?:^|[\r\n])data(?:[\r\n]|$|:(?! .))", b"".join(pieces)):
+        raise ValueError("a case for other tests")
+    trace = lab.stream(lab.new(READER), pieces, end="", watch="")
+    expect(trace.outputs, read_pieces(pieces), trace)
+
+
+def reads_all(lab, wholes, plain=True):
+    """The same for bytes that come in one piece, byte by byte, and cut somewhere."""
+    cuts = ([[w], [w[i : i + 1] for i in range(len(w))], cut(w, lab.random)] for w in wholes)
+    check(lambda pieces: reads(lab, pieces, plain), itertools.chain(*cuts))
+
+
+def some_events(random, end="\n", letters="ab{}:", lines=1):
+    """Draw events of so many data lines at most, the last event finished or not."""
+    written = []
+    for _ in range(random.randint(1, 4)):
+        count = random.randint(1, lines)
+        written += [f"data: {words(random, letters=letters)}" for _ in range(count)]
+        written += [""]
+    whole = random.random() < 0.7
+    return "".join(f"{line}{end}" for line in written[: None if whole else -1]).encode()
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_reads_events(lab):
+    """The data of an event is what stands behind `data: `; an empty line ends the event. `[DONE]`
+    is returned like any other: what it means is for the caller.
+    """
+    fixed = [b"data: a\n\n", b"data: a\n\ndata: b\n\n", b"data: a\n\ndata: [DONE]\n\ndata: b\n\n"]
+    reads_all(lab, [*fixed, *drawn(lab, some_events)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_event_waits_for_its_empty_line(lab):
+    """eager: an event comes out with the byte that ends its empty line, and not before. If that
+    never comes, the event is dropped. Empty lines between events mean nothing.
+    """
+
+    def rule(pieces):
+        reads(lab, [*pieces, b"", b"\ndata: b\n\n"], plain=True)
+
+    fixed = [[b"data: a"], [b"data: a\n"], [b"data: a\n\n"], [b"\n\n"], [b"data: a\n", b"data: c"]]
+    whole = (some_events(lab.random) for _ in range(8))
+    check(rule, [*fixed, *([data[i : i + 1] for i in range(len(data))] for data in whole)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_three_line_ends(lab):
+    """A line ends with CR LF, with LF, or with CR alone, also by turns: CR LF is one end, CR CR are
+    two, LF CR are two. A CR ends its line at once.
+    """
+    fixed = [b"data: a\r\n\r\n", b"data: a\r\rdata: b\r\r", b"data: a\n\rdata: b\r\n\n"]
+    mixed = [f"data: a{one}data: b{other}{one}" for one in ENDINGS for other in ENDINGS]
+
+    def case(random):
+        return b"".join(
+            random.choice([b"data: a", b"data: b", b""]) + random.choice(ENDINGS).encode()
+            for _ in range(random.randint(2, 8))
+        )
+
+    reads_all(lab, [*fixed, *map(str.encode, mixed), *drawn(lab, case)])
+
+
+ENDINGS = ["\n", "\r", "\r\n"]
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_crlf_cut_in_two(lab):
+    """A CR and the LF behind it are one end of a line, also if the LF comes with the next bytes,
+    or after none at all. What the CR has completed does not wait for that.
+    """
+    fixed = [
+        [b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n"],
+        [b"data: a\r", b"", b"\n\r", b"", b"\n", b"\ndata: b\n\n"],
+        [b"data: a\r", b"\r", b"\n", b"data: b\r\n", b"\r\n"],
+    ]
+
+    def case(random):
+        data = some_events(random, "\r\n", lines=3)
+        return [part for part in re.split(rb"(?<=\r)|(?<=\n)", data) if part]
+
+    check(lambda pieces: reads(lab, pieces, plain=True), [*fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_comments_and_other_fields(lab):
+    """Lines that begin with a colon are comments, such as `: ping`; they, lines of other fields,
+    and events without a data line give nothing, and end nothing.
+    """
+    others = [
+        ": ping",
+        ":",
+        "event: x",
+        "id: 7",
+        "retry: 10",
+        "x",
+        "dat: a",
+        "data2: a",
+        " data: a",
+    ]
+    fixed = [f"data: a\n{other}\ndata: b\n\n{other}\n\ndata: c\n\n" for other in others]
+
+    def case(random):
+        lines = [f"data: {words(random, letters='ab:')}" for _ in range(3)]
+        return "\n".join([*put_in(lines, [*others, ""], random), "", ""]).encode()
+
+    reads_all(lab, [*map(str.encode, fixed), *drawn(lab, case)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_one_space_is_removed(lab):
+    """One space behind the colon is left out if there is one; all else belongs to the value, at
+    its end as well.
+    """
+    fixed = [b"data:a\n\n", b"data:  a \n\n", b"data: \n\n", b"data:\ta\n\n", b"data: a: b\n\n"]
+
+    def case(random):
+        values = ("".join(random.choices(" \ta:", k=random.randint(0, 4))) for _ in range(4))
+        return "".join(f"data:{value}\n\n" for value in values).encode()
+
+    reads_all(lab, [*fixed, *drawn(lab, case)], plain=False)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_lines_of_data_are_joined(lab):
+    r"""The values of an event's data lines are joined by `"\n"`, empty ones too; a line that is
+    only `data` has the value `""`.
+    """
+    fixed = [b"data: a\ndata: b\n\n", b"data\n\n", b"data\ndata\n\n", b"data:\ndata: a\ndata\n\n"]
+
+    def case(random):
+        kinds = ["data: a", "data:", "data", "data: b c", ""]
+        return "\n".join([*random.choices(kinds, k=random.randint(2, 8)), "", ""]).encode()
+
+    reads_all(lab, [*fixed, *drawn(lab, case)], plain=False)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_character_cut_in_two(lab):
+    """honest: a character whose bytes come in two pieces is whole: no U+FFFD but for bytes that are
+    no UTF-8, as `bytes.decode("utf-8", "replace")` has it.
+    """
+    fixed = ["data: é你🚀\n\n".encode(), b"data: \xe4\xbd\n\n", b"data: \xff\xed\xa0A\xc3\n\n"]
+
+    def case(random):
+        data = random.choices(
+            ["é".encode(), "你".encode(), "🚀".encode(), b"\xe4\xbd", b"\xff"], k=4
+        )
+        return b"data: " + b"".join(data) + b"\n\n"
+
+    reads_all(lab, [*fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_nothing_else_ends_a_line(lab):
+    """Only CR and LF end lines: U+2028, U+0085, a form feed and the like are data."""
+
+    def case(random):
+        return some_events(random, letters="ab" + ENDS)
+
+    fixed = [f"data: a{end}b\n\n".encode() for end in ENDS]
+    reads_all(lab, [*fixed, *drawn(lab, case)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_byte_order_mark(lab):
+    """A byte order mark (EF BB BF) before the first line is left out, one anywhere else is not."""
+    mark = b"\xef\xbb\xbf"
+    fixed = [mark + b"data: a\n\n", mark + mark + b"data: a\n\ndata: b\n\n"]
+    later = [b"data: a\n\n" + mark + b"data: b\n\n", b"data: " + mark + b"a\n\n"]
+    cases = (mark + data for data in drawn(lab, some_events))
+    reads_all(lab, [*fixed, *later, b"\n" + mark + b"data: a\n\n", *cases])
+
+
+WIDE = "é你🚀\u2028"
+TOKENS = [b"data: a", b"data", b":", b"\r", b"\n"]
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(6)
+def test_property_any_cut(lab):
+    """chunk-invariant, eager: all short streams of five kinds of pieces, and random ones cut
+    anywhere: each piece gives the events that it completes.
+    """
+    small = (
+        list(pieces)
+        for length in range(1, 5)
+        for pieces in itertools.product(TOKENS, repeat=length)
+    )
+    more = [*TOKENS, b"\r\n", b" ", "你\u2028".encode(), b"\xef\xbb\xbf", b"\xe4", b"id: 1"]
+
+    def case(random):
+        mixed = b"".join(random.choices(more, k=random.randint(3, 16)))
+        return cut(
+            random.choice([mixed, some_events(random, random.choice(ENDINGS), WIDE, 3)]), random
+        )
+
+    check(lambda pieces: reads(lab, pieces), [*small, *drawn(lab, case, 60)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_total(lab):
+    """total: bytes of any kind are read, and never stop the reader: what comes after them is."""
+
+    def rule(pieces):
+        reads(lab, [b"data: ", *pieces, b"\n\ndata: a\n\n"])
+
+    def case(random):
+        near = [*range(256), *[10, 13, 0xC3, 0xA9, 0xF0, 0x9F] * 20]
+        return [bytes(random.choices(near, k=random.randint(0, 9))) for _ in range(4)]
+
+    check(rule, [*([bytes([byte])] for byte in range(256)), *drawn(lab, case, 30)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_round_trip(lab):
+    """What `ChatStream` writes, `SseReader` reads, wherever the network cuts it: JSON that holds
+    the same words.
+    """
+    for news in [[("text", "你\n")], *drawn(lab, an_answer, 6)]:
+        calls = [*feeds(news), ("finish", "stop")]
+        frames = lab.script(lab.new(STREAM, *HEAD), calls, watch="")
+        whole = b"".join(output for output in frames.outputs if type(output) is bytes)
+        pieces = cut(whole, lab.random)
+        trace = lab.stream(lab.new(READER), pieces, end="", watch="")
+        expect(trace.outputs, read_pieces(pieces), trace)
+        texts = itertools.chain(*trace.outputs)
+        read = [news_of(loaded(text)) if text != DONE else text for text in texts]
+        wanted = [ROLE, *itertools.chain(*deltas_of(news)), {"finish_reason": "stop"}, DONE]
+        expect(read, wanted, frames, "what is read of all frames")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_isolated(lab):
+    """isolated: streams that are written or read in turns know nothing of each other."""
+
+    def written(streams):
+        news = [lab.new(STREAM, *HEAD)] * len(streams)
+        events = [[event_of(one) for one in stream] for stream in streams]
+        for trace, stream in zip(lab.interleave(news, events, "", watch=""), streams, strict=True):
+            wanted = [[ROLE, *d] if not n else d for n, d in enumerate(deltas_of(stream))]
+            expect(understood(trace).outputs, wanted, trace)
+
+    def read(streams):
+        news = [lab.new(READER)] * len(streams)
+        for trace, pieces in zip(lab.interleave(news, streams, "", watch=""), streams, strict=True):
+            expect(trace.outputs, read_pieces(pieces), trace)
+
+    # One that begins with an event that is told, so that its first frame has the role.
+    pairs = ([texts(lab.random) + a_call(lab.random, 0) for _ in range(2)] for _ in range(4))
+    check(written, [[[("text", "a")], [("text", "b"), ("text", "c")]], *pairs])
+    cuts = (
+        [cut(some_events(lab.random, "\r\n", lines=3), lab.random) for _ in range(3)]
+        for _ in range(6)
+    )
+    check(read, [[[b"data: a\r", b"\n\n"], [b"data: b\n", b"\n"]], *cuts])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+@pytest.mark.timeout(5)
+def test_property_linear_reader(lab):
+    """linear: a byte costs the same however many came before it: a line of two million bytes in
+    20,000 pieces, and a piece with 60,000 events, are read within the time limit.
+    """
+    for size in (10, lab.random.randint(18_000, 22_000)):
+        pieces = [b"data: ", *[b"0123456789" * 10] * size, b"\n\n"]
+        trace = lab.stream(lab.new(READER), pieces, end="", watch="")
+        line = "0123456789" * 10 * size
+        expect(
+            trace.outputs[-1] == [line], True, f"one line in {len(pieces):,} pieces", "it is read"
+        )
+        for data, events in (
+            (b"data: a\n\n" * 3 * size, ["a"] * 3 * size),
+            (b"data: a\r\n" * 3 * size + b"\r\n", ["\n".join("a" * 3 * size)]),
+        ):
+            trace = lab.stream(lab.new(READER), [data], end="", watch="")
+            expect(trace.outputs == [events], True, f"{len(data):,} bytes at once", "they are read")
