@@ -6,6 +6,7 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 from labkit.gates.arrows import arrows_point_down
 from labkit.gates.attempts import attempts_score_as_told
 from labkit.gates.cheats import cheats_earn_nothing
+from labkit.gates.clients import clients_see_what_is_told
 from labkit.gates.diagnoses import mistakes_are_known
 from labkit.gates.edition import edition_is_true
 from labkit.gates.finding import Finding, Gate
@@ -35,6 +36,7 @@ GATES: dict[str, Gate] = {
     "attempts": attempts_score_as_told,
     "tables": tables_earn_little,
     "pools": pools_are_fair,
+    "clients": clients_see_what_is_told,
     "edition": edition_is_true,
     "cheats": cheats_earn_nothing,
 }
