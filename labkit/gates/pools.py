@@ -23,7 +23,7 @@ from labkit.running.time_limit import OverdueError, time_limit
 
 # What other gates ask of a lab, and do not ask of a hunt.
 NOT_ASKED = {
-    "marks": "points of property tests: what is graded are a student's own tests",
+    "marks": "how points are shared out: what is graded are a student's own tests",
     "signatures": "which tests starter and solution have: they are each student's own",
     "diagnoses": "a probe for each known bug: its report says what is alive, and what is void",
     "bugs": "a diagnosis of each known bug, and a bug for each test: no test leaves all alive",

@@ -1,0 +1,353 @@
+"""A hunt: what kills, what is void, and that it is the same here and behind the pipe."""
+
+import os
+from functools import partial
+
+import pytest
+
+from labkit.cli import main
+from labkit.course.hunt import Code, Pool, Target, bundle, label_of
+from labkit.course.lab import find_labs, whole_pool
+from labkit.gates import GATES
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
+from labkit.grading.reading.submission import Submission
+from labkit.isolation import host, meter
+from labkit.isolation.host import Sources
+from labkit.isolation.hunter import Hunter
+from labkit.isolation.sandbox import Sandbox
+from labkit.running.hunting import Here, Hunted, hunt, names_of_tests
+from labkit.running.source import load_source
+
+RIGHT = """
+class Pairs:
+    def __init__(self):
+        self.held = ""
+
+    def feed(self, text):
+        text = self.held + text
+        even = len(text) - len(text) % 2
+        self.held = text[even:]
+        return text[:even]
+
+    def flush(self):
+        rest, self.held = self.held, ""
+        return rest
+
+
+def half(number):
+    return number // 2
+"""
+EDITS = {
+    "lab90-loses-the-end": ('rest, self.held = self.held, ""', 'rest, self.held = "", ""'),
+    "lab90-shares": ('        self.held = ""\n', "        self.__dict__ = SHARED\n"),
+    "lab90-stops": ("return number // 2", "return [] + number"),
+    "lab90-never-ends": ("        even =", "        while len(text) > 5: pass\n        even ="),
+    "lab90-crashes": ("return text[:even]", "return text[:even] if even < 6 else CRASH()"),
+}
+BEFORE = 'import ctypes\nSHARED = {"held": ""}\nCRASH = lambda: ctypes.string_at(0)\n'
+TARGET = Target("lab-90-pairs", 1, "adapters/lab90.py", (), ("Pairs", "half"))
+WRONG = {name: BEFORE + RIGHT.replace(*edit) for name, edit in EDITS.items()}
+POOL = Pool(
+    (TARGET,),
+    (
+        Code("one", TARGET, RIGHT.encode()),
+        Code("other", TARGET, RIGHT.replace("number // 2", "(number - number % 2) // 2").encode()),
+        *(Code(name, TARGET, text.encode(), (), True, name) for name, text in WRONG.items()),
+    ),
+)
+MOST = 20
+
+# A hunt, what it kills, and what of it is void.
+HUNTS = {
+    "values, attributes, functions": ("""
+def test_lab90_values(make):
+    pairs = make("Pairs")
+    assert (pairs.feed("abc"), pairs.held, pairs.flush()) == ("ab", "c", "c")
+    assert make.call("half", 5) == 2
+def test_lab90_two(make):
+    one, other = make("Pairs"), make("Pairs")
+    assert (one.feed("a"), other.feed("b"), one.held) == ("", "", "a")
+""", "loses-the-end shares stops", ""),
+    "limits, crashes": ("""
+def test_lab90_long(make):
+    pairs = make("Pairs")
+    assert [*make.each(pairs.feed, ["ab"] * 50)] == ["ab"] * 50
+    assert pairs.feed("abcdef") == "abcdef"
+""", "never-ends crashes", ""),
+    "a test that loops where the code is wrong": ("""
+def test_lab90_flush(make):
+    pairs = make("Pairs")
+    pairs.feed("a")
+    while pairs.flush() != "a":
+        pass
+""", "loses-the-end", ""),
+    "over-strict": ("""
+def test_lab90_private(make):
+    assert make("Pairs")._held == ""
+def test_lab90_rest(make):
+    make("Pairs").rest
+def test_lab90_type(make):
+    assert make("Pairs").held == []
+""", "", "private rest type"),
+    "any exception kills, Python's own too": ("""
+import sys
+def test_lab90_exit(make):
+    pairs = make("Pairs")
+    pairs.feed("a")
+    if not pairs.flush():
+        sys.exit(0)
+def test_lab90_raises(make):
+    try:
+        make.call("half", 1)
+    except TypeError:
+        raise GeneratorExit from None
+""", "loses-the-end stops", ""),
+    "only plain data crosses": ("""
+def test_lab90_object(make):
+    make("Pairs").feed(object())
+def test_lab90_float(make):
+    make.call("half", 2.0)
+def test_lab90_no_such(make):
+    make("load_source")
+""", "", "object float no_such"),
+    "remembers": ("""
+seen = []
+def test_lab90_first_runs_pass(make):
+    seen.append(make)
+    assert len(seen) < 5
+def test_lab90_every_second_passes(make):
+    vars(test_lab90_first_runs_pass).setdefault("seen", []).append(1)
+    assert len(vars(test_lab90_first_runs_pass)["seen"]) % 2
+""", "", "every_second_passes"),
+    "names": ("""
+def test_lab91_other(make): pass
+def test_it(make): assert False
+def helper(make): assert False
+""", "", "lab91_other it"),
+    "too many": ("".join(f"def test_lab90_{n}(make): pass\n" for n in range(MOST))
+                 + "def test_lab90_more(make): assert not make\n", "", "more"),
+}  # fmt: skip
+
+
+def outcome(hunted):
+    """Return the wrong ones that are dead, and the tests that are void, in short."""
+    dead = {name.removeprefix("lab90-") for name, tests in hunted.kills.items() if tests}
+    return dead, {test.removeprefix("test_").removeprefix("lab90_") for test in hunted.void}
+
+
+def hunt_here(source, pool=POOL, seconds=0.05):
+    load = partial(load_source, source.encode(), "starter.py", "starter.py", "hunt")
+    return hunt(names_of_tests(source.encode()), pool, MOST, Here(load, seconds))
+
+
+@pytest.fixture(scope="module")
+def sandbox(need, worker_root):
+    return Sandbox(need("sandbox"), worker_root)
+
+
+def hunt_there(source, sandbox, pool=POOL, seconds=0.05):
+    sources = Sources("tests", {"tests": ("starter.py", "starter.py", source.encode())})
+    with Hunter(sandbox, sources, seconds) as hunter:
+        hunter.load()
+        return hunt(names_of_tests(source.encode()), pool, MOST, hunter)
+
+
+def without(pool, *names):
+    return Pool(pool.targets, tuple(code for code in pool.codes if code.name not in names))
+
+
+@pytest.mark.parametrize("name", HUNTS)
+def test_what_kills_and_what_is_void(name):
+    source, dead, void = HUNTS[name]
+    # In this process a crash is the end of it.
+    hunted = hunt_here(source, without(POOL, "lab90-crashes"))
+    assert outcome(hunted) == ({*dead.split()} - {"crashes"}, {*void.split()})
+
+
+@pytest.mark.parametrize("name", HUNTS)
+def test_it_is_the_same_behind_the_pipe(name, sandbox):
+    source, dead, void = HUNTS[name]
+    assert outcome(hunt_there(source, sandbox)) == ({*dead.split()}, {*void.split()})
+
+
+def test_who_waits_kills_nothing(sandbox, monkeypatch):
+    """However long, or often: else the time that a submission may sleep would kill the rest."""
+    monkeypatch.setattr(meter, "_SLEEP_SECONDS", 0.1)
+    monkeypatch.setattr(host, "_TICK_SECONDS", 0.02)
+    source = """
+import time
+def test_lab90_waits(make):
+    pairs = make("Pairs")
+    pairs.feed("a")
+    if not pairs.flush():
+        time.sleep(60)
+"""
+    assert outcome(hunt_there(source, sandbox)) == (set(), {"waits"})
+
+
+def test_few_tests_that_are_enough():
+    kills = {"a": ("t1", "t3"), "b": ("t2", "t3"), "c": ("t2",), "d": ("t1",), "e": ()}
+    assert Hunted(("t1", "t2", "t3"), kills=kills).enough() == ["t1", "t2"]
+    assert label_of("test_lab03_x") == "lab03"
+    assert label_of("test_lab3_x") == label_of("test_lab03") == ""
+
+
+def test_edits_of_the_engine_stay_among_themselves():
+    """The modules of a bundle stand in for the real ones while it is imported, and no longer."""
+    import mini_vllm.text.utf8 as real
+
+    source = "from mini_vllm.text.utf8 import mark"
+    code = bundle([("mini_vllm.text.utf8", "mark = 7")], source)
+    assert load_source(code, "bundle", "bundle", "a_bundle").mark == 7
+    with pytest.raises(Exception, match="no such"):
+        load_source(bundle([("mini_vllm.text.utf8", "")], "raise OSError('no such')"), "", "", "b")
+    assert not hasattr(real, "mark")
+    assert vars(__import__("sys").modules["mini_vllm.text"])["utf8"] is real
+
+
+LAB_TOML = """
+title = "The hunt"
+summary = "Hunt"
+time = "5 min"
+difficulty = "1 of 5"
+prerequisites = "lab-90"
+place = 2
+[hunt]
+pool = "pool.toml"
+milliseconds = 100
+most_tests = 20
+[[task]]
+title = "tests of lab 90"
+"""
+POOL_TOML = """
+[[target]]
+lab = "lab-90-pairs"
+task = 1
+adapter = "lab90.py"
+modules = ["tiny_engine/text.py"]
+names = ["Pairs"]
+[[wrong]]
+name = "lab90-loses-the-end"
+symptom = "The end is missing."
+file = "lab90.py"
+find = 'rest, self.held = self.held, ""'
+replace = 'rest, self.held = "", ""'
+hints = ["Think of the end.", "Flush."]
+[[wrong]]
+name = "lab90-threes"
+symptom = "It takes three."
+file = "lab90.py"
+find = "len(text) % 2"
+replace = "len(text) % 3"
+hints = ["Count.", "Feed four."]
+"""
+HUNT_TESTS = """
+import pytest
+@pytest.mark.given
+def test_no_test_is_void(lab):
+    \"\"\"All count.\"\"\"
+    lab.expect_no_void()
+def test_killed(lab, wrong):
+    \"\"\"It is dead.\"\"\"
+    lab.expect_killed(wrong)
+"""
+REFERENCE = '''"""Tests."""
+def test_lab90_all(make):
+    """All in one."""
+    pairs = make("Pairs")
+    assert pairs.feed("abcde") == "abcd"
+    assert (pairs.held, pairs.flush(), pairs.held) == ("e", "e", "")
+    assert pairs.feed("") == ""
+    assert make("Pairs").flush() == make("Pairs").held == ""
+'''
+
+
+@pytest.fixture
+def hunting_lab(tiny):
+    """A hunt in the tiny repository."""
+    folder = tiny / "phase-90-tiny/labs/lab-91-hunt"
+    folder.mkdir()
+    files = {"lab.toml": LAB_TOML, "pool.toml": POOL_TOML, "lab90.py": RIGHT,
+             "test_lab.py": HUNT_TESTS, "solution.py": REFERENCE}  # fmt: skip
+    starter = (
+        'def test_lab90_first(make):\n    raise NotImplementedError("lab-91 task 1: a test")\n'
+    )
+    for name, text in {**files, "starter.py": starter, "starter.py.orig": starter}.items():
+        (folder / name).write_text(text)
+    return find_labs(tiny)[1]
+
+
+def test_a_student_reads_what_is_alive_and_gets_hints_at_it(hunting_lab, tiny, run_pytest, capsys):
+    run = partial(run_pytest, None, str(hunting_lab.path))
+    assert "lab-91 task 1: a test is not written yet" in run(LAB_IMPL="starter").stdout
+    hunting_lab.starter.write_text(
+        'def test_lab90_two(make):\n    assert make("Pairs").feed("abcd") == "abcd"\n'
+        "def test_lab90_none(make):\n    assert make is None\n"
+    )
+    told = run(LAB_IMPL="starter").stdout
+    assert "test_lab90_two: kills 1: threes" in told
+    assert "test_lab90_none: does not count" in told
+    assert "line 4: assert make is None" in told
+    assert "alive: The end is missing. (1 test of lab90 passes on it)" in told
+    assert "50/100" in told
+    for hint in ("Think of the end.", "Flush.", "Flush."):
+        assert main(["hint", "--lab", "91"], tiny) == 0
+        assert hint in capsys.readouterr().out
+    assert "100/100   passed" in run(LAB_IMPL="solution").stdout
+
+
+def test_it_is_graded_on_the_whole_pool(hunting_lab, tiny, sandbox):
+    labs = find_labs(tiny)
+    known = [code.name for code in whole_pool(hunting_lab, labs).wrong() if code.hidden]
+    assert known == [f"lab90.{bug.name}" for bug in labs[0].bugs]
+    assignment = Assignment.of(hunting_lab, labs)
+    (tiny / "phase-90-tiny/labs/lab-90-pairs/bugs.toml").write_text("")
+    assert Assignment.of(hunting_lab, find_labs(tiny)).digest != assignment.digest
+
+    def graded(source):
+        submission = Submission("someone", hunting_lab.name, {hunting_lab.name: source})
+        return grade(submission, assignment, sandbox)
+
+    best = graded(hunting_lab.solution.read_bytes())
+    assert best.max_score == 100
+    assert {test.visibility for test in best.tests} == {"visible", "hidden"}
+    alive = [test.name for test in best.tests if not test.passed]
+    assert [name for name in alive if "slow" not in name] == []
+    none = graded(b"def test_lab90_x(make): raise OSError")
+    assert (none.score, none.tests[0].passed) == (0, False)
+    assert graded(b"import numpy").tests[1].kind == "load"
+
+
+# What is put in the place of what, in which file, and what gate `pools` says of it.
+FAULTS = [
+    ("pool.toml", """'rest, self.held = "", ""'""", """'rest, self.held = self.held,  ""'""",
+     "lab90-loses-the-end passes every test of lab-90, so it is not wrong"),
+    ("pool.toml", "lab90-threes", "lab90-loses-the-end", "is in the pool 2 times"),
+    ("pool.toml", "% 2", "% 5", "lab90-threes: `find` occurs 0 times"),
+    ("pool.toml", '"Count.", ', "", "has 1 hints, not 2"),
+    ("pool.toml", "lab90-threes", "lab92-threes", "begins with none of"),
+    ("lab90.py", "len(text) % 2", "len(text) % 2 % 2 * 3 % 5", "the engine fails lab-90"),
+    ("solution.py", "assert (pairs.held", "pairs = (pairs.held", "does not kill lab90"),
+    ("solution.py", '== ("e", "e", "")', "== []", "does not count"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "find", "put", "said"), FAULTS)
+def test_gate_finds_a_fault_of_a_pool(hunting_lab, tiny, file, find, put, said):
+    path = hunting_lab.path / file
+    assert find in path.read_text()
+    path.write_text(path.read_text().replace(find, put, 1))
+    try:
+        told = [str(one) for one in GATES["pools"](tiny)]
+    except Exception as error:
+        told = [str(error)]
+    assert any(said in one for one in told), told
+
+
+def test_gates_say_what_they_do_not_ask_of_a_hunt(hunting_lab, tiny):
+    os.environ.pop("LAB_IMPL", None)
+    for gate in ("marks", "signatures", "diagnoses", "tables"):
+        (note,) = [one for one in GATES[gate](tiny) if one.is_note]
+        assert "lab-91-hunt: not asked of a hunt" in str(note)
+        assert not [one for one in GATES[gate](tiny) if not one.is_note]
