@@ -21,7 +21,7 @@ quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esa
 processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 
 .PHONY: help lab progress hint predict race solution watch reset demo serve tokenizer bundle reference bug test \
-	grade student-edition gradescope classroom50 check soak bench oracles matrix lock
+	grade student-edition gradescope classroom50 check soak bench oracles upstream matrix lock
 
 help:
 	@echo "For students"
@@ -38,6 +38,7 @@ help:
 	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
+	@echo "  make upstream          the real engines' sources that the reading map leads to (87 MB)"
 	@echo "  make bundle N=03       the zip to hand in"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
@@ -51,7 +52,7 @@ help:
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
 	@echo "  make bench             benchmarks, as ratios to a named peer"
-	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 350 MB)"
+	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 440 MB)"
 	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
@@ -98,6 +99,10 @@ serve:
 tokenizer:
 	$(setup) tokenizers
 	@.venv/bin/python -m mini_vllm.tokenizer $(or $(ARGS),byte)
+
+upstream:
+	$(setup) core
+	@.venv/bin/python upstream/sources.py
 
 bundle:
 	$(setup) core
@@ -152,6 +157,7 @@ bench:
 oracles:
 	$(setup) dev
 	$(setup) oracles
+	@.venv/bin/python upstream/sources.py
 	@.venv/bin/python -m benchmarks.peers.fetch_vllm
 	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
 	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline

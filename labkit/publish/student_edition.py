@@ -34,7 +34,7 @@ _LAB_FILES = (
 _LAB_FILES_OF_SOME = ("mistakes.py", "race.py")
 _TARGETS = (
     "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "tokenizer",
-    "bundle", "grade",
+    "upstream", "bundle", "grade",
 )  # fmt: skip
 # What `make help` says otherwise.
 _HELP = (
@@ -58,7 +58,7 @@ def make_edition(root: Path) -> dict[str, bytes]:
     for lab in find_labs(root):
         files |= _lab_files(lab, root)
         phase = lab.path.parents[1]
-        for path in (phase / "README.md", *phase.glob("demo.py")):
+        for path in (phase / "README.md", *phase.glob("demo.py"), *phase.glob("script.toml")):
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     files["README.md"] = (root / "README.md").read_bytes()
     files["Makefile"] = _makefile((root / "Makefile").read_text("utf-8")).encode()

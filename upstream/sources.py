@@ -1,0 +1,300 @@
+"""The real engines' sources on this machine, and a check that what we say of them is there.
+
+    python upstream/sources.py           fetch what is missing, then check
+    python upstream/sources.py check     check only
+
+pip fetches the packages from the package index and compares their hashes. They are unpacked into
+`upstream/.sources/`, at the paths that they have in the engines: `vllm/v1/engine/detokenizer.py`.
+Nothing is installed, and no code of theirs runs.
+
+The check reads the reading map and the labs' notes: each file that they name must be there. Names
+in code letters must be in the files of their row of the map, or, in the notes, in some file of the
+engines.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "upstream" / ".sources"
+MAP = ROOT / "upstream" / "README.md"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One package, and what is kept of it.
+
+    Attributes:
+        name: of the engine, as the map calls it.
+        package, version, sha256: what pip fetches.
+        megabytes: how large that is.
+        inside: the folder in the archive whose content goes to `.sources/`.
+        leaves_out: folders nobody needs here: models and kernels.
+        options: for pip. An archive of sources needs none; a wheel has its tags, so that every
+            machine gets the same file.
+    """
+
+    name: str
+    package: str
+    version: str
+    sha256: str
+    megabytes: int
+    inside: str
+    leaves_out: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> Path:
+        """The file that says that all of it was unpacked."""
+        return SOURCES / f".{self.package}-{self.version}"
+
+
+ENGINES = (
+    Source(
+        "vLLM", "vllm", "0.33.0",
+        "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112", 47, "vllm-0.33.0/",
+        leaves_out=("vllm/model_executor", "vllm/models", "vllm/distributed", "vllm/third_party",
+                    "tests", "examples", "benchmarks", "docs", "tools", "csrc"),
+    ),
+    Source(
+        "SGLang", "sglang", "0.5.23",
+        "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937", 39, "",
+        leaves_out=("sglang/srt/layers", "sglang/srt/models", "sglang/jit_kernel"),
+        options=("--platform=manylinux_2_34_x86_64", "--python-version=3.11", "--abi=cp311",
+                 "--implementation=cp", "--only-binary=:all:"),
+    ),
+    Source(
+        "tokenizers", "tokenizers", "0.23.3",
+        "cded33237c77caeef62944d32aa9a7ef42bdce2b3497e18d137e072a8c4be438", 1,
+        "tokenizers-0.23.3/",
+    ),
+)  # fmt: skip
+_KEPT = (".py", ".rs")
+
+# pip asks an archive of sources for its metadata, which would install what it is built with and run
+# its code. This stands in the place of what builds it, and answers with the file that is there.
+_BUILDER = """
+import pathlib
+
+def prepare_metadata_for_build_wheel(directory, settings=None):
+    text = pathlib.Path("PKG-INFO").read_text(encoding="utf-8")
+    folder = pathlib.Path(directory, "NAME.dist-info")
+    folder.mkdir()
+    (folder / "METADATA").write_text(text, encoding="utf-8")
+    return folder.name
+"""
+_BUILDERS = {"setuptools": "build_meta.py", "maturin": "__init__.py"}
+
+
+def fetch(source: Source) -> bool:
+    """Fetch and unpack a package unless it is there; return whether it is there now."""
+    if source.mark.exists():
+        return True
+    SOURCES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SOURCES, prefix=".fetch-") as folder:
+        archive = _download(source, Path(folder))
+        if archive is None:
+            print(f"\n{source.name} {source.version} could not be fetched; pip says why above.")
+            return False
+        kept = 0
+        for name, data in _files(archive):
+            path = name.removeprefix(source.inside)
+            if name.startswith(source.inside) and _is_kept(path, source):
+                target = SOURCES / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+                kept += 1
+    source.mark.touch()
+    print(f"{kept} files of {source.name} {source.version} are in {SOURCES.relative_to(ROOT)}.")
+    return True
+
+
+def _is_kept(path: str, source: Source) -> bool:
+    parts = Path(path).parts
+    return (
+        path.endswith(_KEPT)
+        and ".." not in parts
+        and not Path(path).is_absolute()
+        and not any(path.startswith(f"{folder}/") for folder in source.leaves_out)
+    )
+
+
+def _download(source: Source, folder: Path) -> Path | None:
+    print(f"Fetching {source.name} {source.version} ({source.megabytes} MB, once) ...", flush=True)
+    requirement = folder / "requirement.txt"
+    requirement.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
+    builder = folder / "builder"
+    for package, module in _BUILDERS.items():
+        (builder / package).mkdir(parents=True)
+        (builder / package / "__init__.py").touch()
+        made = f"{source.package}-{source.version}"
+        (builder / package / module).write_text(_BUILDER.replace("NAME", made))
+    options = source.options or (f"--no-binary={source.package}", "--no-build-isolation")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--progress-bar=on", "--no-deps",
+               "--require-hashes", *options, f"--dest={folder}", f"--requirement={requirement}",
+               "--no-cache-dir", "--disable-pip-version-check"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(builder)}
+    if subprocess.run(command, env=environment, check=False).returncode != 0:
+        return None
+    found = [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]
+    return found[0] if found else None
+
+
+def _files(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive; links and devices are no files."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                if not name.endswith("/"):
+                    yield name, wheel.read(name)
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, content.read()
+
+
+_CODE = re.compile(r"`([^`]+)`")
+_PATH = re.compile(r"(?:vllm|sglang|rust|tokenizers)/[\w./-]*\w[\w.-]*/?|sglang/utils\.py")
+# What a name of Python or Rust looks like, with what may stand around it.
+_NAME = re.compile(r"(?:trait |class |def |fn )?([A-Za-z_][\w.]*(?:::\w+)*)(?:\(\))?")
+_OURS_TO_CHECK = re.compile(r"vLLM|SGLang|tokenizers")
+# A sentence about another project names what is there.
+_OTHERS = re.compile(
+    r"tiktoken|[Ss]entence[Pp]iece|llama\.cpp|TGI|Text Generation|mlx|MLC|ollama|smg|Dynamo|Python"
+    r"|[Oo]pen[Aa][Ii]|TensorRT|transformers|LMDeploy|httpx|uvicorn|[Ss]tarlette"
+)
+
+
+def check() -> list[str]:
+    """Return what the map and the notes name and the sources do not have."""
+    every = _Everything()
+    found = list(_check_map(every))
+    for page in sorted(ROOT.glob("phase-*/labs/*/README.md")):
+        found += _check_notes(page, every)
+    return found
+
+
+def _check_map(every: "_Everything") -> Iterator[str]:
+    """Check each row of the map's tables: its first two cells are about the files of the first.
+
+    A row may also say what a name is called in the labs.
+    """
+    before = ""
+    for number, line in enumerate(MAP.read_text(encoding="utf-8").splitlines(), start=1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) != 3 or not _CODE.search(cells[0]):
+            continue
+        codes = _CODE.findall(cells[0] + cells[1])
+        paths = [code for code in codes if _PATH.fullmatch(code)]
+        if cells[0].startswith("the same file"):
+            paths = [before, *paths]
+        if not paths:
+            continue
+        before = paths[0]
+        where = f"{MAP.relative_to(ROOT)}, line {number}"
+        missing = [path for path in paths if every.text(path) is None]
+        yield from (f"{where}: there is no {path}" for path in missing)
+        texts = "\n".join(every.text(path) or "" for path in paths)
+        for name in _names(codes):
+            if not missing and not _has(texts, name) and not every.is_ours(name):
+                yield f"{where}: {name} is not in {', '.join(paths)}"
+
+
+def _check_notes(page: Path, every: "_Everything") -> Iterator[str]:
+    """Check the paths of a lab's page, and in its notes the names that are no names of ours."""
+    text = page.read_text(encoding="utf-8")
+    where = str(page.relative_to(ROOT))
+    for path in dict.fromkeys(code for code in _CODE.findall(text) if _PATH.fullmatch(code)):
+        if every.text(path) is None:
+            yield f"{where}: there is no {path}"
+    notes = re.search(r"^## Hitchhiker's notes\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    for item in re.split(r"^- ", notes[1] if notes else "", flags=re.MULTILINE):
+        if not _OURS_TO_CHECK.search(item):
+            continue
+        sentences = (part for part in re.split(r"(?<=[.:;])\s", item) if not _OTHERS.search(part))
+        for name in _names(_CODE.findall(" ".join(sentences))):
+            # One word may be anything: a field of a request, a value, a name of ours.
+            if not re.search(r"[a-z0-9]_[a-z]|[a-z][A-Z]|\.\w", name) or every.is_ours(name):
+                continue
+            if not every.has(name):
+                yield f"{where}: {name} is in no file of the engines"
+
+
+def _names(codes: list[str]) -> list[str]:
+    """Return those of some code texts that are names of a program."""
+    found = (_NAME.fullmatch(code) for code in codes if not _PATH.fullmatch(code))
+    return [match[1] for match in found if match]
+
+
+def _has(text: str, name: str) -> bool:
+    """Return whether a text has a name; of `Class.method`, both."""
+    parts = re.split(r"\.|::", name)
+    return all(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) for part in parts)
+
+
+class _Everything:
+    """The sources, read when they are asked for."""
+
+    def __init__(self) -> None:
+        self._all: str | None = None
+        ours = (*ROOT.glob("phase-*/labs/*/*.py"), *ROOT.glob("mini_vllm/**/*.py"))
+        self._ours = "\n".join(path.read_text(encoding="utf-8") for path in ours)
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a file as a page names it, of a folder `""`; None if there is none."""
+        place = SOURCES / path
+        if place.is_dir():
+            return ""
+        return place.read_text(encoding="utf-8") if place.is_file() else None
+
+    def is_ours(self, name: str) -> bool:
+        """Return whether the labs or `mini_vllm` have a name."""
+        return _has(self._ours, name)
+
+    def has(self, name: str) -> bool:
+        """Return whether some file of the engines has a name."""
+        if self._all is None:
+            files = (path for path in SOURCES.rglob("*") if path.suffix in _KEPT)
+            self._all = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
+        return _has(self._all, name)
+
+
+def main() -> int:
+    """Fetch, unless told to check only, and check; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", nargs="?", choices=("fetch", "check"), default="fetch",
+                        help="check reads what is there (default: fetch first)")  # fmt: skip
+    what = parser.parse_args().what
+    marks = {source.mark for source in ENGINES}
+    if not set(SOURCES.glob(".*-*")) <= marks:
+        # Of other versions, or of a run that was stopped.
+        shutil.rmtree(SOURCES)
+    if what == "fetch":
+        fetched = [fetch(source) for source in ENGINES]
+        if not all(fetched):
+            return 1
+    missing = [source for source in ENGINES if not source.mark.exists()]
+    if missing:
+        print(f"{missing[0].name} is not in {SOURCES.relative_to(ROOT)}: make upstream fetches it")
+        return 1
+    found = check()
+    for line in found:
+        print(line)
+    print(f"{len(found)} findings" if found else "Every file and name that we speak of is there.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
