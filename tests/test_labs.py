@@ -25,14 +25,16 @@ def solution(number):
     return load(Implementation("solution", lab.solution), f"tests.lab_{number}")
 
 
-def test_the_ladder_is_02_03_04_01_05_and_starters_differ_from_solutions():
-    assert [lab.number for lab in LABS] == ["02", "03", "04", "01", "05"]
+def test_the_ladder_is_02_03_04_01_05_then_06_to_12_and_starters_differ_from_solutions():
+    assert [lab.number for lab in LABS] == "02 03 04 01 05 06 07 08 09 10 11 12".split()
     for lab in LABS:
         assert "NotImplementedError" in lab.pristine_starter.read_text()
         assert "NotImplementedError" not in lab.solution.read_text()
 
 
-@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.label)
+@pytest.mark.parametrize(
+    "lab", [lab for lab in LABS if lab.hunt is None], ids=lambda lab: lab.label
+)
 def test_worked_examples_are_true(lab):
     module = solution(lab.number)
     names = {name: getattr(solution(part.split("-")[1]), name) for name, part in lab.parts.items()}
