@@ -81,7 +81,9 @@ class Composed(NamedTuple):
     def vocabulary(self) -> Path | None:
         """The tokenizer to show these layers with; None where the ids must be bytes."""
         tokens = self.parts["tokens"]
-        return tokens.lab.path / tokens.serves.vocabulary if tokens.serves.vocabulary else None
+        if not tokens.serves.vocabulary:
+            return None
+        return Path(os.path.normpath(tokens.lab.path / tokens.serves.vocabulary))
 
     def takes(self, value: str) -> bool:
         """Return whether some layer of the text path is made with a value of that name."""
