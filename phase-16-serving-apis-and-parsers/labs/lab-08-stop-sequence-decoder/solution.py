@@ -175,23 +175,17 @@ class StopSequenceDecoder:
 
 
 class _Search:
-    """How much of a stop the text so far ends with (Knuth, Morris and Pratt, 1977).
-
-    Attributes:
-        stop: the stop.
-        found: the length of the longest end of the text that begins the stop, but for all of it.
-        inner_end: where the last of the other stops within this one ends, 0 if there is none.
-    """
+    """How much of a stop the text so far ends with (Knuth, Morris and Pratt, 1977)."""
 
     def __init__(self, stop: str, every: Collection[str]) -> None:
         self.stop = stop
-        inner = [other for other in every if other in stop[:-1]]
-        self.inner_end = max((stop.rindex(o, 0, -1) + len(o) for o in inner), default=0)
+        self.found = 0  # the longest end of the text that begins the stop, but for all of it
+        ends = [stop.rindex(other, 0, -1) + len(other) for other in every if other in stop[:-1]]
+        self.inner_end = max(ends, default=0)  # of the last of the other stops within this one
         # How much is found if the character after the first `n` is another one.
         self._shorter = [0, 0]
         for char in stop[1:]:
             self._shorter.append(self._after(self._shorter[-1], char))
-        self.found = 0
 
     def take(self, char: str) -> bool:
         """Take the next character; return whether the stop is complete."""
