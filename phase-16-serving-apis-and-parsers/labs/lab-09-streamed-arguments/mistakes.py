@@ -1,5 +1,7 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
+from dataclasses import replace
+
 from labkit.testing import mistake
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -42,10 +44,21 @@ def scans(lab):
     return all(is_whole(lab, text) for text in objects) and fails_at(lab, "{x") == 1
 
 
-def outputs(lab, *pieces, end="", tags=()):
-    """What each piece gives, fed to a new parser, with reasons left out."""
-    trace = lab.stream(lab.new(PARSER, *tags), pieces, end=end, watch="")
-    return [[told(event) for event in out] for out in trace.outputs]
+def outputs(lab, *pieces, end=""):
+    """What each piece gives, fed to a new parser, with texts joined and reasons left out."""
+    trace = lab.stream(lab.new(PARSER), pieces, end=end, watch="")
+    return [joined(out) for out in trace.outputs]
+
+
+def joined(events):
+    """Events with neighbours of a kind joined, without the words of a reason."""
+    found = []
+    for event in map(told, events):
+        last = found[-1] if found else None
+        if isinstance(event, TextDelta | ArgsDelta) and type(last) is type(event):
+            event = replace(event, text=found.pop().text + event.text)
+        found.append(event)
+    return found
 
 
 def told(event):
@@ -142,6 +155,32 @@ def brackets_only(lab):
     may come next: a key, a colon, a value, a comma.
     """
     return scan(lab, "{x 1:}")[:2] == (6, True) and is_whole(lab, '{"a": {"b": 1}}')
+
+
+@mistake(task=1)
+def never_fails(lab):
+    """`failed` never becomes true.
+
+    It does at the first character that JSON does not allow. For that you need to know what may come
+    next: a key, a colon, a value, a comma.
+    """
+    wrong = ("{x", '{"a" 1', '{"a": 1]')
+    return is_whole(lab, '{"a": 1}') and all(fails_at(lab, text) is None for text in wrong)
+
+
+@mistake(task=1)
+def shared(lab):
+    """A new scanner knows of what another one was fed.
+
+    State that stands in the class, in a default argument or in a global belongs to all scanners.
+    Make it in `__init__`.
+    """
+    calls = [("flush",), ("feed", "{}"), "done"]
+    if lab.script(lab.new(SCANNER), calls, watch="").outputs[1:] != [2, True]:
+        return False
+    scan(lab, '{"a": [[')
+    leaks = not is_whole(lab, "{}")
+    return leaks and lab.script(lab.new(SCANNER), calls, watch="").outputs[1:] == [2, True]
 
 
 @mistake(task=1)
@@ -333,6 +372,16 @@ def empty_delta(lab):
     """
     trace = lab.stream(lab.new(PARSER), ["", *GOOD], end="", watch="")
     return "" in [getattr(event, "text", None) for out in trace.outputs for event in out]
+
+
+@mistake(task=2)
+def false_alarm_is_gone(lab):
+    """After a false alarm the tag that begins right in it is missed.
+
+    `<<tool` is a `<` and the start of a tag. When the text that waits fails to become the tag, its
+    end may still begin one.
+    """
+    return events(lab, *GOOD) == CALL and events(lab, *("<" + GOOD)) != [TextDelta("<"), *CALL]
 
 
 @mistake(task=2)
@@ -681,6 +730,26 @@ def raw_of_the_whole_call(lab):
     """
     source = NAMED + "oops" + CLOSE
     return events(lab, source) == [START, Malformed(0, source, "")]
+
+
+@mistake(task=3)
+def no_reason(lab):
+    """The reason of a Malformed is empty.
+
+    It says in any words why the call is broken, for the people who read the log.
+    """
+    trace = lab.stream(lab.new(PARSER), [NAMED + "oops" + CLOSE], end="", watch="")
+    return Malformed(0, ",oops" + CLOSE, "") in trace.events
+
+
+@mistake(task=3)
+def read_again(lab):
+    """What a broken call has given back is searched for tags again.
+
+    Text that has come out is final: go on with the character that broke the call.
+    """
+    source = OPEN + '{"a":"' + OPEN + '\n{"name":"f","arguments":{}}' + CLOSE
+    return is_text(lab, OPEN + "no" + CLOSE) and names(lab, source) == ["f"]
 
 
 @mistake(task=3)

@@ -10,7 +10,7 @@ ends in a `Malformed`.
 
 import json
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -23,10 +23,8 @@ from mini_vllm.text.events import (
     TextDelta,
 )
 
-# Yields events, and None where it needs the next piece.
+# Yields events, and None where it needs the next piece of text.
 _Reader = Generator[Any, None, Any]
-# Makes an event of a text; without one, the text is kept.
-_Shown = Callable[[str], Any] | None
 
 _SPACE = " \t\n\r"
 _SPACES = re.compile(f"[{_SPACE}]*")
@@ -44,32 +42,24 @@ def _any_of(chars: str, *things: str) -> dict[str, tuple[str, ...]]:
 _TO_9, _DIGITS, _POWER = "123456789", "0123456789", _any_of("eE", "power")
 _MEMBER = ("members", "value", ":", "text")
 _VALUE = {
-    '"': ("text",), "{": ("first member",), "[": ("first item",), "-": ("integer",),
-    "0": ("fraction",), **_any_of(_TO_9, "digits"), "t": (*"eur",), "f": (*"esla",),
-    "n": (*"llu",),
+    '"': ("text",), "{": ("first member",), "[": ("first item",), "t": (*"eur",), "f": (*"esla",),
+    "n": (*"llu",), "-": ("integer",), "0": ("fraction",), **_any_of(_TO_9, "digits"),
 }  # fmt: skip
 _GRAMMAR = {
-    "object": {"{": ("first member",)},
-    "first member": {'"': _MEMBER, "}": ()},
-    "member": {'"': _MEMBER},
-    "members": {",": ("member",), "}": ()},
-    "value": _VALUE,
+    "object": {"{": ("first member",)}, "string": {'"': ("text",)}, "value": _VALUE,
+    "first member": {'"': _MEMBER, "}": ()}, "member": {'"': _MEMBER},
+    "members": {",": ("member",), "}": ()}, "items": {",": ("items", "value"), "]": ()},
     "first item": {**{char: ("items", *things) for char, things in _VALUE.items()}, "]": ()},
-    "items": {",": ("items", "value"), "]": ()},
-    "string": {'"': ("text",)},
-    "text": {"\\": ("text", "escape"), '"': ()},
-    "escape": {**_any_of('"\\/bfnrt'), "u": ("hex",) * 4},
-    "hex": _any_of(_DIGITS + "abcdefABCDEF"),
+    "text": {"\\": ("text", "escape"), '"': ()}, "hex": _any_of(_DIGITS + "abcdefABCDEF"),
+    "escape": {**_any_of('"\\/bfnrt'), "u": ("hex",) * 4}, "digit": _any_of(_DIGITS),
     "integer": {"0": ("fraction",), **_any_of(_TO_9, "digits")},
-    "digit": _any_of(_DIGITS),
     "digits": {**_any_of(_DIGITS, "digits"), ".": ("decimals", "digit"), **_POWER},
     "fraction": {".": ("decimals", "digit"), **_POWER},
     "decimals": {**_any_of(_DIGITS, "decimals"), **_POWER},
     "power": {**_any_of("+-", "exponent", "digit"), **_any_of(_DIGITS, "exponent")},
-    "exponent": _any_of(_DIGITS, "exponent"),
-    ", or }": _any_of(",}"),
+    "exponent": _any_of(_DIGITS, "exponent"), ", or }": _any_of(",}"),
     **{char: {char: ()} for char in "{:,aelrsu"},
-}
+}  # fmt: skip
 _AFTER_SPACE = {"first member", "member", "members", ":", "value", "first item", "items"}
 # Where a number may end. It does so at a character that is not its own.
 _OPTIONAL = {"digits", "fraction", "decimals", "exponent"}
@@ -224,8 +214,8 @@ class StreamingCallParser:
                     yield TextDelta("".join(stream.kept))
                     continue
                 yield from stream.up_to(self._close_tag)
-                raw = "".join(stream.kept) + self._close_tag
-                yield Malformed(self._index, raw, str(error))
+                stream.kept.append(self._close_tag)
+                yield Malformed(self._index, "".join(stream.kept), str(error))
             self._announced = False
             self._index += 1
 
@@ -239,8 +229,7 @@ class StreamingCallParser:
                 raise _BrokenError(f"a second {key!r}")
             seen.add(key)
             yield from stream.thing(":")
-            at_once = key == "arguments" and self._announced
-            shown = partial(ArgsDelta, self._index) if at_once else None
+            shown = key == "arguments" and self._announced and partial(ArgsDelta, self._index)
             source = yield from stream.thing(_MEMBERS.get(key, "value"), shown)
             if key == "name":
                 self._announced = True
@@ -334,7 +323,10 @@ class _BrokenError(Exception):
 
 
 class _Stream:
-    """What a reader reads from. Its methods are readers too, which keep all that is not shown."""
+    """What a reader reads from. Its methods are readers too.
+
+    `shown` makes an event of a text; without it, what is read is kept.
+    """
 
     def __init__(self, reader: _Reader) -> None:
         self.kept: list[str] = []  # what was read since the last event
@@ -349,14 +341,12 @@ class _Stream:
     def feed(self, text: str) -> list[Any]:
         self.text, self._place = self.text[self._place :] + text, 0
         events = []
-        for event in self._reader:
-            if event is None:
-                break
+        for event in iter(partial(next, self._reader), None):
             events.append(event)
             self.kept.clear()
         return events
 
-    def up_to(self, tag: str, shown: _Shown = None, *, only_space: bool = False) -> _Reader:
+    def up_to(self, tag: str, shown: Any = None, *, only_space: bool = False) -> _Reader:
         """Read up to a tag, as it arrives, and skip the tag."""
         while True:
             end = _find(tag, self.text, self._place)
@@ -368,7 +358,7 @@ class _Stream:
                 return
             yield None
 
-    def thing(self, kind: str, shown: _Shown = None) -> _Reader:
+    def thing(self, kind: str, shown: Any = None) -> _Reader:
         """Read white space and a thing of the grammar; return what was kept of it."""
         while True:
             yield from self.to(_SPACES.match(self.text, self._place).end())
@@ -380,12 +370,12 @@ class _Stream:
         while True:
             yield from self.to(scanner._scan(self.text, self._place), shown)
             if scanner.failed:
-                raise _BrokenError(f"{self.text[self._place]!r} cannot be part of: {kind}")
+                raise _BrokenError(f"{self.text[self._place]!r} breaks the expected {kind!r}")
             if scanner.done:
                 return "".join(self.kept[before:])
             yield None
 
-    def to(self, end: int, shown: _Shown = None) -> _Reader:
+    def to(self, end: int, shown: Any = None) -> _Reader:
         """Read up to a place."""
         text, self._place = self.text[self._place : end], end
         if text and shown:

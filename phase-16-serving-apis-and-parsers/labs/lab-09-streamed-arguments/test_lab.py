@@ -193,7 +193,7 @@ class Part:
     """
 
     source: str
-    at: dict = field(default_factory=dict)
+    at: dict = field(default_factory=dict, compare=False)
     text_from: int = 0
 
 
@@ -302,30 +302,30 @@ def source_of(stream):
     return "".join(part.source for part in stream)
 
 
+@functools.lru_cache(maxsize=8)
 def steps_of(stream):
-    """For each character what it brings out, what is held then, and the call that is announced and
-    open then, if any.
+    """For each character of a tuple of parts: what it brings out, what is held then, and the call
+    that is announced and open then, if any.
     """
-    steps, held, index = [], "", 0
+    steps, held, index, announced = [], "", 0, False
     for part in stream:
         for place, char in enumerate(part.source):
-            open_call = None
             if len(OPEN) <= place < part.text_from:
                 held += char
                 events = [numbered(event, index, held) for event in part.at.get(place, ())]
                 held = "" if events else held
-                if any(where <= place for where in part.at):
-                    open_call = index
+                announced = announced or bool(events)
                 if any(isinstance(event, CallEnd | Malformed) for event in events):
-                    index, open_call = index + 1, None
+                    index, announced = index + 1, False
             else:
                 breaks = place == part.text_from > 0
-                shown, held = (held, char) if breaks else ("", held + char)
-                may_be = max(n for n in range(len(OPEN) + 1) if held.endswith(OPEN[:n]))
-                shown += held[: len(held) - may_be]
-                held = held[len(held) - may_be :]
+                shown = held if breaks else ""
+                waits = held = char if breaks else held + char
+                while not OPEN.startswith(held):
+                    held = held[1:]
+                shown += waits.removesuffix(held)
                 events = [TextDelta(shown)] if shown else []
-            steps.append((events, held, open_call))
+            steps.append((events, held, index if announced else None))
     return steps
 
 
@@ -358,7 +358,7 @@ def cut(r, stream, way):
 
 def expected(stream, places):
     """What each piece brings out, what is held after it, and what a flush then brings out."""
-    steps = steps_of(stream)
+    steps = steps_of(tuple(stream))
     ends = [0, *itertools.accumulate(map(len, pieces_of(source_of(stream), places)))]
     outs = (steps[start:end] for start, end in itertools.pairwise(ends))
     outputs = [merged(itertools.chain(*(events for events, _, _ in out))) for out in outs]
@@ -500,7 +500,7 @@ def test_scanner_fails_at_the_first_wrong_character(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_scanner_of_any_depth(lab):
-    """Objects may be nested as deep as they like: 80,000 brackets are scanned like three, without
+    """Objects may be nested as deep as they like: 30,000 brackets are scanned like three, without
     recursion.
     """
 
@@ -512,7 +512,7 @@ def test_scanner_of_any_depth(lab):
         trace = scan(lab, [text + "]"])
         expect(trace.outputs, [len(text), True, False], trace)
 
-    check(rule, [1, lab.random.randint(20, 90), lab.random.randint(40_000, 50_000)])
+    check(rule, [1, lab.random.randint(20, 90), lab.random.randint(15_000, 20_000)])
 
 
 @pytest.mark.task(1)
@@ -581,9 +581,9 @@ def test_text_streams_at_once(lab):
     """
     trace = feed(lab, ["so <to", "", "ol", "box </tool_call> <"])
     wanted = [[TextDelta("so ")], [], [], [TextDelta("<toolbox </tool_call> ")]]
-    expect(trace.outputs, wanted, trace)
+    expect(outputs_of(trace), wanted, trace)
     expect(trace.held, ["<to", "<to", "<tool", "<"], trace, "held")
-    check_streams(lab, "outputs", drawn(lab, 20, any_text, any_words, any_text), "single", "few")
+    check_streams(lab, "outputs", drawn(lab, 8, any_text, any_words, any_text), "single", "few")
 
 
 @pytest.mark.task(2)
@@ -594,14 +594,14 @@ def test_name_comes_with_its_last_quote(lab):
     """
     trace = feed(lab, ["a ", OPEN + '{"name": "ge', "t", '"', ",", ' "argu'])
     wanted = [[TextDelta("a ")], [], [], [CallStart(0, None, "get")], [], []]
-    expect(trace.outputs, wanted, trace)
+    expect(outputs_of(trace), wanted, trace)
 
     def begun(r):
         call = plain_call(r)
         size = min(place for place, events in call.at.items() if events != [CallEnd(0)]) + 1
         return Part(call.source[:size], call.at, size)
 
-    check_streams(lab, "outputs", drawn(lab, 25, any_words, begun), "whole", "single", "few")
+    check_streams(lab, "outputs", drawn(lab, 10, any_words, begun), "whole", "single", "few")
 
 
 @pytest.mark.task(2)
@@ -610,13 +610,15 @@ def test_arguments_stream(lab):
     """Every character of the arguments comes out with the piece in which it arrives, those that are
     half of an escape or of a number too, and nothing of them waits.
     """
-    trace = feed(lab, [OPEN + '{"name":"f","arguments": {"x"', ": [1", "2", ', "\\', "u00", '"}'])
+    trace = feed(
+        lab, [OPEN + '{"name":"f","arguments": {"x"', ": [1", "2", ', "\\', "u00", 'e9"]}']
+    )
     wanted = [
         [START, ArgsDelta(0, '{"x"')],
-        *([ArgsDelta(0, t)] for t in (": [1", "2", ', "\\', "u00")),
+        *([ArgsDelta(0, t)] for t in (": [1", "2", ', "\\', "u00", 'e9"]}')),
     ]
-    expect(trace.outputs[:5], wanted, trace)
-    streams = drawn(lab, 30, any_words, lambda r: any_call(r, names_first=True))
+    expect(outputs_of(trace), wanted, trace)
+    streams = drawn(lab, 12, any_words, lambda r: any_call(r, names_first=True))
     check_streams(lab, "outputs", streams, "single", "few", "few")
 
 
@@ -630,7 +632,7 @@ def test_no_brace_of_the_wrapper(lab):
         trace = feed(lab, [OPEN + '{"name":"f","arguments":{"a":{', end])
         wanted = [[START, ArgsDelta(0, '{"a":{')], [ArgsDelta(0, "}}"), CallEnd(0)]]
         expect(outputs_of(trace), wanted, trace)
-    check_streams(lab, "events", drawn(lab, 30, plain_call), "whole", "single", "few")
+    check_streams(lab, "events", drawn(lab, 12, plain_call), "whole", "single", "few")
 
 
 @pytest.mark.task(2)
@@ -639,8 +641,8 @@ def test_arguments_before_the_name(lab):
     """Arguments that come before the name wait for it, and come out together right behind it."""
     trace = feed(lab, [OPEN + '{"arguments": {"x": 1}', ', "name": "f', '"', "}" + CLOSE])
     wanted = [[], [], [START, ArgsDelta(0, '{"x": 1}')], [CallEnd(0)]]
-    expect(trace.outputs, wanted, trace)
-    check_streams(lab, "outputs", drawn(lab, 25, any_words, early_call), "whole", "single", "few")
+    expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "outputs", drawn(lab, 10, any_words, early_call), "whole", "single", "few")
 
 
 @pytest.mark.task(2)
@@ -652,7 +654,7 @@ def test_arguments_are_the_source(lab):
     sources = ["{ }", '{"a" : 1.50,\r\n"a":1e5 }', r'{"u": "\ud83d\ude00\u5317 \ud800 \/"}']
     sources += ['{"北京": "🚀\u2028\x7f"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
     streams = [[a_call('"f"', source)] for source in sources]
-    streams += drawn(lab, 30, any_call)
+    streams += drawn(lab, 12, any_call)
     check_streams(lab, "events", streams, "whole", "single", "few")
 
 
@@ -702,10 +704,8 @@ def test_call_ends_with_its_close_tag(lab):
     """
     trace = feed(lab, [OPEN + '\n{"name":"f","arguments":{}}', "\n", "</tool_call", "> <"])
     wanted = [[START, ArgsDelta(0, "{}")], [], [], [CallEnd(0), TextDelta(" ")]]
-    expect(trace.outputs, wanted, trace)
-    check_streams(
-        lab, "outputs", drawn(lab, 20, plain_call, any_words, plain_call), "single", "few"
-    )
+    expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "outputs", drawn(lab, 8, plain_call, any_words, plain_call), "single", "few")
 
 
 @pytest.mark.task(2)
@@ -713,7 +713,7 @@ def test_call_ends_with_its_close_tag(lab):
 def test_many_calls_in_one_piece(lab):
     """One piece may hold several calls, and text between them; `index` counts the calls from 0."""
     streams = [[GOOD, SAY], [GOOD, Part("\n"), GOOD, Part("a"), SAY]]
-    streams += drawn(lab, 15, plain_call, any_words, early_call, plain_call)
+    streams += drawn(lab, 6, plain_call, any_words, early_call, plain_call)
     check_streams(lab, "events", streams, "whole", "few")
     count = lab.random.randint(1_200, 1_800)
     found = feed(lab, [GOOD.source * count]).events
@@ -760,7 +760,7 @@ def test_held_is_the_source_since_the_last_event(lab):
     held = ["<tool", OPEN + '{"name":', "", ', "arguments": ', "", "", "}</t", ""]
     trace = feed(lab, pieces)
     expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 15, any_words, any_call, any_text), "single", "few")
+    check_streams(lab, "held", drawn(lab, 6, any_words, any_call, any_text), "single", "few")
 
 
 # Task 3
@@ -773,6 +773,7 @@ BEFORE = [
     ('{"arguments": {"x": ', "NaN}}"), ('{"arguments": {"x": 1', "]"), ('{"arguments": {}', "}"),
     ('{"arguments": {}, "arguments', '": {}}'), ('{"id": 0', "1}"),
     ('{"arguments": {}', OPEN[:-1] + " "), ("", OPEN[:-1] + " "), (" ", "\u00a0{"),
+    ('{"id": "' + OPEN, '\n{"name": "f", "arguments": {}}' + CLOSE),
 ]  # fmt: skip
 
 # What comes after `{"name": "f"` and breaks the call: segments before the break, and the rest.
@@ -799,7 +800,7 @@ def test_break_before_the_name_is_text(lab):
     becomes text; so does a second `arguments`, with the quote that ends it. Reading goes on there.
     """
     streams = [[tagged([kept], text=rest), Part(" "), GOOD] for kept, rest in BEFORE]
-    for _ in range(20):
+    for _ in range(8):
         kept, rest = lab.random.choice(BEFORE)
         kept = kept.replace("{", "{" + f'"{any_word(lab.random)}": {any_number(lab.random)}, ', 1)
         call = plain_call(lab.random)
@@ -822,7 +823,7 @@ def test_break_after_the_name_is_malformed(lab):
     ]
     expect(outputs_of(trace), wanted, trace)
     streams = [[breaks_after(*case), Part("a"), GOOD] for case in AFTER]
-    streams += drawn(lab, 30, plain_call, broken_call, any_words, plain_call)
+    streams += drawn(lab, 12, plain_call, broken_call, any_words, plain_call)
     check_streams(lab, "outputs", streams, "whole", "single", "few")
 
 
@@ -854,7 +855,7 @@ def test_malformed_ends_at_the_next_close_tag(lab):
     """
     ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
     streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
-    for _ in range(20):
+    for _ in range(8):
         junk = "".join(lab.random.choices(JUNK, k=lab.random.randint(1, 6)))
         streams.append([breaks_after([', "arguments": ', '{"x": '], "?" + junk), GOOD])
         streams.append([breaks_after([', "arguments": ', "{}", "}</tool"], "</" + junk), GOOD])
@@ -870,7 +871,7 @@ def test_held_of_a_broken_call(lab):
     trace = feed(lab, [OPEN + '{"name":"f",', "oops", "</tool", "_call>", OPEN + "no", "<"])
     held = [",", ",oops", ",oops</tool", "", "", "<"]
     expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 20, broken_call, any_text), "single", "few")
+    check_streams(lab, "held", drawn(lab, 8, broken_call, any_text), "single", "few")
 
 
 def stopped(r, call):
@@ -896,7 +897,7 @@ def test_flush_in_a_call(lab):
         trace = feed(lab, [source], end="flush")
         expect(outputs_of(trace)[-1], last, trace)
     r = lab.random
-    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(40)]
+    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(20)]
     check_streams(lab, "outputs", streams, "whole", "few", end="flush")
 
 
@@ -932,7 +933,7 @@ def test_flush_ends_the_stream(lab):
     r = lab.random
     places = range(len(OPEN), len(SAY.source), 3)
     cases = [([GOOD, Part(SAY.source[:n], SAY.at, n)], [Part("_call>"), SAY]) for n in places]
-    cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(20)]
+    cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(10)]
     check(rule, cases)
 
 
@@ -942,7 +943,7 @@ def test_property_chunk_invariant(lab):
     """complete, chunk-invariant: a stream gives the same events, once texts are joined, however it
     is cut.
     """
-    streams = [any_stream(lab.random) for _ in range(40)]
+    streams = [any_stream(lab.random) for _ in range(24)]
     check_streams(lab, "events", streams, "whole", "single", *["few"] * 3, end="flush")
 
 
@@ -950,7 +951,7 @@ def test_property_chunk_invariant(lab):
 @pytest.mark.points(2)
 def test_property_eager(lab):
     """eager, append-only: whatever character comes next, everything that is certain is out."""
-    streams = [any_stream(lab.random) for _ in range(30)]
+    streams = [any_stream(lab.random) for _ in range(16)]
     check_streams(lab, "outputs", streams, "single", "few", end="flush")
 
 
@@ -983,14 +984,14 @@ def brings_out(lab, pieces, wanted):
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
-@pytest.mark.timeout(8)
+@pytest.mark.timeout(10)
 def test_property_linear_in_a_call(lab):
-    """linear: the work for a piece does not grow with what came before it. A call with 2,400,000
-    characters of arguments in 24,000 to 28,000 pieces, once after its name and once before it,
+    """linear: the work for a piece does not grow with what came before it. A call with 300,000
+    characters of arguments in 12,000 to 14,000 pieces, once after its name and once before it,
     finishes well within the time limit.
     """
-    count = lab.random.randint(24_000, 28_000)
-    piece = '"call(</tool_cal' + HOSTILE[: 1_200_000 // count - 17] + "\\"
+    count = lab.random.randint(12_000, 14_000)
+    piece = '"call(</tool_cal' + HOSTILE[: 300_000 // count - 17] + "\\"
     start, end = '{"code": "é\\', '""}'
     source = start + piece * count + end
     calls = [OPEN + '{"name": "f", "arguments": ' + start, end + "}" + CLOSE]
@@ -1000,19 +1001,19 @@ def test_property_linear_in_a_call(lab):
     wanted = [START, ArgsDelta(0, source), CallEnd(0)]
     wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
     same = brings_out(lab, pieces, wanted)
-    expect(same, True, f"two calls of 1,200,000 characters in {count:,} pieces each: their events")
+    expect(same, True, f"two calls of 300,000 characters in {count:,} pieces each: their events")
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
-@pytest.mark.timeout(8)
+@pytest.mark.timeout(10)
 def test_property_linear_in_a_stream(lab):
-    """linear: the same for a member that is skipped and for a broken call of 1,000,000 characters
-    each, and for 1,500,000 characters of text with 1,600 to 2,000 calls in it.
+    """linear: the same for a member that is skipped and for a broken call of 300,000 characters
+    each, and for 500,000 characters of text with 800 to 1,000 calls in it.
     """
-    count = lab.random.randint(1_600, 2_000)
-    texts = ["call(<tool_cal" + HOSTILE[:40] + "<tool"] * (24_000 // count)
-    skip = ['"call(</tool_cal' + HOSTILE[:60] + "\\"] * 12_000
+    count = lab.random.randint(800, 1_000)
+    texts = ["call(<tool_cal" + HOSTILE[:22] + "<tool"] * (12_000 // count)
+    skip = ['"call(</tool_cal' + HOSTILE[:13] + "\\"] * 10_000
     long = [OPEN + '{"id": "\\', *skip, '""}']
     broken = [OPEN + '{"name": "f" oops', *skip, CLOSE]
     pieces = [*long, *broken, *["é", *texts, GOOD.source] * count]
@@ -1179,14 +1180,14 @@ def test_property_splitter(lab):
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
-@pytest.mark.timeout(8)
+@pytest.mark.timeout(10)
 def test_property_splitter_linear(lab):
-    """linear: 15,000 to 20,000 pieces of white space, then as many of reasoning, then of an answer
+    """linear: 8,000 to 10,000 pieces of white space, then as many of reasoning, then of an answer
     finish well within the time limit.
     """
-    count = lab.random.randint(15_000, 20_000)
+    count = lab.random.randint(8_000, 10_000)
     thought = "<<" + "</thin" * 2
-    pieces = [*["\n " * 100] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
+    pieces = [*["\n " * 30] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
     trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
     wanted = [ReasoningDelta(thought * count), TextDelta("<think>" * count)]
     same = merged(trace.events) == wanted
