@@ -58,6 +58,7 @@ TRIES = (
     Try(r"LAB_IMPL=starter make serve", "LAB_IMPL=starter make serve ARGS=--help", (2,)),
     Try(r"make serve", "make serve ARGS=--help"),
     Try(r"make watch", "make -n watch"),
+    Try(r"make upstream", "make -n upstream"),
     Try(r"make lab N=\d+ T=|LAB_IMPL=starter pytest phase-", codes=()),
     Try(r"(LAB_IMPL=\S+ )?make demo|make bundle", codes=(2,)),
     Try(r"make reset", solved_codes=(2,)),
