@@ -151,3 +151,17 @@ def test_an_error_behind_a_given_program_is_told_by_the_line_under_test():
     with pytest.raises(Failure) as caught:
         lab.call("fail")
     assert caught.value.raised.line.endswith('raise KeyError("gone")')
+
+
+def test_ids_of_a_vocabulary_are_shown_as_numbers():
+    class Handed:
+        def __init__(self, handle=None):
+            self.feed = str
+
+    lab = driver(**{"Handed": Handed, "given.handle": int})
+    for new, shown in (
+        (lab.new("Handed"), "feed(97 'a')"),
+        (lab.new("Handed", lab.new("given.handle")), "feed(97)"),
+    ):
+        trace = lab.stream(new, [97], end="", watch="")
+        assert shown in "\n".join(trace_rows(trace, None, 8))

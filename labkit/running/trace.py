@@ -88,6 +88,14 @@ class New:
         words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(words)})"
 
+    @property
+    def has_vocabulary(self) -> bool:
+        """Whether it is made with something that the course gives, so that ids are not bytes."""
+        parts = (*self.args, *self.kwargs.values())
+        return self.name.startswith("given.") or any(
+            isinstance(part, New) and part.has_vocabulary for part in parts
+        )
+
 
 class Call(NamedTuple):
     """One step of a run: a method call on object number `object`; without `args`, an attribute
@@ -100,9 +108,13 @@ class Call(NamedTuple):
     object: int = 0
 
     def __str__(self) -> str:
+        return self.told(as_bytes=True)
+
+    def told(self, *, as_bytes: bool) -> str:
+        """Return the call in words, with ids that may be bytes as such or as numbers."""
         if self.args is None:
             return self.name
-        words = [_show_argument(value, as_ids=True) for value in self.args]
+        words = [_show_argument(value, as_ids=as_bytes) for value in self.args]
         words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
         return f"{self.name}({', '.join(words)})"
 

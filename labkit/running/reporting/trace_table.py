@@ -30,6 +30,7 @@ def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
     if raised is not None:
         at = len(steps)
     layers = _layers(steps)
+    as_bytes = not any(new.has_vocabulary for new in trace.new)
     marks, rows = [""], [("call", "emitted", *layers.values())]
     for place in _chosen(len(steps) + (raised is not None), at):
         marks.append(">" if place == at else "")
@@ -38,7 +39,7 @@ def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
         elif raised is not None and place == len(steps):
             rows.append((_cut(raised.call), _cut(f"raised {raised.kind}")))
         else:
-            rows.append(_row(steps[place], layers))
+            rows.append(_row(steps[place], layers, as_bytes))
     rows = [(*row, *[""] * (len(rows[0]) - len(row))) for row in rows]
     widths = _fit([max(map(len, column)) for column in zip(*rows, strict=True)])
     labels = ["trace", *[""] * (len(rows) - 1)]
@@ -72,13 +73,13 @@ def _chosen(count: int, at: int | None) -> list[int | str]:
     return [*before, *range(start, end), *after]
 
 
-def _row(step: Step, layers: dict[str | None, str]) -> tuple[str, ...]:
+def _row(step: Step, layers: dict[str | None, str], as_bytes: bool) -> tuple[str, ...]:
     held = [
         step.held if key is None else step.held.get(key) if type(step.held) is dict else None
         for key in layers
     ]
     cells = ("" if value is None else _cut(_words(value)) for value in held)
-    return _cut(str(step.call)), _cut(_words(step.result)), *cells
+    return _cut(step.call.told(as_bytes=as_bytes)), _cut(_words(step.result)), *cells
 
 
 def _cut(text: str) -> str:

@@ -48,6 +48,18 @@ def bytes_of(reader, ids):
     return b"".join(map(reader.bytes_of, ids))
 
 
+def is_text(reader, *streams):
+    """Return whether the bytes of all streams are UTF-8, or may become it: what is asked of others
+    is another matter.
+    """
+    for data in (bytes_of(reader, ids) for ids in streams):
+        try:
+            data[: len(data) - len(undecided(data))].decode()
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
 def expected_pieces(reader, prompt, ids):
     """What each id must emit, beyond the prompt: the text that the bytes so far determine."""
     data, pieces = bytes_of(reader, prompt), []
@@ -76,16 +88,20 @@ def push(lab, name, prompt, ids, end=""):
 
 def emits(lab, name, ids, prompt=()):
     """Each id must emit what it settles, and no more."""
-    trace = push(lab, name, prompt, ids)
     reader = lab.given.reader(name)
+    if not is_text(reader, [*prompt, *ids]):
+        return
+    trace = push(lab, name, prompt, ids)
     what = told(reader, name, prompt, ids)
     expect(trace.outputs, expected_pieces(reader, prompt, ids), trace, what)
 
 
 def emits_and_ends(lab, name, ids, prompt=(), rest=""):
     """The same, and flush must emit the rest."""
-    trace = push(lab, name, prompt, ids, "flush")
     reader = lab.given.reader(name)
+    if not is_text(reader, [*prompt, *ids]) or undecided(bytes_of(reader, [*prompt, *ids])):
+        return
+    trace = push(lab, name, prompt, ids, "flush")
     what = told(reader, name, prompt, ids)
     expect(trace.outputs, [*expected_pieces(reader, prompt, ids), rest], trace, what)
 
@@ -184,7 +200,7 @@ def test_naive_decode_of_everything_is_quadratic(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_whole_tokens_come_at_once(lab):
     """A token of whole characters comes out at once, as it stands in the whole text: with its
     spaces, and with nothing of the tokens before it.
@@ -198,7 +214,7 @@ def test_whole_tokens_come_at_once(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(6)
+@pytest.mark.points(4)
 def test_spaces_are_as_in_the_whole_text(lab):
     """Alone, `byte_fallback` decodes the tokens of " Hello" and " world" without their spaces. In
     a stream only the first token loses one: several spaces in a row, at the start, in the middle
@@ -217,7 +233,7 @@ def test_spaces_are_as_in_the_whole_text(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_special_tokens_are_shown(lab):
     """A special token is text like any other: `decode` keeps it, and so does the stream. The word
     after it keeps its space.
@@ -233,7 +249,7 @@ def test_special_tokens_are_shown(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_ids_without_text_change_nothing(lab):
     """An id that the vocabulary does not have, negative and huge ones included, gives "", and the
     word after it is as it would be without: be it one such id or a hundred.
@@ -250,7 +266,7 @@ def test_ids_without_text_change_nothing(lab):
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(5)
+@pytest.mark.points(9)
 def test_a_token_decodes_few_ids(lab):
     """However long the text is, a token costs few ids: 128 at most, 32 on average. The handle
     counts them. A text of 600 tokens comes out whole.
@@ -271,7 +287,7 @@ def test_a_token_decodes_few_ids(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(8)
+@pytest.mark.points(7)
 def test_a_character_comes_with_the_token_that_completes_it(lab):
     """A shaking face in three tokens is two silences and a face. Whatever a character's tokens are,
     it comes whole, with the last of them.
@@ -286,7 +302,7 @@ def test_a_character_comes_with_the_token_that_completes_it(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_many_characters_in_single_bytes(lab):
     """Characters in single bytes, one after the other, come one by one: the decoder of
     `byte_fallback` spoils the whole run while its last character is unfinished, and what is out
@@ -303,7 +319,7 @@ def test_many_characters_in_single_bytes(lab):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(6)
+@pytest.mark.points(5)
 def test_text_before_an_unfinished_end_comes_at_once(lab):
     """A token may be a space and half an emoji, or the end of one character and the beginning of
     the next: what is complete comes out with it, and only the unfinished character waits.
@@ -340,6 +356,8 @@ def expect_soon(lab, name, ids):
     """All must come out; at no time more than is certain, nor less than was three tokens ago."""
     reader = lab.given.reader(name)
     ids = [*ids, *tokens(reader, "!")]
+    if not is_text(reader, ids):
+        return
     trace = push(lab, name, [], ids)
     what = told(reader, name, [], ids)
     pieces = expected_pieces(reader, [], ids)
@@ -359,7 +377,7 @@ def expect_soon(lab, name, ids):
 
 
 @pytest.mark.task(2)
-@pytest.mark.points(6)
+@pytest.mark.points(5)
 def test_a_real_replacement_character_comes_soon(lab):
     """A U+FFFD that the model wrote is text. `decode` alone cannot tell it from half a character:
     it comes when other text follows, and at most three tokens of text late, even among its like.
@@ -377,7 +395,7 @@ def test_a_real_replacement_character_comes_soon(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_the_prompt_is_not_repeated(lab):
     """Nothing of the prompt's text comes out, and the list of its ids stays as it was."""
 
@@ -395,7 +413,7 @@ def test_the_prompt_is_not_repeated(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_the_space_after_a_prompt_stays(lab):
     """After a prompt the first word of the output keeps its space, also where the prompt ends in
     spaces, in a special token, or in ids without text.
@@ -416,7 +434,7 @@ def test_the_space_after_a_prompt_stays(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(7)
+@pytest.mark.points(6)
 def test_a_character_that_the_prompt_begins_comes_whole(lab):
     """A prompt may end inside a character. It comes out whole, with the token that completes it,
     and so does all after it.
@@ -440,7 +458,7 @@ def test_a_character_that_the_prompt_begins_comes_whole(lab):
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_a_short_prompt_is_enough(lab):
     """A prompt may be one token, two, three or four, and all of them the beginning of one
     character.
@@ -479,16 +497,19 @@ def test_only_the_end_of_a_long_prompt_is_decoded(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_flush_gives_what_waits(lab):
     """Where the output ends inside a character, flush gives U+FFFD for it: one, or up to three, as
     `decode` shows it. Where nothing waits it gives "".
     """
 
     def rule(case):
-        name, (ids, cut) = case
-        trace = push(lab, name, [], ids, "flush")
+        name, ids = case
         reader = lab.given.reader(name)
+        if not is_text(reader, ids):
+            return
+        trace = push(lab, name, [], ids, "flush")
+        cut = undecided(bytes_of(reader, ids))
         what = told(reader, name, [], ids)
         expect(trace.outputs[:-1], expected_pieces(reader, [], ids), trace, what)
         rest = trace.outputs[-1]
@@ -497,11 +518,11 @@ def test_flush_gives_what_waits(lab):
             expect(rest, wanted[0], trace, what)
 
     def cases(reader):
-        yield tokens(reader, "ok", b"\xf0\x9f", b"\x9a"), True
-        yield tokens(reader, "ok", b"\xf0", b"\x9f", b"\x9a", b"\x80"), False
+        yield tokens(reader, "ok", b"\xf0\x9f", b"\x9a")
+        yield tokens(reader, "ok", b"\xf0", b"\x9f", b"\x9a", b"\x80")
         for ids in some_spellings(lab, reader, 20):
             cut = lab.random.randint(1, len(ids))
-            yield ids[:cut], bool(undecided(bytes_of(reader, ids[:cut])))
+            yield ids[:cut]
 
     check(rule, in_each(lab, cases))
 
@@ -513,13 +534,16 @@ def test_flush_ends(lab):
 
     def rule(case):
         name, (ids, more) = case
+        reader = lab.given.reader(name)
+        if not is_text(reader, ids) or undecided(bytes_of(reader, ids)):
+            return
         new = lab.new(DETOKENIZER, lab.new("given.tokenizer", name), [])
         calls = [*(("push", one) for one in ids), ("flush",), ("flush",)]
         calls += [*(("push", one) for one in more), ("flush",)]
         trace = lab.script(new, calls, watch="")
-        reader = lab.given.reader(name)
         text = "".join(expected_pieces(reader, [], ids))
         what = told(reader, name, [], ids)
+        expect(trace.text[: len(text)], text, trace, what)
         expect("".join(trace.outputs[: len(ids) + 1]), text, trace, what)
         late = trace.outputs[len(ids) + 1 :]
         expect(late, [""] * len(late), trace, f"after flush, {what}")
@@ -533,7 +557,7 @@ def test_flush_ends(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(9)
+@pytest.mark.points(8)
 def test_property_exact_and_eager(lab):
     """complete, append-only, honest, eager: any text in any tokens, cut anywhere into prompt and
     output, with special tokens and ids without text between whole characters: each token emits all
@@ -554,7 +578,7 @@ def test_property_exact_and_eager(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_property_total(lab):
     """total: ill-formed bytes raise nothing, are no more text than they are bytes, wait in eight
     tokens at most, and change nothing of the text that comes ten tokens later.
@@ -565,8 +589,9 @@ def test_property_total(lab):
         reader = lab.given.reader(name)
         trace = push(lab, name, [], [*bad, *good], "flush")
         what = told(reader, name, [], [*bad, *good])
-        size, early = len(bytes_of(reader, [*bad, *good])), "".join(trace.outputs[: len(bad)])
+        size = len(bytes_of(reader, [*bad, *good]))
         expect_most(len(trace.text), size + MOST_LATE, trace, f"characters {what}")
+        early = "".join(trace.outputs[: len(bad)])
         expect_most(len(bad) - len(early), 8, trace, f"bad tokens without a character {what}")
         late = [*expected_pieces(reader, tokens(reader, "a"), good)][10:]
         expect(trace.outputs[len(bad) + 10 : -1], late, trace, what)
@@ -589,13 +614,15 @@ def test_property_total(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_property_isolated(lab):
     """isolated: streams pushed in turns, on one tokenizer, give what each gives alone."""
 
     def rule(case):
         name, streams = case
         handle, reader = lab.new("given.tokenizer", name), lab.given.reader(name)
+        if not is_text(reader, *([*prompt, *ids] for prompt, ids in streams)):
+            return
         news = [lab.new(DETOKENIZER, handle, prompt) for prompt, _ in streams]
         traces = lab.interleave(news, [ids for _, ids in streams], "flush", feed="push")
         for (prompt, ids), trace in zip(streams, traces, strict=True):
@@ -612,14 +639,14 @@ def test_property_isolated(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(2)
-@pytest.mark.timeout(8)
+@pytest.mark.points(9)
+@pytest.mark.timeout(4)
 def test_property_linear(lab):
-    """linear: a token costs the same however many came before it, so some 9,000 tokens of text
-    after a prompt of some 3,000 finish well within the time limit.
+    """linear: a token costs the same however many came before it, so some 6,000 tokens of text
+    after a prompt of some 2,000 finish well within the time limit.
     """
     reader = lab.given.reader("byte_fallback")
-    size = lab.random.randint(11_000, 13_000)
+    size = lab.random.randint(8_000, 9_000)
     ids = reader.spell(some_text(lab, 400) * 400, lab.random)[:size]
     prompt, output = ids[: size // 4], ids[size // 4 :]
     trace = push(lab, "byte_fallback", prompt, output)
@@ -629,15 +656,15 @@ def test_property_linear(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(2)
-@pytest.mark.timeout(8)
+@pytest.mark.points(8)
+@pytest.mark.timeout(4)
 def test_property_bounded(lab):
-    """bounded: some 12,000 bytes of no character, or some 16,000 ids without text, inside a
+    """bounded: some 8,000 bytes of no character, or some 12,000 ids without text, inside a
     character too, cost no more each than the first of them.
     """
     byte_level, byte_fallback = map(lab.given.reader, ("byte_level", "byte_fallback"))
-    bad = tokens(byte_fallback, b"\xff") * lab.random.randint(11_000, 13_000)
-    silent = [lab.random.choice(NO_TOKENS)] * lab.random.randint(15_000, 17_000)
+    bad = tokens(byte_fallback, b"\xff") * lab.random.randint(7_500, 8_500)
+    silent = [lab.random.choice(NO_TOKENS)] * lab.random.randint(11_000, 13_000)
     for name, ids, least in (
         ("byte_fallback", bad, len(bad) - 8),
         ("byte_level", silent, 0),
