@@ -685,9 +685,11 @@ def test_property_long_stop(lab):
     trace = lab.stream(decoder, ids, feed="process", end="", watch="")
     call = f"{len(ids):,} tokens"
     *shown, _, last = trace.outputs
-    text = joined([*shown, last], call)
-    right = text == chr(other) + "a" * (held + more) + chr(other) * 4_000 and last.stopped
+    text = joined(shown, call)
+    right = text == chr(other) + "a" * (held + more) + chr(other) * 4_000
     expect(right, True, call, f"the {len(text):,} characters before the stop are shown")
+    ended = last == StopOutput("", True, "a" * held + "b")
+    expect(ended, True, call, "the long stop ends the text")
 
 
 def scripted(lab, case, calls, wanted, what=""):
