@@ -24,6 +24,10 @@ _MOST_WAIT_SECONDS = 0.02
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
 
 
+# The tasks that were begun, and the loops on which they run.
+_left: "list[tuple[SteppedLoop, asyncio.Task[None]]]" = []
+
+
 class ClientGoneError(Exception):
     """What the body of a reading task raises, in a test."""
 
@@ -32,17 +36,12 @@ class Ends:
     """Both ends of a channel: whoever writes, as on an engine's thread, and whoever reads."""
 
     def __init__(self, channel: Any) -> None:
+        _end_what_is_left()
         self._channel = channel
         self._pushed: list[Chunk] = []
         self._loop = SteppedLoop()
         self._task: asyncio.Task[None] | None = None
         self._received: list[Chunk | None] = []
-
-    def __del__(self) -> None:
-        # As `asyncio.run` does: nothing of a task is left to the garbage collector. What it raises
-        # on its way out is nobody's concern.
-        with suppress(Exception):
-            self._loop.end(self._task)
 
     def push(self, text: str, *token_ids: int, finish_reason: str | None = None) -> Any:
         """Push a chunk."""
@@ -141,7 +140,17 @@ class Ends:
 
     def _begin(self, reading: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         self._task = self._loop.create_task(reading(self._channel, self._received, *args))
+        _left.append((self._loop, self._task))
         self._loop.wake()
+
+
+def _end_what_is_left() -> None:
+    """End the tasks of earlier runs, as `asyncio.run` does: none is left to garbage collection."""
+    while _left:
+        loop, task = _left.pop()
+        # What it raises on its way out is nobody's concern.
+        with suppress(Exception):
+            loop.end(task)
 
 
 async def _read(
@@ -225,9 +234,9 @@ class SteppedLoop(asyncio.BaseEventLoop):
         if error is not None:
             raise error
 
-    def end(self, task: "asyncio.Task[None] | None") -> None:
+    def end(self, task: "asyncio.Task[None]") -> None:
         """Cancel a task, unless it is done, and let it come to its end."""
-        if task is None or task.done():
+        if task.done():
             return
         if self.is_closed():
             # It cannot run any more; its coroutine can be told so.

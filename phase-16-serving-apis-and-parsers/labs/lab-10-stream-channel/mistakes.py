@@ -559,7 +559,7 @@ def swallows(lab):
     """
     after_error = called(lab, 9, ("read_and_raise", 1), A, RUN, "reader")[-1]
     after_cancel = called(lab, 9, READ, RUN, ("cancel_task",), RUN, "reader")[-1]
-    return "ended" in (after_error, after_cancel)
+    return wakes(lab) and "ended" in (after_error, after_cancel)
 
 
 @mistake(task=3)
