@@ -117,8 +117,12 @@ class ChatStream:
         return _frame({**self._head(), "choices": [choice], **usage})
 
     def _head(self) -> dict[str, Any]:
-        same = {"id": self._id, "created": self._created, "model": self._model}
-        return {**same, "object": "chat.completion.chunk"}
+        return {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+        }
 
     def _end(self) -> bytes:
         self._ended = True
