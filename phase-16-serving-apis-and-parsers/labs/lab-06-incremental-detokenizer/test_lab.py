@@ -23,7 +23,6 @@ from labkit.testing import (
 DETOKENIZER = "IncrementalDetokenizer"
 UNFINISHED = "\ufffd"
 FACE, YOU = "\U0001fae8", "你"
-WORDS = ["Hello", " world", ",", " the", " a", "é", " naïve", "好", " 你", "!", "\n", "  "]
 MIXED = f"naïve café — {YOU}好，世界 🚀🇫🇷 {FACE} नमस्ते  a b\n1 "
 # Ids that no vocabulary has.
 NO_TOKENS = [-1, -50_000, 2**31, 10**12]
@@ -38,8 +37,8 @@ def tokens(reader, *pieces):
     found = []
     for piece in pieces:
         data = piece.encode() if isinstance(piece, str) else piece
-        whole = reader.ids_of.get(data)
-        found += whole[:1] or [] if whole else [reader.ids_of[bytes([b])][0] for b in data]
+        parts = [data] if data in reader.ids_of else [bytes([byte]) for byte in data]
+        found += [reader.ids_of[part][0] for part in parts]
     return found
 
 
@@ -74,10 +73,9 @@ def expected_pieces(reader, prompt, ids):
 
 
 def told(reader, name, prompt, ids):
-    """Return the tokens of a case in words, for the report."""
-    shown = [f"{reader.bytes_of(token_id)!r}"[1:] for token_id in (*prompt, *ids)][:40]
-    shown.insert(len(prompt), "|") if prompt and len(prompt) < 40 else None
-    return f"with {name}, tokens {' '.join(shown)}"
+    """Return the tokens of a case as bytes, for the report; behind the last `|` is the output."""
+    shown = [repr(reader.bytes_of(token_id))[1:] for token_id in (*prompt[-12:], *ids[:30])]
+    return f"{name} {' '.join([*shown[: len(prompt[-12:])], '|', *shown[len(prompt[-12:]) :]])}"
 
 
 def push(lab, name, prompt, ids, end=""):
@@ -660,16 +658,21 @@ def test_property_linear(lab):
 @pytest.mark.timeout(4)
 def test_property_bounded(lab):
     """bounded: some 8,000 bytes of no character, or some 12,000 ids without text, inside a
-    character too, cost no more each than the first of them.
+    character too, cost no more each than the first of them, and the text after them is right.
     """
     byte_level, byte_fallback = map(lab.given.reader, ("byte_level", "byte_fallback"))
     bad = tokens(byte_fallback, b"\xff") * lab.random.randint(7_500, 8_500)
     silent = [lab.random.choice(NO_TOKENS)] * lab.random.randint(11_000, 13_000)
+    words = [" a", "!", " the", "!"] * 3
     for name, ids, least in (
         ("byte_fallback", bad, len(bad) - 8),
-        ("byte_level", silent, 0),
+        ("byte_fallback", silent, 0),
         ("byte_level", tokens(byte_level, b"\xe4") + silent, 0),
     ):
-        trace = push(lab, name, tokens(lab.given.reader(name), " a"), ids)
-        call = f"{len(ids):,} tokens of {name} that complete no character"
-        expect(least <= len(trace.text) <= len(ids), True, call, "their U+FFFD are out")
+        reader = lab.given.reader(name)
+        trace = push(lab, name, tokens(reader, " a"), [*ids, *tokens(reader, *words)])
+        call = f"{len(ids):,} tokens of {name} that complete no character, then {''.join(words)!r}"
+        expect(trace.text.endswith("".join(words[4:])), True, call, "the text after them is right")
+        early = "".join(trace.outputs[: len(ids)])
+        expect(early.strip(UNFINISHED), "", call, "what they are but U+FFFD")
+        expect(least <= len(early) <= len(ids), True, call, "their U+FFFD are out")
