@@ -28,7 +28,7 @@ from labkit.running.trace import (
     fields_of,
     written,
 )
-from mini_vllm.text.events import TextDelta
+from mini_vllm.text.events import TextDelta, ToolCall
 
 Resolve = Callable[[str], Any]
 Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
@@ -240,6 +240,10 @@ def _plain(value: Any) -> Any:
     if type(value) is dict:
         return {_plain(key): _plain(item) for key, item in value.items()}
     if type(value) is TextDelta and type(value.text) is str:
+        return value
+    if type(value) is ToolCall and (
+        type(value.index) is int and type(value.name) is type(value.arguments) is str
+    ):
         return value
     if type(value) in EVENTS:
         try:
