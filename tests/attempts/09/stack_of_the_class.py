@@ -38,6 +38,7 @@ class JsonScanner:
 
     def flush(self) -> bool:
         done = self.done
+        self._stack.clear()
         self.__init__(self._start)
         return done
 

@@ -1,4 +1,4 @@
-"""Right, but all that has come is read again at every piece."""
+"""Right, but the tags of all that has come so far are counted at every piece."""
 
 import json
 
@@ -164,7 +164,7 @@ class JsonScanner:
         return "exp" if d else ""
 
 
-class _Machine:
+class StreamingCallParser:
     def __init__(self, open_tag: str = "<tool_call>", close_tag: str = "</tool_call>") -> None:
         if not open_tag or not close_tag:
             raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
@@ -173,6 +173,7 @@ class _Machine:
         self._reset()
 
     def _reset(self):
+        self._all = ""
         self._index = 0
         self._new_call()
         self._state = "text"
@@ -191,6 +192,9 @@ class _Machine:
 
     def feed(self, text: str):
         self._out = []
+        self._all += text
+        if not self._all.count(self._open_tag) and not self._all.count(self._close_tag):
+            self._calls = False
         for c in text:
             getattr(self, "_in_" + self._state)(c)
         return self._out
@@ -349,34 +353,6 @@ class _Machine:
         if self._tag == self._close_tag:
             self._out.append(CallEnd(self._index))
             self._finish()
-
-
-class StreamingCallParser:
-    def __init__(self, open_tag: str = "<tool_call>", close_tag: str = "</tool_call>") -> None:
-        if not open_tag or not close_tag:
-            raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
-        self._tags = open_tag, close_tag
-        self._text = ""
-        self._sent = 0
-
-    def _machine(self):
-        machine = _Machine(*self._tags)
-        return machine, machine.feed(self._text)
-
-    @property
-    def held(self) -> str:
-        return self._machine()[0].held
-
-    def feed(self, text: str):
-        self._text += text
-        _, events = self._machine()
-        new, self._sent = events[self._sent :], len(events)
-        return new
-
-    def flush(self):
-        machine, _ = self._machine()
-        self._text, self._sent = "", 0
-        return machine.flush()
 
 
 class ReasoningSplitter:
