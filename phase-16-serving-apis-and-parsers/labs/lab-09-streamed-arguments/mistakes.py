@@ -831,14 +831,7 @@ def malformed_without_an_index(lab):
     return found[1:3] == [Malformed(0, ",oops" + CLOSE, ""), START]
 
 
-@mistake(
-    task=3,
-    overdue=[
-        "test_property_linear_in_a_call",
-        "test_property_linear_in_a_stream",
-        "test_property_splitter_linear",
-    ],
-)
+@mistake(task=3, overdue=["test_property_linear", "test_property_splitter_linear"])
 def rescan(lab):
     """All that has come so far is looked through, or copied, at every piece.
 

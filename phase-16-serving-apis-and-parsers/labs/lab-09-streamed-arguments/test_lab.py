@@ -976,55 +976,6 @@ def test_property_isolated(lab):
     check(rule, cases)
 
 
-def brings_out(lab, pieces, wanted):
-    """Whether a long stream gives these events, none of them at its end."""
-    trace = lab.stream(lab.new(PARSER), pieces, watch="")
-    return merged(trace.events) == wanted and trace.outputs[-1] == []
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(3)
-@pytest.mark.timeout(10)
-def test_property_linear_in_a_call(lab):
-    """linear: the work for a piece does not grow with what came before it. A call with 300,000
-    characters of arguments in 12,000 to 14,000 pieces, once after its name and once before it,
-    finishes well within the time limit.
-    """
-    count = lab.random.randint(12_000, 14_000)
-    piece = '"call(</tool_cal' + HOSTILE[: 300_000 // count - 17] + "\\"
-    start, end = '{"code": "é\\', '""}'
-    source = start + piece * count + end
-    calls = [OPEN + '{"name": "f", "arguments": ' + start, end + "}" + CLOSE]
-    calls += [OPEN + '{"arguments": ' + start, end + ', "name": "f"}' + CLOSE]
-    first, last, third, fourth = calls
-    pieces = [first, *[piece] * count, last, third, *[piece] * count, fourth]
-    wanted = [START, ArgsDelta(0, source), CallEnd(0)]
-    wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
-    same = brings_out(lab, pieces, wanted)
-    expect(same, True, f"two calls of 300,000 characters in {count:,} pieces each: their events")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(3)
-@pytest.mark.timeout(10)
-def test_property_linear_in_a_stream(lab):
-    """linear: the same for a member that is skipped and for a broken call of 300,000 characters
-    each, and for 500,000 characters of text with 800 to 1,000 calls in it.
-    """
-    count = lab.random.randint(800, 1_000)
-    texts = ["call(<tool_cal" + HOSTILE[:22] + "<tool"] * (12_000 // count)
-    skip = ['"call(</tool_cal' + HOSTILE[:13] + "\\"] * 10_000
-    long = [OPEN + '{"id": "\\', *skip, '""}']
-    broken = [OPEN + '{"name": "f" oops', *skip, CLOSE]
-    pieces = [*long, *broken, *["é", *texts, GOOD.source] * count]
-    wanted = [TextDelta("".join(long)), START, Malformed(0, " oops" + "".join(broken[1:]), WHY)]
-    for index in range(1, count + 1):
-        wanted += [TextDelta("é" + "".join(texts)), CallStart(index, None, "f")]
-        wanted += [ArgsDelta(index, "{}"), CallEnd(index)]
-    same = brings_out(lab, pieces, wanted)
-    expect(same, True, f"a call that becomes text, a broken one, and {count:,} calls: their events")
-
-
 # Task 4
 
 
@@ -1176,6 +1127,43 @@ def test_property_splitter(lab):
     cases = [(text, [*range(1, len(text), 1 + n % 3)], n % 5 == 0) for n, text in enumerate(texts)]
     texts = [some_bits(lab.random, *bits, "\n") for _ in range(30)]
     check_splits(lab, cases + in_some_ways(lab, texts, (False, True)), end="flush")
+
+
+# Cost comes last, so that nothing waits for code that is slow.
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(6)
+@pytest.mark.timeout(10)
+def test_property_linear(lab):
+    """linear: the work for a piece does not grow with what came before it. Two calls with 300,000
+    characters of arguments in 12,000 to 14,000 pieces each, one with its name first and one with
+    its name last, two broken calls as long, and 400,000 characters of text with 800 to 1,000 calls
+    in it finish well within the time limit.
+    """
+    count = lab.random.randint(12_000, 14_000)
+    piece = '"call(</tool_cal' + HOSTILE[: 300_000 // count - 17] + "\\"
+    start, end = '{"code": "é\\', '""}'
+    source = start + piece * count + end
+    pieces = [OPEN + '{"name": "f", "arguments": ' + start, *[piece] * count, end + "}" + CLOSE]
+    pieces += [OPEN + '{"arguments": ' + start, *[piece] * count, end + ', "name": "f"}' + CLOSE]
+    wanted = [START, ArgsDelta(0, source), CallEnd(0)]
+    wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
+
+    early, late = OPEN + '{"id": "\\', OPEN + '{"name": "f" oops'
+    pieces += [early, *[piece] * count, '""}', late, *[piece] * count, CLOSE]
+    wanted += [TextDelta(early + piece * count + '""}'), CallStart(2, None, "f")]
+    wanted.append(Malformed(2, " oops" + piece * count + CLOSE, WHY))
+
+    calls = lab.random.randint(800, 1_000)
+    texts = ["é", *["call(<tool_cal" + HOSTILE[:22] + "<tool"] * (10_000 // calls)]
+    pieces += [*texts, GOOD.source] * calls
+    for index in range(3, calls + 3):
+        wanted += [TextDelta("".join(texts)), CallStart(index, None, "f")]
+        wanted += [ArgsDelta(index, "{}"), CallEnd(index)]
+    trace = lab.stream(lab.new(PARSER), pieces, watch="")
+    same = merged(trace.events) == wanted and trace.outputs[-1] == []
+    expect(same, True, f"long calls in {4 * count:,} pieces, then {calls:,} calls: their events")
 
 
 @pytest.mark.task(4)
