@@ -20,10 +20,8 @@ Calls = Sequence[Sequence[Any]]
 # Of an event loop that is run until it sleeps.
 _MOST_TURNS = 1_000
 # For a thread that cannot go on, because the one that waits for it holds a lock.
-_MOST_WAIT_SECONDS = 0.02
+_MOST_WAIT_SECONDS = 0.01
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
-
-
 # The tasks that were begun, and the loops on which they run.
 _left: "list[tuple[SteppedLoop, asyncio.Task[None]]]" = []
 
