@@ -12,7 +12,7 @@ But: it is data only. `labkit.running.hunting` runs tests on it.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,9 +148,14 @@ class Pool:
         """Return the wrong implementations of a target, or of all."""
         return [code for code in self.codes if code.wrong and target in (None, code.target)]
 
-    def tests(self) -> list[Test]:
-        """Return the wrong implementations as tests: their points are 100, shared out evenly."""
-        wrong = self.wrong()
+    def tests(self, dead: Collection[str] = ()) -> list[Test]:
+        """Return the wrong implementations as tests: their points are 100, shared out evenly.
+
+        Args:
+            dead: the names of those that get their share first, so that together they have what
+                they are of the pool, in whole points.
+        """
+        wrong = sorted(self.wrong(), key=lambda code: code.name not in dead)
         shares = [_POINTS * place // max(len(wrong), 1) for place in range(len(wrong) + 1)]
         return [
             PoolTest(

@@ -3,7 +3,7 @@
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -164,12 +164,18 @@ class Lab:
         """The manifest, see `labkit.course.manifest`; of a hunt, with the published pool in it."""
         return read_manifest(self.test_file) if self.hunt is None else self.tests_of(self.pool)
 
-    def tests_of(self, pool: Pool) -> tuple[Test, ...]:
-        """Return the tests of a hunt, with one for each wrong implementation of a pool."""
+    def tests_of(self, pool: Pool, dead: Collection[str] = ()) -> tuple[Test, ...]:
+        """Return the tests of a hunt, with one for each wrong implementation of a pool.
+
+        Args:
+            pool: the pool.
+            dead: see `Pool.tests`.
+        """
         own = read_manifest(self.test_file)
-        return tuple(
-            test for one in own for test in (pool.tests() if one.name == KILLED else [one])
-        )
+        wrong = {test.name: test for test in pool.tests(dead)}
+        names = [code.name for code in pool.wrong()]
+        killed = [wrong[f"{KILLED}[{name}]"] for name in names]
+        return tuple(test for one in own for test in (killed if one.name == KILLED else [one]))
 
     @property
     def hunt_files(self) -> tuple[Path, ...]:

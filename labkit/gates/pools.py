@@ -9,16 +9,18 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from labkit.course.hunt import Code
 from labkit.course.lab import Lab, find_labs, whole_pool
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform
+from labkit.running.given import for_tests, read_given
 from labkit.running.hunting import Here, hunt, names_of_tests
 from labkit.running.lab_tests import test_functions
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
-from labkit.running.source import load_source
+from labkit.running.source import load_given, load_source
 from labkit.running.time_limit import OverdueError, time_limit
 
 # What other gates ask of a lab, and do not ask of a hunt.
@@ -82,7 +84,14 @@ def _judged(code: Code, lab: Lab) -> list[str]:
 
 
 def _failure(module: ModuleType, lab: Lab, test: str, seconds: float) -> str | None:
-    driver = Driver(partial(perform, partial(getattr, module)), f"{PUBLIC_SEED}/{test}")
+    given = read_given(lab)
+
+    def resolve(name: str) -> Any:
+        group, _, own = name.rpartition(".")
+        return getattr(load_given(given, "judged.given") if group == "given" else module, own)
+
+    seed = f"{PUBLIC_SEED}/{test}"
+    driver = Driver(partial(perform, resolve), seed, partial(for_tests, given))
     try:
         with time_limit(seconds):
             test_functions(lab.test_file)[test](driver)

@@ -84,9 +84,15 @@ def _graded(
         mode=mode,
         fault=None,
         looks_like=None if run.mistake is None else run.mistake.name,
-        tests=tuple(_tested(test, run, public) for test in assignment.tests),
+        tests=tuple(_tested(test, run, public) for test in _tests(assignment, run)),
         doubt=_doubt(killed, run, public),
     )
+
+
+def _tests(assignment: Assignment, run: LabRun) -> tuple[Test, ...]:
+    if run.hunted is None:
+        return assignment.tests
+    return assignment.tests_when([name for name, tests in run.hunted.kills.items() if tests])
 
 
 def _with_public_seed(run: LabRun, host: Host, assignment: Assignment) -> LabRun:

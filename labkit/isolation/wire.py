@@ -237,6 +237,8 @@ def _out(value: Any) -> Any:
         return {"call": [_out(value.index), _text(value.name), _text(value.arguments)]}
     if kind in EVENTS:
         return {"event": [kind.__name__, *map(_out, fields_of(value))]}
+    if kind is frozenset and {int}.issuperset(map(type, value)) and len(value) <= MOST_ENTRIES:
+        return {"set": [*map(_out, sorted(value))]}
     if kind is Unreadable:
         return {"unreadable": [*map(_text, (value.kind, value.message, value.line, value.name))]}
     if kind is dict:
@@ -409,6 +411,12 @@ def _kind_of_event(name: Any) -> type:
     return _EVENTS_BY_NAME[name]
 
 
+def _set(items: list[Any]) -> frozenset[int]:
+    if len(items) > MOST_ENTRIES or not {int}.issuperset(map(type, items)):
+        raise WireError(f"a set holds at most {MOST_ENTRIES} ints, and nothing else")
+    return frozenset(items)
+
+
 def _unreadable(content: Any, depth: int) -> Unreadable:
     kind, message, line, name = (_text(part)[:MOST_CHARACTERS] for part in _items(content, depth))
     return Unreadable(kind_of(kind), message, line, name)
@@ -425,6 +433,7 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "octets": lambda content, depth: [*bytes.fromhex(_text(content))],
     "tuple": lambda content, depth: tuple(_items(content, depth)),
     "dict": _dict,
+    "set": lambda content, depth: _set(_items(content, depth)),
     "text": lambda content, depth: TextDelta(_text(content)),
     "call": _call,
     "event": _event,

@@ -255,11 +255,15 @@ def _plain(value: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Return a copy of a value that crosses the seam.
+    """Return a copy of a value that crosses the seam; as an argument, a set of numbers does, too.
 
     Raises:
         TypeError: it does not.
     """
+    if type(value) is dict:
+        return {as_plain(key): as_plain(item) for key, item in value.items()}
+    if type(value) is frozenset and {int}.issuperset(map(type, value)):
+        return value
     try:
         return _plain(value)
     except _ForeignError as error:

@@ -343,7 +343,7 @@ class Handle:
 
 
 def _called(clock: Clock, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = as_plain(args), as_plain(kwargs)
+    args, kwargs = tuple(map(as_plain, args)), as_plain(kwargs)
     return clock.timed(lambda: function(*args, **kwargs))
 
 

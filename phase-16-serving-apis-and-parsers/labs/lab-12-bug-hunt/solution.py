@@ -1,4 +1,4 @@
-"""Tests that tell right implementations of labs 03, 04 and 01 from wrong ones.
+"""Tests that tell right implementations of five labs from wrong ones.
 
 Each states one rule of its lab, on the smallest input on which a mistake shows. Two of a lab are
 about all inputs: one tries every short stream against the definition, one is about cost.
@@ -6,8 +6,17 @@ about all inputs: one tries every short stream against the definition, one is ab
 
 import itertools
 import json
+from dataclasses import replace
 
-from mini_vllm.text.events import TextDelta, ToolCall
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+)
 
 CALL = '<tool_call>{"name": "f", "arguments": %s}</tool_call>'
 
@@ -234,3 +243,171 @@ def test_lab01_long_calls_cost_no_more(make):
     pieces = [source[start : start + 60] for start in range(0, len(source), 60)]
     parser = make("StreamingToolParser")
     assert [*make.each(parser.feed, pieces)][-1] == [ToolCall(0, "f", value)]
+
+
+# Lab 07: the bytes of tokens, and text from them.
+
+SPELLED = {
+    "byte_level": {
+        "Ġthe": b" the",
+        "ðŁ": b"\xf0\x9f",
+        "Ń": b"\xad",
+        "你": "你".encode(),
+        "¡": b"\xa1",
+    },
+    "byte_fallback": {"▁▁a": b"  a", "<0xF0>": b"\xf0", "<0xG0>": b"<0xG0>", "▁": b" "},
+}
+TABLE = [b"a\xf0", b"\x9f\x9a\x80", b"\xffb", None, b"<s>", b" b", b"", b"\x80"]
+END = 4
+
+
+def test_lab07_bytes_of_tokens(make):
+    for kind, tokens in SPELLED.items():
+        assert make.call("token_bytes", [*tokens, None], kind) == [*tokens.values(), None]
+        every = frozenset(range(len(tokens)))
+        spelled = make.call("token_bytes", [*tokens], kind, special=every)
+        assert spelled == [token.encode() for token in tokens]
+    assert "utf-8" in refuses(make.call, "token_bytes", ["a"], "utf-8")
+
+
+def bytes_of(ids, skipped=(END,)):
+    return b"".join(TABLE[i] or b"" for i in ids if 0 <= i < len(TABLE) and i not in skipped)
+
+
+def test_lab07_every_short_stream_twice(make):
+    detokenizer = make("TokenDetokenizer", TABLE, special=frozenset({END}))
+    for ids in [(0, -1, END, 3, 1), (0, 8, 6, 1), *itertools.product(range(-1, 8), repeat=2)]:
+        shown = ""
+        for size, text in enumerate(make.each(detokenizer.feed, ids), start=1):
+            shown, data = shown + text, bytes_of(ids[:size])
+            assert detokenizer.held == waiting(data), ids
+            assert shown == data[: len(data) - len(waiting(data))].decode("utf-8", "replace"), ids
+        assert shown + detokenizer.flush() == bytes_of(ids).decode("utf-8", "replace"), ids
+        assert (detokenizer.flush(), detokenizer.held) == ("", b"")
+        assert detokenizer.feed_many(ids) == shown, ids
+        detokenizer.flush()
+
+
+def test_lab07_options(make):
+    shows = make("TokenDetokenizer", TABLE, special=frozenset({END}), skip_special_tokens=False)
+    assert shows.feed(END) == "<s>"
+    begun = make("TokenDetokenizer", TABLE, prompt_ids=[5, 0, 3])
+    assert (begun.held, begun.feed(1)) == (b"\xf0", "🚀")
+    strips = make("TokenDetokenizer", [b"", *TABLE, b"  c"], strip_first_space=True)
+    for _ in range(2):
+        assert [*make.each(strips.feed, [0, 9, 6])] == ["", " c", " b"]
+        assert strips.flush() == ""
+    later = make("TokenDetokenizer", TABLE, strip_first_space=True, prompt_ids=[5])
+    assert later.feed(5) == " b"
+
+
+def test_lab07_two_streams_share_nothing(make):
+    one, other = make("TokenDetokenizer", TABLE), make("TokenDetokenizer", TABLE)
+    assert (one.feed(0), other.feed(5), one.feed(1)) == ("a", " b", "🚀")
+
+
+def test_lab07_long_streams_cost_no_more(make):
+    assert {*make.each(make("TokenDetokenizer", TABLE).feed, [2] * 10_000)} == {"\ufffdb"}
+
+
+# Lab 09: arguments stream as they arrive.
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+
+
+def test_lab09_scanner_takes_one_object(make):
+    ends = {
+        "{}": 2,
+        '{"a": [1, {}]} x': 14,
+        '{"s": "}\\"\\u00e9\\\\"}}': 20,
+        '{"n":-1.5e+3,"t":null}': 22,
+    }
+    for text, end in ends.items():
+        scanner = make("JsonScanner")
+        assert sum(make.each(scanner.feed, text)) == end, text
+        assert (scanner.done, scanner.failed, scanner.feed("{}"), scanner.flush()) == (1, 0, 0, 1)
+        assert (scanner.feed('{"'), scanner.done, scanner.flush()) == (2, False, False)
+        assert (scanner.feed("{}"), scanner.done) == (2, True)
+    for text, end in {"[]": 0, '{"a" 1}': 5, "{'": 1, '{"a": 01}': 7, '{"a": NaN}': 6}.items():
+        scanner = make("JsonScanner")
+        assert (scanner.feed(text), scanner.failed, scanner.done) == (end, True, False), text
+    assert make("JsonScanner").feed('{"a":' + "[" * 5_000) == 5_005
+
+
+def streams(make, name, text, *args, **kwargs):
+    """Yield the events of a stream whole and character by character, neighbours joined."""
+    for pieces in ([text], text):
+        joined = []
+        for event in itertools.chain(*streamed(make(name, *args, **kwargs), pieces)):
+            before = joined[-1] if joined else None
+            if type(event) is type(before) and isinstance(
+                event, TextDelta | ReasoningDelta | ArgsDelta
+            ):
+                joined.pop()
+                event = replace(event, text=before.text + event.text)
+            joined.append(replace(event, reason="") if isinstance(event, Malformed) else event)
+        yield joined
+
+
+def call(index, arguments):
+    return [CallStart(index, None, "f"), ArgsDelta(index, arguments), CallEnd(index)]
+
+
+def test_lab09_calls_stream(make):
+    odd = '{ "s": "</tool_call>\\"}", "n":  1.0}'
+    texts = ['{"name": "f", "arguments": %s}', '{"x": [1], "arguments": %s, "name": "f" }']
+    text = "a" + "b".join(OPEN + (text % odd) + " " + CLOSE for text in texts) + "<tool"
+    wanted = [TextDelta("a"), *call(0, odd), TextDelta("b"), *call(1, odd), TextDelta("<tool")]
+    for events in streams(make, "StreamingCallParser", text):
+        assert events == wanted
+
+
+def test_lab09_everything_comes_at_once(make):
+    parser = make("StreamingCallParser")
+    steps = {
+        "a" + OPEN + '{"name": "f': [TextDelta("a")],
+        '"': [CallStart(0, None, "f")],
+        ', "arguments": {"x': [ArgsDelta(0, '{"x')],
+        '": 1}': [ArgsDelta(0, '": 1}')],
+        "}" + CLOSE[:-1]: [],
+        ">b": [CallEnd(0), TextDelta("b")],
+    }
+    assert [*make.each(parser.feed, [*steps])] == [*steps.values()]
+
+
+def test_lab09_broken_calls(make):
+    for body in ("[", '{"name": 1', '{"arguments": {}}', '{"x": 1]'):
+        wanted = [TextDelta(OPEN + body + CLOSE), *call(0, "{}")]
+        text = OPEN + body + CLOSE + OPEN + '{"name": "f", "arguments": {}}' + CLOSE
+        assert all(events == wanted for events in streams(make, "StreamingCallParser", text)), body
+    for rest in (', "name": "g"}', ', "x": nul}', "}", ', "arguments": 1}'):
+        text = OPEN + '{"name": "f"' + rest + CLOSE + "b"
+        wanted = [CallStart(0, None, "f"), Malformed(0, rest + CLOSE, ""), TextDelta("b")]
+        assert all(events == wanted for events in streams(make, "StreamingCallParser", text)), rest
+
+
+def test_lab09_flush_ends_the_stream(make):
+    parser = make("StreamingCallParser")
+    for _ in range(2):
+        assert parser.feed(OPEN + '{"na') == []
+        assert parser.held == OPEN + '{"na'
+        assert (parser.flush(), parser.held, parser.flush()) == ([TextDelta(OPEN + '{"na')], "", [])
+        parser.feed(OPEN + '{"name": "f", "x"')
+        (event,) = parser.flush()
+        assert (event.index, event.raw) == (0, ', "x"')
+
+
+def test_lab09_reasoning(make):
+    text = " \n<think>a</think>b<think>c</think>"
+    wanted = [ReasoningDelta("a"), TextDelta("b<think>c</think>")]
+    assert all(events == wanted for events in streams(make, "ReasoningSplitter", text))
+    for events in streams(make, "ReasoningSplitter", "a</thi", starts_inside=True):
+        assert events == [ReasoningDelta("a</thi")]
+    for events in streams(make, "ReasoningSplitter", " a<think>b"):
+        assert events == [TextDelta(" a<think>b")]
+
+
+def test_lab09_long_calls_cost_no_more(make):
+    pieces = [OPEN + '{"name": "f", "arguments": {"x": "', *["</tool_cal" * 6] * 8_000]
+    parser = make("StreamingCallParser")
+    assert [*make.each(parser.feed, pieces)][-1] == [ArgsDelta(0, pieces[-1])]

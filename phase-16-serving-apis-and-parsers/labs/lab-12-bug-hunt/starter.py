@@ -11,7 +11,15 @@ read. `make.call("function", ...)` calls a function. `make.each(detokenizer.feed
 goes through what a method returns for each of many arguments, and is quick.
 """
 
-from mini_vllm.text.events import TextDelta, ToolCall
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+)
 
 
 def refuses(function, *args, **kwargs):
@@ -33,3 +41,11 @@ def test_lab04_first(make):
 
 def test_lab01_first(make):
     raise NotImplementedError("lab-12 task 3: a test of lab 01")
+
+
+def test_lab07_first(make):
+    raise NotImplementedError("lab-12 task 4: a test of lab 07")
+
+
+def test_lab09_first(make):
+    raise NotImplementedError("lab-12 task 5: a test of lab 09")

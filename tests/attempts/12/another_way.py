@@ -71,7 +71,7 @@ def reference(text, stops):
 
 def test_lab04_against_search(make):
     generator = random.Random(4)
-    for _ in range(150):
+    for _ in range(600):
         stops = ["".join(generator.choices("ab", k=generator.randint(1, 4))) for _ in range(2)]
         text = "".join(generator.choices("abc", k=10))
         matcher = make("StopStringMatcher", stops)
