@@ -107,8 +107,8 @@ def test_only_sources_are_unpacked_and_nothing_beside_the_folder(tmp_path, monke
     place.mkdir(parents=True)
     for made, inside in ((wheel, ""), (tar, "a-1/")):
         monkeypatch.setattr(sources, "_download", lambda *_, made=made: made)
-        source = sources.Source("A", f"a{inside[:1]}", "1", "", 1, inside, ("a/models",))
+        source = sources.Source("A", f"a{inside[:1]}", "1", "", 1, inside, ("a",), ("a/models",))
         assert sources.fetch(source)
         kept = {str(p.relative_to(place)) for p in place.rglob("*") if p.suffix in (".py", ".rs")}
-        assert kept == {"a/x.py", "a/y.rs", "b/x.py"}
+        assert kept == {"a/x.py", "a/y.rs"}
         assert not (tmp_path / "one" / "out.py").exists()

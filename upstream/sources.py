@@ -39,7 +39,8 @@ class Source:
         package, version, sha256: what pip fetches.
         megabytes: how large that is.
         inside: the folder in the archive whose content goes to `.sources/`.
-        leaves_out: folders nobody needs here: models and kernels.
+        keeps: folders of it that do.
+        leaves_out: folders in these that nobody needs here: models and kernels.
         options: for pip. An archive of sources needs none; a wheel has its tags, so that every
             machine gets the same file.
     """
@@ -50,6 +51,7 @@ class Source:
     sha256: str
     megabytes: int
     inside: str
+    keeps: tuple[str, ...]
     leaves_out: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
@@ -63,12 +65,13 @@ ENGINES = (
     Source(
         "vLLM", "vllm", "0.33.0",
         "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112", 47, "vllm-0.33.0/",
-        leaves_out=("vllm/model_executor", "vllm/models", "vllm/distributed", "vllm/third_party",
-                    "tests", "examples", "benchmarks", "docs", "tools", "csrc"),
+        keeps=("vllm", "rust", "tests/parser", "tests/detokenizer"),
+        leaves_out=("vllm/model_executor", "vllm/models", "vllm/distributed", "vllm/third_party"),
     ),
     Source(
         "SGLang", "sglang", "0.5.23",
         "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937", 39, "",
+        keeps=("sglang",),
         leaves_out=("sglang/srt/layers", "sglang/srt/models", "sglang/jit_kernel"),
         options=("--platform=manylinux_2_34_x86_64", "--python-version=3.11", "--abi=cp311",
                  "--implementation=cp", "--only-binary=:all:"),
@@ -77,6 +80,7 @@ ENGINES = (
         "tokenizers", "tokenizers", "0.23.3",
         "cded33237c77caeef62944d32aa9a7ef42bdce2b3497e18d137e072a8c4be438", 1,
         "tokenizers-0.23.3/",
+        keeps=("tokenizers",),
     ),
 )  # fmt: skip
 _KEPT = (".py", ".rs")
@@ -125,6 +129,7 @@ def _is_kept(path: str, source: Source) -> bool:
         path.endswith(_KEPT)
         and ".." not in parts
         and not Path(path).is_absolute()
+        and any(path.startswith(f"{folder}/") for folder in source.keeps)
         and not any(path.startswith(f"{folder}/") for folder in source.leaves_out)
     )
 
@@ -166,7 +171,9 @@ def _files(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 
 _CODE = re.compile(r"`([^`]+)`")
-_PATH = re.compile(r"(?:vllm|sglang|rust|tokenizers)/[\w./-]*\w[\w.-]*/?|sglang/utils\.py")
+_PATH = re.compile(
+    r"(?:vllm|sglang|rust|tokenizers|tests/(?:parser|detokenizer))/[\w./-]*\w[\w.-]*/?|sglang/utils\.py"
+)
 # What a name of Python or Rust looks like, with what may stand around it.
 _NAME = re.compile(r"(?:trait |class |def |fn )?([A-Za-z_][\w.]*(?:::\w+)*)(?:\(\))?")
 _OURS_TO_CHECK = re.compile(r"vLLM|SGLang|tokenizers")
