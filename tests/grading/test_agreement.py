@@ -55,7 +55,7 @@ def sources(lab):
     """The reference, the starter and the known bugs of a lab, the slow ones in `make soak` only."""
     found = {"solution": lab.solution.read_bytes(), "starter": lab.pristine_starter.read_bytes()}
     for bug in lab.bugs:
-        if SOAK or bug.name not in ("slow", "slice-rest", "redecode-all"):
+        if SOAK or bug.name not in ("slow", "slice-rest", "redecode-all", "joins-at-push"):
             found[bug.name] = Implementation("bug", lab.solution, bug).source()
     return {f"{lab.label} {name}": source for name, source in found.items()}
 
