@@ -23,10 +23,10 @@ def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
     byte.
 
     Raises:
-        ValueError: it has no table of bytes by id.
+        ValueError: its text is not the bytes of its tokens, one by one.
     """
     pieces = tokenizer.pieces
-    if pieces is None:
+    if pieces is None or not pieces.concatenates:
         raise ValueError(
             "LAB_IMPL needs a tokenizer in which each id has its bytes; the decoder of this one "
             "rewrites across ids. Leave LAB_IMPL out, or name another --tokenizer"

@@ -31,7 +31,7 @@ class Speller:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces = tokenizer.pieces
-        if pieces is None:
+        if pieces is None or not pieces.concatenates:
             raise ValueError(
                 "this tokenizer's decoder rewrites across ids, so bytes cannot be spelled in them; "
                 "name another --tokenizer"

@@ -173,6 +173,11 @@ class PieceTable:
     special: frozenset[int]
     make: Callable[[list[Piece], list[Piece]], StreamTable] = StreamTable
 
+    @property
+    def concatenates(self) -> bool:
+        """Whether the text after the first token is just the bytes of all tokens, one by one."""
+        return self.make is StreamTable
+
     @cached_property
     def showing(self) -> StreamTable:
         """The table for streams that show special tokens."""

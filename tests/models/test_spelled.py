@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from vocabularies import byte_fallback, byte_level
+from vocabularies import byte_fallback, byte_level, ctc
 
 from mini_vllm.engine.model import SlotView, check_burst
 from mini_vllm.engine.request import SamplingParams
@@ -101,6 +101,7 @@ def test_a_text_whose_end_is_ignored_goes_on():
     ("tokenizer", "said"),
     [
         (MockTokenizer(), "rewrites across ids"),
+        (HuggingFaceTokenizer.from_tokenizer(ctc()), "rewrites across ids"),
         (SimpleNamespace(pieces=PieceTable([b"a"], [b"a"], frozenset())), "no token for the byte"),
         (SimpleNamespace(pieces=of().pieces, eos_token_ids=frozenset()), "no token that ends a"),
     ],

@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+import vocabularies
 from processes import process
 from running import (
     DEADLINE,
@@ -23,8 +24,11 @@ from labkit.cli import main
 from labkit.course.lab import ROOT
 from labkit.serving.composed import find_composed
 from labkit.serving.lab_path import PipelineRaised
+from labkit.serving.vocabulary import facts_of
 from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
 from mini_vllm.text.events import TextDelta
+from mini_vllm.tokenizer import HuggingFaceTokenizer
+from mini_vllm.tokenizer.backends.huggingface_pieces import byte_fallback, byte_level
 
 LAB = find_composed(ROOT, "solution").lab
 
@@ -363,6 +367,37 @@ def test_options_of_the_engines_own_path_are_refused_where_the_labs_serve(
     with pytest.raises(SystemExit, match="2"):
         main(["serve", "--port", "0", *options])
     assert said in capsys.readouterr().err
+
+
+KINDS = {
+    "byte_level": vocabularies.byte_level(),
+    "byte_fallback": vocabularies.byte_fallback(strip=True),
+    # Told byte for byte, in the first of the two ways.
+    "neither": vocabularies.word_piece(cleanup=False),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_labs_are_told_how_a_tokenizer_spells_its_tokens(kind):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(KINDS[kind])
+    facts = facts_of(tokenizer)
+    rule = byte_fallback if kind == "byte_fallback" else byte_level
+    assert facts["kind"] == rule.__name__
+    assert facts["strip_first_space"] == (kind != "byte_level")
+    pieces = tokenizer.pieces
+    for token_id, token in enumerate(facts["vocabulary"]):
+        read = str.encode if token_id in facts["special"] else rule
+        assert (None if token is None else read(token)) == pieces.rest[token_id]
+    if kind != "neither":
+        ids = range(tokenizer.vocab_size)
+        assert facts["vocabulary"] == [tokenizer.id_to_token(one) for one in ids]
+
+
+@pytest.mark.parametrize("name", ["ctc", "bpe_suffix"])
+def test_a_tokenizer_whose_text_is_not_its_tokens_bytes_is_refused(name):
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(getattr(vocabularies, name)())
+    with pytest.raises(ValueError, match="rewrites across ids"):
+        facts_of(tokenizer)
 
 
 def test_a_stop_string_of_a_lab_wins_over_the_length():
