@@ -734,10 +734,10 @@ def test_other_tags(lab):
         tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
     for first, last in tags:
         source = f'{{"x":{r.randrange(10**9)}}}'
-        sent = "." + first + '{"name":"f","arguments":' + source + "}\n" + last + "."
+        sent = "-" + first + '{"name":"f","arguments":' + source + "}\n" + last + "-"
         for pieces in ([sent], list(sent)):
             trace = feed(lab, pieces, first, last)
-            wanted = [TextDelta("."), START, ArgsDelta(0, source), CallEnd(0), TextDelta(".")]
+            wanted = [TextDelta("-"), START, ArgsDelta(0, source), CallEnd(0), TextDelta("-")]
             expect(trace.events, wanted, trace)
 
 
