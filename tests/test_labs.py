@@ -42,7 +42,8 @@ def test_worked_examples_are_true(lab):
     finder = doctest.DocTestFinder(exclude_empty=True)
     tests = finder.find(module, lab.label, extraglobs={"TextDelta": TextDelta, **names})
     results = [doctest.DocTestRunner().run(test) for test in tests]
-    assert sum(result.attempted for result in results) >= 3
+    # In a hunt there are no classes to show, but tests.
+    assert sum(result.attempted for result in results) >= 3 or lab.hunt is not None
     assert sum(result.failed for result in results) == 0
 
 

@@ -16,6 +16,8 @@ from labkit.isolation import host, meter
 from labkit.isolation.host import Sources
 from labkit.isolation.hunter import Hunter
 from labkit.isolation.sandbox import Sandbox
+from labkit.isolation.wire import HEAD, WireError, pack, unpack
+from labkit.running.drive import as_plain
 from labkit.running.hunting import Here, Hunted, hunt, names_of_tests
 from labkit.running.source import load_source
 
@@ -184,6 +186,17 @@ def test_lab90_waits(make):
         time.sleep(60)
 """
     assert outcome(hunt_there(source, sandbox)) == (set(), {"waits"})
+
+
+def test_a_set_of_ids_crosses_and_no_other():
+    ids = frozenset({0, 257, -1, 2**60})
+    assert unpack(pack(ids)[HEAD.size :]) == as_plain({"special": ids})["special"] == ids
+    for other in (frozenset({"a"}), frozenset({1.5}), frozenset(range(1_000)), {1, 2}):
+        with pytest.raises(WireError):
+            pack(other)
+    for told in (b'{"set":["a"]}', b'{"set":[true]}', b'{"set":[[1]]}', b'{"set":3}'):
+        with pytest.raises(WireError):
+            unpack(told)
 
 
 def test_few_tests_that_are_enough():
