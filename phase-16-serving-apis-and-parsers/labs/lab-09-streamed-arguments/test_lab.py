@@ -1136,13 +1136,13 @@ def test_property_splitter(lab):
 @pytest.mark.points(6)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: the work for a piece does not grow with what came before it. Two calls with 300,000
-    characters of arguments in 12,000 to 14,000 pieces each, one with its name first and one with
-    its name last, two broken calls as long, and 400,000 characters of text with 800 to 1,000 calls
+    """linear: the work for a piece does not grow with what came before it. Two calls with 150,000
+    characters of arguments in 6,000 to 7,000 pieces each, one with its name first and one with
+    its name last, two broken calls as long, and 200,000 characters of text with 800 to 1,000 calls
     in it finish well within the time limit.
     """
-    count = lab.random.randint(12_000, 14_000)
-    piece = '"call(</tool_cal' + HOSTILE[: 300_000 // count - 17] + "\\"
+    count = lab.random.randint(6_000, 7_000)
+    piece = '"call(</tool_cal' + HOSTILE[: 150_000 // count - 17] + "\\"
     start, end = '{"code": "é\\', '""}'
     source = start + piece * count + end
     pieces = [OPEN + '{"name": "f", "arguments": ' + start, *[piece] * count, end + "}" + CLOSE]
@@ -1156,7 +1156,7 @@ def test_property_linear(lab):
     wanted.append(Malformed(2, " oops" + piece * count + CLOSE, WHY))
 
     calls = lab.random.randint(800, 1_000)
-    texts = ["é", *["call(<tool_cal" + HOSTILE[:22] + "<tool"] * (10_000 // calls)]
+    texts = ["é", *["call(<tool_cal" + HOSTILE[:2] + "<tool"] * (10_000 // calls)]
     pieces += [*texts, GOOD.source] * calls
     for index in range(3, calls + 3):
         wanted += [TextDelta("".join(texts)), CallStart(index, None, "f")]
