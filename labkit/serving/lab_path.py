@@ -21,7 +21,7 @@ from labkit.serving.layers import (
     WithoutSpecials,
 )
 from labkit.serving.vocabulary import facts_of
-from mini_vllm.engine import Ending, FinishReason, Request
+from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -95,30 +95,19 @@ class LabPathFactory:
 
     def build(self, request: Request, prompt_token_ids: Sequence[int] = ()) -> "LabTextPath":
         """Return a new path; raise whatever its code raises."""
-        params, serves = request.params, self._composed.parts["stops"].serves
-        on_ids = "tokens" in serves.arguments.values()
+        params = request.params
         eos = frozenset() if params.ignore_eos else self.eos_token_ids
         tokens = self._tokens(prompt_token_ids, skips=params.skip_special_tokens)
-        visible, ends = params.include_stop_str_in_output, eos | params.stop_token_ids
-        stops = self.maker.make("stops", {
-            "tokens": tokens,
-            "stops": () if visible else params.stop,
-            "visible_stops": params.stop if visible else (),
-            "stop_token_ids": () if visible else tuple(sorted(ends)),
-            "visible_stop_token_ids": tuple(sorted(ends)) if visible else (),
-            "min_tokens": params.min_tokens,
-        })  # fmt: skip
-        layers: dict[str, Any] = {"tokens": tokens}
-        if on_ids:
-            detokenizer = layers["stops"] = StopsOnIds(Renamed(stops, serves, ""))
-            matcher: Any = detokenizer.told
-        else:
-            detokenizer, matcher = tokens, stops
-            layers["stops"] = stops
+        stops = self._stops(tokens, params, eos)
+        layers = {"tokens": tokens, "stops": stops}
         events = self._events(request, prompt_token_ids, layers)
+        on_ids = isinstance(stops, StopsOnIds)
         end_id = _NO_ID if on_ids else min(eos, default=_NO_ID)
         pipeline = self.maker.make(PIPELINE, {
-            "tokens": detokenizer, "stops": matcher, "calls": events, "eos_token_id": end_id,
+            "tokens": stops if on_ids else tokens,
+            "stops": stops.told if on_ids else stops,
+            "calls": events,
+            "eos_token_id": end_id,
         })  # fmt: skip
         return LabTextPath(
             pipeline,
@@ -137,6 +126,24 @@ class LabPathFactory:
             return layer
         silent = self._facts["special"] if skips else frozenset()
         return WithoutSpecials(layer, silent, len(self._facts["vocabulary"]))
+
+    def _stops(self, tokens: Any, params: SamplingParams, eos: frozenset[int]) -> Any:
+        """Return the layer that ends the text; one that is made with the tokens takes ids."""
+        visible, ends = (
+            params.include_stop_str_in_output,
+            tuple(sorted(eos | params.stop_token_ids)),
+        )
+        made = self.maker.make("stops", {
+            "tokens": tokens,
+            "stops": () if visible else params.stop,
+            "visible_stops": params.stop if visible else (),
+            "stop_token_ids": () if visible else ends,
+            "visible_stop_token_ids": ends if visible else (),
+            "min_tokens": params.min_tokens,
+        })  # fmt: skip
+        serves = self._composed.parts["stops"].serves
+        takes_ids = "tokens" in serves.arguments.values()
+        return StopsOnIds(Renamed(made, serves, "")) if takes_ids else made
 
     def _events(
         self, request: Request, prompt_token_ids: Sequence[int], layers: dict[str, Any]
