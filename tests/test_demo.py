@@ -66,6 +66,14 @@ def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
         assert ("emitted" in out) == (not said)
 
 
+def test_a_known_bug_of_any_layer_can_be_seen(demo):
+    _, out, _ = demo("--impl", "bug:decode-alone", "--text", "🚀 <tool_call>")
+    assert "Text path: solution.py of lab-05" in out
+    assert "solution.py with bug 'decode-alone'" in out
+    assert "ours    '\ufffd\ufffd\ufffd\ufffd <tool_call>'" in out
+    assert out.count("with bug") == 1
+
+
 def test_without_a_word_it_shows_ones_own_code_once_that_passes(demo, monkeypatch):
     for name in ("LAB_IMPL", "LAB_PARTS"):
         monkeypatch.delenv(name, raising=False)

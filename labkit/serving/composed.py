@@ -102,7 +102,7 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
         root: the repository.
         wanted: which code of the lab that composes the others, as `LAB_IMPL` says it; the layers
             are then chosen as they are for its tests. Empty is the student's own where that
-            passes, else what it means elsewhere.
+            passes, else what it means elsewhere; `bug:NAME` may be a bug of any layer's lab.
         track: of the labs that take part, `core` or `advanced`; of the latter come those layers
             that it builds, and the others of the former. Empty means the same as `advanced`.
 
@@ -126,21 +126,39 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
     progress = Progress(root)
     if not wanted and progress.passes(lab):
         wanted = "starter"
-    implementation = choose(wanted, [lab], Path.cwd())[lab.path]
+    ill = _lab_with_bug(wanted, lab, rows)
+    planted = choose(wanted, [ill], Path.cwd())[ill.path]
+    implementation = planted if ill == lab else Implementation("solution", lab.solution)
     own = wanted_parts(implementation) == "own"
     if not own and not all(lab.solution.exists() for lab, _ in rows):
         raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
     parts = {}
     for role in ROLES:
+        candidates = [row for row in rows if row[1].role == role]
+        with_bug = [serves for other, serves in candidates if other == ill != lab]
         if role == PIPELINE:
             parts[role] = Part(lab, serves, implementation)
-        elif part := _choose([row for row in rows if row[1].role == role], progress, own=own):
+        elif with_bug:
+            parts[role] = Part(ill, with_bug[0], planted)
+        elif part := _choose(candidates, progress, own=own):
             parts[role] = part
         elif role in _NEEDED:
-            _miss(lab, [row for row in rows if row[1].role == role])
+            _miss(lab, candidates)
     head = f"Text path: {implementation.title} of {lab.name}"
     lines = [part.told for role, part in parts.items() if role != PIPELINE]
     return Composed(parts, "\n  ".join([head, *lines]))
+
+
+def _lab_with_bug(wanted: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:
+    """Return the lab that `bug:NAME` is about: the one that composes, else the latest that has it.
+
+    For any other word it is the one that composes.
+    """
+    name = wanted.removeprefix("bug:")
+    if name == wanted:
+        return composing
+    labs = [composing, *(lab for lab, _ in reversed(rows))]
+    return next((lab for lab in labs if any(bug.name == name for bug in lab.bugs)), composing)
 
 
 def _choose(rows: list[tuple[Lab, Serves]], progress: Progress, *, own: bool) -> Part | None:
