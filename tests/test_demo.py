@@ -84,7 +84,6 @@ def test_without_a_word_it_shows_ones_own_code_once_that_passes(demo, monkeypatc
         assert out.count(f"/{whose}\n") == 3
 
 
-@pytest.mark.skipif(find_composed(ROOT, "solution").vocabulary is None, reason="no such lab yet")
 def test_the_advanced_show_is_on_a_real_vocabulary(demo):
     text = '<think>hm</think>ok 🚀 <tool_call>{"name": "f", "arguments": {}}</tool_call> END'
     _, out, _ = demo("--impl", "solution", "--track", "advanced", "--text", text)

@@ -3,20 +3,31 @@ reader does, and code that goes wrong ends its own stream."""
 
 import asyncio
 import json
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
 from running import Says, asking, running, tool
 from wire_client import read_events
 
-from labkit.course.lab import ROLES, ROOT
-from labkit.serving.composed import find_composed
+from labkit.course.lab import ROLES, ROOT, find_labs
+from labkit.running.lab_impl import Implementation
+from labkit.serving.composed import Composed, Part, find_composed
 from labkit.serving.lab_channel import LabChannels
 from labkit.serving.lab_frames import LabFramesFactory
 from labkit.serving.lab_path import LabPathFactory, PipelineRaised
+from labkit.serving.layers import Maker
 from labkit.serving.serve import wire_of
-from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk
+from mini_vllm.engine import (
+    FinishReason,
+    Request,
+    SamplingParams,
+    StreamChannel,
+    StreamChunk,
+    TextPathFactory,
+)
 from mini_vllm.engine.channel import attach
+from mini_vllm.models.spelled import Speller
 from mini_vllm.server.service import Wire
 from mini_vllm.server.wire.sse import DONE
 from mini_vllm.text.events import (
@@ -28,6 +39,7 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
+from mini_vllm.tokenizer import ByteTokenizer, create_tokenizer
 
 PARTS = find_composed(ROOT, "solution").parts
 
@@ -113,8 +125,8 @@ CHUNKS = [
 ]
 
 
-def crossed(made, chunks=CHUNKS, *, eager=False):
-    """Return what comes out of a lab's channel; an eager writer writes all before any is read."""
+def crossed(read, chunks=CHUNKS):
+    """Return what comes out of the channel of a lab, and the engine's channel before it."""
 
     async def cross():
         channel = StreamChannel.create()
@@ -122,7 +134,7 @@ def crossed(made, chunks=CHUNKS, *, eager=False):
         for chunk in chunks:
             producer.push(chunk)
         found = []
-        async for batch in LabChannels(maker(made))([channel]):
+        async for batch in read([channel]):
             found += [chunk for _, chunk in batch]
         return found, channel
 
@@ -139,7 +151,7 @@ def events_of(chunks):
 
 @pytest.mark.parametrize("most", [1, 2, 99])
 def test_everything_comes_through_a_channel_however_much_it_joins(most):
-    found, channel = crossed(lambda max_pending: Channel(most))
+    found, channel = crossed(LabChannels(maker(lambda max_pending: Channel(most))))
     assert events_of(found) == events_of(CHUNKS)
     assert [one for chunk in found for one in chunk.token_ids] == [1, 2, 3, 4, 5]
     assert [chunk.finished for chunk in found] == [False] * (len(found) - 1) + [True]
@@ -151,7 +163,7 @@ def test_everything_comes_through_a_channel_however_much_it_joins(most):
 
 
 def test_what_waits_in_the_channel_is_told():
-    found, _ = crossed(lambda max_pending: Channel(max_pending))
+    found, _ = crossed(LabChannels(maker(Channel)))
     assert [chunk.held["channel"] for chunk in found if chunk.held] == ["z", "z"]
 
 
@@ -160,7 +172,7 @@ def broken(**methods):
     return type("Broken", (Channel,), methods)
 
 
-def _raises(*arguments):
+def _raises(*arguments, **options):
     raise KeyError("mine")
 
 
@@ -179,7 +191,7 @@ def _raises(*arguments):
 )
 def test_a_channel_that_goes_wrong_ends_its_stream(made, said, caplog):
     with pytest.raises(PipelineRaised, match=said):
-        crossed(lambda max_pending: made(max_pending))
+        crossed(LabChannels(maker(made)))
     assert "the pipeline raised" in caplog.text
 
 
@@ -190,7 +202,7 @@ async def _stop():
 def test_a_channel_that_loses_the_end_is_given_up(monkeypatch):
     monkeypatch.setattr("labkit.serving.lab_channel._PATIENCE", 0.0)
     with pytest.raises(PipelineRaised, match="keeps its terminal chunk"):
-        crossed(broken(finish=lambda self, reason: None))
+        crossed(LabChannels(maker(broken(finish=lambda self, reason: None))))
 
 
 def test_a_reader_that_leaves_cancels_both_channels():
@@ -214,29 +226,31 @@ TEXT = "I shall look. <tool_call>\n" + json.dumps({"name": "f", "arguments": {"a
 SAYS = {"call": TEXT + "\n</tool_call>", "plain": "Hello 🚀."}
 
 
-def serving_frames(made):
-    wire = Wire(chat_stream=LabFramesFactory(maker(made)))
-    return running(Says(**SAYS), wire=wire)
+@pytest.fixture(scope="module")
+def server():
+    """A server whose frames are made by the class that its `frames` is at the time."""
+    wire = Wire(chat_stream=LabFramesFactory(maker(lambda **head: server.frames(**head))))
+    with running(Says(**SAYS), wire=wire) as server:
+        server.frames = Frames
+        yield server
 
 
-def test_a_labs_frames_get_each_event_and_the_end():
-    with serving_frames(Frames) as server:
-        body = asking("plain", stream=True, stream_options={"include_usage": True})
-        first, *events, last = read_events(server.chat(body).body)
-        assert first["start"] == []
-        assert {"id", "created", "model", "include_usage"} <= set(first)
-        assert "".join(one["feed"][0] for one in events).count("TextDelta") == len("Hello 🚀.")
-        reason, usage = last["finish"]
-        assert reason == "stop"
-        assert "'completion_tokens': 12" in usage
-        told = asking("call", tools=[tool("f")], stream=True)
-        *_, last = read_events(server.chat(told).body)
-        assert last["finish"][0] == "tool_calls"
+def test_a_labs_frames_get_each_event_and_the_end(server):
+    body = asking("plain", stream=True, stream_options={"include_usage": True})
+    first, *events, last = read_events(server.chat(body).body)
+    assert first["start"] == []
+    assert {"id", "created", "model", "include_usage"} <= set(first)
+    assert "".join(one["feed"][0] for one in events).count("TextDelta") == len("Hello 🚀.")
+    reason, usage = last["finish"]
+    assert reason == "stop"
+    assert "'completion_tokens': 12" in usage
+    told = asking("call", tools=[tool("f")], stream=True)
+    *_, last = read_events(server.chat(told).body)
+    assert last["finish"][0] == "tool_calls"
 
 
-def test_the_page_hears_of_layers_between_a_labs_frames():
-    with serving_frames(Frames) as server:
-        events = read_events(server.chat(asking("plain", stream=True, return_held=True)).body)
+def test_the_page_hears_of_layers_between_a_labs_frames(server):
+    events = read_events(server.chat(asking("plain", stream=True, return_held=True)).body)
     reports = [event["mini_vllm"] for event in events if "mini_vllm" in event]
     ids = [one for report in reports for one in report["token_ids"]]
     assert ids == [*SAYS["plain"].encode(), 257]
@@ -253,24 +267,25 @@ def test_the_page_hears_of_layers_between_a_labs_frames():
         ({"return_token_ids": True}, "return_token_ids is True"),
     ],
 )
-def test_what_a_labs_frames_lack_is_refused_by_its_name(fields, said):
-    with serving_frames(Frames) as server:
-        answer = server.chat(asking("plain", stream=True, **fields))
+def test_what_a_labs_frames_lack_is_refused_by_its_name(server, fields, said):
+    answer = server.chat(asking("plain", stream=True, **fields))
     assert answer.status == 400
     assert said in answer.error["message"]
 
 
 @pytest.mark.parametrize("method", ["start", "feed", "finish"])
 @pytest.mark.parametrize("answer", [_raises, lambda *told: "text"], ids=["raises", "no bytes"])
-def test_frames_that_go_wrong_end_their_stream_with_an_error(method, answer, caplog):
+def test_frames_that_go_wrong_end_their_stream_with_an_error(
+    server, method, answer, caplog, monkeypatch
+):
     made = type("Wrong", (Frames,), {method: answer})
-    with serving_frames(made) as server:
-        *_, last = read_events(server.chat(asking("plain", stream=True)).body)
-        assert "error" in last, last
-        made.error = _raises  # The end is then the server's own.
-        *_, last = read_events(server.chat(asking("plain", stream=True)).body)
-        assert last["error"]["type"] == "server_error"
-        assert server.chat(asking("plain")).status == 200
+    monkeypatch.setattr(server, "frames", made)
+    *_, last = read_events(server.chat(asking("plain", stream=True)).body)
+    assert "error" in last, last
+    made.error = _raises  # The end is then the server's own.
+    *_, last = read_events(server.chat(asking("plain", stream=True)).body)
+    assert last["error"]["type"] == "server_error"
+    assert server.chat(asking("plain")).status == 200
     assert "the pipeline raised" in caplog.text
 
 
@@ -284,17 +299,121 @@ Both. <tool_call>
 </tool_call>"""
 
 
-@pytest.mark.skipif(set(ROLES) > set(PARTS), reason="not every layer has its lab")
+ROWS = {
+    f"{lab.label} {serves.role}": (lab, serves) for lab in find_labs(ROOT) for serves in lab.serves
+}
+
+
+@cache
+def vocabulary(path):
+    return create_tokenizer(path)
+
+
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("stop", [(), ("Both",)], ids=["to the end", "a stop"])
+def test_each_row_of_a_lab_serves(row, stop):
+    lab, serves = ROWS[row]
+    part = Part(lab, serves, Implementation("solution", lab.solution))
+    composed = Composed({**PARTS, serves.role: part}, "")
+    if serves.role == "channel":
+        channels = LabChannels(Maker(composed, {}))
+        assert events_of(crossed(channels)[0]) == events_of(CHUNKS)
+        return
+    tokenizer = vocabulary(composed.vocabulary) if composed.vocabulary else ByteTokenizer()
+    compare(composed, tokenizer, SamplingParams(stop=stop, max_tokens=500))
+
+
+def compare(composed, tokenizer, params):
+    """Compare what the labs make of the script's ids with what the engine's pipeline makes of them.
+
+    Among them are a special id and one that the vocabulary does not have.
+    """
+    speller = Speller(tokenizer)
+    special = min(tokenizer.pieces.special - tokenizer.eos_token_ids)
+    prompt, ids = tuple(speller.ids("Look.")), [*speller.ids(SCRIPT)]
+    ids[20:20] = [special, tokenizer.vocab_size + 5]
+    ids += tokenizer.eos_token_ids
+    request = Request(prompt, params, tools=(tool("w"),))
+    ours = TextPathFactory(tokenizer, tool_format="hermes", reasoning_format="qwen3")
+    paths = [make(request, prompt) for make in (ours, LabPathFactory(composed, tokenizer))]
+    said = [told_by(path.feed(ids)) for path in paths]
+    assert said[1] == said[0]
+    assert (paths[1].ending, paths[1].tokens) == (paths[0].ending, paths[0].tokens)
+
+
+SHOWN = {"include_stop_str_in_output": True}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"stop": ("Both",), **SHOWN},
+        {"stop": ("T", "Both", "w"), "min_tokens": 8},
+        {"stop": ("T", "Both", "w"), "min_tokens": 24, **SHOWN},
+        {"stop_token_ids": "Both"},
+        {"stop_token_ids": "Both", **SHOWN},
+        {"stop_token_ids": "Two", "min_tokens": 30},
+        {"ignore_eos": True},
+        {"skip_special_tokens": False},
+    ],
+    ids=str,
+)
+def test_options_that_only_later_labs_build_do_what_the_engine_does(options):
+    composed = Composed(PARTS, "")
+    tokenizer = vocabulary(composed.vocabulary)
+    if word := options.get("stop_token_ids"):
+        options = {**options, "stop_token_ids": frozenset(Speller(tokenizer).ids(word))}
+    compare(composed, tokenizer, SamplingParams(max_tokens=500, **options))
+
+
+def told_by(events):
+    """Return what events add up to: texts by kind, calls by index, and which of them are whole."""
+    said = {"text": "", "reasoning": "", "calls": {}, "whole": set()}
+    for event in events:
+        match event:
+            case TextDelta(text):
+                said["text"] += text
+            case ReasoningDelta(text):
+                said["reasoning"] += text
+            case CallStart(index, _, name):
+                said["calls"][index] = name, ""
+            case ArgsDelta(index, text):
+                name, before = said["calls"][index]
+                said["calls"][index] = name, before + text
+            case CallEnd(index):
+                said["whole"].add(index)
+            case Malformed(_, raw, _):
+                said["text"] += raw
+    return said
+
+
+def test_the_later_of_two_labs_serves():
+    served = {role: part.lab.number for role, part in PARTS.items()}
+    assert served == {
+        "tokens": "07", "stops": "08", "reasoning": "09", "calls": "09", "pipeline": "05",
+        "channel": "10", "frames": "11",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both():
+    """The engine's own way to the client, and that of all the labs."""
+    labs = {
+        "make_text_path": LabPathFactory(Composed(PARTS, "")),
+        "wire": wire_of(Composed(PARTS, "")),
+    }
+    with (
+        running(Says(all=SCRIPT), reasoning_format="qwen3") as engine,
+        running(Says(all=SCRIPT), **labs) as served,
+    ):
+        yield engine, served
+
+
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("stop", [[], ["東京 🗼"], ["Two"]])
-def test_all_the_labs_together_say_what_the_engine_says(held, stop):
-    composed = find_composed(ROOT, "solution")
+def test_all_the_labs_together_say_what_the_engine_says(both, held, stop):
     body = asking("all", tools=[tool("w")], stream=True, stop=stop, max_tokens=500)
-    labs = {"make_text_path": LabPathFactory(composed), "wire": wire_of(composed)}
-    told = []
-    for options in ({"reasoning_format": "qwen3"}, labs):
-        with running(Says(all=SCRIPT), **options) as server:
-            told.append(server.chat({**body, "return_held": held}).body)
+    told = [server.chat({**body, "return_held": held}).body for server in both]
     ours, theirs = (added_up(read_events(one)) for one in told)
     assert theirs == ours
     if held:

@@ -8,6 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, labs_with_an_echo, page_server
 
+from labkit.course.lab import ROLES, ROOT
+from labkit.serving.composed import find_composed
+from labkit.serving.lab_path import LabPathFactory
+from labkit.serving.serve import wire_of
+
 
 def test_a_rocket_is_shown_exactly_to_the_naive_as_diamonds_and_on_the_wire_as_it_came(stage):
     assert stage.ask("rocket") == "Finished"
@@ -113,6 +118,21 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
         assert stage.end() == "Finished"
         assert stage.text("#answer .content") == "Not the EN, but the "
         assert stage.texts(f"#held [data-layer={stop}] td") == ["", "0", "2"]
+
+
+def test_shows_every_layer_that_the_labs_have_and_what_their_frames_say_as_if_it_were_ours(driver):
+    composed = find_composed(ROOT, "solution")
+    labs = {"make_text_path": LabPathFactory(composed), "wire": wire_of(composed)}
+    with page_server(**labs) as server:
+        stage = Page(driver, server.url)
+        assert stage.ask("weather", tools=True) == "Finished"
+        assert stage.layers() == list(ROLES)
+        notes = [stage.text(f"#held [data-layer={role}] small") for role in ROLES]
+        assert all(notes), notes
+        ids = [int(text) for text in stage.texts("#timeline .token")]
+        assert ids == [*ANSWERS["weather"].encode(), 257]
+        said = "They want the weather.I shall look. get_weather" + ARGUMENTS
+        assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
 
 
 def test_boxes_follow_their_end(stage):
