@@ -86,6 +86,9 @@ def make_course(root, base, rows):
             shutil.copy(path, given)
         shutil.copy(lab.pristine_starter, place / "starter.py.orig")
         (place / "starter.py").write_bytes(source)
+    # A pool of implementations may be edits of the engine.
+    if not (root / "mini_vllm").exists():
+        (root / "mini_vllm").symlink_to(ROOT / "mini_vllm")
     (root / "conftest.py").write_text(CONFTEST)
 
 
@@ -129,8 +132,13 @@ def graded(mode, worker_root, monkeypatch):
 @pytest.mark.parametrize("submissions", [*rounds_of_labs()])
 def test_on_reference_starter_and_bugs_of_each_lab(graded, tmp_path, submissions):
     make_course(tmp_path, ROOT, [(lab, lab.name, submissions[lab.name]) for lab in LABS])
-    found = graded(tmp_path)
-    assert found == plain_pytest(tmp_path)
+    found, plain = graded(tmp_path), plain_pytest(tmp_path)
+    for lab in LABS:
+        if lab.hunt is not None:
+            # A grader has the whole pool, students the published part of it.
+            assert found[lab.name].keys() >= plain[lab.name].keys()
+            found[lab.name] = {name: found[lab.name][name] for name in plain[lab.name]}
+    assert found == plain
     assert {*found} == {lab.name for lab in LABS}
 
 
