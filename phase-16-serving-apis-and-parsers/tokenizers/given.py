@@ -194,9 +194,8 @@ def _library(name: str) -> Any:
 
 def _byte_level(token: str) -> bytes:
     """Return the bytes of a token in GPT-2's spelling; an added token may be spelled plainly."""
-    if all(character in _BYTE_OF for character in token):
-        return bytes(_BYTE_OF[character] for character in token)
-    return token.encode()
+    spelled = [_BYTE_OF.get(character, -1) for character in token]
+    return token.encode() if -1 in spelled else bytes(spelled)
 
 
 def _with_fallback(token: str) -> bytes | str:
