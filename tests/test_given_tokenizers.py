@@ -141,5 +141,7 @@ def test_another_file_is_refused_by_name(data, said):
     assert given.NAMES == ["own"]
     with pytest.raises(ValueError, match=f"own.json cannot be used: .*{said}"):
         given.tokenizer("own")
+    with pytest.raises(ValueError, match=f"^this .*{said}"):
+        given.check_file("own.json")
     with pytest.raises(ValueError, match="there is no tokenizer 'mine'; there are own"):
         given.tokenizer("mine")

@@ -24,7 +24,7 @@ def read_given(lab: Lab, *, own: bool = False) -> Given:
 
     Raises:
         LabFolderError: a file is missing.
-        UsageError: a variable names no file that can be read.
+        UsageError: a variable names no file that can be read, or one that cannot be used.
     """
     programs, files = [], {}
     for path in lab.given_files:
@@ -38,10 +38,25 @@ def read_given(lab: Lab, *, own: bool = False) -> Given:
             programs.append((path.name, str(path), data))
         else:
             files[path.name] = data
-    for variable, name in lab.given_own.items() if own else ():
-        if os.environ.get(variable):
-            files[name] = _own(variable)
-    return Given(lab.given, tuple(programs), files)
+    named = {v: name for v, name in lab.given_own.items() if own and os.environ.get(v)}
+    files |= {name: _own(variable) for variable, name in named.items()}
+    given = Given(lab.given, tuple(programs), files)
+    for variable, name in named.items():
+        _check(given, variable, name)
+    return given
+
+
+def _check(given: Given, variable: str, name: str) -> None:
+    """Let the programs look at the file that a variable names, by their `check_file(name)`."""
+    check = getattr(for_tests(given), "check_file", None)
+    try:
+        if check is not None:
+            check(name)
+    except ValueError as error:
+        raise UsageError(
+            f"{variable}={os.environ[variable]!r} cannot be used: {error}; give another file, or "
+            f"leave {variable} out"
+        ) from None
 
 
 def _own(variable: str) -> bytes:

@@ -172,6 +172,15 @@ def reader(name: str) -> Reader:
         raise ValueError(f"{name}.json cannot be used: {error}") from None
 
 
+def check_file(file: str) -> None:
+    """Read one of `FILES`.
+
+    Raises:
+        ValueError: it is no `tokenizer.json`, or of another kind.
+    """
+    Reader(FILES[file])
+
+
 def vocabulary(name: str) -> list[str | None]:
     """Return the token of each id as the file spells it, None where there is none; a new list."""
     return [*reader(name).vocabulary]

@@ -29,6 +29,8 @@ class Handle:
     def __init__(self, name): self.text, self.count = FILES[name].decode(), 0
     def read(self): self.count += 1; return self.text
 def library(): return tokenizers is not None
+def check_file(name):
+    if b"?" in FILES[name]: raise ValueError("it has no word")
 """
 SECOND = b"def names(): return NAMES"
 READS = """
@@ -97,6 +99,10 @@ def test_a_file_of_ones_own_is_given_here_only(lab, tiny, tmp_path, monkeypatch)
     assert read_given(lab).files.keys() == {"word.txt"}
     monkeypatch.setenv("LAB_WORD", "nowhere/x")
     with pytest.raises(UsageError, match=r"LAB_WORD='nowhere/x' cannot be read \(No such file"):
+        resolve(lab, tiny)
+    (tmp_path / "wrong").write_text("?")
+    monkeypatch.setenv("LAB_WORD", str(tmp_path / "wrong"))
+    with pytest.raises(UsageError, match="wrong' cannot be used: it has no word; give"):
         resolve(lab, tiny)
 
 
