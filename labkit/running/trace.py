@@ -90,11 +90,17 @@ class New:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether it is made with something that the course gives, so that ids are not bytes."""
+        """Whether it is made with something that the course gives, or with a table of bytes by id,
+        so that ids are not bytes.
+        """
         parts = (*self.args, *self.kwargs.values())
-        return self.name.startswith("given.") or any(
-            isinstance(part, New) and part.has_vocabulary for part in parts
-        )
+        return self.name.startswith("given.") or any(map(_has_vocabulary, parts))
+
+
+def _has_vocabulary(part: Any) -> bool:
+    if isinstance(part, New):
+        return part.has_vocabulary
+    return isinstance(part, list) and any(isinstance(piece, bytes) for piece in part)
 
 
 class Call(NamedTuple):
