@@ -31,7 +31,7 @@ help:
 	@echo "  make progress          where you are on the ladder"
 	@echo "  make predict N=03      before you write it: what will the code do? nothing is graded"
 	@echo "  make hint              a hint for where you are, one level deeper each time;  N=03 T=2  for a task"
-	@echo "  make race N=04         how fast yours is, beside the reference and a naive version (03, 04, 01)"
+	@echo "  make race N=04         how fast yours is, beside the reference and a naive version (01, 03, 04, 07, 09)"
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
