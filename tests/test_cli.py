@@ -206,6 +206,7 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
 def test_a_race_is_told_in_words_that_fit_its_ratio():
     assert compared(0.016, "naive version") == "is 62.5 times as fast as the naive version"
     assert compared(1.04, "reference") == "is as fast as the reference"
+    assert compared(1.0, "DecodeStream") == "is as fast as DecodeStream"
     assert compared(18.6, "reference") == "takes 18.6 times as long as the reference"
 
 

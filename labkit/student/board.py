@@ -100,9 +100,10 @@ def _status(lab: Lab, progress: Progress) -> str:
 
 
 def compared(ratio: float, name: str) -> str:
-    """Return in words how long one takes beside the other called `name`."""
+    """Return in words how long one takes beside the other called `name`, a noun or a class."""
+    name = name if name[:1].isupper() else f"the {name}"
     if ratio > _EQUAL:
-        return f"takes {ratio:,.1f} times as long as the {name}"
+        return f"takes {ratio:,.1f} times as long as {name}"
     if ratio < 1 / _EQUAL:
-        return f"is {1 / ratio:,.1f} times as fast as the {name}"
-    return f"is as fast as the {name}"
+        return f"is {1 / ratio:,.1f} times as fast as {name}"
+    return f"is as fast as {name}"
