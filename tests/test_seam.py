@@ -162,6 +162,7 @@ def test_ids_of_a_vocabulary_are_shown_as_numbers():
     for new, shown in (
         (lab.new("Handed"), "feed(97 'a')"),
         (lab.new("Handed", lab.new("given.handle")), "feed(97)"),
+        (lab.new("Handed", [b"a", b"?"]), "feed(97)"),
     ):
         trace = lab.stream(new, [97], end="", watch="")
         assert shown in "\n".join(trace_rows(trace, None, 8))
