@@ -390,6 +390,28 @@ def waits_on_replacement(lab):
 
 
 @mistake(task=2)
+def ignore_errors(lab):
+    """Bytes that are no UTF-8 vanish without a trace.
+
+    What can no longer become a character is a U+FFFD: decode with "replace".
+    """
+    gone = joins_characters(lab) and run(lab, 6, 0, 1, 0) == ["", "a", "", "a"]
+    return gone and run(lab, 0, table=[b"a" + BAD.encode()]) == ["a" + BAD]
+
+
+@mistake(task=2)
+def no_replacement(lab):
+    """U+FFFD is filtered out of the text, even where the model wrote one.
+
+    It is a character like any other; decide about bytes, before they are text.
+    """
+    if not is_right_but_for_bad_bytes(lab):
+        return False
+    gone = run(lab, 6, 0, 1, 0) == ["", "a", "", "a"]
+    return gone and run(lab, 0, table=[b"a" + BAD.encode()]) == ["a"]
+
+
+@mistake(task=2)
 def drops_broken_end(lab):
     """A U+FFFD at the end of the text so far is cut off and never comes back.
 
@@ -407,26 +429,6 @@ def try_decode(lab):
     be. Tell them apart: only the beginning of a character at the very end is worth waiting for.
     """
     return joins_characters(lab) and run(lab, 6, 0, 0, 8, 0) == [""] * 5
-
-
-@mistake(task=2)
-def ignore_errors(lab):
-    """Bytes that are no UTF-8 vanish without a trace.
-
-    What can no longer become a character is a U+FFFD: decode with "replace".
-    """
-    return joins_characters(lab) and run(lab, 6, 0, 1, 0) == ["", "a", "", "a"]
-
-
-@mistake(task=2)
-def no_replacement(lab):
-    """U+FFFD is filtered out of the text, even where the model wrote one.
-
-    It is a character like any other; decide about bytes, before they are text.
-    """
-    if not is_right_but_for_bad_bytes(lab):
-        return False
-    return run(lab, 0, table=[b"a" + BAD.encode()]) == ["a"] and run(lab, 6) == [""]
 
 
 @mistake(task=2)

@@ -628,7 +628,8 @@ def test_property_real_vocabularies(lab):
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
     """linear: an id costs the same however many came before it, with bytes or without, so some
-    60,000 of them, most of them no UTF-8, finish well within the time limit.
+    60,000 of them, most of them no UTF-8, finish well within the time limit; and so does a prompt
+    of as many.
     """
     tokens = [bytes([0xED, lab.random.randint(0xA0, 0xBF)]), b"<s>", None, "né你".encode(), b"A"]
     for size in (100, lab.random.randint(50_000, 70_000)):
@@ -637,6 +638,9 @@ def test_property_linear(lab):
         trace = feed(lab, items, end="flush", special=[b"<s>"])
         call = f"{len(items):,} ids fed one at a time, then flush"
         expect(trace.text == decoded(all_of(items, [b"<s>"])), True, call, "text is equal")
+    trace = feed(lab, [b"!"], special=[b"<s>"], prompt=items)
+    call = f"one id after a prompt of {len(items):,}"
+    expect(trace.text.endswith("!"), True, call, "its text comes out")
 
 
 def strips(lab, *streams, prompt=(), special=()):
