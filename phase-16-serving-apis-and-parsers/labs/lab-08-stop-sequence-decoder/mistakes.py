@@ -89,6 +89,16 @@ def decodes_here(lab):
 
 
 @mistake(task=1)
+def holds_everything(lab):
+    """Nothing comes out before the text ends.
+
+    A reader waits for each token. Text that can be part of no hidden stop comes out at once.
+    """
+    ended = texts(lab, [97, 98, EOS], stop_token_ids=[EOS])
+    return ended == ["", "", "ab"]
+
+
+@mistake(task=1)
 def flushes_each_token(lab):
     """Half a character is a U+FFFD at once: the detokenizer is flushed after each token.
 
@@ -227,6 +237,18 @@ def only_in_one_token(lab):
     """
     one = texts(lab, [256], [b"aENDb"], stops=["END"])
     return one == ["a"] and texts(lab, b"aEND", stops=["END"]) == [*"aEND"]
+
+
+@mistake(task=2)
+def holds_nothing(lab):
+    """A stop string is found, but its beginning is out by then: nothing is held for it.
+
+    What a reader has seen cannot be taken back. Which end of the text may still become a hidden
+    stop? It waits.
+    """
+    shown = texts(lab, b"aEND", stops=["END"])
+    leaks = shown[:3] == ["a", "E", "N"] and reason(lab, b"aEND", stops=["END"]) == "END"
+    return leaks and texts(lab, b"aENx", stops=["END"]) == [*"aENx"]
 
 
 @mistake(task=2)
