@@ -35,8 +35,8 @@ def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
     kind = next((kind for kind in _RULES if _reads(kind, spelled, pieces)), None)
     if kind is None:
         spelled = [
-            token if token_id in pieces.special else _respelled(piece)
-            for token_id, (token, piece) in enumerate(zip(spelled, pieces.rest, strict=True))
+            _respelled(piece, special=token_id in pieces.special)
+            for token_id, piece in enumerate(pieces.rest)
         ]
     return {
         "tokenizer": tokenizer,
@@ -56,5 +56,8 @@ def _reads(kind: str, spelled: list[str | None], pieces: PieceTable) -> bool:
     )
 
 
-def _respelled(piece: bytes | None) -> str | None:
-    return None if piece is None else "".join(_SPELLED[byte] for byte in piece)
+def _respelled(piece: bytes | None, *, special: bool) -> str | None:
+    """Return bytes in GPT-2's characters; a special token is its text."""
+    if piece is None:
+        return None
+    return piece.decode() if special else "".join(_SPELLED[byte] for byte in piece)

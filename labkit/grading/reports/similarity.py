@@ -1,12 +1,13 @@
 """Which submissions are nearly the same, or have a known source in them: how much, and where.
 
 A source becomes a row of tokens that says how the code is built and not how it looks: comments,
-docstrings, layout, parentheses and last commas are dropped; a number is `0`, a string is `""`, and
-a name is `n` unless it is Python's own or the tests call it. Every `K` tokens in a row of one
-function are one fingerprint. What the starter has is taken out. Two submissions are as alike as the
-share of fingerprints that both have (Jaccard). So new names, another order of functions and another
-layout change little. A known source, which may be longer than what is copied from it, or shorter
-than what is written around it, is in a submission by the share of the smaller of the two.
+docstrings, annotations of functions, layout, parentheses and last commas are dropped; a number is
+`0`, a string is `""`, and a name is `n` unless it is Python's own or the tests call it. Every `K`
+tokens in a row of one function are one fingerprint. What the starter has is taken out. Two
+submissions are as alike as the share of fingerprints that both have (Jaccard). So new names,
+another order of functions and another layout change little. A known source, which may be longer
+than what is copied from it, or shorter than what is written around it, is in a submission by the
+share of the smaller of the two.
 
 The idea is that of MOSS (Schleimer, Wilkerson and Aiken, Winnowing, SIGMOD 2003), which thins the
 fingerprints out for the size of the web; ours are few enough to keep all. Pairs are found through
@@ -185,6 +186,8 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
     found: list[Token] = []
     line, fresh, depth = 1, True, 0
     docstring = False
+    # The depth of the `def` whose head is read, and whether an annotation of it is.
+    head, annotation = -1, False
     for match in _TOKEN.finditer(text):
         kind, word = match.lastgroup, match[0]
         if kind == "gap":
@@ -194,13 +197,28 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
             if docstring:
                 found.pop()
             docstring, fresh, line = False, True, line + 1
+            if depth <= head:
+                head, annotation = -1, False
             continue
         docstring = kind == "text" and fresh and not depth
         depth += (word in "([{") - (word in ")]}")
         if word in ")]}" and found and found[-1].shape == ",":
             found.pop()
+        if word == "def":
+            head, annotation = depth, False
+        elif head >= 0:
+            inside = depth - head
+            if (inside == 1 and word == ":") or (inside == 0 and word == "->"):
+                annotation = True
+            elif (inside == 1 and word in ",=") or (inside == 0 and word in "):"):
+                annotation = False
+                head = -1 if word == ":" else head
         # Parentheses come and go with the layout; texts side by side are one text.
-        if word not in "()" and not (kind == "text" and found and found[-1].shape == '""'):
+        if (
+            not annotation
+            and word not in "()"
+            and not (kind == "text" and found and found[-1].shape == '""')
+        ):
             found.append(Token(_shape(str(kind), word, names), line))
         line += word.count("\n")
         fresh = False

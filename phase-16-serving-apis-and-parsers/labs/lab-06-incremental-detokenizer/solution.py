@@ -74,16 +74,16 @@ class IncrementalDetokenizer:
         if self._ended or not self._has_text(token_id):
             return ""
         self._waiting.append(token_id)
-        count = len(self._waiting)
-        text = self._text_of(count)
+        taken = len(self._waiting)
+        text = self._text_of(taken)
         certain = text.rstrip(UNFINISHED)
         new = self._show(certain)
         if text and text == certain:
-            self._settle(count)
+            self._settle(taken)
         elif new:
             # So the unfinished character begins in this token.
-            self._settle(count - 1)
-        elif count > _MOST_WAITING:
+            self._settle(taken - 1)
+        elif taken > _MOST_WAITING:
             new = self._settle_oldest()
         return new
 
@@ -130,9 +130,9 @@ class IncrementalDetokenizer:
         # Twice, because the first of two spaces may be the one that `decode` strips.
         return self._decode([token_id, token_id]) != ""
 
-    def _text_of(self, count: int) -> str:
+    def _text_of(self, taken: int) -> str:
         """Return the text of the first tokens that wait, in context."""
-        return self._decode(self._context + self._waiting[:count])[len(self._before) :]
+        return self._decode(self._context + self._waiting[:taken])[len(self._before) :]
 
     def _show(self, text: str) -> str:
         """Return what of a text is not out yet."""
@@ -140,20 +140,20 @@ class IncrementalDetokenizer:
         self._shown += len(new)
         return new
 
-    def _settle(self, count: int) -> None:
+    def _settle(self, taken: int) -> None:
         """Make the first tokens that wait the context of the others."""
-        if count == 0:
+        if taken == 0:
             return
-        self._shown = max(0, self._shown - len(self._text_of(count)))
-        self._context, self._waiting = self._waiting[:count], self._waiting[count:]
+        self._shown = max(0, self._shown - len(self._text_of(taken)))
+        self._context, self._waiting = self._waiting[:taken], self._waiting[taken:]
         self._before = self._decode(self._context)
 
     def _settle_oldest(self) -> str:
         """Settle the tokens before the unfinished character, if there is one; return their text."""
         last = len(self._waiting)
-        texts = {count: self._text_of(count) for count in range(last, last - _MOST_WAITING - 1, -1)}
+        texts = {taken: self._text_of(taken) for taken in range(last, last - _MOST_WAITING - 1, -1)}
         # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
-        count = min(texts, key=lambda count: texts[count].count(UNFINISHED))
-        new = self._show(texts[count])
-        self._settle(count)
+        taken = min(texts, key=lambda taken: texts[taken].count(UNFINISHED))
+        new = self._show(texts[taken])
+        self._settle(taken)
         return new
