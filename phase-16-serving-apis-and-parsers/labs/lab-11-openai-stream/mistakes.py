@@ -91,6 +91,16 @@ def reads(lab, *pieces):
 
 
 @mistake(task=1)
+def holds_until_finish(lab):
+    """`feed` returns nothing, and `finish` returns everything.
+
+    The client reads along: each `feed` returns the frame of its own event.
+    """
+    *before, last = raw(lab, START, A, END)
+    return before[1] == b"" and SHOWN_A in map(delta_of, payloads(last))
+
+
+@mistake(task=1)
 def always_empty(lab):
     """Every call returns `b""`.
 
@@ -652,7 +662,18 @@ def reads_nothing(lab):
 
     Begin with `data: a` and an empty line, in one piece.
     """
-    return read(lab, b"data: a\n\n") in ([[]], [None])
+    return read(lab, b"data: a\n\n", b"data: b\n\n") in ([[], []], [None, None])
+
+
+@mistake(task=4)
+def events_come_late(lab):
+    """An event comes out only with the bytes behind it.
+
+    Its empty line completes it, and nobody knows when the next bytes come. Return it at once.
+    """
+    return read(lab, b"data: a\n\n", b"data: b\n\n")[:1] == [[]] and (
+        reads(lab, b"data: a\n\n", b"data: b\n\n")[:1] == ["a"]
+    )
 
 
 @mistake(task=4)

@@ -42,6 +42,7 @@ class ChatStream:
         model: its name.
         include_usage: the client asked for token counts.
 
+    >>> import json
     >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
     >>> frames = stream.start() + stream.feed(TextDelta("Hi"))
     >>> [json.loads(data)["choices"] for data in SseReader().feed(frames)][1]
@@ -59,7 +60,7 @@ class ChatStream:
     def start(self) -> bytes:
         """Return the first frame: the role, with empty content. A second call returns `b""`.
 
-        If the first call is of `feed` or `finish`, what that returns begins with this frame.
+        Without it, the first frame of `feed` or `finish` has this one before it.
 
         >>> b'"role"' in ChatStream("chatcmpl-1", 1760000000, "mini").start()
         True
@@ -102,7 +103,7 @@ class ChatStream:
         return frames + self._end()
 
     def error(self, message: str) -> bytes:
-        """End the stream because something failed: the error, and `[DONE]`.
+        """End the stream because something failed: the error, and `[DONE]`, without a role.
 
         >>> SseReader().feed(ChatStream("chatcmpl-1", 1760000000, "mini").error("no memory"))[1]
         '[DONE]'
