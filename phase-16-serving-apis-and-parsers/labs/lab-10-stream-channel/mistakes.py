@@ -47,6 +47,24 @@ def wakes(lab):
 
 
 @mistake(task=1)
+def always_none(lab):
+    """Every call returns None.
+
+    Is there a `return`? What you print is seen by people, what you return by the program.
+    """
+    return called(lab, 9, A, POP, FINISH, POP) == [None] * 4
+
+
+@mistake(task=1)
+def always_joins(lab):
+    """Chunks are joined although there is room for both.
+
+    Each push is a chunk of its own. Only where `max_pending` of them wait does the last one grow.
+    """
+    return read(lab, 9, A, B) == [Chunk("ab", (1, 2)), None, None]
+
+
+@mistake(task=1)
 def push_says_nothing(lab):
     """`push` returns None.
 
@@ -234,6 +252,19 @@ def state_follows_the_reader(lab):
     return called(lab, 9, FINISH, "state", POP, "state")[1::2] == ["open", "finished"]
 
 
+@mistake(
+    task=2,
+    overdue=["test_full_channel_grows_its_last_chunk", "test_terminal_chunk_has_its_own_place"],
+)
+def push_waits(lab):
+    """A push for which there is no room never returns.
+
+    Does it wait until a chunk was read, or for a lock that it holds itself? The writer serves many
+    readers and waits for none of them: join the chunk to the last one.
+    """
+    return True
+
+
 @mistake(task=2)
 def no_limit(lab):
     """More than `max_pending` chunks wait.
@@ -403,6 +434,13 @@ def no_lock(lab):
     if read(lab, 1, A, B, CANCEL) != [Chunk("ab", (1, 2)), GONE, None]:
         return False
     for point in range(12):
+        new = lab.new("given.Race", lab.new("Channel", 1), point)
+        calls = ("run", [[*A]], [[*B]], [[*POP]], [])
+        try:
+            lab.script(new, [calls], watch="")
+        except AssertionError as failure:
+            raised = getattr(failure, "raised", None)
+            return raised is not None and raised.kind == "IndexError"
         new = lab.new("given.Race", lab.new("Channel", 1), point)
         calls = [[[*A]], [[*B]], [[*CANCEL]], [[*POP]] * 3]
         (pushed,), _, chunks = lab.script(new, [("run", *calls)], watch="").outputs[0]

@@ -107,6 +107,7 @@ class Channel:
         cancelled; exceptions pass through. A wait may be given up, by a timeout say: it takes no
         chunk, and `anext(chunks)` can be called again.
 
+        >>> import asyncio
         >>> channel = Channel(2)
         >>> async def read_one():
         ...     async with channel.reader() as chunks:
