@@ -853,6 +853,9 @@ def test_malformed_ends_at_the_next_close_tag(lab):
     """Once a call is broken its quotes mean nothing any more: the next close tag ends it, even in
     what would be a string, and even if it begins inside of something that only looked like one.
     """
+    trace = feed(lab, [*'<t>{"name":"f","arguments":{}}aaab x'], "<t>", "aab")
+    wanted = [START, ArgsDelta(0, "{}"), Malformed(0, "}aaab", WHY), TextDelta(" x")]
+    expect(merged(trace.events), wanted, trace)
     ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
     streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
     for _ in range(8):
