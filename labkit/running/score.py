@@ -23,7 +23,10 @@ TIMEOUTS_ALLOWED = 2
 ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
 # Of what an error says.
 _MOST_CHARACTERS = 4_000
-TOO_LONG = "Is there an endless loop, or work that grows with the square of the input?"
+TOO_LONG = (
+    "Is there an endless loop, a wait for something that nobody will do, or work that grows with "
+    "the square of the input?"
+)
 
 
 @dataclass(frozen=True)
