@@ -52,7 +52,7 @@ def rewritten(before, after):
     return 1 - sum(block.size for block in blocks) / len(shapes)
 
 
-@pytest.mark.parametrize("label", sorted(LABS))
+@pytest.mark.parametrize("label", sorted(name for name, lab in LABS.items() if lab.hunt is None))
 def test_a_disguised_copy_is_found(label):
     lab = LABS[label]
     source = lab.solution.read_bytes()
