@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab, build, read_toml
+from labkit.course.lab import Lab
+from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError
 
 FILE = "hints.toml"

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.course.manifest import Test
+from labkit.course.rows import build, edited, read_toml
+from labkit.errors import LabFolderError
 
 # The test of a hunt's test_lab.py that is asked of each wrong implementation.
 KILLED = "test_killed"
@@ -211,18 +213,7 @@ finally:
 """
 
 
-def edited(text: str, find: str, replace: str, where: str) -> str:
-    """Return a text with the one occurrence of `find` replaced.
-
-    Raises:
-        ValueError: there is none, or more than one; the message begins with `where`.
-    """
-    if text.count(find) != 1:
-        raise ValueError(f"{where}: `find` occurs {text.count(find)} times; it must occur once")
-    return text.replace(find, replace)
-
-
-def built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) -> list[Code]:
+def _built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) -> list[Code]:
     """Return the published implementations of a target: the right one, then the wrong ones.
 
     Args:
@@ -255,3 +246,35 @@ def built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) -> 
 
 def _module_name(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
+
+
+def read_pool(folder: Path, file: Path) -> Pool:
+    """Return the published part of a pool.
+
+    Args:
+        folder: of the hunt.
+        file: the list of targets and wrong implementations.
+
+    Raises:
+        LabFolderError: it does not fit together; the message names file and row.
+    """
+    rows = read_toml(file)
+    targets = [
+        build(Target, row, file, modules=tuple, names=tuple, unseen=tuple)
+        for row in rows.get("target", [])
+    ]
+    wrongs = [build(Wrong, row, file, hints=tuple) for row in rows.get("wrong", [])]
+    labels = {target.label for target in targets}
+    codes: list[Code] = []
+    for row in wrongs:
+        if row.name.partition("-")[0] not in labels:
+            raise LabFolderError(f"{file}: {row.name} begins with none of {sorted(labels)}")
+        if len(row.hints) != HINTS:
+            raise LabFolderError(f"{file}: {row.name} has {len(row.hints)} hints, not {HINTS}")
+    for target in targets:
+        own = [row for row in wrongs if row.name.partition("-")[0] == target.label]
+        try:
+            codes += _built(target, own, folder, folder.parents[2])
+        except (ValueError, OSError) as error:
+            raise LabFolderError(f"{file}: {error}") from None
+    return Pool(tuple(targets), tuple(codes))

@@ -2,25 +2,15 @@
 
 import os
 import re
-import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labkit.course.hunt import (
-    HINTS,
-    KILLED,
-    Code,
-    HuntFacts,
-    Pool,
-    Target,
-    Wrong,
-    built,
-    edited,
-)
+from labkit.course.hunt import KILLED, HuntFacts, Pool, read_pool
 from labkit.course.manifest import Test, read_manifest
+from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,7 +189,7 @@ class Lab:
             LabFolderError: it does not fit together; the message names file and row.
         """
         assert self.hunt is not None
-        return _read_pool(self.path, self.path / self.hunt.pool)
+        return read_pool(self.path, self.path / self.hunt.pool)
 
     @cached_property
     def bugs(self) -> tuple[Bug, ...]:
@@ -277,66 +267,6 @@ def _serves(row: dict[str, Any], file: Path) -> Serves:
     return serves
 
 
-def whole_pool(lab: Lab, labs: Sequence[Lab]) -> Pool:
-    """Return a hunt's pool with its hidden part: the references of the labs, and their known bugs.
-
-    Where a lab has no reference, as in a student edition, the published part is all there is.
-
-    Args:
-        lab: the hunt.
-        labs: of the repository.
-
-    Raises:
-        LabFolderError: an edit does not fit.
-    """
-    by_name = {other.name: other for other in labs}
-    codes = []
-    for target in lab.pool.targets:
-        codes += [code for code in lab.pool.codes if code.target == target]
-        other = by_name.get(target.lab)
-        if other is not None and other.solution.exists():
-            codes += _references(target, other)
-    return Pool(lab.pool.targets, tuple(codes))
-
-
-def _references(target: Target, lab: Lab) -> list[Code]:
-    text = lab.solution.read_text(encoding="utf-8")
-    codes = [Code("the reference", target, text.encode(), lab.given)]
-    for bug in lab.bugs:
-        if bug.name in target.unseen:
-            continue
-        name = f"{target.label}.{bug.name}"
-        try:
-            source = edited(text, bug.find, bug.replace, name)
-        except ValueError as error:
-            raise LabFolderError(f"{lab.path / 'bugs.toml'}: {error}") from None
-        codes.append(Code(name, target, source.encode(), lab.given, True, bug.title, hidden=True))
-    return codes
-
-
-def _read_pool(folder: Path, file: Path) -> Pool:
-    rows = read_toml(file)
-    targets = [
-        build(Target, row, file, modules=tuple, names=tuple, unseen=tuple)
-        for row in rows.get("target", [])
-    ]
-    wrongs = [build(Wrong, row, file, hints=tuple) for row in rows.get("wrong", [])]
-    labels = {target.label for target in targets}
-    codes: list[Code] = []
-    for row in wrongs:
-        if row.name.partition("-")[0] not in labels:
-            raise LabFolderError(f"{file}: {row.name} begins with none of {sorted(labels)}")
-        if len(row.hints) != HINTS:
-            raise LabFolderError(f"{file}: {row.name} has {len(row.hints)} hints, not {HINTS}")
-    for target in targets:
-        own = [row for row in wrongs if row.name.partition("-")[0] == target.label]
-        try:
-            codes += built(target, own, folder, folder.parents[2])
-        except (ValueError, OSError) as error:
-            raise LabFolderError(f"{file}: {error}") from None
-    return Pool(tuple(targets), tuple(codes))
-
-
 def find_labs(root: Path) -> list[Lab]:
     """Return the labs under `root` in the order of the ladder."""
     folders = (file.parent for file in root.glob("phase-*/labs/lab-*/lab.toml"))
@@ -357,46 +287,3 @@ def pick_lab(labs: list[Lab], number: str) -> Lab:
             return lab
     have = ", ".join(f"N={lab.number}" for lab in labs)
     raise UsageError(f"there is no lab {number!r}; the labs are {have}")
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a lab's TOML file says.
-
-    Raises:
-        LabFolderError: it is missing, or is not valid TOML.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise LabFolderError(f"{path} is missing: every lab has one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise LabFolderError(f"{path}: {error}") from None
-
-
-def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T:
-    """Return a row of a TOML file as an object.
-
-    Args:
-        kind: its dataclass.
-        row: the row.
-        file: where it is from, for messages.
-        convert: by field, what makes its value of what TOML gives.
-
-    Raises:
-        LabFolderError: a field is missing, unknown, or not of its type.
-    """
-    where = f"{file}: {kind.__name__} {row.get('name', '')}".rstrip()
-    try:
-        built = kind(**{key: convert.get(key, _as_it_is)(value) for key, value in row.items()})
-    except TypeError as error:
-        raise LabFolderError(f"{where}: {error}") from None
-    for one in fields(built):  # type: ignore[arg-type]
-        value = getattr(built, one.name)
-        if one.type in (str, int) and type(value) is not one.type:
-            wanted = {str: "text", int: "a whole number"}[one.type]
-            raise LabFolderError(f"{where}: {one.name} is {value!r}, but must be {wanted}")
-    return built
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

@@ -6,7 +6,8 @@ it against the reference.
 
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab, build, read_toml
+from labkit.course.lab import Lab
+from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError
 
 FILE = "predict.toml"

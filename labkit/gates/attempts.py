@@ -7,7 +7,8 @@ says for each file its score and what it looks like.
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.course.lab import Lab, build, find_labs, read_toml
+from labkit.course.lab import Lab, find_labs
+from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.gates.runs import run_all

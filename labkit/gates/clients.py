@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import Lab, build, find_labs, read_toml
+from labkit.course.lab import Lab, find_labs
+from labkit.course.rows import build, read_toml
 from labkit.errors import LabkitError
 from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform

@@ -12,11 +12,12 @@ from types import ModuleType
 from typing import Any
 
 from labkit.course.hunt import Code
-from labkit.course.lab import Lab, find_labs, whole_pool
+from labkit.course.lab import Lab, find_labs
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
+from labkit.running.hidden_pool import whole_pool
 from labkit.running.hunting import Here, hunt, names_of_tests
 from labkit.running.lab_tests import test_functions
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from labkit.course.hunt import Pool
-from labkit.course.lab import ROOT, Lab, whole_pool
+from labkit.course.lab import ROOT, Lab
 from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.diagnose import FILE as MISTAKES
+from labkit.running.hidden_pool import whole_pool
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import PUBLIC_SEED
 

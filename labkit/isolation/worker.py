@@ -25,7 +25,7 @@ from labkit.isolation.wire import (
 )
 from labkit.running.drive import Run, perform
 from labkit.running.source import Given, load_given, load_source
-from labkit.running.trace import Call, Step, Trace
+from labkit.running.trace import GIVEN_PREFIX, Call, Step, Trace
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 
@@ -206,8 +206,8 @@ class Modules:
             AttributeError: neither the submission nor a part has it.
             LoadFailure: the module that should have it could not be imported.
         """
-        if name.startswith("given."):
-            return getattr(self._given_here, name.removeprefix("given."))
+        if name.startswith(GIVEN_PREFIX):
+            return getattr(self._given_here, name.removeprefix(GIVEN_PREFIX))
         if name == MAKE:
             return partial(Make, self._proxies)
         module = self._module(self._main)

@@ -12,8 +12,6 @@ from labkit.course.lab import Lab
 from labkit.errors import LabFolderError, UsageError
 from labkit.running.source import Given, load_given
 
-PREFIX = "given."
-
 
 def read_given(lab: Lab, *, own: bool = False) -> Given:
     """Return what a lab gives.

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from labkit.course.lab import Bug, Lab
+from labkit.course.rows import edited
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.source import GIVEN, load_source
 
@@ -59,13 +60,14 @@ class Implementation:
             raise LoadFailure(f"{self.path} cannot be read ({error.strerror}): {fix}") from None
         if self.bug is None:
             return data
-        find, replace = self.bug.find.encode(), self.bug.replace.encode()
-        if data.count(find) != 1:
-            raise LoadFailure(
-                f"bug {self.bug.name!r}: `find` occurs {data.count(find)} times in "
-                f"{self.path.name}, it must occur exactly once"
-            )
-        return data.replace(find, replace)
+        try:
+            text = edited(
+                data.decode(), self.bug.find, self.bug.replace,
+                f"bug {self.bug.name!r} of {self.path.name}",
+            )  # fmt: skip
+        except ValueError as error:
+            raise LoadFailure(f"{error}") from None
+        return text.encode()
 
 
 def short_hash(data: bytes) -> str:

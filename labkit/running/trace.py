@@ -38,6 +38,8 @@ EVENTS: dict[type, dict[str, tuple[type, ...]]] = {
     StopOutput: {"text": (str,), "stopped": (bool,), "reason": (int, str, type(None))},
     Chunk: {"text": (str,), "token_ids": (tuple,), "finish_reason": (str, type(None))},
 }
+# The names of what the course gives to a lab's code begin so.
+GIVEN_PREFIX = "given."
 # Those whose text goes on in the next one, if all else is the same.
 _DELTAS = (TextDelta, ReasoningDelta, ArgsDelta)
 
@@ -94,7 +96,7 @@ class New:
         so that ids are not bytes.
         """
         parts = (*self.args, *self.kwargs.values())
-        return self.name.startswith("given.") or any(map(_has_vocabulary, parts))
+        return self.name.startswith(GIVEN_PREFIX) or any(map(_has_vocabulary, parts))
 
 
 def _has_vocabulary(part: Any) -> bool:

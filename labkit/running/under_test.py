@@ -9,9 +9,10 @@ from typing import Any
 
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LoadFailure, UsageError
-from labkit.running.given import PREFIX, read_given
+from labkit.running.given import read_given
 from labkit.running.lab_impl import NO_REFERENCE, Implementation, load
 from labkit.running.source import load_given
+from labkit.running.trace import GIVEN_PREFIX
 
 
 def root_of(lab: Lab) -> Path:
@@ -106,8 +107,8 @@ class CodeUnderTest:
         Raises:
             AttributeError: neither the implementation nor a part has it.
         """
-        if name.startswith(PREFIX):
-            return getattr(self._given, name.removeprefix(PREFIX))
+        if name.startswith(GIVEN_PREFIX):
+            return getattr(self._given, name.removeprefix(GIVEN_PREFIX))
         module = self.load()
         if not hasattr(module, name) and name in self._parts:
             of_part = self._labs_of_parts[name]

@@ -7,7 +7,7 @@ import pytest
 
 from labkit.cli import main
 from labkit.course.hunt import Code, Pool, Target, bundle, label_of
-from labkit.course.lab import find_labs, whole_pool
+from labkit.course.lab import find_labs
 from labkit.gates import GATES
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
@@ -18,6 +18,7 @@ from labkit.isolation.hunter import Hunter
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
+from labkit.running.hidden_pool import whole_pool
 from labkit.running.hunting import Here, Hunted, hunt, names_of_tests
 from labkit.running.source import load_source
 

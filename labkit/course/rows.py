@@ -1,0 +1,64 @@
+"""The TOML files of a course: reading them, rows as objects, and the edits that some rows are."""
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from labkit.errors import LabFolderError
+
+_T = TypeVar("_T")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a lab's TOML file says.
+
+    Raises:
+        LabFolderError: it is missing, or is not valid TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise LabFolderError(f"{path} is missing: every lab has one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LabFolderError(f"{path}: {error}") from None
+
+
+def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T:
+    """Return a row of a TOML file as an object.
+
+    Args:
+        kind: its dataclass.
+        row: the row.
+        file: where it is from, for messages.
+        convert: by field, what makes its value of what TOML gives.
+
+    Raises:
+        LabFolderError: a field is missing, unknown, or not of its type.
+    """
+    where = f"{file}: {kind.__name__} {row.get('name', '')}".rstrip()
+    try:
+        built = kind(**{key: convert.get(key, _as_it_is)(value) for key, value in row.items()})
+    except TypeError as error:
+        raise LabFolderError(f"{where}: {error}") from None
+    for one in fields(built):  # type: ignore[arg-type]
+        value = getattr(built, one.name)
+        if one.type in (str, int) and type(value) is not one.type:
+            wanted = {str: "text", int: "a whole number"}[one.type]
+            raise LabFolderError(f"{where}: {one.name} is {value!r}, but must be {wanted}")
+    return built
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def edited(text: str, find: str, replace: str, where: str) -> str:
+    """Return a text with the one occurrence of `find` replaced.
+
+    Raises:
+        ValueError: there is none, or more than one; the message begins with `where`.
+    """
+    if text.count(find) != 1:
+        raise ValueError(f"{where}: `find` occurs {text.count(find)} times; it must occur once")
+    return text.replace(find, replace)
