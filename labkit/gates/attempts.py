@@ -1,14 +1,16 @@
 """Gate: what students write earns the score and gets the diagnosis that are on record.
 
 `tests/attempts/NN` holds starters of lab NN as students write them, and `attempts.toml` beside them
-says for each file its score and what it looks like.
+says for each its score and what it looks like. One that differs little from another is told by its
+edits.
 """
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
-from labkit.course.rows import build, read_toml
+from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.gates.runs import run_all
@@ -21,11 +23,21 @@ STUB, MOST_FOR_A_STUB = "stub_", 5
 
 
 @dataclass(frozen=True)
+class Edit:
+    """A change of a source: `find` occurs in it exactly once."""
+
+    find: str
+    replace: str
+
+
+@dataclass(frozen=True)
 class Attempt:
     """A starter as a student writes it.
 
     Attributes:
         file: its name. Those of stubs, which answer without looking, begin with `stub_`.
+        of: the file that `edit` makes it of, "" if it is in a file of its own.
+        edit: the changes, one after the other.
         score: what it earns.
         looks_like: its diagnosis, "" for none.
         what: what is wrong with it, in a line.
@@ -35,6 +47,8 @@ class Attempt:
     score: int
     looks_like: str
     what: str = ""
+    of: str = ""
+    edit: tuple[Edit, ...] = ()
 
 
 def folder_of(root: Path, lab: Lab) -> Path:
@@ -45,21 +59,27 @@ def folder_of(root: Path, lab: Lab) -> Path:
 def attempts_score_as_told(root: Path) -> list[Finding]:
     """Check the score and the diagnosis of every attempt on record, and that there are enough."""
     found: list[Finding] = []
-    jobs: list[tuple[Lab, Attempt]] = []
+    jobs: list[tuple[Lab, Attempt, bytes]] = []
     for lab in find_labs(root):
+        where, folder = f"{FOLDER}/{lab.number}", folder_of(root, lab)
         try:
-            attempts = _read(root, lab)
+            attempts = _read(folder)
         except LabFolderError as error:
-            message = str(error).replace(f"{folder_of(root, lab)}/", "")
-            found.append(Finding(f"{FOLDER}/{lab.number}", message))
+            found.append(Finding(where, str(error).replace(f"{folder}/", "")))
             continue
-        there = (attempt for attempt in attempts if _path(root, lab, attempt).exists())
-        jobs += [(lab, attempt) for attempt in there]
-        found += [
-            Finding(f"{FOLDER}/{lab.number}", text) for text in _incomplete(root, lab, attempts)
+        found += [Finding(where, text) for text in _incomplete(folder, lab, attempts)]
+        for attempt in attempts:
+            try:
+                jobs.append((lab, attempt, _source(folder, attempt)))
+            except LabFolderError as error:
+                found.append(Finding(where, str(error)))
+    with tempfile.TemporaryDirectory() as scratch:
+        files = [
+            (lab, _written(Path(scratch) / lab.number / attempt.file, source))
+            for lab, attempt, source in jobs
         ]
-    files = [(lab, str(_path(root, lab, attempt))) for lab, attempt in jobs]
-    for (lab, attempt), outcome in zip(jobs, run_all(root, files, hurry=_HURRY), strict=True):
+        outcomes = run_all(root, files, hurry=_HURRY)
+    for (lab, attempt, _), outcome in zip(jobs, outcomes, strict=True):
         name = f"{FOLDER}/{lab.number}/{attempt.file}"
         if "error" in outcome:
             found.append(Finding(name, f"did not run: {outcome['error']}"))
@@ -71,24 +91,53 @@ def attempts_score_as_told(root: Path) -> list[Finding]:
     return found
 
 
-def _path(root: Path, lab: Lab, attempt: Attempt) -> Path:
-    return folder_of(root, lab) / attempt.file
+def _source(folder: Path, attempt: Attempt) -> bytes:
+    """Return the source of an attempt.
+
+    Raises:
+        LabFolderError: its file, or the one that it is made of, is missing; or an edit does not
+            fit.
+    """
+    path = folder / (attempt.of or attempt.file)
+    try:
+        source = path.read_bytes()
+        for number, edit in enumerate(attempt.edit, start=1):
+            where = f"{attempt.file}, edit {number}"
+            source = edited(source.decode(), edit.find, edit.replace, where).encode()
+    except OSError:
+        raise LabFolderError(f"{path.name} is in attempts.toml only") from None
+    except ValueError as error:
+        raise LabFolderError(f"{error}") from None
+    return source
 
 
-def _read(root: Path, lab: Lab) -> list[Attempt]:
-    file = folder_of(root, lab) / "attempts.toml"
-    return [build(Attempt, row, file) for row in read_toml(file).get("attempt", [])]
+def _written(path: Path, source: bytes) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(source)
+    return str(path)
 
 
-def _incomplete(root: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
+def _read(folder: Path) -> list[Attempt]:
+    file = folder / "attempts.toml"
+    return [
+        build(Attempt, row, file, edit=lambda rows: tuple(build(Edit, row, file) for row in rows))
+        for row in read_toml(file).get("attempt", [])
+    ]
+
+
+def _incomplete(folder: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
     found: list[str] = []
     fewest = FEWEST_A_TASK * len(lab.tasks)
     if len(attempts) < fewest:
         found.append(f"{len(attempts)} attempts; {fewest} is the least for {len(lab.tasks)} tasks")
-    told = {attempt.file for attempt in attempts}
-    there = {path.name for path in folder_of(root, lab).glob("*.py")}
+    told = {attempt.file for attempt in attempts if not attempt.of}
+    there = {path.name for path in folder.glob("*.py")}
     found += [f"{file} is not in attempts.toml" for file in sorted(there - told)]
-    found += [f"{file} is in attempts.toml only" for file in sorted(told - there)]
+    found += [
+        f"{attempt.file} has edits and no `of`, or an `of` and no edits"
+        for attempt in attempts
+        if bool(attempt.of) != bool(attempt.edit)
+    ]
     found += [
         f"{attempt.file} earns {attempt.score} points; a stub earns at most {MOST_FOR_A_STUB}"
         for attempt in attempts

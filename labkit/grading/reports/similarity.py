@@ -186,8 +186,7 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
     found: list[Token] = []
     line, fresh, depth = 1, True, 0
     docstring = False
-    # The depth of the `def` whose head is read, and whether an annotation of it is.
-    head, annotation = -1, False
+    annotations = _Annotations()
     for match in _TOKEN.finditer(text):
         kind, word = match.lastgroup, match[0]
         if kind == "gap":
@@ -197,32 +196,47 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
             if docstring:
                 found.pop()
             docstring, fresh, line = False, True, line + 1
-            if depth <= head:
-                head, annotation = -1, False
+            annotations.end_line(depth)
             continue
         docstring = kind == "text" and fresh and not depth
         depth += (word in "([{") - (word in ")]}")
         if word in ")]}" and found and found[-1].shape == ",":
             found.pop()
-        if word == "def":
-            head, annotation = depth, False
-        elif head >= 0:
-            inside = depth - head
-            if (inside == 1 and word == ":") or (inside == 0 and word == "->"):
-                annotation = True
-            elif (inside == 1 and word in ",=") or (inside == 0 and word in "):"):
-                annotation = False
-                head = -1 if word == ":" else head
+        dropped = annotations.has(word, depth) or word in "()"
         # Parentheses come and go with the layout; texts side by side are one text.
-        if (
-            not annotation
-            and word not in "()"
-            and not (kind == "text" and found and found[-1].shape == '""')
-        ):
+        if not dropped and not (kind == "text" and found and found[-1].shape == '""'):
             found.append(Token(_shape(str(kind), word, names), line))
         line += word.count("\n")
         fresh = False
     return found
+
+
+class _Annotations:
+    """Tells which words in the head of a `def` annotate: a copier takes them out."""
+
+    def __init__(self) -> None:
+        # How deep in brackets the `def` is whose head is read, -1 for none.
+        self._depth = -1
+        self._inside = False
+
+    def has(self, word: str, depth: int) -> bool:
+        """Take the next word, at this depth behind it; return whether it annotates."""
+        if word == "def":
+            self._depth, self._inside = depth, False
+        elif self._depth >= 0:
+            here = depth - self._depth, word
+            if here in ((1, ":"), (0, "->")):
+                self._inside = True
+            elif here in ((1, ","), (1, "="), (0, ")"), (0, ":")):
+                self._inside = False
+                if word == ":":
+                    self._depth = -1
+        return self._inside
+
+    def end_line(self, depth: int) -> None:
+        """Take the end of a line: a head goes on only inside of brackets."""
+        if depth <= self._depth:
+            self._depth, self._inside = -1, False
 
 
 def _shape(kind: str, word: str, names: frozenset[str]) -> str:
