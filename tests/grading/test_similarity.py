@@ -45,11 +45,20 @@ def likeness(lab, one, other):
     return pairs[0].likeness if pairs else 0.0
 
 
+def equal_beginning(one, other):
+    """How many items two lists begin with alike."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
+
+
 def rewritten(before, after):
     """The share of the tokens of a source that an edit of it leaves out."""
     shapes, others = ([token.shape for token in tokens(source)] for source in (before, after))
-    blocks = difflib.SequenceMatcher(None, shapes, others, autojunk=False).get_matching_blocks()
-    return 1 - sum(block.size for block in blocks) / len(shapes)
+    # An edit is in one place: only what lies between equal ends need be compared.
+    start = equal_beginning(shapes, others)
+    end = equal_beginning(shapes[start:][::-1], others[start:][::-1])
+    middles = shapes[start : len(shapes) - end], others[start : len(others) - end]
+    blocks = difflib.SequenceMatcher(None, *middles, autojunk=False).get_matching_blocks()
+    return 1 - (start + end + sum(block.size for block in blocks)) / len(shapes)
 
 
 @pytest.mark.parametrize("label", sorted(name for name, lab in LABS.items() if lab.hunt is None))
