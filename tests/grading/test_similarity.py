@@ -47,7 +47,10 @@ def likeness(lab, one, other):
 
 def equal_beginning(one, other):
     """How many items two lists begin with alike."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
+    return sum(
+        1
+        for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    )
 
 
 def rewritten(before, after):
