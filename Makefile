@@ -6,7 +6,6 @@ T ?=
 TRACK ?=
 B ?=
 OUT ?=
-TRACK ?=
 ARGS ?=
 
 setup = @command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer."; exit 1; }; \
