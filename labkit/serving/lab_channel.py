@@ -9,7 +9,7 @@ import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import astuple
 from typing import Any
 
 from labkit.serving.lab_path import telling_the_author
@@ -141,15 +141,11 @@ class _Crossing:
 
 def _lines(chunk: StreamChunk) -> str:
     """Return a chunk's events and what is held as lines of JSON."""
-    events = chunk.events or ((TextDelta(chunk.text),) if chunk.text else ())
-    rows: list[list[Any]] = [
-        [type(event).__name__, *(getattr(event, field.name) for field in fields(event))]
-        for event in events
-    ]
+    rows: list[list[Any]] = [[type(event).__name__, *astuple(event)] for event in chunk.all_events]
     if chunk.held is not None:
-        held = {name: [*it] if isinstance(it, bytes) else it for name, it in chunk.held.items()}
-        rows.append(["held", held])
-    return "".join(json.dumps(row) + "\n" for row in rows)
+        rows.append(["held", dict(chunk.held)])
+    # Bytes become lists of numbers.
+    return "".join(json.dumps(row, default=list) + "\n" for row in rows)
 
 
 def _events(lines: str) -> tuple[list[Any], dict[str, str | bytes] | None]:

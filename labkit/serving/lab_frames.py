@@ -4,15 +4,16 @@ Two things are not the lab's work, and stand between its frames: an event withou
 page what each layer holds, and where the lab's code fails, the server ends the stream.
 """
 
-from collections.abc import Sequence
 from typing import Any
+
+from msgspec.structs import asdict
 
 from labkit.serving.lab_path import PipelineRaised, telling_the_author
 from labkit.serving.layers import Maker
 from mini_vllm.engine import Request, StreamChunk
 from mini_vllm.server.wire.api_errors import ApiError, broken_off
-from mini_vllm.server.wire.sse import DONE, HeldReport, StreamHead, StreamResponse, frame, shown
-from mini_vllm.text.events import CallEnd, Event, TextDelta
+from mini_vllm.server.wire.sse import DONE, HeldReport, StreamHead, StreamResponse, Usage, frame
+from mini_vllm.text.events import CallEnd
 
 ROLE = "frames"
 
@@ -89,9 +90,8 @@ class LabFrames:
         if self._closed:
             return b""
         self._tokens += len(chunk.token_ids)
-        events: Sequence[Event] = chunk.events or ((TextDelta(chunk.text),) if chunk.text else ())
         frames = [self._report(chunk)]
-        for event in events:
+        for event in chunk.all_events:
             if self._parallel or getattr(event, "index", 0) == 0:
                 self._called |= isinstance(event, CallEnd)
                 frames.append(self._frames("feed", event))
@@ -107,12 +107,7 @@ class LabFrames:
             return b""
         if self._reason is None:
             return self.error(ApiError(500, "the stream ended before the answer was complete"))
-        made, prompt = self._tokens, self._head.prompt_tokens
-        usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": made,
-            "total_tokens": prompt + made,
-        }
+        usage = asdict(Usage.of(self._head.prompt_tokens, self._tokens))
         frames = self._frames("finish", self._reason, usage)
         self._closed = True
         return frames
@@ -139,8 +134,8 @@ class LabFrames:
         head = self._head
         if head.naive is None:
             return b""
-        held = {name: shown(text) for name, text in (chunk.held or {}).items()}
-        report = HeldReport(chunk.token_ids, {**held, ROLE: ""}, head.naive(chunk.token_ids))
+        report = HeldReport.of(chunk, head.naive)
+        report.held[ROLE] = ""
         return frame(
             StreamResponse(
                 head.id, "chat.completion.chunk", head.created, head.model, [], mini_vllm=report

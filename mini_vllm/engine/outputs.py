@@ -70,6 +70,11 @@ class StreamChunk:
         if not self.text.isascii():
             self.text.encode()
 
+    @property
+    def all_events(self) -> tuple[Event, ...]:
+        """Its events, the text among them even where there is no more than that."""
+        return self.events or ((TextDelta(self.text),) if self.text else ())
+
 
 class JoinedChunks:
     """Chunks of one choice that will be read as one.
@@ -90,7 +95,7 @@ class JoinedChunks:
             so_far = self._text.getvalue()
             self._events = [TextDelta(so_far)] if so_far else []
         if self._events is not None:
-            self._events += chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
+            self._events += chunk.all_events
         self._token_ids += chunk.token_ids
         self._text.write(chunk.text)
         self._logprobs += chunk.logprobs

@@ -56,11 +56,7 @@ def chunks(draw):
 
 def joined_events(some):
     """All events in their order, neighbouring text as one."""
-    events = [
-        event
-        for chunk in some
-        for event in chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
-    ]
+    events = [event for chunk in some for event in chunk.all_events]
     out = []
     for is_text, group in groupby(events, lambda event: isinstance(event, TextDelta)):
         same = list(group)

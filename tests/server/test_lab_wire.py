@@ -142,11 +142,7 @@ def crossed(read, chunks=CHUNKS):
 
 
 def events_of(chunks):
-    return [
-        event
-        for chunk in chunks
-        for event in chunk.events or ([TextDelta(chunk.text)] if chunk.text else [])
-    ]
+    return [event for chunk in chunks for event in chunk.all_events]
 
 
 @pytest.mark.parametrize("most", [1, 2, 99])

@@ -47,7 +47,7 @@ class ChatWriter:
 
     def news(self, chunk: StreamChunk) -> list[Any]:
         """Return the deltas of a chunk."""
-        deltas = self._fold.feed(chunk.events or (TextDelta(chunk.text),))
+        deltas = self._fold.feed(chunk.all_events)
         return [ChatStreamChoice(self._index, delta) for delta in deltas]
 
     def last(self, chunk: StreamChunk) -> ChatStreamChoice:

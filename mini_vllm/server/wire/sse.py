@@ -53,6 +53,15 @@ class HeldReport(msgspec.Struct):
     held: dict[str, str | list[int]]
     naive: str
 
+    @classmethod
+    def of(cls, chunk: StreamChunk, naive: Callable[[Sequence[int]], str]) -> "HeldReport":
+        """Return the report of a chunk; `naive` decodes each id by itself."""
+        held = {
+            name: list(text) if isinstance(text, bytes) else text
+            for name, text in (chunk.held or {}).items()
+        }
+        return cls(chunk.token_ids, held, naive(chunk.token_ids))
+
 
 class StreamResponse(msgspec.Struct):
     """One event of a stream.
@@ -247,11 +256,10 @@ class SseStream:
         self._unreported[index] = _Unreported()
         responses = [self._response([choice]) for choice in choices]
         if self._head.naive is not None:
-            held = {name: shown(text) for name, text in (chunk.held or {}).items()}
+            report = HeldReport.of(chunk, self._head.naive)
             for response in responses:
-                response.mini_vllm = HeldReport((), held, "")
-            naive = self._head.naive(chunk.token_ids)
-            responses[0].mini_vllm = HeldReport(chunk.token_ids, held, naive)
+                response.mini_vllm = HeldReport((), report.held, "")
+            responses[0].mini_vllm = report
         return b"".join([frame(response) for response in responses])
 
     def _response(self, choices: Sequence[Any]) -> StreamResponse:
@@ -274,8 +282,3 @@ class SseStream:
             before, _, after = event.rpartition(rb'"\u0000"')
             around = self._around[index] = before, after
         return around[0] + encode_line(text) + around[1]
-
-
-def shown(held: str | bytes) -> str | list[int]:
-    """Return what a layer holds as JSON has it: bytes as a list of numbers."""
-    return list(held) if isinstance(held, bytes) else held
