@@ -16,7 +16,7 @@ The file is TOML, a table `[[turn]]` for each answer:
                                 # garbage_after an id comes that the vocabulary does not have
 
 A request gets the first turn whose `when` is in its prompt; if there is none, the next of those
-without `when`, and after the last of them the first again.
+without `when`, or of all if each has one, and after the last of them the first again.
 """
 
 import time
@@ -65,25 +65,26 @@ def read_script(path: str | Path, tokenizer: Tokenizer) -> list[Turn]:
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        speller, end = Speller(tokenizer), end_of(tokenizer)
     except OSError as error:
         raise ScriptError(f"--script {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ScriptError(f"--script {path}: {error}") from None
     rows, pace = content.pop("turn", None), content.pop("pace", 0.0)
     if content:
         raise ScriptError(f"--script {path}: {min(content)} is not known; use pace and [[turn]]")
-    if not isinstance(rows, list) or not rows:
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ScriptError(f'--script {path}: no turn; write [[turn]] and, below it, text = "Hello"')
     turns = []
     for number, row in enumerate(rows, start=1):
         try:
-            turns.append(_turn({"pace": pace, **row}, tokenizer))
+            turns.append(_turn({"pace": pace, **row}, speller, end))
         except ValueError as error:
             raise ScriptError(f"--script {path}: turn {number}: {error}") from None
     return turns
 
 
-def _turn(row: dict[str, Any], tokenizer: Tokenizer) -> Turn:
+def _turn(row: dict[str, Any], speller: Speller, end: int) -> Turn:
     known = {field.name for field in fields(Turn)} - {"fault", "at"} | {"text", *FAULTS}
     unknown = sorted(set(row) - known)
     if unknown:
@@ -99,20 +100,20 @@ def _turn(row: dict[str, Any], tokenizer: Tokenizer) -> Turn:
     faults = [(name, row.pop(name)) for name in FAULTS if name in row]
     if len(faults) > 1:
         raise ValueError(f"{faults[0][0]} and {faults[1][0]}; a turn has one fault at most")
-    ids = (*_ids(row.pop("text", None), row.pop("token_ids", None), tokenizer), end_of(tokenizer))
+    ids = (*_ids(row.pop("text", None), row.pop("token_ids", None), speller), end)
     fault, at = faults[0] if faults else ("", 0)
     if at > len(ids):
         raise ValueError(f"{fault} is {at}; the turn has {len(ids)} ids, its EOS included")
     return Turn(**row, token_ids=ids, fault=fault, at=at)
 
 
-def _ids(text: Any, token_ids: Any, tokenizer: Tokenizer) -> Iterable[int]:
+def _ids(text: Any, token_ids: Any, speller: Speller) -> Iterable[int]:
     if (text is None) == (token_ids is None):
         raise ValueError("a turn has either text or token_ids")
     if text is not None:
         if not isinstance(text, str):
             raise ValueError(f"text is {text!r}; it must be a text in quotes")
-        return Speller(tokenizer).ids(text)
+        return speller.ids(text)
     if not isinstance(token_ids, list) or not all(type(one) is int for one in token_ids):
         raise ValueError(f"token_ids is {token_ids!r}; it must be a list of ids like [72, 105]")
     # Ids that the vocabulary does not have are part of what a script is for.

@@ -7,7 +7,7 @@ from labkit.course.lab import ROOT
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.request import SamplingParams
 from mini_vllm.models.script_file import ScriptError, ScriptFault, ScriptFileModel, read_script
-from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
+from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 
 BYTES = ByteTokenizer()
 EOS = 257
@@ -78,6 +78,11 @@ def test_turns_come_in_order_and_round_and_a_prompt_may_choose_one(play):
     """)
     asked = ["hello", "the weather?", "hello", "hello", "no weather"]
     assert [said(model, view(text)) for text in asked] == ["one", "sunny", "two", "one", "sunny"]
+
+
+def test_a_prompt_that_fits_nothing_gets_a_turn_where_each_has_its_words(play):
+    model, _ = play('[[turn]]\nwhen = "a"\ntext = "one"\n[[turn]]\nwhen = "b"\ntext = "two"')
+    assert [said(model, view(text)) for text in "b???"] == ["two", "one", "two", "one"]
 
 
 def test_a_text_is_in_the_ids_of_the_tokenizer_and_ends_with_its_eos(play):
@@ -151,6 +156,7 @@ def test_a_request_that_ignores_the_end_gets_it_again(play):
     [
         ("", r"no turn; write \[\[turn\]\]"),
         ("turn = 3", "no turn"),
+        ("turn = [3]", "no turn"),
         ("speed = 3", "speed is not known"),
         ("[[turn]]\ntext = 3", "turn 1: text is 3"),
         ('[[turn]]\ntext = "a"\n[[turn]]', "turn 2: a turn has either text or token_ids"),
@@ -169,6 +175,11 @@ def test_a_request_that_ignores_the_end_gets_it_again(play):
 def test_a_mistake_is_told_by_its_turn_its_value_and_what_to_write(play, text, message):
     with pytest.raises(ScriptError, match=message):
         play(text)
+
+
+def test_a_tokenizer_that_cannot_spell_is_told_as_well(play):
+    with pytest.raises(ScriptError, match="rewrites across ids"):
+        play('[[turn]]\ntext = "a"', MockTokenizer())
 
 
 def test_the_script_that_comes_along_plays():
