@@ -24,13 +24,11 @@ from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, Wire, create_service
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import (
-    ByteTokenizer,
     CacheConfig,
     ChatTemplate,
     TokenizerError,
     create_tokenizer,
 )
-from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 
@@ -152,11 +150,13 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
     """Return the model that comes along, or a script, in the ids of the tokenizer of that name."""
     embedded = load_embedded()
     template = embedded.chat_template
+    model: Model = embedded.model
     with _naming(name):
-        tokenizer = _tokenizer(name, metrics)
-        speaks = embedded.model if name == _BYTE else SpelledModel(embedded.model, tokenizer)
+        tokenizer = create_tokenizer(name, metrics=metrics)
+        if name != _BYTE and not options.script:
+            model = SpelledModel(model, tokenizer)
     if options.script:
-        model: Model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
+        model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
         if options.chat_template:
             template = ChatTemplate(find_chat_template(".", options.chat_template) or "")
     elif options.chat_template:
@@ -164,8 +164,6 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             f"--chat-template {options.chat_template} is for a --remote model or a --script; "
             "the embedded model knows its own alone"
         )
-    else:
-        model = speaks
     served = options.served_model_name or ("script" if options.script else "embedded")
     return _Model(model, served, tokenizer, template, embedded.tool_format)
 
@@ -176,7 +174,9 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
     if not options.tokenizer:
         raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
     with _naming(options.tokenizer):
-        tokenizer = _tokenizer(options.tokenizer, metrics, options.chat_template)
+        tokenizer = create_tokenizer(
+            options.tokenizer, chat_template_path=options.chat_template, metrics=metrics
+        )
     template = getattr(tokenizer, "chat_template", None)
     model = RemoteModel(
         options.remote,
@@ -195,12 +195,6 @@ def _naming(tokenizer: str) -> Iterator[None]:
         yield
     except (ValueError, TokenizerError) as error:
         raise ValueError(f"--tokenizer {tokenizer}: {error}") from None
-
-
-def _tokenizer(name: str, metrics: TokenizerMetrics, template: str | None = None) -> Tokenizer:
-    if name == _BYTE:
-        return MeteredTokenizer(ByteTokenizer(), metrics)
-    return create_tokenizer(name, chat_template_path=template, metrics=metrics)
 
 
 _CACHE_BOUNDS = (

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.loading.factory import create_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
@@ -25,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit code: 0, or 1 if the tokenizer or the text is unusable."""
     options = _parser().parse_args(arguments)
     try:
-        tokenizer = _tokenizer(options.tokenizer)
+        tokenizer = create_tokenizer(options.tokenizer)
         if options.ids is not None:
             ids: Sequence[int] = options.ids
         else:
@@ -61,10 +60,6 @@ def _parser() -> argparse.ArgumentParser:
         "--skip-special-tokens", action="store_true", help="leave special tokens out of the stream"
     )
     return parser
-
-
-def _tokenizer(name: str) -> Tokenizer:
-    return ByteTokenizer() if name == "byte" else create_tokenizer(name)
 
 
 def _summary(tokenizer: Tokenizer) -> Table:

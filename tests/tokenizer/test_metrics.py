@@ -88,6 +88,7 @@ def test_a_metered_tokenizer_has_what_the_wrapped_one_has():
 
 def test_without_metrics_nothing_is_wrapped():
     assert isinstance(create_tokenizer("mock"), MockTokenizer)
+    assert isinstance(create_tokenizer("byte"), ByteTokenizer)
     metrics = TokenizerMetrics(CollectorRegistry())
     loaded = asyncio.run(create_tokenizer_async("mock", metrics=metrics))
     assert isinstance(loaded.inner, MockTokenizer)

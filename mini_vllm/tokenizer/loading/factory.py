@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
@@ -36,7 +37,7 @@ def create_tokenizer(
 ) -> Tokenizer:
     """Return the tokenizer of a file, a folder, a model name, or a hub repository.
 
-    Tried in this order: `mock` (or `test`), an existing path, the model map, the hub.
+    Tried in this order: `byte`, `mock` (or `test`), an existing path, the model map, the hub.
 
     Args:
         name_or_path: what to load.
@@ -62,6 +63,8 @@ def create_tokenizer(
             metrics,
         )
     name = str(name_or_path)
+    if name == "byte":
+        return ByteTokenizer()
     if name in ("mock", "test"):
         return MockTokenizer()
     path = Path(name).expanduser()
