@@ -8,7 +8,7 @@ that pass. Where one of them reads any vocabulary, as lab 07 does, tokens are th
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
-from mini_vllm.tokenizer import ByteTokenizer, Tokenizer, TokenizerError, create_tokenizer
+from mini_vllm.tokenizer import Tokenizer, TokenizerError, create_tokenizer
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (
@@ -89,15 +89,16 @@ class Shown:
 
 @dataclass
 class Show:
-    """A stream to be shown: a path, and the tokenizer of its ids."""
+    """A stream to be shown: a path, its tokens, and their tokenizer."""
 
     path: LabTextPath
+    tokens: Sequence[int]
     tokenizer: Tokenizer
 
-    def frames(self, text: str) -> Iterator[Frame]:
-        """Feed the tokens of `text` and EOS; yield the state after each until the stream ends."""
+    def frames(self) -> Iterator[Frame]:
+        """Feed the tokens; yield the state after each until the stream ends."""
         pieces, path = self.tokenizer.pieces, self.path
-        for token in (*Speller(self.tokenizer).ids(text), end_of(self.tokenizer)):
+        for token in self.tokens:
             data = b"" if pieces is None or token in pieces.special else pieces.rest[token] or b""
             events = path.take([token])
             held = {role: what for role, what in path.held.items() if role != PIPELINE}
@@ -106,11 +107,11 @@ class Show:
                 return
 
 
-def plain(show: Show, text: str) -> None:
+def plain(show: Show) -> None:
     """Print one line per token, then the result."""
     shown = Shown()
     columns: dict[str, int] = {}
-    for frame in show.frames(text):
+    for frame in show.frames():
         if not columns:
             columns = _columns(frame, is_bytes(show.tokenizer))
             print("".join(f"{name:<{width}} " for name, width in columns.items()) + "emitted")
@@ -140,7 +141,7 @@ def _columns(frame: Frame, ids_are_bytes: bool) -> dict[str, int]:
     return {**about, "naive": 8 if ids_are_bytes else 12, **held}
 
 
-def live(show: Show, text: str, speed: float) -> None:
+def live(show: Show, speed: float) -> None:
     """Animate the stream at `speed` tokens a second."""
     from rich.console import Console, Group
     from rich.live import Live
@@ -174,7 +175,7 @@ def live(show: Show, text: str, speed: float) -> None:
         )
 
     with Live(console=Console(), auto_refresh=False) as screen:
-        for frame in show.frames(text):
+        for frame in show.frames():
             shown.add(frame)
             screen.update(picture(frame), refresh=True)
             time.sleep(1 / speed)
@@ -242,8 +243,13 @@ def main() -> int:
         text = args.file.read_text(encoding="utf-8") if args.file else args.text
         composed = _compose(args.impl, args.track)
         print(f"{composed.told}\n", flush=True)
-        tokenizer = _tokenizer(args.tokenizer, composed)
-        _run(composed, tokenizer, text, args.stop or ["END"], args.speed)
+        tokenizer = create_tokenizer(args.tokenizer or composed.vocabulary or "byte")
+        make_path = LabPathFactory(composed, tokenizer)
+        if text is None:
+            text = (REASONING if "reasoning" in composed.parts else "") + TEXT
+        tokens = [*Speller(tokenizer).ids(text), end_of(tokenizer)]
+        request = Request((), SamplingParams(stop=tuple(args.stop or ["END"])), tools=())
+        _run(composed, lambda: Show(make_path.build(request), tokens, tokenizer), args.speed)
     except BrokenPipeError:
         raise
     except (OSError, UnicodeError, LabkitError, TokenizerError, ValueError) as error:
@@ -263,28 +269,14 @@ def _compose(implementation: str, track: str) -> Composed:
     return find_composed(ROOT, implementation, CORE)
 
 
-def _tokenizer(name: str, composed: Composed) -> Tokenizer:
-    name = name or str(composed.vocabulary or "byte")
-    tokenizer = ByteTokenizer() if name == "byte" else create_tokenizer(name)
-    if composed.vocabulary is None and not is_bytes(tokenizer):
-        label = composed.parts["tokens"].lab.label
-        raise ValueError(f"--tokenizer {name}: {label} is for ids that are bytes; leave it out")
-    return tokenizer
-
-
-def _run(
-    composed: Composed, tokenizer: Tokenizer, text: str | None, stops: list[str], speed: float
-) -> None:
+def _run(composed: Composed, make: Callable[[], Show], speed: float) -> None:
+    """Run the show; what is raised here is the labs' code's."""
     try:
-        params = SamplingParams(stop=tuple(stops))
-        path = LabPathFactory(composed, tokenizer).build(Request((), params, tools=()))
-        if text is None:
-            text = (REASONING if "reasoning" in path.held else "") + TEXT
-        show = Show(path, tokenizer)
+        show = make()
         if sys.stdout.isatty():
-            live(show, text, speed)
+            live(show, speed)
         else:
-            plain(show, text)
+            plain(show)
     except (LabkitError, BrokenPipeError):
         raise
     except (Exception, SystemExit) as error:

@@ -63,6 +63,7 @@ def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
         assert said in errors
         assert code == (2 if said else 0)
         assert "Traceback" not in errors
+        assert "not ready" not in errors, "it is not the lab that is wrong"
         assert ("emitted" in out) == (not said)
 
 
@@ -115,8 +116,11 @@ def test_mistakes_get_one_line(demo, tmp_path):
         (["--stop", ""], "empty"),
         (["--track", "other"], "invalid choice: 'other'"),
         (["--tokenizer", "no.json"], "no.json"),
+        (["--tokenizer", "mock"], "for ids that are bytes"),
+        (["--tokenizer", "mock", "--track", "advanced"], "rewrites across ids"),
     ):
         code, _, errors = demo(*args)
         assert code == 2
         assert said in errors
         assert "Traceback" not in errors
+        assert "not ready" not in errors, "it is not the lab that is wrong"

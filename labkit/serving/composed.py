@@ -7,10 +7,11 @@ the later serves, so lab 07 comes before lab 03 where both pass.
 import os
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
 from labkit.errors import LoadFailure, UsageError
@@ -24,19 +25,19 @@ CORE, ADVANCED = TRACKS
 _NEEDED = ("tokens", "stops", "calls", PIPELINE)
 
 
+@dataclass(frozen=True)
 class Part:
     """One layer: a class of a lab, and whose it is.
 
-    Args:
+    Attributes:
         lab: the lab.
         serves: its row.
         implementation: whose code.
     """
 
-    def __init__(self, lab: Lab, serves: Serves, implementation: Implementation) -> None:
-        self.lab = lab
-        self.serves = serves
-        self.implementation = implementation
+    lab: Lab
+    serves: Serves
+    implementation: Implementation
 
     @property
     def told(self) -> str:
@@ -61,16 +62,22 @@ class Part:
         return getattr(self._module, name)
 
 
-class Composed(NamedTuple):
+@dataclass(frozen=True)
+class Composed:
     """The layers that the labs make.
 
     Attributes:
         parts: by role, in the order in which a token meets them.
-        told: whose code that is, a line for each.
     """
 
     parts: Mapping[str, Part]
-    told: str
+
+    @property
+    def told(self) -> str:
+        """Whose code that is, a line for each."""
+        head = f"Text path: {self.parts[PIPELINE].implementation.title} of {self.lab.name}"
+        lines = [part.told for role, part in self.parts.items() if role != PIPELINE]
+        return "\n  ".join([head, *lines])
 
     @property
     def lab(self) -> Lab:
@@ -144,9 +151,7 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
             parts[role] = part
         elif role in _NEEDED:
             _miss(lab, candidates)
-    head = f"Text path: {implementation.title} of {lab.name}"
-    lines = [part.told for role, part in parts.items() if role != PIPELINE]
-    return Composed(parts, "\n  ".join([head, *lines]))
+    return Composed(parts)
 
 
 def _lab_with_bug(wanted: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:

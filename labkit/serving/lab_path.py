@@ -20,7 +20,7 @@ from labkit.serving.layers import (
     StopsOnIds,
     WithoutSpecials,
 )
-from labkit.serving.vocabulary import facts_of
+from labkit.serving.vocabulary import facts_of, is_bytes
 from mini_vllm.engine import Ending, FinishReason, Request, SamplingParams
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -53,18 +53,23 @@ class LabPathFactory:
 
     Attributes:
         eos_token_ids: of the tokenizer.
-        maker: makes the layers.
 
     Raises:
-        ValueError: the labs cannot be told what the tokenizer is.
+        ValueError: the labs cannot read ids of this tokenizer, or be told what it is.
     """
 
     def __init__(self, composed: Composed, tokenizer: Tokenizer | None = None) -> None:
         self._composed = composed
         self._tokenizer = tokenizer or ByteTokenizer()
+        if composed.vocabulary is None and not is_bytes(self._tokenizer):
+            raise ValueError(
+                f"{composed.parts['tokens'].lab.label} is for ids that are bytes, and those of "
+                "this tokenizer are not. Pass a lab that reads any vocabulary, or leave "
+                "--tokenizer out"
+            )
         self.eos_token_ids = self._tokenizer.eos_token_ids
         self._facts = facts_of(self._tokenizer)
-        self.maker = Maker(composed, {**self._facts, **_TAGS})
+        self._maker = Maker(composed, {**self._facts, **_TAGS})
         self._refused = self._options_that_nobody_builds()
 
     def _options_that_nobody_builds(self) -> dict[str, Any]:
@@ -103,7 +108,7 @@ class LabPathFactory:
         events = self._events(request, prompt_token_ids, layers)
         on_ids = isinstance(stops, StopsOnIds)
         end_id = _NO_ID if on_ids else min(eos, default=_NO_ID)
-        pipeline = self.maker.make(PIPELINE, {
+        pipeline = self._maker.make(PIPELINE, {
             "tokens": stops if on_ids else tokens,
             "stops": stops.told if on_ids else stops,
             "calls": events,
@@ -121,7 +126,7 @@ class LabPathFactory:
         """Return the layer from ids to text; it leaves special ids out as the request says."""
         serves = self._composed.parts["tokens"].serves
         values = {"prompt_ids": list(prompt_token_ids), "skip_special_tokens": skips}
-        layer = Renamed(self.maker.make("tokens", values), serves, b"")
+        layer = Renamed(self._maker.make("tokens", values), serves, b"")
         if not serves.vocabulary or "skip_special_tokens" in serves.arguments.values():
             return layer
         silent = self._facts["special"] if skips else frozenset()
@@ -133,7 +138,7 @@ class LabPathFactory:
             params.include_stop_str_in_output,
             tuple(sorted(eos | params.stop_token_ids)),
         )
-        made = self.maker.make("stops", {
+        made = self._maker.make("stops", {
             "tokens": tokens,
             "stops": () if visible else params.stop,
             "visible_stops": params.stop if visible else (),
@@ -154,10 +159,10 @@ class LabPathFactory:
         if "reasoning" in parts and request.split_reasoning:
             end = self._tokenizer.decode(prompt_token_ids[-_END_OF_PROMPT:])
             inside = request.thinking or bool(prompt_in_reasoning(_REASONING, end))
-            reasoning = self.maker.make("reasoning", {"starts_inside": inside})
+            reasoning = self._maker.make("reasoning", {"starts_inside": inside})
             layers["reasoning"] = Renamed(reasoning, parts["reasoning"].serves, "")
         if request.tools is not None:
-            made = self.maker.make("calls", {})
+            made = self._maker.make("calls", {})
             calls = layers["calls"] = Renamed(made, parts["calls"].serves, "")
         return ReasoningFirst(layers["reasoning"], calls) if "reasoning" in layers else calls
 

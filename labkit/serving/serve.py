@@ -1,5 +1,6 @@
 """`make serve`: the server on the engine's text path, or with `LAB_IMPL` on that of the labs."""
 
+from functools import partial
 from pathlib import Path
 
 from labkit.errors import LoadFailure
@@ -11,11 +12,9 @@ from labkit.serving.lab_frames import ROLE as FRAMES
 from labkit.serving.lab_frames import LabFramesFactory
 from labkit.serving.lab_path import LabPathFactory
 from labkit.serving.layers import Maker
-from labkit.serving.vocabulary import is_bytes
 from mini_vllm.engine import Request
 from mini_vllm.server.cli import main as serve
 from mini_vllm.server.service import Wire
-from mini_vllm.tokenizer import Tokenizer
 
 _PROGRAM = "make serve"
 _OURS = "Text path: the engine's own, mini_vllm/pipeline.py. LAB_IMPL=starter serves your labs.\n\n"
@@ -35,19 +34,9 @@ def run(arguments: list[str], root: Path) -> int:
         return serve(arguments, program=_PROGRAM, note=_OURS)
     composed = find_composed(root, wanted(), wanted_track())
     _try(composed)
-
-    def text_path(tokenizer: Tokenizer) -> LabPathFactory:
-        if composed.vocabulary is None and not is_bytes(tokenizer):
-            lab = composed.parts["tokens"].lab
-            raise ValueError(
-                f"{lab.label} is for ids that are bytes, and those of this tokenizer are not. "
-                "Pass a lab that reads any vocabulary, or leave --tokenizer out"
-            )
-        return LabPathFactory(composed, tokenizer)
-
     return serve(
         arguments,
-        text_path=text_path,
+        text_path=partial(LabPathFactory, composed),
         wire=wire_of(composed),
         tokenizer=str(composed.vocabulary or "byte"),
         program=_PROGRAM,

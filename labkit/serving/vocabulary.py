@@ -28,8 +28,8 @@ def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
     pieces = tokenizer.pieces
     if pieces is None or not pieces.concatenates:
         raise ValueError(
-            "LAB_IMPL needs a tokenizer in which each id has its bytes; the decoder of this one "
-            "rewrites across ids. Leave LAB_IMPL out, or name another --tokenizer"
+            "the labs need a tokenizer in which each id has its bytes; the decoder of this one "
+            "rewrites across ids. Name another --tokenizer"
         )
     spelled = [tokenizer.id_to_token(token_id) for token_id in range(len(pieces.rest))]
     kind = next((kind for kind in _RULES if _reads(kind, spelled, pieces)), None)

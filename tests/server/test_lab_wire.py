@@ -310,7 +310,7 @@ def vocabulary(path):
 def test_each_row_of_a_lab_serves(row, stop):
     lab, serves = ROWS[row]
     part = Part(lab, serves, Implementation("solution", lab.solution))
-    composed = Composed({**PARTS, serves.role: part}, "")
+    composed = Composed({**PARTS, serves.role: part})
     if serves.role == "channel":
         channels = LabChannels(Maker(composed, {}))
         assert events_of(crossed(channels)[0]) == events_of(CHUNKS)
@@ -355,7 +355,7 @@ SHOWN = {"include_stop_str_in_output": True}
     ids=str,
 )
 def test_options_that_only_later_labs_build_do_what_the_engine_does(options):
-    composed = Composed(PARTS, "")
+    composed = Composed(PARTS)
     tokenizer = vocabulary(composed.vocabulary)
     if word := options.get("stop_token_ids"):
         options = {**options, "stop_token_ids": frozenset(Speller(tokenizer).ids(word))}
@@ -395,8 +395,8 @@ def test_the_later_of_two_labs_serves():
 def both():
     """The engine's own way to the client, and that of all the labs."""
     labs = {
-        "make_text_path": LabPathFactory(Composed(PARTS, "")),
-        "wire": wire_of(Composed(PARTS, "")),
+        "make_text_path": LabPathFactory(Composed(PARTS)),
+        "wire": wire_of(Composed(PARTS)),
     }
     with (
         running(Says(all=SCRIPT), reasoning_format="qwen3") as engine,
