@@ -21,5 +21,5 @@ def track_done(labs: Sequence[Lab], following: Lab) -> str:
     track = labs[labs.index(first) - 1].track
     return (
         f"the {track} track is done, a whole course: see it work with make demo, then "
-        f"LAB_IMPL=starter make serve"
+        "LAB_IMPL=starter make serve"
     )

@@ -24,14 +24,14 @@ def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="right" if column in _RIGHT else "left")
-    tracks = list(dict.fromkeys(lab.track for lab in labs))
-    steps = {lab.path: step for step, lab in enumerate(labs, start=1)}
-    for track in tracks:
-        if len(tracks) > 1:
+    several = len({lab.track for lab in labs}) > 1
+    track = ""
+    for step, lab in enumerate(labs, start=1):
+        if several and lab.track != track:
+            track = lab.track
             table.add_row("", f"[bold]{track} track[/]")
-        for lab in (lab for lab in labs if lab.track == track):
-            cells = _cells(steps[lab.path], lab, progress)
-            table.add_row(*(cells[column] for column in columns))
+        cells = _cells(step, lab, progress)
+        table.add_row(*(cells[column] for column in columns))
     out = io.StringIO()
     console = Console(file=out, width=88, force_terminal=colour, highlight=False)
     console.print(table)
@@ -46,12 +46,9 @@ def _next(labs: list[Lab], progress: Progress) -> str:
     if following is None:
         return "Every lab passes. Well done."
     command = f"make lab N={following.number}"
-    done = track_done(labs, following)
-    return (
-        f"{done}\nto go on with the {following.track} track: {command}"
-        if done
-        else f"next: {command}"
-    )
+    if done := track_done(labs, following):
+        return f"{done}\nto go on with the {following.track} track: {command}"
+    return f"next: {command}"
 
 
 def _cells(step: int, lab: Lab, progress: Progress) -> dict[str, str]:

@@ -142,6 +142,7 @@ def _is_space_rule(step: dict[str, Any]) -> bool:
 def _or_byte(rule: _Rule) -> _Rule:
     """Return the rule, extended: a token spelled like `<0xE4>` is that byte."""
 
+    @functools.wraps(rule)
     def either(token: str) -> bytes:
         if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
             try:
@@ -153,12 +154,10 @@ def _or_byte(rule: _Rule) -> _Rule:
     return either
 
 
+@_or_byte
 def byte_fallback(token: str) -> bytes:
     """Return the bytes of a token in which `▁` is a space and `<0xE4>` a byte."""
-    return _spaced_or_byte(token)
-
-
-_spaced_or_byte = _or_byte(lambda token: token.replace("▁", " ").encode())
+    return token.replace("▁", " ").encode()
 
 
 def _metaspace(step: dict[str, Any]) -> _Rules:
