@@ -21,8 +21,9 @@ See `vllm/v1/engine/detokenizer.py`.
 
 ## Hitchhiker's notes
 
-- In vLLM, `check_stop_strings` is short. tiktoken calls it `other_name`.
-- Ours is `ServingPipeline.feed`; nothing of an engine.
+- In vLLM, `check_stop_strings` is short, and `tool` a value. tiktoken calls it `other_name`.
+- Ours is `ServingPipeline.feed`, where vLLM has nothing.
+- A proxy has `no_such_name`.
 
 ## Going further
 """
@@ -30,7 +31,7 @@ MAP = """\
 | Where | Look for | What differs |
 |---|---|---|
 | vLLM [`vllm/v1/engine/detokenizer.py`](https://x): `check_stop_strings` | `best_end` | `no_name` |
-| the same file: `Base.update` | how | |
+| the same file: `Base.update` | what `ServingPipeline` is | |
 """
 SOURCE = "def check_stop_strings(): best_end = 1\nclass Base:\n    def update(self): pass\n"
 
@@ -93,7 +94,7 @@ def test_the_pinned_versions_are_those_that_the_map_and_the_labs_speak_of():
 def test_only_sources_are_unpacked_and_nothing_beside_the_folder(tmp_path, monkeypatch):
     """Whatever an archive holds; pip is replaced by one that is made here."""
     wheel, tar = tmp_path / "a.whl", tmp_path / "a.tar.gz"
-    names = ("a/x.py", "a/y.rs", "a/z.so", "a/models/m.py", "../out.py", "/out.py", "b/x.py")
+    names = ("a/x.py", "a/y.rs", "a/z.so", "a/models/m.py", "a/../../out.py", "b/x.py")
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in names:
             archive.writestr(name, "x")
@@ -101,6 +102,9 @@ def test_only_sources_are_unpacked_and_nothing_beside_the_folder(tmp_path, monke
         (tmp_path / "x").write_text("x")
         for name in names:
             archive.add(tmp_path / "x", f"a-1/{name}")
+        link = tarfile.TarInfo("a-1/a/link.py")
+        link.type, link.linkname = tarfile.SYMTYPE, "x.py"
+        archive.addfile(link)
     place = tmp_path / "one" / "two"
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     monkeypatch.setattr(sources, "SOURCES", place)
@@ -109,6 +113,6 @@ def test_only_sources_are_unpacked_and_nothing_beside_the_folder(tmp_path, monke
         monkeypatch.setattr(sources, "_download", lambda *_, made=made: made)
         source = sources.Source("A", f"a{inside[:1]}", "1", "", 1, inside, ("a",), ("a/models",))
         assert sources.fetch(source)
-        kept = {str(p.relative_to(place)) for p in place.rglob("*") if p.suffix in (".py", ".rs")}
+        kept = {str(path.relative_to(place)) for path in place.glob("*/**/*") if path.is_file()}
         assert kept == {"a/x.py", "a/y.rs"}
         assert not (tmp_path / "one" / "out.py").exists()

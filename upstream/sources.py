@@ -113,7 +113,7 @@ def fetch(source: Source) -> bool:
         kept = 0
         for name, data in _files(archive):
             path = name.removeprefix(source.inside)
-            if name.startswith(source.inside) and _is_kept(path, source):
+            if _is_kept(path, source):
                 target = SOURCES / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
@@ -124,11 +124,9 @@ def fetch(source: Source) -> bool:
 
 
 def _is_kept(path: str, source: Source) -> bool:
-    parts = Path(path).parts
     return (
         path.endswith(_KEPT)
-        and ".." not in parts
-        and not Path(path).is_absolute()
+        and ".." not in Path(path).parts
         and any(path.startswith(f"{folder}/") for folder in source.keeps)
         and not any(path.startswith(f"{folder}/") for folder in source.leaves_out)
     )
