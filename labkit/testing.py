@@ -6,19 +6,19 @@ No function here calls the implementation under test; they see data only.
 import functools
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from labkit.running.diagnose import mistake
 from labkit.running.reporting.locate import find
 from labkit.running.reporting.showing import show, show_pair
 from labkit.running.shrink import check
-from labkit.running.trace import Call, Failure, Trace, Unreadable, written
+from labkit.running.trace import Call, Failure, Trace, Unreadable, joined, written
 
 __all__ = [
-    "Call", "check", "chunkings", "cut", "decided", "decoded", "expect", "expect_in", "expect_most",
-    "expect_untouched", "is_viable_prefix", "mistake", "put_in", "show", "small_bytes",
-    "small_strings", "undecided",
+    "Call", "check", "chunkings", "cut", "cut_at", "decided", "decoded", "error_of", "expect",
+    "expect_in", "expect_most", "expect_untouched", "is_viable_prefix", "joined", "mistake",
+    "put_in", "show", "small_bytes", "small_strings", "undecided",
 ]  # fmt: skip
 
 _S = TypeVar("_S", str, bytes, list[int])
@@ -67,6 +67,19 @@ def expect_untouched(trace: Trace) -> None:
         raise Failure("its argument stays as it was", trace.changed[0], "", trace, trace.changed[0])
 
 
+def error_of(run: Callable[..., object], *args: Any, **kwargs: Any) -> tuple[str, str]:
+    """Return the kind and the text of the exception that a run leads to; none is ("", "").
+
+    For probes of `mistakes.py`: `error_of(lab.call, "f", 1)`.
+    """
+    try:
+        run(*args, **kwargs)
+    except Failure as failure:
+        if failure.raised is not None:
+            return failure.raised.kind, failure.raised.message
+    return "", ""
+
+
 def small_strings(alphabet: Sequence[str], longest: int) -> Iterator[str]:
     """Yield every string over `alphabet`, shortest first, up to `longest` characters."""
     for length in range(longest + 1):
@@ -89,8 +102,7 @@ def chunkings(whole: _S, generator: random.Random, bursts: int = 5) -> Iterator[
             yield [whole[:first], whole[first:second], whole[second:]]
     for _ in range(bursts):
         inner: list[int] = generator.choices(range(len(whole) + 1), k=generator.randint(1, 8))
-        cuts = [0, *sorted(inner), len(whole)]
-        pieces = [whole[a:b] for a, b in itertools.pairwise(cuts)]
+        pieces = cut_at(whole, inner)
         yield pieces
         yield [part for piece in pieces for part in (whole[:0], piece)]
 
@@ -98,7 +110,16 @@ def chunkings(whole: _S, generator: random.Random, bursts: int = 5) -> Iterator[
 def cut(whole: _S, generator: random.Random) -> list[_S]:
     """Draw pieces that make up `whole`, two to five; some may be empty."""
     inner: list[int] = generator.choices(range(len(whole) + 1), k=generator.randint(1, 4))
-    return [whole[a:b] for a, b in itertools.pairwise([0, *sorted(inner), len(whole)])]
+    return cut_at(whole, inner)
+
+
+def cut_at(whole: _S, places: Iterable[int]) -> list[_S]:
+    """Return the pieces of `whole` that is cut there; some are empty where a place comes twice.
+
+    Places behind its end are left out, so that a case that shrinks is still one.
+    """
+    ends = [0, *sorted(place for place in places if place <= len(whole)), len(whole)]
+    return [whole[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def put_in(items: Iterable[Any], others: Iterable[Any], generator: random.Random) -> list[Any]:

@@ -6,6 +6,7 @@ run can as well happen in another process.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -244,33 +245,17 @@ class Trace:
     def events(self) -> list[Any]:
         """What the method calls returned as one list of events.
 
-        Adjacent `TextDelta`s are merged, and so are `ReasoningDelta`s, and `ArgsDelta`s of a call.
+        Adjacent texts of one kind are `joined`.
         """
-        merged: list[Any] = []
-        texts: list[str] = []
-        first: Any = None
-
-        def end_text() -> None:
-            if texts:
-                merged.append(replace(first, text="".join(texts)))
-                texts.clear()
-
+        events: list[Any] = []
         for number, step in self._numbered_calls():
             if not isinstance(step.result, list):
                 raise _of_wrong_type(number, "a list of events; [] when there are none", self)
             for event in step.result:
-                if type(event) not in _DELTAS:
-                    end_text()
-                    merged.append(event)
-                    continue
-                if not event.text:
+                if type(event) in _DELTAS and not event.text:
                     raise self._empty(number, type(event).__name__)
-                if texts and not _goes_on(first, event):
-                    end_text()
-                first = first if texts else event
-                texts.append(event.text)
-        end_text()
-        return merged
+            events += step.result
+        return joined(events)
 
     def _empty(self, number: int, kind: str) -> "Failure":
         step = self.steps[number]
@@ -279,11 +264,25 @@ class Trace:
         return Failure(f"no empty {kind}", shown, str(step.call), self, reason, at=number)
 
 
-def _goes_on(first: Any, event: Any) -> bool:
-    """Whether the text of an event goes on in another."""
-    if type(first) is not type(event):
-        return False
-    return type(event) is not ArgsDelta or event.index == first.index
+def joined(events: Iterable[Any]) -> list[Any]:
+    """Return events with adjacent texts of one kind as one event.
+
+    That is, `TextDelta`s are joined, and so are `ReasoningDelta`s, and `ArgsDelta`s of one call.
+    """
+    found: list[Any] = []
+    for kind, run in groupby(events, _kind_of_text):
+        if kind is None:
+            found += run
+            continue
+        first, *more = run
+        if more:
+            first = replace(first, text="".join(event.text for event in (first, *more)))
+        found.append(first)
+    return found
+
+
+def _kind_of_text(event: Any) -> tuple[type, int] | None:
+    return (type(event), getattr(event, "index", 0)) if type(event) in _DELTAS else None
 
 
 class Failure(AssertionError):

@@ -1,6 +1,6 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-from labkit.testing import mistake
+from labkit.testing import error_of, mistake
 from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -77,12 +77,7 @@ def right(lab):
 
 def error(lab, *pieces, end=""):
     """The kind of the exception that the pieces lead to, or ""."""
-    try:
-        outputs(lab, *pieces, end=end)
-    except AssertionError as failure:
-        raised = getattr(failure, "raised", None)
-        return raised.kind if raised is not None else ""
-    return ""
+    return error_of(outputs, lab, *pieces, end=end)[0]
 
 
 def after_flush(lab, first, second):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from labkit.testing import check, expect, small_strings
+from labkit.testing import check, cut_at, expect, joined, small_strings
 from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = TAGS = "<tool_call>", "</tool_call>"
@@ -172,19 +172,7 @@ def cut(r, stream, way):
 
 def pieces_of(stream, places):
     """The pieces of a stream that is cut at these places; empty where a place comes twice."""
-    source = source_of(stream)
-    ends = [0, *sorted(place for place in places if place <= len(source)), len(source)]
-    return [source[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def merged(events):
-    """The events with adjacent text joined."""
-    found = []
-    for event in events:
-        if found and isinstance(event, TextDelta) and isinstance(found[-1], TextDelta):
-            event = TextDelta(found.pop().text + event.text)
-        found.append(event)
-    return found
+    return cut_at(source_of(stream), places)
 
 
 def events_of(stream):
@@ -208,7 +196,7 @@ def steps_of(stream, places):
             waiting = held
     ends = [0, *itertools.accumulate(map(len, pieces_of(stream, places)))]
     outs = ([out for out, _ in steps[start:end]] for start, end in itertools.pairwise(ends))
-    outputs = [merged(itertools.chain(*out)) for out in outs]
+    outputs = [joined(itertools.chain(*out)) for out in outs]
     return outputs, [steps[end - 1][1] if end else "" for end in ends[1:]]
 
 
@@ -219,7 +207,7 @@ def feed(lab, pieces, *tags, end=""):
 
 def outputs_of(trace):
     """What each call returned, with adjacent text joined."""
-    return [merged(out) if isinstance(out, list) else out for out in trace.outputs]
+    return [joined(out) if isinstance(out, list) else out for out in trace.outputs]
 
 
 def check_streams(lab, what, streams, *ways, end=""):
@@ -228,7 +216,7 @@ def check_streams(lab, what, streams, *ways, end=""):
     def rule(case):
         trace = feed(lab, pieces_of(*case), end=end)
         if what == "events":
-            expect(trace.events, merged(events_of(case[0])), trace)
+            expect(trace.events, joined(events_of(case[0])), trace)
         elif what == "held":
             expect(trace.held, steps_of(*case)[1], trace, "held")
         else:
@@ -591,7 +579,7 @@ def test_flush_ends_the_stream(lab):
         calls = [("feed", "a" + first.source[:place]), ("flush",), ("feed", source_of(second))]
         trace = lab.script(lab.new("StreamingToolParser"), [*calls, ("flush",)], watch="")
         expect(trace.outputs[0], [TextDelta("a")], trace)
-        expect(outputs_of(trace)[2], merged(events_of(second)), trace)
+        expect(outputs_of(trace)[2], joined(events_of(second)), trace)
 
     first = in_tags(r'{"name":"q","arguments":{"s":"\"}\\"}}')
     call = in_tags(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}', "f", "{}")

@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.testing import mistake
+from labkit.testing import error_of, mistake
 
 BAD = "\ufffd"
 ROCKET = [0xF0, 0x9F, 0x9A, 0x80]
@@ -29,13 +29,7 @@ def decode(lab, ids, skip=None):
 
 def refusal(lab, method, argument, **options):
     """Return the kind and the text of the exception; none is ("", "")."""
-    try:
-        lab.call(lab.new("ByteTokenizer"), method, argument, **options)
-    except AssertionError as failure:
-        raised = getattr(failure, "raised", None)
-        if raised is not None:
-            return raised.kind, raised.message
-    return "", ""
+    return error_of(lab.call, lab.new("ByteTokenizer"), method, argument, **options)
 
 
 def numbers(message):

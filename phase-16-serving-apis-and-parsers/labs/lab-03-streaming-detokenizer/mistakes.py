@@ -1,6 +1,6 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-from labkit.testing import mistake
+from labkit.testing import error_of, mistake
 
 BAD = "\ufffd"
 ROCKET = [0xF0, 0x9F, 0x9A, 0x80]
@@ -28,13 +28,7 @@ def flushed(lab, *ids):
 
 def error(lab, *ids):
     """Return the kind and the text of the exception that the ids lead to; none is ("", "")."""
-    try:
-        fed(lab, *ids)
-    except AssertionError as failure:
-        raised = getattr(failure, "raised", None)
-        if raised is not None:
-            return raised.kind, raised.message
-    return "", ""
+    return error_of(fed, lab, *ids)
 
 
 def held(lab, *ids):

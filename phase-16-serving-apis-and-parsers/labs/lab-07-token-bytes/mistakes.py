@@ -1,6 +1,6 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-from labkit.testing import mistake
+from labkit.testing import error_of, mistake
 
 BAD = "\ufffd"
 # 0 'a', 1 to 3 the bytes of 你, 4 its last two, 5 'a' and its first, 6 an impossible byte, 7 none,
@@ -25,18 +25,9 @@ def fallback(lab, *tokens):
     return told(lab, "byte_fallback", *tokens)
 
 
-def raised(lab, *args, **kwargs):
+def raised(lab, *args):
     """Return the kind of exception that a call of `token_bytes` leads to; "" if none."""
-    try:
-        lab.call("token_bytes", *args, **kwargs)
-    except AssertionError as failure:
-        return kind_of(failure)
-    return ""
-
-
-def kind_of(failure):
-    """Return the kind of exception behind a failure."""
-    return getattr(getattr(failure, "raised", None), "kind", "")
+    return error_of(lab.call, "token_bytes", *args)[0]
 
 
 def run(lab, *calls, table=TABLE, **options):
@@ -46,13 +37,9 @@ def run(lab, *calls, table=TABLE, **options):
     return lab.script(lab.new("TokenDetokenizer", table, **options), steps, watch="").outputs
 
 
-def run_raises(lab, *calls, **options):
+def run_raises(lab, *calls):
     """Return the kind of exception that a run leads to; "" if none."""
-    try:
-        run(lab, *calls, **options)
-    except AssertionError as failure:
-        return kind_of(failure)
-    return ""
+    return error_of(run, lab, *calls)[0]
 
 
 def held(lab, *ids, **options):

@@ -1,8 +1,6 @@
 """The common mistakes of this lab, each with a probe that only it answers."""
 
-from dataclasses import replace
-
-from labkit.testing import mistake
+from labkit.testing import error_of, joined, mistake
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -47,18 +45,7 @@ def scans(lab):
 def outputs(lab, *pieces, end=""):
     """What each piece gives, fed to a new parser, with texts joined and reasons left out."""
     trace = lab.stream(lab.new(PARSER), pieces, end=end, watch="")
-    return [joined(out) for out in trace.outputs]
-
-
-def joined(events):
-    """Events with neighbours of a kind joined, without the words of a reason."""
-    found = []
-    for event in map(told, events):
-        last = found[-1] if found else None
-        if isinstance(event, TextDelta | ArgsDelta) and type(last) is type(event):
-            event = replace(event, text=found.pop().text + event.text)
-        found.append(event)
-    return found
+    return [[*map(told, joined(out))] for out in trace.outputs]
 
 
 def told(event):
@@ -100,12 +87,7 @@ def split(lab, *pieces, inside=False, end=""):
 
 def error(lab, make, *pieces):
     """The kind of the exception that the pieces lead to, or ""."""
-    try:
-        lab.stream(lab.new(make), pieces, end="", watch="")
-    except AssertionError as failure:
-        raised = getattr(failure, "raised", None)
-        return raised.kind if raised is not None else ""
-    return ""
+    return error_of(lab.stream, lab.new(make), pieces, end="", watch="")[0]
 
 
 @mistake(task=1)
