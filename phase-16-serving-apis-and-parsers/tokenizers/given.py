@@ -11,7 +11,7 @@ import json
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from typing import Any
 
@@ -91,15 +91,14 @@ class Reader:
         piece = self._pieces[id] if 0 <= id < len(self._pieces) else None
         return piece.encode() if isinstance(piece, str) else piece or b""
 
-    @property
+    @cached_property
     def ids_of(self) -> dict[bytes, list[int]]:
         """The ids of the tokens that are not special, by the bytes that they stand for."""
-        if not hasattr(self, "_ids_of"):
-            self._ids_of: dict[bytes, list[int]] = {}
-            for id in range(len(self.vocabulary)):
-                if id not in self.special and (data := self.bytes_of(id)):
-                    self._ids_of.setdefault(data, []).append(id)
-        return self._ids_of
+        found: dict[bytes, list[int]] = {}
+        for id in range(len(self.vocabulary)):
+            if id not in self.special and (data := self.bytes_of(id)):
+                found.setdefault(data, []).append(id)
+        return found
 
     def spell(self, text: str, draw: random.Random, longest: int = 8) -> list[int]:
         """Return ids that stand for a text: wherever there is a choice, it is drawn.
@@ -184,16 +183,6 @@ def check_file(file: str) -> None:
 def vocabulary(name: str) -> list[str | None]:
     """Return the token of each id as the file spells it, None where there is none; a new list."""
     return [*reader(name).vocabulary]
-
-
-def kind(name: str) -> str:
-    """Return how a vocabulary spells bytes: `byte_level` or `byte_fallback`."""
-    return reader(name).kind
-
-
-def special(name: str) -> frozenset[int]:
-    """Return the ids of special tokens."""
-    return reader(name).special
 
 
 @cache

@@ -19,7 +19,7 @@ SIZE = 3_000
 SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"]
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPACE, UNKNOWN = "▁", "<unk>"
-# Of so many characters has a tokenizer with byte fallback tokens.
+# How many characters have a token in a tokenizer with byte fallback; others are spelled in bytes.
 ALPHABET = 500
 
 
