@@ -180,7 +180,7 @@ def deletes_replacements(lab):
 
 @mistake(task=2)
 def holds_the_whole_token(lab):
-    """A space waits, because half an emoji stands behind it in the same token.
+    """A space waits, because half an emoji stands after it in the same token.
 
     Only the end of the text is unfinished. What stands before the last U+FFFD can go.
     """

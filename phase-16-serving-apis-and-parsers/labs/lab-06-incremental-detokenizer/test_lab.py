@@ -27,7 +27,7 @@ FACE, YOU = "\U0001fae8", "你"
 MIXED = f"naïve café — {YOU}好，世界 🚀🇫🇷 {FACE} नमस्ते  a b\n1 "
 # Ids that no vocabulary has.
 NO_TOKENS = [-1, -50_000, 2**31, 10**12]
-# How late a U+FFFD of the model's may be, in tokens of text.
+# How late a U+FFFD that the model wrote may be, in tokens of text.
 MOST_LATE = 3
 # Of ids to decode: for one token, for one on average, and before the first one.
 MOST_AT_ONCE, MOST_ON_AVERAGE, MOST_TO_BEGIN = 128, 32, 512
@@ -74,7 +74,7 @@ def expected_pieces(reader, prompt, ids):
 
 
 def told(reader, name, prompt, ids):
-    """Return the tokens of a case as bytes, for the report; behind the last `|` is the output."""
+    """Return the tokens of a case as bytes, for the report; after the last `|` is the output."""
     shown = [repr(reader.bytes_of(token_id))[1:] for token_id in (*prompt[-12:], *ids[:30])]
     return f"{name} {' '.join([*shown[: len(prompt[-12:])], '|', *shown[len(prompt[-12:]) :]])}"
 
@@ -207,7 +207,7 @@ def test_naive_difference_prints_no_face(lab):
 
 @pytest.mark.given
 def test_naive_decode_of_everything_is_quadratic(lab):
-    """Whoever decodes the whole stream at each of 400 tokens decodes 80,200 ids."""
+    """To decode the whole stream at each of 400 tokens is to decode 80,200 ids."""
     handle = lab.given.tokenizer("byte_level")
     ids = tokens(lab.given.reader("byte_level"), "a") * 400
     for count in range(1, len(ids) + 1):
@@ -547,7 +547,9 @@ def test_flush_gives_what_waits(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_ends(lab):
-    """flush gives what waits once, a U+FFFD of the model's too. After it push and flush give ""."""
+    """flush gives what waits once, also a U+FFFD that the model wrote. After it push and flush
+    give "".
+    """
 
     def rule(case):
         name, (ids, more) = case

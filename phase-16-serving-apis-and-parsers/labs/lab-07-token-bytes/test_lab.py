@@ -21,7 +21,7 @@ MIXED = "naïve café — 你好 🚀🇫🇷"
 # One byte of every kind that the rules of UTF-8 treat differently.
 CLASSES = bytes.fromhex("41 80 8f 90 9f a0 bf c0 c2 df e0 e2 ed ef f0 f4 f5 ff")
 # Tokens that begin, continue and end characters, that can do neither, and what adds no bytes: an
-# empty token, an id without a token, one before and one behind the table, and a skipped special.
+# empty token, an id without a token, one below and one past its end, and a skipped special.
 KINDS = [
     *(b"A", b"\xe4", b"\xe4\xbd", b"\xbd\xa0", b"\xa0", b"a\xf0\x9f", b"\x9f\x9a\x80", b"\x80\xc3"),
     *(b"\xed", b" \xff", b"\xc2\xe4\xbd\xa0", b"", None, -1, 0, b"<s>"),
@@ -320,7 +320,7 @@ def test_certain_text_comes_at_once(lab):
 @pytest.mark.points(4)
 def test_split_character_waits_for_its_last_token(lab):
     """A character that is split over tokens comes out whole, with the token that completes it: 🫨
-    behind a space is three tokens, and the space comes first.
+    after a space is three tokens, and the space comes first.
     """
     fixed = [[b" \xf0\x9f", b"\xab", b"\xa8"], [*map(bytes, zip("你🚀".encode(), strict=True))]]
     check(lambda items: emits(lab, items), [*fixed, *some_streams(lab, CHINESE, EMOJI, LATIN)])

@@ -221,7 +221,7 @@ def forgets_the_reason(lab):
 def strings_end_nothing(lab):
     """Stop strings are not looked for.
 
-    The text of each token, behind what you held, is searched for all stops, hidden and visible.
+    The text of each token, joined to what you held, is searched for all stops, hidden and visible.
     """
     hidden = outputs(lab, b"aENDb", stops=["END"])
     return hidden == [*map(StopOutput, "aENDb")] and texts(lab, [256], [b"#b"], stops=["#"]) == [
@@ -264,7 +264,7 @@ def held_lost(lab):
 
 @mistake(task=2)
 def rest_of_the_token_shown(lab):
-    """The stop is taken out of the text, and what comes behind it in the same token is shown.
+    """The stop is taken out of the text, and what comes after it in the same token is shown.
 
     The text ends at the stop. What the same token goes on with is not part of it.
     """
@@ -273,9 +273,9 @@ def rest_of_the_token_shown(lab):
 
 @mistake(task=2)
 def loses_text_before(lab):
-    """Text in front of a stop string, in the token that completes it, is lost.
+    """Text before a stop string, in the token that completes it, is lost.
 
-    The text ends at the stop, and all in front of it is still to be shown.
+    The text ends at the stop, and all before it is still to be shown.
     """
     lost = texts(lab, [256], [b"aENDb"], stops=["END"]) == [""]
     return lost and ends_at_strings(lab)
@@ -461,7 +461,7 @@ def many(lab, *bursts, table=(), **options):
 
 @mistake(task=3)
 def burst_goes_on(lab):
-    """All tokens of a burst count, also those behind the one that ended the text.
+    """All tokens of a burst count, also those after the one that ended the text.
 
     They were made before anybody knew of the end. Stop at the output that has stopped; after an end
     take nothing.
@@ -570,7 +570,7 @@ def early_token_swallowed(lab):
 
 @mistake(task=3)
 def early_text_unread(lab):
-    """A stop string that begins within the first `min_tokens` and ends behind them is missed.
+    """A stop string that begins within the first `min_tokens` and ends after them is missed.
 
     What decides is where it *ends*. So the text of the first tokens is read too, and what may
     become a hidden stop is held.

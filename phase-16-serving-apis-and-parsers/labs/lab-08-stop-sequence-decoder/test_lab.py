@@ -283,7 +283,7 @@ def test_hidden_beats_visible_token(lab):
 @pytest.mark.points(4)
 def test_nothing_after_the_end(lab):
     """After the end each token gives StopOutput("", True, reason), and the reason is that of the
-    first end, be it id 0.
+    first end, even if that is id 0.
     """
     gives(lab, [72, 0, 72, EOS, 0], ["H", ""], 0, stop_token_ids=[0, EOS])
 
@@ -394,7 +394,7 @@ def test_hidden_beats_visible_string(lab):
 @pytest.mark.points(5)
 def test_token_stops_come_before_strings(lab):
     """A stop token is looked at first, so its id is the reason. What was held comes out with it, a
-    cut character as U+FFFD behind that, all through the stop strings: what of a hidden one is
+    cut character as U+FFFD after that, all through the stop strings: what of a hidden one is
     complete only now is not shown.
     """
     gives(lab, [*b"aEN", EOS], ["a", "", "", "EN"], EOS, stops=["END"], stop_token_ids=[EOS])
@@ -523,7 +523,7 @@ def any_case(lab):
 @pytest.mark.points(4)
 def test_burst_ends_at_the_stop(lab):
     """A burst gives an output for each of its tokens up to the one that ends the text, token or
-    string, and how many these are. What comes behind it in the burst was not taken.
+    string, and how many these are. What comes after it in the burst was not taken.
     """
     decoder = new(lab, [b"the E", b"ND of"], stops=["END"], stop_token_ids=[EOS])
     trace = lab.script(decoder, [("process_many", [256, 257, 33, EOS])])
@@ -568,7 +568,7 @@ def test_burst_after_the_end(lab):
 @pytest.mark.points(3)
 def test_min_tokens_and_stop_tokens(lab):
     """Among the first `min_tokens` tokens a stop token is one like any other: it is shown if it has
-    text. The first one behind them ends the text.
+    text. The first one after them ends the text.
     """
     gives(lab, [*b"!a!", EOS], ["!", "a", ""], 33, stop_token_ids=[33, EOS], min_tokens=2)
     gives(lab, [EOS, *b"\xc3", EOS, 0xA9, EOS], ["", "", "", "é", ""], EOS, stop_token_ids=[EOS],
@@ -588,7 +588,7 @@ def test_min_tokens_and_stop_tokens(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_min_tokens_and_stop_strings(lab):
-    """A stop string counts if its last character comes out with a token behind the first
+    """A stop string counts if its last character comes out with a token after the first
     `min_tokens`, even if it began before. One that ends earlier is text, and is shown as such.
     """
     gives(lab, [*b"aEND"], ["a", "", "", ""], "END", stops=["END"], min_tokens=3)
@@ -702,7 +702,7 @@ def scripted(lab, case, calls, wanted, what=""):
 @pytest.mark.points(4)
 def test_flush_releases_what_waits(lab):
     """At the end of the stream what is held is text and comes out, a cut character as one U+FFFD
-    behind it; nothing has stopped.
+    after it; nothing has stopped.
     """
     ended = {"feed": "process", "end": "flush"}
     for ids, text in ([*b"aEN"], "EN"), ([*b"aE\xf0\x9f"], "E\ufffd"), ([*b"a"], ""):
@@ -720,7 +720,7 @@ def test_flush_releases_what_waits(lab):
 @pytest.mark.points(3)
 def test_flush_may_complete_a_stop(lab):
     """The U+FFFD of a cut character may complete a stop string. Then the text has ended there, if
-    the last token is one behind the first `min_tokens`.
+    the last token is one after the first `min_tokens`.
     """
     for least, last in (0, StopOutput("", True, "E\ufffd")), (3, StopOutput("E\ufffd")):
         decoder = new(lab, stops=["E\ufffd"], min_tokens=least)
@@ -821,7 +821,7 @@ def test_property_complete(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_property_real_vocabularies(lab):
-    """complete: however the tokens of a real vocabulary spell a text, what is in front of its stop
+    """complete: however the tokens of a real vocabulary spell a text, what is before its stop
     is shown, and no part of the stop.
     """
     tables = {name: table_of(lab.given.reader(name)) for name in lab.given.NAMES}

@@ -454,7 +454,7 @@ def arguments_before_the_start(lab):
 def early_arguments_lost(lab):
     """Arguments that come before the name are lost.
 
-    Keep them until the name is there, then emit them right behind the CallStart.
+    Keep them until the name is there, then emit them right after the CallStart.
     """
     found = events(lab, OPEN + '{"arguments":{"x":1},"name":"f"}' + CLOSE)
     return events(lab, GOOD) == CALL and found in ([START, END], [START])
@@ -513,7 +513,7 @@ def tag_in_string(lab):
     """A close tag inside a string breaks the call.
 
     In a string the tag is data. Whoever reads the arguments with a scanner needs to look for the
-    tag behind the object only.
+    tag after the object only.
     """
     source = '{"s":"' + CLOSE + '"}'
     found = arguments(lab, NAMED + '"arguments":' + source + "}" + CLOSE)
@@ -610,7 +610,7 @@ def second_name(lab):
 
 @mistake(task=3)
 def second_arguments(lab):
-    """A second `arguments` comes out behind the first.
+    """A second `arguments` comes out after the first.
 
     A call has one name and one arguments. Note which of them you have seen, and look at that where
     a key ends.
@@ -659,7 +659,7 @@ def text_waits_for_the_tag(lab):
 
 @mistake(task=3)
 def call_after_a_tag_lost(lab):
-    """A call right behind a stray open tag is not found.
+    """A call right after a stray open tag is not found.
 
     The second open tag breaks the first call, and is read again: as text, in which a tag begins.
     """

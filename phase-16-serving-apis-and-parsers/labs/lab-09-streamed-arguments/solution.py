@@ -108,7 +108,7 @@ class JsonScanner:
         return done
 
     def _scan(self, text: str, place: int) -> int:
-        """Read on from a place; return the place behind what belongs to the object."""
+        """Read on from a place; return the place after what belongs to the object."""
         expected = self._expected
         while expected and place < len(text) and not self.failed:
             if expected[-1] == "text":

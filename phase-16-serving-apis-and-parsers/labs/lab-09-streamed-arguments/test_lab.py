@@ -611,7 +611,7 @@ def test_no_brace_of_the_wrapper(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_arguments_before_the_name(lab):
-    """Arguments that come before the name wait for it, and come out together right behind it."""
+    """Arguments that come before the name wait for it, and come out together right after it."""
     trace = feed(lab, [OPEN + '{"arguments": {"x": 1}', ', "name": "f', '"', "}" + CLOSE])
     wanted = [[], [], [START, ArgsDelta(0, '{"x": 1}')], [CallEnd(0)]]
     expect(outputs_of(trace), wanted, trace)
@@ -777,7 +777,7 @@ def test_break_before_the_name_is_text(lab):
 def test_break_after_the_name_is_malformed(lab):
     """A call that breaks when its name is out becomes a Malformed. `raw` is its source since the
     last event, up to and with the next close tag; `reason` says why in any words. It uses up its
-    index, and the text goes on behind it.
+    index, and the text goes on after it.
     """
     trace = feed(lab, [OPEN + '{"name":"f","arguments":{"x":1 ', "oops}", CLOSE + " <"])
     end = [Malformed(0, "oops}" + CLOSE, WHY), TextDelta(" ")]
