@@ -13,13 +13,15 @@ from labkit.running.source import Given, load_given
 FOLDER = Path(__file__).parents[1] / "phase-16-serving-apis-and-parsers/tokenizers"
 NAMES = ["byte_level", "byte_fallback"]
 SHAKING = "\U0001fae8"
+CONTINUATIONS = bytes(range(0x80, 0xC0))
 ROUNDS = 20_000 if os.environ.get("SOAK") else 300
 
 
-def module(files=None, programs="given.py"):
+def module(files=None):
     files = files or {f"{name}.json": (FOLDER / f"{name}.json").read_bytes() for name in NAMES}
-    source = (FOLDER / programs).read_bytes()
-    return load_given(Given((), ((programs, str(FOLDER / programs), source),), files), "given_here")
+    program = FOLDER / "given.py"
+    source = program.read_bytes()
+    return load_given(Given((), ((program.name, str(program), source),), files), "given_here")
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +75,6 @@ def test_a_token_ends_one_character_and_begins_the_next(given):
     tokens = map(reader.bytes_of, range(len(reader.vocabulary)))
     ends = [token for token in tokens if token and 0x80 <= token[0] < 0xC0]
     assert any(is_utf8(token.lstrip(CONTINUATIONS)) is False for token in ends)
-
-
-CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 def is_utf8(data):
