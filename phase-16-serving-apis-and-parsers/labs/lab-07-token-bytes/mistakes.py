@@ -480,15 +480,6 @@ def strips_in_feed(lab):
 
 
 @mistake(task=2)
-def clean_up(lab):
-    """Spaces before punctuation are removed.
-
-    What the model wrote is the text. Cleaning up would change what is already out.
-    """
-    return run(lab, 0, 1, table=[b"a", b" ."]) == ["a", "."]
-
-
-@mistake(task=2)
 def silent_id_ends(lab):
     """An id without bytes ends the character that is open.
 
