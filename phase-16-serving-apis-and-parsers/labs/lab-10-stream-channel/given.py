@@ -19,7 +19,7 @@ Calls = Sequence[Sequence[Any]]
 
 # Of an event loop that is run until it sleeps.
 _MOST_TURNS = 1_000
-# For a thread that cannot go on, because the one that waits for it holds a lock.
+# For a thread that cannot go on, because the one that waits for it holds a lock that is not seen.
 _MOST_WAIT_SECONDS = 0.01
 _LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
 # The tasks that were begun, and the loops on which they run.
@@ -47,8 +47,8 @@ class Ends:
         return self._channel.push(self._pushed[-1])
 
     def push_many(self, count: int) -> int:
-        """Push so many chunks of 20 characters and 20 ids; return how many the channel took."""
-        chunks = (Chunk(f"{number:20}", (number,) * 20) for number in range(count))
+        """Push so many chunks of 1,000 characters and 20 ids; return how many the channel took."""
+        chunks = (Chunk(f"{number:1000}", (number,) * 20) for number in range(count))
         return sum(self._channel.push(chunk) is True for chunk in chunks)
 
     @property
@@ -262,8 +262,34 @@ class SteppedLoop(asyncio.BaseEventLoop):
         self._error = context.get("exception")
 
 
+class _Lock:
+    """A lock that tells when a thread has to wait for it."""
+
+    def __init__(self, lock: Any, busy: threading.Event) -> None:
+        self._lock = lock
+        self._busy = busy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lock, name)
+
+    def __enter__(self) -> Any:
+        return self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> Any:
+        """Acquire the lock."""
+        taken = self._lock.acquire(blocking=False)
+        if taken or not blocking:
+            return taken
+        self._busy.set()
+        return self._lock.acquire(blocking, timeout)
+
+
 class Race:
-    """Two threads on one channel: the first stops somewhere, and the second runs meanwhile.
+    """Two threads on one channel: the first stops somewhere, and the second runs meanwhile, to its
+    end or to a lock that the first one holds.
 
     Where no thread can be started, they run one after the other.
 
@@ -277,8 +303,11 @@ class Race:
         self._point = point
         self._ends = Ends(channel)
         self._reached = threading.Event()
-        self._second_is_done = threading.Event()
+        self._second_stands = threading.Event()
         self._error: BaseException | None = None
+        for name, value in vars(channel).items():
+            if isinstance(value, _LOCKS):
+                setattr(channel, name, _Lock(value, self._second_stands))
 
     def run(self, before: Calls, first: Calls, second: Calls, after: Calls) -> list[list[Any]]:
         """Make the calls of `Ends`, those of `first` and `second` at once.
@@ -320,7 +349,7 @@ class Race:
         except BaseException as error:
             self._error = error
         finally:
-            self._second_is_done.set()
+            self._second_stands.set()
 
     def _do(self, calls: Calls) -> list[Any]:
         return [_call(self._ends, name, args) for name, *args in calls]
@@ -335,9 +364,7 @@ class Race:
             self._point -= 1
             if self._point < 0:
                 self._reached.set()
-                # Inside a lock the other one cannot go on: waiting for it would only cost time.
-                if not any(map(_is_locked, vars(self._channel).values())):
-                    self._second_is_done.wait(_MOST_WAIT_SECONDS)
+                self._second_stands.wait(_MOST_WAIT_SECONDS)
         return self._at_line
 
 
@@ -345,7 +372,3 @@ def _call(ends: Ends, name: str, args: Sequence[Any]) -> Any:
     """Call a method, or read an attribute."""
     value = getattr(ends, name)
     return value(*args) if callable(value) else value
-
-
-def _is_locked(value: object) -> bool:
-    return isinstance(value, _LOCKS) and "<locked" in repr(value)
