@@ -11,14 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from labkit.course.hunt import Code
+from labkit.course.hunt import Code, Pool
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
 from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import Here, hunt, names_of_tests
+from labkit.running.hunting import hunt, names_of_tests
+from labkit.running.hunting_here import Here
 from labkit.running.lab_tests import test_functions
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
 from labkit.running.source import load_given, load_source
@@ -68,7 +69,7 @@ def _check(lab: Lab, labs: list[Lab]) -> list[str]:
     for code in lab.pool.codes:
         if code.target.lab in by_name:
             found += _judged(code, by_name[code.target.lab])
-    return found + _survivors(lab, labs)
+    return found + _survivors(lab, pool)
 
 
 def _judged(code: Code, lab: Lab) -> list[str]:
@@ -103,10 +104,10 @@ def _failure(module: ModuleType, lab: Lab, test: str, seconds: float) -> str | N
     return None
 
 
-def _survivors(lab: Lab, labs: list[Lab]) -> list[str]:
+def _survivors(lab: Lab, pool: Pool) -> list[str]:
     """Return what of the whole pool the hunt's reference does not kill."""
     assert lab.hunt is not None
-    source, pool = lab.solution.read_bytes(), whole_pool(lab, labs)
+    source = lab.solution.read_bytes()
     load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
     here = Here(load, lab.hunt.seconds)
     hunted = hunt(names_of_tests(source), pool, lab.hunt.most_tests, here)

@@ -32,7 +32,7 @@ _NOTHING = Sources("nothing", {"nothing": ("nothing", "nothing", b"")})
 _SLEPT = "slept"
 
 
-class Preserve(PartsHost):
+class _Implementations(PartsHost):
     """The process of the implementations."""
 
     def hold(self, code: Code) -> None:
@@ -56,11 +56,11 @@ class _Tests(Host):
     """The process of a student's tests. Its end is not that of the implementations."""
 
     def close(self) -> None:
-        preserve, self._parts = self._parts, None
+        implementations, self._parts = self._parts, None
         try:
             super().close()
         finally:
-            self._parts = preserve
+            self._parts = implementations
 
     def computed(self) -> float:
         """Return how many seconds of processor time the process has used."""
@@ -85,14 +85,14 @@ class Hunter:
         self._sources = sources
         self._seconds = seconds
         self._left = 0.0
-        self._preserve = Preserve(sandbox, _NOTHING)
+        self._implementations = _Implementations(sandbox, _NOTHING)
         self.killed: list[str] = []
 
     def __enter__(self) -> "Hunter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._preserve.close()
+        self._implementations.close()
 
     def load(self) -> None:
         """Check that the tests can be imported.
@@ -114,12 +114,12 @@ class Hunter:
     def __call__(self, code: Code, tests: Sequence[str]) -> list[dict[str, Verdict]]:
         """Run tests on an implementation."""
         rounds: list[dict[str, Verdict]] = []
-        host = _Tests(self._sandbox, self._sources, self._preserve)
+        host = _Tests(self._sandbox, self._sources, self._implementations)
         try:
             for _ in range(ROUNDS):
                 tests = once_more(code, tests, rounds)
                 rounds.append({})
-                self._preserve.hold(code)
+                self._implementations.hold(code)
                 self._left = ROUND * self._seconds
                 for test in tests:
                     verdict = rounds[-1][test] = self._run(host, test)
@@ -137,11 +137,11 @@ class Hunter:
                 failure = host.load()
                 if failure is not None:
                     return Verdict("failed", failure)
-                self._preserve.allow(self._seconds)
+                self._implementations.allow(self._seconds)
                 before = host.computed()
                 (trace,) = host.perform_all([(plan(test), (), "")])
                 host.end()
-            spent = self._preserve.allow(self._seconds)
+            spent = self._implementations.allow(self._seconds)
             self._left -= host.computed() - before + spent
             if spent >= self._seconds:
                 return Verdict("late", late(self._seconds))
@@ -155,7 +155,7 @@ class Hunter:
         except (OverdueError, MemoryError, RecursionError) as error:
             # It may have struck while an answer was read.
             host.close()
-            self._preserve.close()
+            self._implementations.close()
             return Verdict("failed", f"{error}")
 
 

@@ -111,7 +111,7 @@ class Proxies:
 class Make:
     """What a student's test of a hunt is given: it makes objects of an implementation elsewhere.
 
-    It does what `labkit.running.hunting.Make` does.
+    It does what `labkit.running.hunting_here.Make` does.
     """
 
     def __init__(self, proxies: Proxies) -> None:

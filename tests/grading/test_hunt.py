@@ -19,7 +19,8 @@ from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
 from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import Here, Hunted, hunt, names_of_tests
+from labkit.running.hunting import Hunted, hunt, names_of_tests
+from labkit.running.hunting_here import Here
 from labkit.running.source import load_source
 
 RIGHT = """
