@@ -17,6 +17,7 @@ LIMITS = {"loop at import": 0.3, "loop": 0.3, "deaf loop": 0.1}
 
 EDITS = {
     "syntax": ("def feed(self, text: str) -> str:", "def feed(self, text: str -> str:"),
+    "outside": ("class Pairs", "return\n\n\nclass Pairs"),
     "crash": ("class Pairs", "1 / 0\n\n\nclass Pairs"),
     "exit": ("class Pairs", "raise SystemExit(0)\n\n\nclass Pairs"),
     "loop at import": ("class Pairs", "while True:\n    pass\n\n\nclass Pairs"),
@@ -158,6 +159,7 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
     ("edit", "said"),
     [
         ("syntax", "starter.py line 15 is not valid Python"),
+        ("outside", "starter.py line 4 is not valid Python: 'return' outside function"),
         ("crash", "stopped at line 4 (`1 / 0`) while it was imported: ZeroDivisionError"),
         ("exit", "called exit at line 4"),
         ("loop at import", "was still running at line"),

@@ -8,11 +8,13 @@ But: it isolates nothing. The module runs in this process.
 
 import ast
 import codecs
+import functools
 import linecache
 import sys
 import traceback
-from collections.abc import Collection, Mapping
-from types import ModuleType
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 from labkit.errors import LoadFailure
@@ -82,19 +84,27 @@ def is_given(names: Mapping[str, object]) -> bool:
 def _execute(
     module: ModuleType, data: bytes, shown: str, filename: str, given: Collection[str]
 ) -> None:
-    tree = _parse(data, shown)
-    _check_tree(tree, shown, given)
+    code = _compiled(data, shown, filename, tuple(given))
     # Python shows the lines of a traceback through linecache, also of code that is in no file.
     text = data.decode("utf-8", "replace")
     linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
     sys.modules[module.__name__] = module
     try:
-        exec(compile(tree, filename, "exec"), module.__dict__)
+        exec(code, module.__dict__)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         # A time limit's exception arrives here too: it is not derived from Exception.
         raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(data: bytes, shown: str, filename: str, given: tuple[str, ...]) -> CodeType:
+    """Return the code of a source that imports only what it may; a hunt runs one many times."""
+    tree = _parse(data, shown)
+    _check_tree(tree, shown, given)
+    with _in_words(shown):
+        return compile(tree, filename, "exec")
 
 
 def check_imports(data: bytes, shown: str, given: Collection[str] = GIVEN) -> None:
@@ -126,8 +136,15 @@ def _stopped(error: BaseException, filename: str) -> str:
 
 def _parse(data: bytes, shown: str) -> ast.Module:
     _check_encoding(data, shown)
-    try:
+    with _in_words(shown):
         return ast.parse(data, shown)
+
+
+@contextmanager
+def _in_words(shown: str) -> Iterator[None]:
+    """Say where what is compiled inside is not valid Python."""
+    try:
+        yield
     except SyntaxError as error:
         line = f"\n    {error.text.rstrip()}" if error.text else ""
         caret = f"\n    {' ' * (error.offset - 1)}^" if line and error.offset else ""
