@@ -224,8 +224,9 @@ class Hunting:
         _end(result_of(self._codes[name], self._hunted))
 
     def expect_no_void(self) -> None:
-        """Fail if one of the student's tests does not count."""
-        _end(result_of_void(self._hunted))
+        """Fail if one of the student's tests does not count; the report says why at each."""
+        if self._hunted.void:
+            _end(Result("assertion", _no_count(self._hunted)))
 
 
 def _end(result: Result) -> None:
@@ -255,11 +256,15 @@ def result_of(code: Code, hunted: Hunted) -> Result:
 
 
 def result_of_void(hunted: Hunted) -> Result:
-    """Return whether all of a student's tests count."""
+    """Return whether all of a student's tests count; if not, which do not, and then why."""
     if not hunted.void:
         return Result("passed")
     told = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
-    return Result("assertion", f"these tests do not count. {told}")
+    return Result("assertion", f"{_no_count(hunted)}. {told}")
+
+
+def _no_count(hunted: Hunted) -> str:
+    return f"these tests do not count: {', '.join(hunted.void)}"
 
 
 def results_of(tests: Iterable[Test], pool: Pool, hunted: Hunted) -> dict[str, Result]:

@@ -61,8 +61,7 @@ def _print_run(console: Console, run: LabRun, with_next: bool) -> None:
     if run.score == 100 and not run.failed():
         title = run.implementation.title
         console.print(Text(f"{run.lab.name}: 100/100 points, every test passes ({title})"))
-        if run.hunted is not None:
-            print_hunted(console, run.hunted)
+        print_hunted(console, run)
     else:
         _print_failed(console, run)
     labs = find_labs(run.lab.path.parents[2])
@@ -73,8 +72,7 @@ def _print_run(console: Console, run: LabRun, with_next: bool) -> None:
 def _print_failed(console: Console, run: LabRun) -> None:
     tests = graded_tests(run)
     console.print(_table(run.lab, tests))
-    if run.hunted is not None and run.score:
-        print_hunted(console, run.hunted)
+    print_hunted(console, run)
     print_first_task(console, run.lab, tests, partial(command, run))
     if run.mistake is not None:
         print_wrapped(console, "looks like: ", run.mistake.symptom)
