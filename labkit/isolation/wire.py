@@ -245,7 +245,7 @@ def _out(value: Any) -> Any:
         if len(value) > MOST_ENTRIES:
             raise TypeError(f"a dict of more than {MOST_ENTRIES} entries does not cross")
         return {"dict": [[_out(key), _out(item)] for key, item in value.items()]}
-    raise TypeError(f"a {kind.__name__} does not cross")
+    raise TypeError(f"a {kind.__name__} is not plain data: it does not cross")
 
 
 def _list(value: list[Any]) -> Any:

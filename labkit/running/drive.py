@@ -267,7 +267,7 @@ def as_plain(value: Any) -> Any:
     try:
         return _plain(value)
     except _ForeignError as error:
-        raise TypeError(f"a {error} does not cross") from None
+        raise TypeError(f"a {error} is not plain data: it does not cross") from None
 
 
 def _raised(error: BaseException, call: str) -> Raised:
