@@ -68,7 +68,8 @@ def _local_score(lab: Lab, root: Path) -> str:
     now = tuple(short_hash(file.read_bytes()) for file in (lab.starter, lab.test_file))
     if record.score is None or now != (record.starter, record.tests):
         return f"this file has not been run here yet: make lab N={lab.number}"
-    return f"{record.score}/100 when it last ran here; the grader runs it again"
+    more = ", on more implementations" if lab.hunt is not None else ""
+    return f"{record.score}/100 when it last ran here; the grader runs it again{more}"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
