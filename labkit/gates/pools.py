@@ -18,7 +18,7 @@ from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
 from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import hunt, names_of_tests
+from labkit.running.hunting import hunt
 from labkit.running.hunting_here import Here
 from labkit.running.lab_tests import test_functions
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
@@ -110,7 +110,7 @@ def _survivors(lab: Lab, pool: Pool) -> list[str]:
     source = lab.solution.read_bytes()
     load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
     here = Here(load, lab.hunt.seconds)
-    hunted = hunt(names_of_tests(source), pool, lab.hunt.most_tests, here)
+    hunted = hunt(source, pool, lab.hunt.most_tests, here)
     found = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
     alive = (name for name, tests in hunted.kills.items() if not tests)
     return [*found, *(f"the solution does not kill {name}" for name in alive)]

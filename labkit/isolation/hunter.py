@@ -18,7 +18,6 @@ from labkit.running.hunting import (
     hunt,
     in_all,
     late,
-    names_of_tests,
     once_more,
     plan,
     results_of,
@@ -182,6 +181,6 @@ def run_hunt(run: LabRun, source: bytes, pool: Pool, sandbox: Sandbox) -> list[s
         except LoadFailure as failure:
             run.results |= {test.name: classify(failure) for test in lab.tests_of(pool)}
             return hunter.killed
-        run.hunted = hunt(names_of_tests(source), pool, facts.most_tests, hunter)
+        run.hunted = hunt(source, pool, facts.most_tests, hunter)
         run.results |= results_of(lab.tests_of(pool), pool, run.hunted)
         return hunter.killed

@@ -81,34 +81,54 @@ class Hunted:
         return sorted(chosen, key=self.tests.index)
 
 
-def names_of_tests(source: bytes) -> tuple[str, ...]:
-    """Return the test functions of a source in order, each once; none if it does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef))
-    return tuple(dict.fromkeys(name for name in found if name.startswith("test")))
-
-
-def hunt(tests: Sequence[str], pool: Pool, most_tests: int, run: Run) -> Hunted:
-    """Run tests on the implementations of the labs that they name.
+def hunt(source: bytes, pool: Pool, most_tests: int, run: Run) -> Hunted:
+    """Run a student's tests on the implementations of the labs that they name.
 
     Args:
-        tests: the names of functions.
+        source: the file that holds the tests.
         pool: the implementations.
         most_tests: how many of one lab count.
         run: runs some of them on one implementation.
     """
-    hunted = Hunted(tuple(tests))
-    labels = [target.label for target in pool.targets]
-    for test in tests:
-        if label_of(test) not in labels:
-            names = " or ".join(f"test_{label}_..." for label in labels)
-            hunted.void[test] = f"its name does not say which lab it tests: call it {names}"
+    functions = _test_functions(source)
+    hunted = Hunted(tuple(dict.fromkeys(function.name for function in functions)))
+    for number, function in enumerate(functions):
+        if why := _never_runs(function, functions[:number], pool):
+            hunted.void[function.name] = why
     for target in pool.targets:
         _hunt_one(target, pool, most_tests, run, hunted)
     return hunted
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _test_functions(source: bytes) -> list[_Function]:
+    """Return the test functions of a source in order; none if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [
+        node for node in tree.body if isinstance(node, _Function) and node.name.startswith("test")
+    ]
+
+
+def _never_runs(function: _Function, earlier: Sequence[_Function], pool: Pool) -> str:
+    """Return why a test is not run, or ""."""
+    labels = [target.label for target in pool.targets]
+    if label_of(function.name) not in labels:
+        names = " or ".join(f"test_{label}_..." for label in labels)
+        return f"its name does not say which lab it tests: call it {names}"
+    for other in earlier:
+        if other.name == function.name:
+            return (
+                f"lines {other.lineno} and {function.lineno} define two tests of this name, so "
+                "Python forgets the first: give each a name of its own"
+            )
+    if isinstance(function, ast.AsyncFunctionDef):
+        return f"line {function.lineno} makes it async, so a call does not run it: write def"
+    return ""
 
 
 def _hunt_one(target: Target, pool: Pool, most_tests: int, run: Run, hunted: Hunted) -> None:

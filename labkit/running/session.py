@@ -9,7 +9,7 @@ from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
-from labkit.running.hunting import Hunting, hunt, names_of_tests
+from labkit.running.hunting import Hunting, hunt
 from labkit.running.hunting_here import Here
 from labkit.running.lab_impl import Implementation, choose, load, short_hash, wanted
 from labkit.running.score import LabRun, Result
@@ -126,8 +126,8 @@ class LabsOfSession:
                 facts.seconds,
                 lambda trace: self._after_run("" if trace.raised is None else trace.raised.kind),
             )
-            tests = names_of_tests(run.implementation.source())
-            run.hunted = hunt(tests, run.lab.pool, facts.most_tests, here)
+            source = run.implementation.source()
+            run.hunted = hunt(source, run.lab.pool, facts.most_tests, here)
         return Hunting(run.lab.pool, run.hunted)
 
     def _driver(self, folder: Path, seed: str) -> Driver:

@@ -19,7 +19,7 @@ from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
 from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import Hunted, hunt, names_of_tests
+from labkit.running.hunting import Hunted, hunt
 from labkit.running.hunting_here import Here
 from labkit.running.source import load_source
 
@@ -129,6 +129,11 @@ def test_lab91_other(make): pass
 def test_it(make): assert False
 def helper(make): assert False
 """, "", "lab91_other it"),
+    "never run": ("""
+def test_lab90_twice(make): assert make.call("half", 4) == 2
+async def test_lab90_waits(make): assert False
+def test_lab90_twice(make): pass
+""", "", "twice waits"),
     "too many": ("".join(f"def test_lab90_{n}(make): pass\n" for n in range(MOST))
                  + "def test_lab90_more(make): assert not make\n", "", "more"),
 }  # fmt: skip
@@ -142,7 +147,7 @@ def outcome(hunted):
 
 def hunt_here(source, pool=POOL, seconds=0.05):
     load = partial(load_source, source.encode(), "starter.py", "starter.py", "hunt")
-    return hunt(names_of_tests(source.encode()), pool, MOST, Here(load, seconds))
+    return hunt(source.encode(), pool, MOST, Here(load, seconds))
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +155,17 @@ def sandbox(need, worker_root):
     return Sandbox(need("sandbox"), worker_root)
 
 
+def test_why_a_test_is_never_run_is_said_with_its_lines():
+    void = hunt_here(HUNTS["never run"][0]).void
+    assert void["test_lab90_twice"].startswith("lines 2 and 4 define two tests of this name")
+    assert void["test_lab90_waits"] == "line 3 makes it async, so a call does not run it: write def"
+
+
 def hunt_there(source, sandbox, pool=POOL, seconds=0.05):
     sources = Sources("tests", {"tests": ("starter.py", "starter.py", source.encode())})
     with Hunter(sandbox, sources, seconds) as hunter:
         hunter.load()
-        return hunt(names_of_tests(source.encode()), pool, MOST, hunter)
+        return hunt(source.encode(), pool, MOST, hunter)
 
 
 def without(pool, *names):
