@@ -1,0 +1,2 @@
+self.VERSION = VERSION;
+self.FILES = BENCH_FILES;
