@@ -20,7 +20,7 @@ quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esa
 processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 
 .PHONY: help lab progress hint predict race solution watch reset demo serve tokenizer bundle reference bug test \
-	grade student-edition gradescope classroom50 check soak bench oracles upstream matrix lock
+	grade student-edition site gradescope classroom50 check soak bench oracles upstream matrix lock
 
 help:
 	@echo "For students"
@@ -44,6 +44,7 @@ help:
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
 	@echo "  make grade ARGS='PATH' grade what was handed in, walled off; ARGS=--help for more"
 	@echo "  make student-edition OUT=FOLDER   the course without solutions, to hand out"
+	@echo "  make site              the course as a site, labs and all; ARGS=--serve shows it (needs node)"
 	@echo "  make gradescope N=03   the autograder zip of a lab for Gradescope"
 	@echo "  make classroom50 N=03  the autograder of a lab for Classroom 50"
 	@echo "  make test              every test of the repository, on the references; ARGS=tests/engine  one room's"
@@ -160,6 +161,11 @@ oracles:
 	@.venv/bin/python -m benchmarks.peers.fetch_vllm
 	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
 	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
+
+site:
+	$(setup) site
+	$(if $(findstring --test,$(ARGS)),$(setup) dev)
+	@exec $(labkit) site $(ARGS)
 
 matrix:
 	$(setup) core

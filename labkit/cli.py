@@ -342,6 +342,8 @@ _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
                   _in("labkit.grading.command")),
         "student-edition": ("write the course without solutions, to hand out",
                             _in("labkit.publish.student_edition")),
+        "site": ("write the course as a static site, with a bench on each lab's page; or serve it",
+                 _in("labkit.publish.site.command")),
         "gradescope": ("write the autograder zip of a lab for Gradescope",
                        _in("labkit.publish.gradescope")),
         "classroom50": ("write the autograder of a lab for Classroom 50",

@@ -6,6 +6,6 @@ compile() {
         --generate-hashes --no-header --no-annotate --quiet "$@"
 }
 compile -o requirements/core.txt
-for group in tokenizers serve cohort watch oracles dev; do
+for group in tokenizers serve cohort watch site oracles dev; do
     compile --extra "$group" -c requirements/core.txt -o "requirements/$group.txt"
 done

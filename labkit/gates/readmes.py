@@ -97,7 +97,7 @@ def _generated(root: Path) -> list[Finding]:
 
 
 def _documents(root: Path) -> list[Path]:
-    hidden = {"tests"}
+    hidden = {"tests", "build", "node_modules"}
     paths = (p for p in root.rglob("*.md") if not hidden & set(p.relative_to(root).parts))
     return sorted(path for path in paths if not any(part.startswith(".") for part in
                   path.relative_to(root).parts))  # fmt: skip

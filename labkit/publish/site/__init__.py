@@ -1,0 +1,1 @@
+"""The course as a static site: the book, and the bench on each lab's page."""

@@ -1,0 +1,219 @@
+"""The book: the Markdown of the repository as the generator's input, from one text.
+
+Each document becomes a page; a link to another file of the repository leads to a page of that file.
+A section after a line `<!-- page -->` becomes a page of its own, between the tracks of its phase.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labkit.course.lab import Lab, find_labs
+from labkit.errors import UsageError
+from labkit.publish.site.files import file_page, folder_page, line_anchor, place_of
+from labkit.publish.site.links import headings, leads_out, relink, slug
+
+_START = "README.md"
+_MAP = "upstream/README.md"
+_FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
+# What only the student edition shows, and comments such as the markers of generated parts.
+_COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
+_OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
+# The bench's files are beside the pages: `labs/03/` sees them here.
+_BENCH = """
+## Write it here
+
+<div id="bench" data-lab="{number}" data-base="../../bench/"></div>
+
+## Watch it work
+
+<div id="strip" data-lab="{number}" data-base="../../bench/"></div>
+<script type="module" src="../../bench/bench.js"></script>
+"""
+
+Nav = list[dict[str, "str | Nav"]]
+
+
+@dataclass
+class Book:
+    """What the generator reads.
+
+    Attributes:
+        pages: Markdown by path below the generator's folder of documents.
+        images: what pages show, likewise.
+        nav: the pages in reading order, in the generator's form: title -> path, or section -> rows.
+    """
+
+    pages: dict[str, str] = field(default_factory=dict)
+    images: dict[str, bytes] = field(default_factory=dict)
+    nav: Nav = field(default_factory=list)
+
+
+def read_book(root: Path) -> Book:
+    """Return the book of a repository, or of a student edition.
+
+    Raises:
+        UsageError: a link leads to no file; the message names document and link.
+    """
+    return _Reader(root).read()
+
+
+class _Reader:
+    """Reads documents, and whatever they link to, until nothing new is found."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.book = Book()
+        self.labs = find_labs(root)
+        # Where the pages of documents are, and of sections that are pages of their own.
+        self.places: dict[str, str] = {}
+        self.cut: dict[tuple[str, str], str] = {}
+        self.texts: dict[str, str] = {}
+        self.waiting: list[str] = []
+
+    def read(self) -> Book:
+        phases = dict.fromkeys(lab.path.parents[1] / _START for lab in self.labs)
+        for path in (self.root / _START, *phases, *(lab.readme for lab in self.labs)):
+            self._add(path.relative_to(self.root).as_posix())
+        if (self.root / _MAP).exists():
+            self._add(_MAP)
+        while self.waiting:
+            name = self.waiting.pop(0)
+            self._write(name)
+        self._mount_benches()
+        self.book.nav = self._nav([path.relative_to(self.root).as_posix() for path in phases])
+        return self.book
+
+    def _add(self, name: str) -> None:
+        """Read a document, cut it into pages, and let it wait to be written."""
+        text = _COMMENT.sub("", (self.root / name).read_text("utf-8"))
+        self.places[name] = _place(name)
+        whole, *own = _OWN_PAGE.split(text)
+        for part in own:
+            end = next((at for at, level, _ in headings(part)[1:] if level <= 2), len(part))
+            title = headings(part)[0][2]
+            place = f"{self.places[name].removesuffix('.md')}/{slug(title)}.md"
+            for _, _, heading in headings(part[:end]):
+                self.cut[name, slug(heading)] = place
+            self.texts[place] = re.sub(r"^#(?=#+ )", "", part[:end], flags=re.MULTILINE)
+            whole += part[end:]
+        self.texts[self.places[name]] = whole
+        self.waiting.append(name)
+
+    def _write(self, name: str) -> None:
+        places = [self.places[name], *(to for (at, _), to in self.cut.items() if at == name)]
+        for place in dict.fromkeys(places):
+            self.book.pages[place] = relink(self.texts[place], self._resolver(name, place))
+
+    def _resolver(self, name: str, place: str) -> Callable[[str, bool], str]:
+        """Return what maps a target in document `name` to one on the page at `place`."""
+
+        def resolve(target: str, is_image: bool) -> str:
+            if leads_out(target):
+                return target
+            path, _, anchor = target.partition("#")
+            linked = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            found = self._target(name if not path else linked, anchor, is_image)
+            if not found:
+                raise UsageError(f"{name}: the link to {target} leads to no file of the book")
+            to, _, anchor = found.partition("#")
+            if to == place:
+                return f"#{anchor}" if anchor else posixpath.basename(to)
+            return posixpath.relpath(to, posixpath.dirname(place) or ".") + (
+                anchor and f"#{anchor}"
+            )
+
+        return resolve
+
+    def _target(self, linked: str, anchor: str, is_image: bool) -> str:
+        """Return the place, with an anchor, of a file or folder of the repository, or ""."""
+        path = self.root / linked
+        if linked.startswith((".", "/")) or not path.exists():
+            return ""
+        if is_image:
+            self.book.images[f"files/{linked}"] = path.read_bytes()
+            return f"files/{linked}"
+        if path.is_dir():
+            return self._folder(linked)
+        if path.suffix != ".md":
+            return self._file(linked) + (anchor and f"#{line_anchor(anchor) or anchor}")
+        if linked not in self.places:
+            self._add(linked)
+        return self.cut.get((linked, anchor), self.places[linked]) + (anchor and f"#{anchor}")
+
+    def _file(self, name: str) -> str:
+        place = place_of(name)
+        if place not in self.book.pages:
+            self.book.pages[place] = file_page(name, (self.root / name).read_text("utf-8"))
+        return place
+
+    def _folder(self, name: str) -> str:
+        files = sorted(
+            path.name
+            for path in (self.root / name).iterdir()
+            if path.is_file() and not path.name.startswith(".")
+        )
+        index = f"{name}/README.md"
+        if "README.md" in files:
+            return self._target(index, "", is_image=False)
+        place = place_of(name)
+        if place not in self.book.pages:
+            self.book.pages[place] = ""
+            resolve = self._resolver(f"{name}/", place)
+            self.book.pages[place] = relink(folder_page(name, files), resolve)
+        return place
+
+    def _mount_benches(self) -> None:
+        for lab in self.labs:
+            place = self._place_of_lab(lab)
+            self.book.pages[place] += _BENCH.format(number=lab.number)
+
+    def _place_of_lab(self, lab: Lab) -> str:
+        return self.places[lab.readme.relative_to(self.root).as_posix()]
+
+    def _nav(self, phases: list[str]) -> Nav:
+        """Return the pages in reading order; files of the repository are not among them."""
+        tracks: dict[str, list[str]] = {}
+        for lab in self.labs:
+            tracks.setdefault(lab.track, []).append(self._place_of_lab(lab))
+        (first, labs), *more = tracks.items()
+        nav = self._rows([_place(_START), *(self.places[name] for name in phases)])
+        nav += [{f"{first.capitalize()} track": self._rows(labs)}]
+        nav += self._rows(dict.fromkeys(self.cut.values()))
+        nav += [{f"{track.capitalize()} track": self._rows(labs)} for track, labs in more]
+        rest = [name for name in self.places if self.places[name] not in _places(nav)]
+        theirs = [name for name in rest if posixpath.basename(name) in _FOR_INSTRUCTORS]
+        if _MAP in rest:
+            nav += self._rows([self.places[_MAP]])
+        others = [name for name in rest if name not in (*theirs, _MAP)]
+        for title, names in (("For instructors", theirs), ("For maintainers", others)):
+            if names:
+                nav += [{title: self._rows(self.places[name] for name in names)}]
+        return nav
+
+    def _rows(self, places: Iterable[str]) -> Nav:
+        return [{_title(self.book.pages[place]): place} for place in places]
+
+
+def _place(name: str) -> str:
+    """Return where the page of a document is: `labs/03.md`, `phase-16.md`, `benchmarks/results.md`."""
+    lab = re.fullmatch(r"phase-[^/]+/labs/lab-(\d+)-[^/]+/README\.md", name)
+    if lab:
+        return f"labs/{lab[1]}.md"
+    short = re.sub(r"^(phase-\d+)-[^/]+", r"\1", name.removesuffix(".md"))
+    short = short.removesuffix("/README").lower().replace("_", "-")
+    return "index.md" if short == "readme" else f"{short}.md"
+
+
+def _title(text: str) -> str:
+    """Return the first heading of a page, without markup."""
+    return re.sub(r"`|\[|\]\([^)]*\)", "", headings(text)[0][2])
+
+
+def _places(nav: Nav) -> set[str]:
+    """Return the pages that are in a navigation."""
+    values = [value for row in nav for value in row.values()]
+    below = [_places(value) for value in values if not isinstance(value, str)]
+    return {value for value in values if isinstance(value, str)}.union(*below)

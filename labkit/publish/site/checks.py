@@ -1,0 +1,134 @@
+"""What must hold of a built site: each link leads somewhere, no page fetches elsewhere, sizes."""
+
+import gzip
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from labkit.errors import LabkitError
+from labkit.publish.site.links import leads_out
+
+MOST_BYTES = 25_000_000
+MOST_OF_A_PAGE = 300_000
+_FETCHED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src"}
+_IMPORT = re.compile(r"""\b(?:from|import)\s*["'](\./[^"']+)["']""")
+
+
+class Page(HTMLParser):
+    """What a page links to, what it fetches when it opens or is scrolled, and its anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.lazy: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what one element says."""
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        target = given.get(_FETCHED.get(tag, ""), "")
+        if target and given.get("rel") not in ("prev", "next"):
+            (self.lazy if given.get("loading") == "lazy" else self.fetched).append(target)
+
+
+def check_site(folder: Path) -> None:
+    """Check a built site.
+
+    Raises:
+        LabkitError: a link leads nowhere, something comes from another host, or it is too large; the
+            message names the page and each cause.
+    """
+    pages = {path: Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
+    wrong = [complaint for path in pages for complaint in _complaints(path, pages, folder)]
+    if not wrong:
+        wrong = [*_too_large(folder), *_too_heavy(folder, pages)]
+    if wrong:
+        raise LabkitError("the site is not right:\n" + "\n".join(f"  {one}" for one in wrong))
+
+
+def _complaints(path: Path, pages: dict[Path, Page], folder: Path) -> list[str]:
+    """Return what is wrong with the links of one page."""
+    page, name = pages[path], path.relative_to(folder).as_posix()
+    found = [
+        f"{name}: fetches {target} from another host"
+        for target in (*page.fetched, *page.lazy)
+        if leads_out(target) and not target.startswith("data:")
+    ]
+    for target in (*page.links, *page.fetched, *page.lazy):
+        if leads_out(target):
+            continue
+        file, anchor = _where(path, target, folder)
+        if file is None or not file.is_file():
+            found.append(f"{name}: the link to {target} leads to no page")
+        elif anchor and file in pages and anchor not in pages[file].anchors:
+            found.append(f"{name}: the link to {target} leads to no place on that page")
+    return found
+
+
+def _where(path: Path, target: str, folder: Path) -> tuple[Path | None, str]:
+    """Return the file that a link leads to (None: outside of the site), and the anchor in it."""
+    parts = urlsplit(target)
+    file = path
+    if parts.path:
+        file = Path((path.parent / unquote(parts.path)).resolve())
+        if file.is_dir():
+            file /= "index.html"
+    inside = file.is_relative_to(folder.resolve()) and not parts.path.startswith("/")
+    return (file if inside or file == path else None), unquote(parts.fragment)
+
+
+def _too_large(folder: Path) -> list[str]:
+    size = folder_bytes(folder)
+    if size <= MOST_BYTES:
+        return []
+    return [f"the folder has {size:,} bytes, and at most {MOST_BYTES:,} are allowed"]
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return how many bytes the files of a folder have."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
+    found = []
+    for path in pages:
+        size = page_bytes(path, pages[path], folder)
+        if size > MOST_OF_A_PAGE:
+            name = path.relative_to(folder).as_posix()
+            found.append(
+                f"{name}: the first view loads {size:,} bytes (with gzip), and at most "
+                f"{MOST_OF_A_PAGE:,} are allowed"
+            )
+    return found
+
+
+def page_bytes(path: Path, page: Page, folder: Path) -> int:
+    """Return what the first view of a page loads, in bytes as they are sent: texts with gzip.
+
+    That is the page, its styles, scripts with what these import, and the images that do not wait
+    until they are scrolled to.
+    """
+    wanted = [_where(path, target, folder)[0] for target in page.fetched if not leads_out(target)]
+    files = {path, *(file for file in wanted if file)}
+    waiting = [file for file in files if file.suffix == ".js"]
+    while waiting:
+        file = waiting.pop()
+        for target in _IMPORT.findall(file.read_text("utf-8")):
+            imported = (file.parent / target).resolve()
+            if imported not in files:
+                files.add(imported)
+                waiting.append(imported)
+    return sum(map(_sent_bytes, files))
+
+
+@cache
+def _sent_bytes(file: Path) -> int:
+    data = file.read_bytes()
+    return min(len(data), len(gzip.compress(data, 6)))

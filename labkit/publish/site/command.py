@@ -1,0 +1,153 @@
+"""`make site`: the course as a static folder, and `make site ARGS=--serve`, which shows it.
+
+The folder is built beside its place and moved there when it is right, so none is ever half built.
+"""
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from labkit.errors import UsageError
+from labkit.publish.site import frontend
+from labkit.publish.site.book import read_book
+from labkit.publish.site.checks import check_site, folder_bytes
+from labkit.publish.site.generator import generate
+from labkit.publish.site.polish import polish
+from labkit.publish.site.serve import PORT, serve
+from labkit.publish.student_edition import make_edition
+
+NAME = "The text path, by hand"
+STUDENT = "student"
+# In a built folder: what it was made of. Where it is missing, the folder is not ours to replace.
+MADE_OF = "made-of.txt"
+_FRONT_END = "site"
+_SOURCES = (
+    "*.md", "LICENSE", "Makefile", "pyproject.toml", "requirements/*.txt", "benchmarks/**/*",
+    "labkit/**/*", "mini_vllm/**/*", "phase-*/**/*", "upstream/*", "tests/mutants/*",
+    f"{_FRONT_END}/*", f"{_FRONT_END}/src/*",
+)  # fmt: skip
+# Not built from: what students write, and what programs leave behind.
+_NO_SOURCES = ("starter.py",)
+_NO_SUFFIXES = (".bak", ".pyc")
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options of `python -m labkit site`."""
+    add = command.add_argument
+    add("--out", type=Path, metavar="FOLDER", help="default: build/site, or build/site-student")
+    add("--edition", choices=["full", STUDENT], default="full",
+        help="student: without solutions, known bugs and what only instructors need")  # fmt: skip
+    add("--serve", action="store_true", help="show it at http://127.0.0.1:8000/, built if need be")
+    add("--port", type=int, default=PORT, metavar="N", help=f"for --serve (default {PORT})")
+    add("--test", action="store_true", help="build it, and try it in a browser: tests/site")
+
+
+def run(args: argparse.Namespace, root: Path) -> int:
+    """Build the site; serve or test it if asked. Return 0, or pytest's exit code.
+
+    Raises:
+        UsageError: an option has a wrong value, or a tool is missing.
+        LabkitError: the built site is not right, or one of its builders failed.
+    """
+    if not 0 <= args.port < 65536:
+        raise UsageError(f"--port is {args.port}, but must be 0 to 65535")
+    student = args.edition == STUDENT
+    out = args.out or root / "build" / (f"site-{STUDENT}" if student else "site")
+    made_of = _made_of(root, args.edition)
+    if not (args.serve and _read(out / MADE_OF) == made_of):
+        build(root, out, made_of, student)
+    if args.test:
+        return _test(out, root)
+    if args.serve:
+        serve(out, args.port)
+    else:
+        own = f"{' --edition student' if student else ''}{f' --out {args.out}' if args.out else ''}"
+        print(f"To look at it: make site ARGS='--serve{own}'")
+    return 0
+
+
+def build(root: Path, out: Path, made_of: str, student: bool) -> None:
+    """Build a site and put it at `out`, in place of an older one.
+
+    Args:
+        root: the repository.
+        out: the folder to write.
+        made_of: the digest of what it is made of.
+        student: whether it is that of the student edition.
+
+    Raises:
+        UsageError: `out` is something else than an older site, or a tool is missing.
+        LabkitError: see `run`.
+    """
+    if out.exists() and not (out / MADE_OF).exists() and (out.is_file() or any(out.iterdir())):
+        raise UsageError(f"{out} is no site that was built here; name a new folder with --out")
+    began = time.monotonic()
+    frontend.install(root / _FRONT_END)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+        work = Path(scratch)
+        course = _write_edition(root, work / "edition") if student else root
+        print("Writing the book ...", flush=True)
+        folder = generate(read_book(course), NAME, work)
+        print("Building the bench ...", flush=True)
+        frontend.build(root / _FRONT_END, folder)
+        polish(folder)
+        (folder / MADE_OF).write_text(made_of, encoding="utf-8")
+        frontend.seal(root / _FRONT_END, folder)
+        check_site(folder)
+        _put(folder, out, work / "old")
+    size, seconds = folder_bytes(out) / 1e6, time.monotonic() - began
+    print(f"Wrote {os.path.relpath(out)}: {size:.1f} MB, in {seconds:.0f} s.", flush=True)
+
+
+def _write_edition(root: Path, folder: Path) -> Path:
+    """Write the student edition; return its folder."""
+    for name, data in make_edition(root).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def _put(folder: Path, out: Path, old: Path) -> None:
+    """Move a built folder to its place."""
+    if out.exists():
+        out.rename(old)
+    folder.rename(out)
+
+
+def _made_of(root: Path, edition: str) -> str:
+    """Return a digest of all that a site is built from."""
+    digest = hashlib.sha256(edition.encode())
+    for path in _sources(root):
+        data = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{data} {path.relative_to(root)}\n".encode())
+    return f"{digest.hexdigest()}\n"
+
+
+def _sources(root: Path) -> Iterator[Path]:
+    found = {path for pattern in _SOURCES for path in root.glob(pattern)}
+    for path in sorted(found):
+        skipped = path.name in _NO_SOURCES or path.suffix in _NO_SUFFIXES
+        if path.is_file() and not skipped:
+            yield path
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError:
+        return ""
+
+
+def _test(out: Path, root: Path) -> int:
+    """Run the browser tests on a built site; return pytest's exit code."""
+    env = {**os.environ, "SITE": str(out.resolve()), "LAB_IMPL": "solution"}
+    tests = [sys.executable, "-P", "-m", "pytest", "-q", "tests/site"]
+    return subprocess.run(tests, cwd=root, env=env, check=False).returncode

@@ -1,0 +1,69 @@
+"""The front end of the site: what npm installs and esbuild bundles, from the folder `site`."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from labkit.errors import LabkitError, UsageError
+
+_OLDEST_NODE = 18
+_INSTALL = "On Debian and Ubuntu: apt-get install nodejs npm. On macOS: brew install node."
+
+
+def install(source: Path) -> None:
+    """Install what `package-lock.json` names, once.
+
+    Args:
+        source: the folder `site` of the repository.
+
+    Raises:
+        UsageError: there is no node or npm, or node is too old.
+        LabkitError: npm failed.
+    """
+    _check_tools()
+    digest = hashlib.sha256((source / "package-lock.json").read_bytes()).hexdigest()[:16]
+    stamp = source / "node_modules" / f".installed-{digest}"
+    if stamp.exists():
+        return
+    print("Installing site/package-lock.json ...", flush=True)
+    _run(["npm", "ci", "--silent"], source, "Is there a network? The same command tries again.")
+    stamp.touch()
+
+
+def build(source: Path, folder: Path) -> None:
+    """Write the bench and its Python into a site's folder.
+
+    Raises:
+        LabkitError: the build failed.
+    """
+    _run(["node", "build.mjs", str(folder.resolve())], source)
+
+
+def seal(source: Path, folder: Path) -> None:
+    """Write the service worker of a folder whose other files are all there.
+
+    Raises:
+        LabkitError: the build failed.
+    """
+    _run(["node", "seal.mjs", str(folder.resolve())], source)
+
+
+def _check_tools() -> None:
+    for tool in ("node", "npm"):
+        if not shutil.which(tool):
+            raise UsageError(f"{tool} was not found, and building the site needs it. {_INSTALL}")
+    told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    major = told.strip().lstrip("v").partition(".")[0]
+    if not major.isdecimal() or int(major) < _OLDEST_NODE:
+        raise UsageError(
+            f"node is {told.strip()!r}, but must be {_OLDEST_NODE} or newer. {_INSTALL}"
+        )
+
+
+def _run(command: list[str], folder: Path, advice: str = "") -> None:
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        told = f"{ran.stdout}{ran.stderr}".strip()
+        name = " ".join(command[:2])
+        raise LabkitError(f"`{name}` failed in site/:\n{told}\n{advice}".rstrip())

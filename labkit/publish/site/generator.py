@@ -1,0 +1,102 @@
+"""From the book's Markdown to pages: Zensical's configuration, and a run of it.
+
+Zensical because it succeeds MkDocs Material, whose makers maintain it in its place, builds this book
+in a second, and asks no other host for anything once its web fonts are off.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from labkit.errors import LabkitError
+from labkit.publish.site.book import Book
+
+_STYLE = Path(__file__).with_name("book.css")
+# GitHub's Markdown, in which the documents are written, and no more.
+_MARKDOWN = {
+    "toc": {
+        "permalink": True,
+        "slugify": {"object": "pymdownx.slugs.slugify", "kwds": {"case": "lower"}},
+    },
+    "tables": {"use_align_attribute": True},
+    "sane_lists": {},
+    "pymdownx.highlight": {"line_spans": "__span"},
+    "pymdownx.superfences": {},
+}
+_FEATURES = [
+    "navigation.footer", "navigation.top", "navigation.indexes", "navigation.sections",
+    "content.code.copy", "search.highlight", "toc.follow",
+]  # fmt: skip
+
+
+def configuration(book: Book, name: str) -> dict[str, Any]:
+    """Return Zensical's configuration, for a file `mkdocs.yml` beside `docs`; YAML reads JSON.
+
+    Args:
+        book: the book.
+        name: of the site.
+    """
+    return {
+        "site_name": name,
+        "docs_dir": "docs",
+        "site_dir": "out",
+        "nav": book.nav,
+        "theme": {
+            "name": "material",
+            "font": False,
+            "features": _FEATURES,
+            "palette": [
+                _palette("light", "default", "dark", "lucide/moon"),
+                _palette("dark", "slate", "light", "lucide/sun"),
+            ],
+        },
+        "extra_css": [f"assets/{_STYLE.name}"],
+        "extra": {"generator": False},
+        "markdown_extensions": [{name: options} for name, options in _MARKDOWN.items()],
+    }
+
+
+def _palette(scheme: str, name: str, other: str, icon: str) -> dict[str, Any]:
+    """Return the colours for readers who prefer a scheme, with the button that leads to the other."""
+    return {
+        "media": f"(prefers-color-scheme: {scheme})",
+        "scheme": name,
+        "primary": "indigo",
+        "accent": "indigo",
+        "toggle": {"icon": icon, "name": f"Switch to {other} mode"},
+    }
+
+
+def generate(book: Book, name: str, work: Path) -> Path:
+    """Write the book's pages; return the folder that holds them.
+
+    Args:
+        book: the book.
+        name: of the site.
+        work: an empty folder to work in.
+
+    Raises:
+        LabkitError: Zensical found a mistake; the message is its own.
+    """
+    files = {place: text.encode() for place, text in book.pages.items()}
+    files |= book.images | {f"assets/{_STYLE.name}": _STYLE.read_bytes()}
+    for place, data in files.items():
+        path = work / "docs" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    settings = work / "mkdocs.yml"
+    settings.write_text(json.dumps(configuration(book, name), indent=1), encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "zensical", "build", "--strict", "-f", str(settings)],
+        cwd=work,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        raise LabkitError(f"zensical could not build the book:\n{ran.stdout}{ran.stderr}")
+    return work / "out"
