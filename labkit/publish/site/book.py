@@ -21,7 +21,8 @@ _FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
 # What only the student edition shows, and comments such as the markers of generated parts.
 _COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
 _OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
-# The bench's files are beside the pages: `labs/03/` sees them here.
+# The bench's folder is beside `labs`. The generator turns the path of the script, as seen from the
+# document `labs/03.md`, into that of its page, `labs/03/`; `data-base` is as the page sees it.
 _BENCH = """
 ## Write it here
 
@@ -30,7 +31,7 @@ _BENCH = """
 ## Watch it work
 
 <div id="strip" data-lab="{number}" data-base="../../bench/"></div>
-<script type="module" src="../../bench/bench.js"></script>
+<script type="module" src="../bench/bench.js"></script>
 """
 
 Nav = list[dict[str, "str | Nav"]]
@@ -121,9 +122,7 @@ class _Reader:
             to, _, anchor = found.partition("#")
             if to == place:
                 return f"#{anchor}" if anchor else posixpath.basename(to)
-            return posixpath.relpath(to, posixpath.dirname(place) or ".") + (
-                anchor and f"#{anchor}"
-            )
+            return _with(posixpath.relpath(to, posixpath.dirname(place) or "."), anchor)
 
         return resolve
 
@@ -138,10 +137,10 @@ class _Reader:
         if path.is_dir():
             return self._folder(linked)
         if path.suffix != ".md":
-            return self._file(linked) + (anchor and f"#{line_anchor(anchor) or anchor}")
+            return _with(self._file(linked), line_anchor(anchor) or anchor)
         if linked not in self.places:
             self._add(linked)
-        return self.cut.get((linked, anchor), self.places[linked]) + (anchor and f"#{anchor}")
+        return _with(self.cut.get((linked, anchor), self.places[linked]), anchor)
 
     def _file(self, name: str) -> str:
         place = place_of(name)
@@ -197,8 +196,12 @@ class _Reader:
         return [{_title(self.book.pages[place]): place} for place in places]
 
 
+def _with(place: str, anchor: str) -> str:
+    return f"{place}#{anchor}" if anchor else place
+
+
 def _place(name: str) -> str:
-    """Return where the page of a document is: `labs/03.md`, `phase-16.md`, `benchmarks/results.md`."""
+    """Return where the page of a document is: `labs/03.md`, `phase-16.md`, `contributing.md`."""
     lab = re.fullmatch(r"phase-[^/]+/labs/lab-(\d+)-[^/]+/README\.md", name)
     if lab:
         return f"labs/{lab[1]}.md"

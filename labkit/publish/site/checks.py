@@ -42,8 +42,8 @@ def check_site(folder: Path) -> None:
     """Check a built site.
 
     Raises:
-        LabkitError: a link leads nowhere, something comes from another host, or it is too large; the
-            message names the page and each cause.
+        LabkitError: a link leads nowhere, something comes from another host, or it is too large.
+            The message names the page and each cause.
     """
     pages = {path: Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
     wrong = [complaint for path in pages for complaint in _complaints(path, pages, folder)]

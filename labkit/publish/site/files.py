@@ -1,4 +1,4 @@
-"""A file or a folder of the repository as a page of the book: highlighted, each line with an anchor."""
+"""A file or a folder of the repository as a page of the book: highlighted, with numbered lines."""
 
 import re
 from collections.abc import Iterable

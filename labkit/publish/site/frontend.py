@@ -56,9 +56,8 @@ def _check_tools() -> None:
     told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
     major = told.strip().lstrip("v").partition(".")[0]
     if not major.isdecimal() or int(major) < _OLDEST_NODE:
-        raise UsageError(
-            f"node is {told.strip()!r}, but must be {_OLDEST_NODE} or newer. {_INSTALL}"
-        )
+        told = told.strip()
+        raise UsageError(f"node is {told!r}, but must be {_OLDEST_NODE} or newer. {_INSTALL}")
 
 
 def _run(command: list[str], folder: Path, advice: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What is done to each page once it is generated: links that lead out say so, and a policy holds."""
+"""What is done to the generated pages: links that lead out say so, and a policy keeps all in."""
 
 import base64
 import hashlib
@@ -30,7 +30,7 @@ def polish(folder: Path) -> None:
 
 
 def mark_outward(page: str) -> str:
-    """Return a page whose links to other hosts are marked for eye and ear, and tell them nothing."""
+    """Return a page whose links to other hosts are marked, for eyes and for screen readers."""
     marked = rf'<a class="leads-out" rel="external noopener noreferrer"\1>\2{_LEAVES}</a>'
     return _OUTWARD.sub(marked, page)
 
@@ -39,7 +39,8 @@ def policy(pages: Iterable[str]) -> str:
     """Return the content security policy of a site: nothing comes from, or goes to, another host.
 
     Args:
-        pages: the HTML of its pages; the scripts that the generator wrote into them may run, by hash.
+        pages: the HTML of its pages. The scripts that the generator wrote into them may run, by
+            their hashes.
     """
     scripts = {script for page in pages for script in _INLINE.findall(page)}
     hashes = sorted(base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts)
