@@ -1,1 +1,44 @@
+// Entry of a lab's page. The editor is loaded when the bench comes near, Python when it is used.
+
 import "./page.js";
+import { button, byId, make } from "./dom.js";
+
+/** How near, before it is in view. */
+const NEAR = "400px";
+
+const bench = byId("bench");
+let opening = null;
+
+function open() {
+  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench));
+  return opening;
+}
+
+async function openHere() {
+  const hadFocus = bench.contains(document.activeElement);
+  try {
+    const desk = await open();
+    if (hadFocus) desk.focus();
+  } catch (error) {
+    opening = null;
+    const words = `The bench could not be loaded: ${error.message}.`;
+    bench.replaceChildren(make("p", { role: "alert" }, words, " ", button("Try again", openHere)));
+  }
+}
+
+function whenNear(element, act) {
+  const seen = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      seen.disconnect();
+      act();
+    },
+    { rootMargin: NEAR },
+  );
+  seen.observe(element);
+}
+
+if (bench) {
+  bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
+  whenNear(bench, openHere);
+}

@@ -1,1 +1,94 @@
-self.onmessage = () => {};
+// Python: one interpreter in a worker of its own, for one run or one strip.
+//
+// Page -> worker: {boot: {base, module, interrupts}} once, then {id, verb, argument}.
+// Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what}, and what
+// Python tells through `labkit_page.tell`: {event: "test" | "limit" | "print", ...}.
+
+const COURSE = "/course";
+/** Unpacked in this order, each into its folder. */
+const ARCHIVES = [
+  ["python.zip", `${COURSE}/.python`],
+  ["course.zip", COURSE],
+];
+const IMPORTS = `
+import os, sys
+sys.path[:0] = ["${COURSE}", "${COURSE}/.python"]
+os.chdir("${COURSE}")
+import pytest
+import labkit.browser.verbs
+labkit.browser.verbs
+`;
+
+let verbs = null;
+
+function say(what, done) {
+  postMessage({ event: "boot", what, done, total: 4 });
+}
+
+async function download(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url.pathname} could not be loaded: ${response.status}`);
+  return response.arrayBuffer();
+}
+
+/** Let Pyodide use the page's compiled module instead of fetching and compiling its own. */
+function hand(module, name) {
+  const { fetch } = self;
+  self.fetch = (resource, options) => {
+    const isPython = String(resource?.url ?? resource).endsWith(name);
+    return isPython ? Promise.resolve(new Response()) : fetch(resource, options);
+  };
+  WebAssembly.instantiateStreaming = async (_, imports) => {
+    return { module, instance: await WebAssembly.instantiate(module, imports) };
+  };
+}
+
+async function boot({ base, module, interrupts }) {
+  const folder = new URL("pyodide/", base);
+  say("Starting Python", 0);
+  const archives = ARCHIVES.map(async ([name, place]) => {
+    return [await download(new URL(name, base)), place];
+  });
+  hand(module, "pyodide.asm.wasm");
+  const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
+  const python = await loadPyodide({
+    indexURL: folder.href,
+    env: { HOME: "/home/pyodide", LAB_IMPL: "starter" },
+  });
+  say("Unpacking the course", 1);
+  for (const [data, place] of await Promise.all(archives)) {
+    python.FS.mkdirTree(place);
+    python.unpackArchive(data, "zip", { extractDir: place });
+  }
+  const tell = (text) => postMessage(JSON.parse(text));
+  python.registerJsModule("labkit_page", { tell });
+  say("Importing pytest and the course", 2);
+  verbs = python.runPython(IMPORTS);
+  if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));
+  say("Ready", 4);
+}
+
+/** Whether Python raised, and lives; all else means that the interpreter is gone. */
+function isRaised(error) {
+  return error?.constructor?.name === "PythonError" || error?.name === "PythonError";
+}
+
+function answer({ id, verb, argument }) {
+  try {
+    postMessage({ id, result: JSON.parse(verbs[verb](...argument.map(String))) });
+  } catch (error) {
+    postMessage({ id, error: String(error?.message ?? error), died: !isRaised(error) });
+  }
+}
+
+let booted = null;
+self.onmessage = async ({ data }) => {
+  if (data.boot) booted = boot(data.boot);
+  try {
+    await booted;
+  } catch (error) {
+    postMessage({ event: "broken", message: String(error?.message ?? error) });
+    return;
+  }
+  if (data.id !== undefined) answer(data);
+};

@@ -1,0 +1,311 @@
+// The bench of a lab: editor, runs, hints, predictions, and what is kept. It puts them together.
+
+import { button, make } from "./dom.js";
+import { Editor } from "./editor.js";
+import { hintsNode } from "./hints.js";
+import { Interpreter, Interpreters } from "./interpreter.js";
+import { ConflictError, Keeping } from "./keeping.js";
+import { predictionsNode } from "./predictions.js";
+import { Runs } from "./runs.js";
+import { Shelf } from "./shelf.js";
+
+const SAVE_AFTER_MS = 400;
+const KEYS = "Escape, then Tab, leaves the editor";
+
+async function read(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url.pathname}: ${response.status} ${response.statusText}`);
+  return response.json();
+}
+
+/**
+ * Put the bench of a lab into an element.
+ *
+ * @param {HTMLElement} root with the lab's number in `data-lab`, and `data-base`
+ * @returns {Promise<Desk>}
+ */
+export async function openDesk(root) {
+  const base = new URL(root.dataset.base, document.baseURI);
+  const labs = await read(new URL("labs.json", base));
+  const lab = labs.find(({ number }) => number === root.dataset.lab);
+  if (!lab) throw new Error(`labs.json has no lab ${root.dataset.lab}`);
+  const desk = new Desk(lab, labs, base);
+  await desk.fill(root);
+  return desk;
+}
+
+export class Desk {
+  #base;
+  #labs;
+  #keeping = new Keeping();
+  #editor;
+  #runs;
+  #interpreters;
+  #progress = {};
+  #timer = null;
+  #listeners = [];
+  #notices = make("div", { className: "notices", role: "status" });
+  #kept = make("span", { className: "kept" });
+  #run = button("Run", () => this.run(null), { className: "main" });
+  #task = make("select", { "aria-label": "Task" });
+  #runTask = button("Run this task", () => this.run(Number(this.#task.value)));
+  #stop = button("Stop", () => this.#runs.stop(), { disabled: true });
+  #shelf;
+  /** The lab, as labs.json has it. */
+  lab;
+
+  constructor(lab, labs, base) {
+    this.lab = lab;
+    this.#labs = labs;
+    this.#base = base;
+    this.#interpreters = new Interpreters(base, (part) => this.#runs.boot(part));
+    this.#runs = new Runs(this.#interpreters, {
+      goTo: (line) => this.#editor.goTo(line),
+      runTask: (task) => this.run(task),
+      onState: (isRunning) => this.#drawState(isRunning),
+    });
+    this.#shelf = new Shelf(this);
+  }
+
+  /** Build everything, with what is kept. */
+  async fill(root) {
+    await this.#keeping.open((number) => this.#onForeign(number));
+    this.#progress = await this.#keeping.progress();
+    const text = (await this.#keeping.code(this.lab.number)) ?? this.lab.starter;
+    const frame = make("div", "editor");
+    this.#task.append(...this.lab.tasks.map(({ number, title }) => new Option(`${number} ${title}`, number)));
+    this.#task.value = String(this.#record().unfinished?.[0] ?? this.lab.tasks[0].number);
+    const predictions = predictionsNode(this.lab, this.#record().predictions ?? {}, (answers) =>
+      this.#remember({ predictions: answers }),
+    );
+    const hints = hintsNode(this.lab, this.#record().hints ?? {}, (task, level) =>
+      this.#remember({ hints: { ...this.#record().hints, [task]: level } }),
+    );
+    root.classList.add("bench");
+    root.replaceChildren(
+      ...[predictions, this.#desk(frame), this.#runs.box, hints].filter(Boolean),
+    );
+    this.#editor = new Editor(frame, {
+      text,
+      label: `Your starter.py of lab ${this.lab.number}. ${KEYS}.`,
+      onChange: () => this.#onChange(),
+      onLeaving: () => this.#say(`${KEYS.replace("Escape, then ", "")} now.`),
+      keys: [
+        { key: "Mod-Enter", run: () => this.run(null) || true },
+        { key: "Mod-Shift-Enter", run: () => this.run(Number(this.#task.value)) || true },
+      ],
+    });
+    addEventListener("pagehide", () => this.save());
+    document.addEventListener("visibilitychange", () => this.save());
+    addEventListener("beforeunload", (event) => {
+      if (this.#keeping.fault && this.text !== this.lab.starter) event.preventDefault();
+    });
+    this.#drawKept();
+    this.#shelf.draw();
+  }
+
+  focus() {
+    this.#editor.focus();
+  }
+
+  // What the strip and the shelf need.
+
+  get text() {
+    return this.#editor.text;
+  }
+
+  set text(text) {
+    this.#editor.text = text;
+  }
+
+  /** The folder of the bench's files, a URL. */
+  get base() {
+    return this.#base;
+  }
+
+  /** Whether some run reached all points. */
+  get isSolved() {
+    return Boolean(this.#record().solved);
+  }
+
+  /** What is known of all labs, as in `.labkit/progress.json`. */
+  get progress() {
+    return this.#progress;
+  }
+
+  /** The reader's code of every lab that has some, by number. */
+  async sources() {
+    const code = await this.#keeping.allCode();
+    return { ...code, [this.lab.number]: this.text };
+  }
+
+  /** Hear of every change of the code. */
+  onCode(listener) {
+    this.#listeners.push(listener);
+  }
+
+  /** A Python of one's own, that is called again and again. */
+  newInterpreter(onBoot) {
+    return new Interpreter(this.#base, onBoot);
+  }
+
+  /** Call a verb in a fresh Python. */
+  call(verb, ...argument) {
+    return this.#interpreters.call(verb, argument);
+  }
+
+  /** Begin to load Python. */
+  prepare() {
+    this.#interpreters.prepare().catch((error) => {
+      if (error.kind === "broken") this.#runs.broken(error, () => this.prepare());
+    });
+  }
+
+  /**
+   * Take over code, of this lab or others.
+   *
+   * @param {Record<string, string>} files by the lab's number
+   * @returns {Promise<Record<string, string | null>>} what was there before
+   */
+  async replace(files) {
+    const before = {};
+    const kept = await this.sources();
+    for (const [number, text] of Object.entries(files)) {
+      before[number] = kept[number] ?? null;
+      if (number === this.lab.number) this.text = text;
+      else await this.#keeping.saveCode(number, text ?? this.#starter(number), true);
+    }
+    await this.save();
+    return before;
+  }
+
+  /** Show a message with buttons; the next one takes its place. */
+  say(text, ...buttons) {
+    this.#say(text, ...buttons);
+  }
+
+  /** Keep the code now. */
+  async save(overwrite = false) {
+    clearTimeout(this.#timer);
+    if (this.#timer === null && !overwrite) return;
+    this.#timer = null;
+    try {
+      await this.#keeping.saveCode(this.lab.number, this.text, overwrite);
+      this.#drawKept();
+    } catch (error) {
+      if (!(error instanceof ConflictError)) throw error;
+      this.#conflict(error.theirs);
+    }
+  }
+
+  /**
+   * Run the lab's tests on the code.
+   *
+   * @param {number | null} task or null for all
+   */
+  async run(task) {
+    if (this.#runs.isRunning) return;
+    if (task !== null) this.#task.value = String(task);
+    await this.save();
+    const files = await this.sources();
+    const asked = { lab: this.lab.number, task, files, progress: this.#progress };
+    const answer = await this.#runs.run(asked);
+    if (answer?.progress) await this.#keepProgress(answer.progress);
+    this.#shelf.draw();
+  }
+
+  #starter(number) {
+    return this.#labs.find((lab) => lab.number === number)?.starter ?? "";
+  }
+
+  #record() {
+    return this.#progress[this.lab.name] ?? {};
+  }
+
+  async #remember(change) {
+    // Another tab may have added to the record of this lab since.
+    this.#progress = await this.#keeping.progress();
+    await this.#keepProgress({ [this.lab.name]: { ...this.#record(), ...change } });
+  }
+
+  /** Keep records; hints and predictions that came in while tests ran are not lost. */
+  async #keepProgress(records) {
+    const changed = Object.entries(records).filter(
+      ([name, record]) => JSON.stringify(record) !== JSON.stringify(this.#progress[name]),
+    );
+    Object.assign(this.#progress, Object.fromEntries(changed));
+    await this.#keeping.saveProgress(Object.fromEntries(changed));
+    this.#drawKept();
+  }
+
+  #onChange() {
+    if (this.#timer === null) this.#kept.textContent = "";
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.save(), SAVE_AFTER_MS);
+    this.prepare();
+    for (const listener of this.#listeners) listener(this.text);
+  }
+
+  async #onForeign(number) {
+    if (number !== this.lab.number) return;
+    if (this.#timer !== null) return; // Saving will tell of the conflict.
+    const theirs = await this.#keeping.code(number);
+    if (theirs === null || theirs === this.text) return;
+    this.text = theirs;
+    clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#say("Another tab changed this lab; its version is shown here too. Undo brings yours back.");
+  }
+
+  #conflict(theirs) {
+    this.#say(
+      "This lab was changed in another tab, so yours is not kept yet. Which one is it to be?",
+      button("This one", () => {
+        this.save(true);
+        this.#say("");
+      }),
+      button("The other tab's", async () => {
+        await this.#keeping.code(this.lab.number);
+        this.text = theirs;
+        this.#say("The other tab's version is here. Undo brings yours back.");
+      }),
+    );
+  }
+
+  #say(text, ...buttons) {
+    const line = text && make("p", "notice", text, ...buttons.flatMap((one) => [" ", one]));
+    this.#notices.replaceChildren(...(line ? [line] : []));
+  }
+
+  #drawKept() {
+    const { fault } = this.#keeping;
+    this.#kept.textContent = fault
+      ? `Not kept: ${fault}. Download your code before you leave.`
+      : "Kept in this browser";
+    this.#kept.classList.toggle("fault", Boolean(fault));
+  }
+
+  #drawState(isRunning) {
+    this.#stop.disabled = !isRunning;
+    for (const one of [this.#run, this.#runTask]) one.setAttribute("aria-disabled", String(isRunning));
+  }
+
+  #desk(frame) {
+    this.#run.append(make("kbd", { "aria-hidden": "true" }, "Ctrl+Enter"));
+    this.#run.setAttribute("aria-keyshortcuts", "Control+Enter");
+    const task = make("span", "group", this.#runTask, this.#task);
+    const bar = make("div", "bar", this.#run, task, this.#stop);
+    const foot = make("div", "foot", make("span", "keys", `${KEYS}.`), this.#kept);
+    return make(
+      "div",
+      "desk",
+      bar,
+      frame,
+      foot,
+      this.#shelf.bar,
+      this.#notices,
+      this.#runs.head,
+      this.#shelf.box,
+    );
+  }
+}

@@ -1,0 +1,231 @@
+// The editor: CodeMirror with Python. Its colours are variables of site.css, so it follows the
+// book's light and dark.
+
+import {
+  defaultKeymap,
+  history,
+  historyKeymap,
+  indentLess,
+  indentMore,
+  insertTab,
+} from "@codemirror/commands";
+import { python } from "@codemirror/lang-python";
+import {
+  bracketMatching,
+  HighlightStyle,
+  indentOnInput,
+  indentUnit,
+  syntaxHighlighting,
+} from "@codemirror/language";
+import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
+import { EditorState, StateEffect, StateField } from "@codemirror/state";
+import {
+  Decoration,
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  highlightSpecialChars,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+
+const INDENT = "    ";
+
+const colours = HighlightStyle.define([
+  { tag: [tags.keyword, tags.controlKeyword, tags.operatorKeyword], color: "var(--code-keyword)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--code-number)" },
+  { tag: [tags.comment], color: "var(--code-comment)", fontStyle: "italic" },
+  {
+    tag: [tags.function(tags.definition(tags.variableName)), tags.definition(tags.className)],
+    color: "var(--code-name)",
+    fontWeight: "600",
+  },
+  { tag: [tags.self, tags.meta, tags.className], color: "var(--code-name)" },
+]);
+
+const look = EditorView.theme({
+  "&": { backgroundColor: "var(--paper)", color: "var(--ink)", maxHeight: "100%" },
+  "&.cm-focused": { outline: "none" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+  ".cm-content": { padding: "0.5em 0", caretColor: "var(--ink)" },
+  ".cm-gutters": {
+    backgroundColor: "var(--paper)",
+    color: "var(--soft)",
+    borderRight: "1px solid var(--line)",
+  },
+  ".cm-lineNumbers .cm-gutterElement": { minWidth: "2.6em", padding: "0 0.6em 0 0.2em" },
+  ".cm-activeLine": { backgroundColor: "var(--active)" },
+  ".cm-activeLineGutter": { backgroundColor: "var(--active)", color: "var(--ink)" },
+  ".cm-cursor": { borderLeftColor: "var(--ink)", borderLeftWidth: "2px" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground":
+    { backgroundColor: "var(--selection)" },
+  ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": {
+    backgroundColor: "var(--selection)",
+    outline: "1px solid var(--soft)",
+  },
+  ".cm-selectionMatch": { backgroundColor: "var(--selection)" },
+  ".cm-searchMatch": { backgroundColor: "var(--amber-wash)" },
+  ".cm-searchMatch-selected": { outline: "2px solid var(--amber)" },
+  ".cm-panels": { backgroundColor: "var(--card)", color: "var(--ink)", border: "none" },
+  ".cm-panels-bottom": { borderTop: "1px solid var(--line)" },
+  ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
+});
+
+/** The line that the report points at, until the text changes there. */
+const markLine = StateEffect.define();
+const marked = StateField.define({
+  create: () => Decoration.none,
+  update(marks, transaction) {
+    let now = transaction.docChanged ? Decoration.none : marks;
+    for (const effect of transaction.effects) {
+      if (!effect.is(markLine)) continue;
+      const line = Decoration.line({ class: "cm-raised" });
+      now = effect.value === null ? Decoration.none : Decoration.set(line.range(effect.value));
+    }
+    return now;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
+
+/** Tab indents, but after Escape it leaves the editor, as anywhere else on the page. */
+class Leaving {
+  #isLeaving = false;
+
+  keys(onLeaving) {
+    const inside = (command) => (view) => !this.#isLeaving && command(view);
+    const tab = (view) => {
+      if (this.#isLeaving) return false;
+      return view.state.selection.main.empty ? insertSpaces(view) : indentMore(view);
+    };
+    return [
+      { key: "Tab", run: tab, shift: inside(indentLess) },
+      {
+        key: "Escape",
+        run: () => {
+          this.#isLeaving = true;
+          onLeaving();
+          return true;
+        },
+      },
+    ];
+  }
+
+  /** Any other key, a click or coming back ends it. */
+  handlers() {
+    const stay = () => {
+      this.#isLeaving = false;
+    };
+    return EditorView.domEventHandlers({
+      keydown: ({ key }) => {
+        if (!["Escape", "Tab", "Shift"].includes(key)) stay();
+      },
+      mousedown: stay,
+      blur: stay,
+    });
+  }
+}
+
+function insertSpaces(view) {
+  const { state } = view;
+  const { from } = state.selection.main;
+  const column = from - state.doc.lineAt(from).from;
+  const spaces = " ".repeat(INDENT.length - (column % INDENT.length));
+  if (state.readOnly) return insertTab(view);
+  view.dispatch(state.replaceSelection(spaces), { userEvent: "input", scrollIntoView: true });
+  return true;
+}
+
+export class Editor {
+  #view;
+
+  /**
+   * @param {HTMLElement} parent
+   * @param {object} options
+   * @param {string} options.text
+   * @param {string} options.label what screen readers call it
+   * @param {boolean} [options.readOnly]
+   * @param {(text: string) => void} [options.onChange]
+   * @param {() => void} [options.onLeaving] Escape was pressed
+   * @param {(key: import("@codemirror/view").KeyBinding[])} [options.keys] more keys
+   */
+  constructor(parent, options) {
+    const { text, label, readOnly = false, keys = [] } = options;
+    const { onChange = () => {}, onLeaving = () => {} } = options;
+    const leaving = new Leaving();
+    const changed = EditorView.updateListener.of((update) => {
+      if (update.docChanged) onChange(this.text);
+    });
+    const attributes = { "aria-label": label, spellcheck: "false", translate: "no" };
+    // In a shadow root CodeMirror adopts its styles; a page's policy may forbid style elements.
+    const root = parent.attachShadow({ mode: "open" });
+    // The book has keys of its own, of one letter each.
+    parent.addEventListener("keydown", (event) => event.stopPropagation());
+    this.#view = new EditorView({
+      parent: root,
+      root,
+      state: EditorState.create({
+        doc: text,
+        extensions: [
+          lineNumbers(),
+          highlightActiveLine(),
+          highlightActiveLineGutter(),
+          highlightSpecialChars(),
+          history(),
+          drawSelection(),
+          indentOnInput(),
+          indentUnit.of(INDENT),
+          bracketMatching(),
+          highlightSelectionMatches(),
+          search(),
+          python(),
+          syntaxHighlighting(colours),
+          look,
+          marked,
+          leaving.handlers(),
+          keymap.of([
+            ...keys,
+            ...searchKeymap,
+            ...leaving.keys(onLeaving),
+            ...defaultKeymap,
+            ...historyKeymap,
+          ]),
+          EditorState.readOnly.of(readOnly),
+          EditorView.contentAttributes.of(attributes),
+          changed,
+        ],
+      }),
+    });
+  }
+
+  get text() {
+    return this.#view.state.doc.toString();
+  }
+
+  /** Replace the whole text; one undo brings the old one back. */
+  set text(text) {
+    const { state } = this.#view;
+    if (text === this.text) return;
+    const changes = { from: 0, to: state.doc.length, insert: text };
+    this.#view.dispatch({ changes, selection: { anchor: 0 }, userEvent: "input.replace" });
+  }
+
+  /** Put the cursor into a line, counted from 1, and mark it. */
+  goTo(line) {
+    const { doc } = this.#view.state;
+    const { from } = doc.line(Math.min(Math.max(1, line), doc.lines));
+    const effects = [markLine.of(from), EditorView.scrollIntoView(from, { y: "center" })];
+    this.#view.dispatch({ selection: { anchor: from }, effects });
+    this.focus();
+  }
+
+  focus() {
+    this.#view.focus();
+  }
+
+  openSearch() {
+    openSearchPanel(this.#view);
+  }
+}

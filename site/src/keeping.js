@@ -1,0 +1,170 @@
+// What the browser keeps: the code of every lab and what is known of its progress, in IndexedDB.
+//
+// Several tabs may have the same lab open. Each entry has a version; a tab that saves over a version
+// which it has not seen is told so, and nothing is overwritten.
+
+const DATABASE = "course";
+const CODE = "code";
+const PROGRESS = "progress";
+const CHANNEL = "course-keeping";
+
+/** Another tab has saved this lab since this one read it. */
+export class ConflictError extends Error {
+  constructor(theirs) {
+    super("This lab was changed in another tab.");
+    this.theirs = theirs;
+  }
+}
+
+function settled(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+function finished(transaction) {
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error ?? new Error("not stored"));
+  });
+}
+
+function open() {
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => {
+    request.result.createObjectStore(CODE);
+    request.result.createObjectStore(PROGRESS);
+  };
+  return settled(request);
+}
+
+export class Keeping {
+  #database = null;
+  #channel = null;
+  /** By lab: the version that this tab has seen. */
+  #seen = new Map();
+  /** What was saved while nothing can be stored: it lives as long as the page. */
+  #code = new Map();
+  #progress = {};
+  /** Why nothing is stored, or null. */
+  fault = null;
+
+  /**
+   * Begin. A browser that stores nothing still gets a page that works; `fault` says why.
+   *
+   * @param {(lab: string, text: string) => void} onForeign another tab has saved a lab
+   */
+  async open(onForeign) {
+    try {
+      this.#database = await open();
+      this.#channel = new BroadcastChannel(CHANNEL);
+      this.#channel.onmessage = ({ data }) => onForeign(data.lab);
+    } catch (error) {
+      this.#fail(error);
+    }
+    return this;
+  }
+
+  /** The code of a lab as it is kept, or null. */
+  async code(lab) {
+    if (!this.#database) return this.#code.get(lab) ?? null;
+    const entry = await settled(this.#read(CODE).get(lab));
+    this.#seen.set(lab, entry?.version ?? 0);
+    return entry?.text ?? null;
+  }
+
+  /** The code of all labs that have some, by number. */
+  async allCode() {
+    if (!this.#database) return Object.fromEntries(this.#code);
+    const store = this.#read(CODE);
+    const [labs, entries] = await Promise.all([
+      settled(store.getAllKeys()),
+      settled(store.getAll()),
+    ]);
+    return Object.fromEntries(labs.map((lab, place) => [lab, entries[place].text]));
+  }
+
+  /**
+   * Keep the code of a lab.
+   *
+   * @param {string} lab
+   * @param {string} text
+   * @param {boolean} [overwrite] even what another tab has saved
+   * @throws {ConflictError} another tab has saved it in between
+   */
+  async saveCode(lab, text, overwrite = false) {
+    this.#code.set(lab, text);
+    if (!this.#database) return;
+    let theirs = null;
+    await this.#write(CODE, (store) => {
+      const request = store.get(lab);
+      request.onsuccess = () => {
+        const now = request.result;
+        const isForeign = (now?.version ?? 0) !== (this.#seen.get(lab) ?? 0);
+        if (isForeign && !overwrite && now.text !== text) {
+          theirs = now.text;
+          return;
+        }
+        const version = (now?.version ?? 0) + 1;
+        store.put({ text, version }, lab);
+        this.#seen.set(lab, version);
+      };
+    });
+    if (theirs !== null) throw new ConflictError(theirs);
+    if (this.#database) this.#channel.postMessage({ lab });
+  }
+
+  /** What is known of all labs, as in `.labkit/progress.json`. */
+  async progress() {
+    if (!this.#database) return structuredClone(this.#progress);
+    const store = this.#read(PROGRESS);
+    const [names, records] = await Promise.all([
+      settled(store.getAllKeys()),
+      settled(store.getAll()),
+    ]);
+    return Object.fromEntries(names.map((name, place) => [name, records[place]]));
+  }
+
+  /**
+   * Keep records of progress. Only those of the given labs are touched: other tabs have the others.
+   *
+   * @param {Record<string, object>} records by the lab's name
+   */
+  async saveProgress(records) {
+    Object.assign(this.#progress, records);
+    if (!this.#database) return;
+    await this.#write(PROGRESS, (store) => {
+      for (const [name, record] of Object.entries(records)) store.put(record, name);
+    });
+  }
+
+  #read(name) {
+    return this.#database.transaction(name).objectStore(name);
+  }
+
+  /** Change a store; a store that is full or gone leaves the page working, with `fault` set. */
+  async #write(name, change) {
+    try {
+      const transaction = this.#database.transaction(name, "readwrite");
+      const done = finished(transaction);
+      change(transaction.objectStore(name));
+      await done;
+      this.fault = null;
+    } catch (error) {
+      this.fault = reason(error);
+    }
+  }
+
+  #fail(error) {
+    this.#database = null;
+    this.fault = reason(error);
+  }
+}
+
+/** Why a browser does not store something, in plain words. */
+function reason(error) {
+  if (error?.name === "QuotaExceededError") return "this browser has no room left for the site";
+  const isShut = ["SecurityError", "InvalidStateError", "UnknownError"].includes(error?.name);
+  return isShut ? "this window stores nothing (a private window?)" : String(error?.message ?? error);
+}

@@ -1,0 +1,127 @@
+// What is done with the code as a file: download, open, reset, and the reference for comparison.
+
+import { button, make } from "./dom.js";
+import { Editor } from "./editor.js";
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
+}
+
+async function base64Of(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}
+
+function save(name, data, type) {
+  const url = URL.createObjectURL(new Blob([data], { type }));
+  const link = make("a", { href: url, download: name });
+  link.click();
+  // The download has begun when the page comes round to this.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+export class Shelf {
+  #desk;
+  #file = make("input", {
+    type: "file",
+    accept: ".py,.zip",
+    hidden: true,
+    onchange: () => this.#open(),
+  });
+  #student = make("input", { type: "text", autocomplete: "name" });
+  #solution = button("Solution", () => this.#showSolution(), { className: "quiet", hidden: true });
+  /** The buttons, and the place where the reference is shown. */
+  bar;
+  box = make("div", { className: "solution", hidden: true });
+
+  /** @param {import("./desk.js").Desk} desk */
+  constructor(desk) {
+    this.#desk = desk;
+    const quiet = { className: "quiet" };
+    const name = make("label", "student", "Name ", this.#student);
+    name.title = "If your instructor asks for it";
+    this.bar = make(
+      "div",
+      "bar shelf",
+      button("Download", () => this.#download(), quiet),
+      button("Open …", () => this.#file.click(), quiet),
+      button("Reset", () => this.#reset(), quiet),
+      this.#solution,
+      name,
+      this.#file,
+    );
+  }
+
+  /** Show what the reader may see by now. */
+  draw() {
+    this.#solution.hidden = !(this.#desk.lab.has_solution && this.#desk.isSolved);
+  }
+
+  async #download() {
+    const { lab, progress } = this.#desk;
+    const student = this.#student.value.trim();
+    const only = button("Only starter.py", () => save("starter.py", this.#desk.text, "text/x-python"));
+    this.#desk.say("Packing the zip, as make bundle does …", only);
+    try {
+      const files = await this.#desk.sources();
+      const packed = await this.#desk.call("bundle", { lab: lab.number, files, progress, student });
+      save(`submission-lab-${lab.number}.zip`, bytesOf(packed.zip ?? packed), "application/zip");
+      this.#desk.say(`submission-lab-${lab.number}.zip is among your downloads.`);
+    } catch (error) {
+      this.#desk.say(`The zip could not be made: ${error.message}`, only);
+    }
+  }
+
+  async #open() {
+    const [file] = this.#file.files;
+    this.#file.value = "";
+    if (!file) return;
+    try {
+      const files = file.name.endsWith(".zip")
+        ? (await this.#desk.call("open", await base64Of(file))).files
+        : { [this.#desk.lab.number]: await file.text() };
+      const before = await this.#desk.replace(files);
+      const labs = Object.keys(files).sort();
+      const whose = labs.length > 1 ? `labs ${labs.join(", ")}` : `lab ${labs[0]}`;
+      this.#desk.say(`${file.name}: the code of ${whose} is here.`, this.#undo(before));
+    } catch (error) {
+      this.#desk.say(`${file.name} could not be opened: ${error.message}`);
+    }
+  }
+
+  async #reset() {
+    const { lab } = this.#desk;
+    const before = await this.#desk.replace({ [lab.number]: lab.starter });
+    this.#desk.say("This is the fresh starter.py.", this.#undo(before));
+  }
+
+  #undo(before) {
+    return button("Undo", async () => {
+      await this.#desk.replace(before);
+      this.#desk.say("Your code is back.");
+    });
+  }
+
+  async #showSolution() {
+    const { lab, base } = this.#desk;
+    if (!this.box.hidden) {
+      this.box.hidden = true;
+      return;
+    }
+    if (!this.box.firstChild) {
+      const response = await fetch(new URL("solutions.json", base));
+      const solutions = response.ok ? await response.json() : {};
+      if (!solutions[lab.number]) {
+        this.#desk.say("The reference could not be loaded. Is there a connection?");
+        return;
+      }
+      const frame = make("div", "editor");
+      this.box.append(make("h3", "", "The reference"), frame);
+      const label = `The reference of lab ${lab.number}`;
+      new Editor(frame, { text: solutions[lab.number], label, readOnly: true });
+    }
+    this.box.hidden = false;
+  }
+}
