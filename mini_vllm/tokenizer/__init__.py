@@ -1,6 +1,7 @@
 """Token ids to text and back.
 
-Backends that need a library of the extra `tokenizers` are imported when they are first used.
+Backends that need a library are imported when they are first used, so that what has none, such as a
+Python in a browser, can import the others.
 """
 
 from importlib import import_module
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
-from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
@@ -57,11 +57,13 @@ from mini_vllm.tokenizer_errors import (
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
+    from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
     from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
     from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 _LAZY = {
     "GGUFTokenizer": "backends.gguf",
+    "HuggingFaceTokenizer": "backends.huggingface",
     "SentencePieceTokenizer": "backends.sentencepiece",
     "TiktokenModel": "backends.tiktoken",
     "TiktokenTokenizer": "backends.tiktoken",

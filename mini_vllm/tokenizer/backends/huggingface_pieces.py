@@ -8,9 +8,7 @@ CTC, and no decoder at all.
 import functools
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import tokenizers
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mini_vllm.tokenizer.pieces import (
     OwedSpaceTable,
@@ -21,11 +19,14 @@ from mini_vllm.tokenizer.pieces import (
 )
 from mini_vllm.tokenizer_errors import is_library_fault
 
+if TYPE_CHECKING:
+    import tokenizers
+
 _SAMPLE = "naïve café — Привет مرحبا नमस्ते สวัสดี 你好 こんにちは 안녕 🚀🫨 🇫🇷\n"
 
 
 def huggingface_pieces(
-    tokenizer: tokenizers.Tokenizer, *, map_added_tokens: bool = False
+    tokenizer: "tokenizers.Tokenizer", *, map_added_tokens: bool = False
 ) -> PieceTable | None:
     """Return the table of a Hugging Face tokenizer.
 
@@ -64,7 +65,7 @@ def huggingface_pieces(
     return PieceTable(rest, rest, special)
 
 
-def _samples(tokenizer: tokenizers.Tokenizer) -> list[list[int]]:
+def _samples(tokenizer: "tokenizers.Tokenizer") -> list[list[int]]:
     try:
         return [tokenizer.encode(_SAMPLE, add_special_tokens=False).ids]
     except BaseException as error:

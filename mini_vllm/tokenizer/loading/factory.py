@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
-from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.loading.detect import (
@@ -118,12 +117,7 @@ def create_tokenizer_from_file(
     if path.is_dir():
         path = find_tokenizer_file(path)
     kind = get_tokenizer_info(path)
-    if path.name == "vocab.json":
-        tokenizer: VocabularyTokenizer = HuggingFaceTokenizer.from_vocabulary(
-            path, path.with_name("merges.txt")
-        )
-    else:
-        tokenizer = _loader(kind)(path)
+    tokenizer = _loader(kind, path.name)(path)
     if chat_template_path is not None or tokenizer.chat_template is None:
         tokenizer.load_chat_template(path.parent, chat_template_path)
     # Made and checked now, so that the first stream need not wait for it.
@@ -131,8 +125,11 @@ def create_tokenizer_from_file(
     return tokenizer
 
 
-def _loader(kind: TokenizerType) -> Callable[[Path], VocabularyTokenizer]:
-    """Return what reads a kind of file, imported here because each needs a library of its own."""
+def _loader(kind: TokenizerType, name: str) -> Callable[[Path], VocabularyTokenizer]:
+    """Return what reads a kind of file, imported here because each needs a library of its own.
+
+    Of the older pair of files, `vocab.json` is the name.
+    """
     if kind is TokenizerType.TIKTOKEN:
         from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
@@ -145,6 +142,10 @@ def _loader(kind: TokenizerType) -> Callable[[Path], VocabularyTokenizer]:
         from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 
         return GGUFTokenizer.from_file
+    from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
+
+    if name == "vocab.json":
+        return lambda path: HuggingFaceTokenizer.from_vocabulary(path, path.with_name("merges.txt"))
     return HuggingFaceTokenizer.from_file
 
 
