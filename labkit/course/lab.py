@@ -76,6 +76,20 @@ class Serves:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """The table `[strip]`: a class that is no layer of a server, and can be watched all the same.
+
+    Attributes:
+        class_name: the class; in the file it is called `class`.
+        encode, decode: what its methods from text to ids and back are called.
+    """
+
+    class_name: str
+    encode: str
+    decode: str
+
+
+@dataclass(frozen=True)
 class Lab:
     """One lab. Build it with `read_lab`.
 
@@ -91,6 +105,7 @@ class Lab:
             the name that it then has.
         serves: what of it can be a layer of a server.
         hunt: what a hunt needs, if students write the tests of this lab.
+        strip: what the strip "your code, live" shows of a lab that serves nothing.
     """
 
     path: Path
@@ -108,6 +123,7 @@ class Lab:
     given_own: Mapping[str, str] = field(default_factory=dict)
     serves: tuple[Serves, ...] = ()
     hunt: HuntFacts | None = None
+    strip: Strip | None = None
 
     @property
     def name(self) -> str:
@@ -225,6 +241,8 @@ def read_lab(path: Path) -> Lab:
         raise LabFolderError(f"{file}: track is {facts['track']!r}, but must be one of {TRACKS}")
     if "hunt" in facts:
         facts["hunt"] = build(HuntFacts, facts["hunt"], file)
+    if "strip" in facts:
+        facts["strip"] = build(Strip, _class_named(facts["strip"]), file)
     if "serves" in facts:
         facts["serves"] = tuple(_serves(row, file) for row in facts["serves"])
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
@@ -258,13 +276,17 @@ def _are_texts(values: Any) -> bool:
 
 def _serves(row: dict[str, Any], file: Path) -> Serves:
     """Return a row of `[[serves]]`."""
-    named = {"class_name" if key == "class" else key: value for key, value in row.items()}
-    serves = build(Serves, {"arguments": {}, "methods": {}, **named}, file)
+    serves = build(Serves, {"arguments": {}, "methods": {}, **_class_named(row)}, file)
     if serves.role not in ROLES:
         raise LabFolderError(
             f"{file}: Serves: role is {serves.role!r}, but must be one of {', '.join(ROLES)}"
         )
     return serves
+
+
+def _class_named(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row under the names that Python allows."""
+    return {"class_name" if key == "class" else key: value for key, value in row.items()}
 
 
 def find_labs(root: Path) -> list[Lab]:

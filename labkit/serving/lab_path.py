@@ -37,7 +37,7 @@ from mini_vllm.tokenizer import ByteTokenizer, Tokenizer
 
 _LOG = logging.getLogger(__name__)
 # The tags of the embedded model's calls, and of the reasoning that the labs know.
-_TAGS = {"open_tag": "<tool_call>", "close_tag": "</tool_call>"}
+TAGS = {"open_tag": "<tool_call>", "close_tag": "</tool_call>"}
 _REASONING = "qwen3"
 # More ids than the tag has.
 _END_OF_PROMPT = 16
@@ -69,7 +69,7 @@ class LabPathFactory:
             )
         self.eos_token_ids = self._tokenizer.eos_token_ids
         self._facts = facts_of(self._tokenizer)
-        self._maker = Maker(composed, {**self._facts, **_TAGS})
+        self._maker = Maker(composed, {**self._facts, **TAGS})
         self._refused = self._options_that_nobody_builds()
 
     def _options_that_nobody_builds(self) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class LabTextPath:
         self, items: Iterable[Any], cause: FinishReason, stop_id: int | None = None
     ) -> list[Event]:
         """Return the events of the items; note the end if the pipeline says that it has come."""
-        events = [event for item in items for event in _engine_events(item)]
+        events = [event for item in items for event in engine_events(item)]
         if self.pipeline.finish_reason is not None:
             _text(self.pipeline.finish_reason, "finish_reason")
             self.ending = self._decide(cause, stop_id, self._layers["stops"].matched)
@@ -303,7 +303,7 @@ def _held(role: str, held: Any) -> str | bytes:
     return held
 
 
-def _engine_events(item: Any) -> list[Event]:
+def engine_events(item: Any) -> list[Event]:
     """Return an event of the labs as those of the engine, each value checked."""
     # Names may come from JSON, where a lone surrogate can be written; the server mends them.
     if isinstance(item, TextDelta | ReasoningDelta):

@@ -1,0 +1,1 @@
+"""The course in a browser: what runs in its Python, called by the page."""

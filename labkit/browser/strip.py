@@ -1,0 +1,330 @@
+"""The strip "your code, live": one text, fed piece by piece to the reader's code and beside it.
+
+Beside it run the naive way and, where there is one, the reference. What is made and fed is in
+`lab.toml`: a lab's rows `[[serves]]`, or its table `[strip]`. A hunt has neither: there the code is
+given, and the reader writes tests.
+"""
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from labkit.browser.showable import WHOLE, Shown, shown_of
+from labkit.browser.subjects import (
+    Alone,
+    Crossing,
+    Make,
+    Queue,
+    Subject,
+    Whole,
+    make_subject,
+    naive_part,
+)
+from labkit.browser.vocabulary import bytes_of, ids_of, read_tokenizer
+from labkit.course.lab import Lab, find_labs, pick_lab
+from labkit.errors import LabkitError, LoadFailure, UsageError
+from labkit.running.lab_impl import Implementation, load
+from labkit.running.racing import FILE as RACE
+from labkit.running.source import last_line_in
+from labkit.running.time_limit import OverdueError, time_limit
+from labkit.serving.composed import PIPELINE, Composed, Part
+from labkit.student.progress import Progress
+from mini_vllm.tokenizer import Tokenizer
+
+MOST_PIECES = 400
+SECONDS = 2.0
+STOP = "END"
+_MOST_SHOWN = 2_000
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[nt\\])")
+
+
+def live(asked: str, root: Path) -> str:
+    """Feed a text to the code of a lab; return what came out after every piece, as JSON.
+
+    Args:
+        asked: `{lab, part, text, stops}` as JSON; `part` is a role of `shown_of`. In the text
+            `\\xff` is a byte, and `\\n`, `\\t` and `\\\\` are what they are in Python.
+        root: the repository; the starters in it are the reader's code.
+
+    Returns:
+        `{rows, own, printed}`: a row is `{token, bytes, text, own, naive, reference}`, the last
+        three `{emitted, held, raised, line, ended}` or None. `own` says whose code was
+        used, and why it could not be, if so.
+
+    Raises:
+        UsageError: there is no such lab or part, or the text is too long.
+    """
+    told = json.loads(asked)
+    lab = pick_lab(find_labs(root), told["lab"])
+    shown = next((one for one in shown_of(lab) if one.role == told["part"]), None)
+    if shown is None:
+        raise UsageError(f"{lab.label} has no {told['part']!r} to show")
+    stops = [stop for stop in told.get("stops", []) if stop]
+    return json.dumps(_Show(lab, shown, stops, root).feed(told["text"]))
+
+
+def pages(root: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return what the pages need before there is Python: by lab, what its strip can show."""
+    return {lab.number: [asdict(one) for one in shown_of(lab)] for lab in find_labs(root)}
+
+
+def stored(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, Any]]]]]:
+    """Return what references give for the examples, for sites that are built without references.
+
+    Args:
+        root: a repository with references.
+
+    Returns:
+        Rows by lab, role and text; the stop string is the one that the page begins with.
+    """
+    return {
+        lab.number: {one.role: _stored(lab, one, root) for one in shown_of(lab)}
+        for lab in find_labs(root)
+    }
+
+
+def _stored(lab: Lab, shown: Shown, root: Path) -> dict[str, list[dict[str, Any]]]:
+    show = _Show(lab, shown, [STOP] if shown.stops else [], root)
+    return {text: show.feed(text, only_reference=True)["rows"] for text in shown.examples.values()}
+
+
+class _Show:
+    """One lab, one role and some stops, ready for texts."""
+
+    def __init__(self, lab: Lab, shown: Shown, stops: Sequence[str], root: Path) -> None:
+        self._lab, self._shown, self._stops = lab, shown, stops
+        self._labs = {other.name: other for other in find_labs(root)}
+        self._progress = Progress(root)
+        self._reference = _all_references([lab, *self._parts_of(lab)])
+        self._tokenizer = read_tokenizer(self._vocabulary())
+
+    def feed(self, text: str, *, only_reference: bool = False) -> dict[str, Any]:
+        """Return what comes out of the text, piece by piece."""
+        pieces = self._pieces(text)
+        makers = {"reference": self._make_reference} if self._reference else {}
+        if not only_reference:
+            makers = {"own": self._make_own, **makers}
+            if self._shown.naive:
+                makers["naive"] = self._make_naive
+        printed = io.StringIO()
+        walks, failed = {}, None
+        for name, make in makers.items():
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                walks[name], why = _walk(make, pieces, self._own_files())
+            if name == "own":
+                failed = why
+        rows = _rows(pieces, walks, self._shown, self._tokenizer)
+        whose = [] if only_reference else self._whose()
+        return {
+            "rows": rows,
+            "own": {"failed": failed, "parts": whose},
+            "printed": printed.getvalue()[-_MOST_SHOWN:],
+        }
+
+    def _pieces(self, text: str) -> list[Any]:
+        data = _unescaped(text)
+        if self._shown.pieces == "ids":
+            pieces: list[Any] = ids_of(self._tokenizer, data)
+            if self._shown.role in (PIPELINE, "frames"):
+                pieces.append(min(self._tokenizer.eos_token_ids))
+        else:
+            pieces = [*data.decode("utf-8", "replace")]
+        if len(pieces) > MOST_PIECES:
+            raise UsageError(
+                f"the text makes {len(pieces)} pieces, and the strip shows {MOST_PIECES} at most: "
+                "shorten it"
+            )
+        return pieces
+
+    def _vocabulary(self) -> Path | None:
+        rows = [serves for one in (self._lab, *self._parts_of(self._lab)) for serves in one.serves]
+        row = next((row for row in rows if row.role == "tokens" and row.vocabulary), None)
+        return None if row is None else (self._lab.path / row.vocabulary).resolve()
+
+    def _parts_of(self, lab: Lab) -> list[Lab]:
+        return [self._labs[name] for name in lab.parts.values()]
+
+    def _own_files(self) -> list[str]:
+        return [str(one.starter) for one in (self._lab, *self._parts_of(self._lab))]
+
+    def _make_own(self) -> Subject:
+        return self._make(Implementation("starter", self._lab.starter), own=True)
+
+    def _make_reference(self) -> Subject:
+        return self._make(Implementation("solution", self._lab.solution), own=False)
+
+    def _make(self, implementation: Implementation, *, own: bool) -> Subject:
+        if self._shown.role == WHOLE:
+            return self._make_whole(implementation)
+        composed = Composed(
+            {**self._other_parts(own=own), self._shown.role: self._part(self._lab, implementation)}
+        )
+        return make_subject(composed, self._shown.role, self._tokenizer, self._stops)
+
+    def _make_whole(self, implementation: Implementation) -> Subject:
+        strip = self._lab.strip
+        assert strip is not None
+        module = load(implementation, f"under_test.{self._lab.label}", self._lab.given)
+        coder = getattr(module, strip.class_name)()
+        return Whole(getattr(coder, strip.encode), getattr(coder, strip.decode))
+
+    def _make_naive(self) -> Subject:
+        role = self._shown.role
+        if role == "channel":
+            return Crossing(Queue())
+        if self._shown.pieces == "ids":
+            return Alone(self._tokenizer)
+        race = self._part(self._lab, Implementation("path", self._lab.path / RACE))
+        return make_subject(Composed({role: naive_part(race)}), role, self._tokenizer, self._stops)
+
+    def _part(self, lab: Lab, implementation: Implementation) -> Part:
+        serves = next(row for row in lab.serves if row.role == self._shown.role)
+        return Part(lab, serves, implementation)
+
+    def _other_parts(self, *, own: bool) -> dict[str, Part]:
+        """Return the layers that the lab builds on: the reader's own where they pass.
+
+        Raises:
+            LoadFailure: one does not pass, and there is no reference.
+        """
+        found: dict[str, Part] = {}
+        for lab in self._parts_of(self._lab):
+            implementation = self._implementation(lab, own=own)
+            found |= {row.role: Part(lab, row, implementation) for row in lab.serves}
+        return found
+
+    def _implementation(self, lab: Lab, *, own: bool) -> Implementation:
+        if own and self._progress.passes(lab):
+            return Implementation("starter", lab.starter)
+        if not lab.solution.exists():
+            raise LoadFailure(
+                f"{self._lab.label} builds on {lab.label}, which does not pass as it is now: do "
+                "that first"
+            )
+        return Implementation("solution", lab.solution)
+
+    def _whose(self) -> list[dict[str, Any]]:
+        """Return whose code the layers are that this one builds on."""
+        return [
+            {"lab": lab.label, "title": lab.title, "own": self._progress.passes(lab)}
+            for lab in self._parts_of(self._lab)
+        ]
+
+
+def _walk(
+    make: Make, pieces: Sequence[Any], files: Sequence[str]
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Feed the pieces to a new subject until it ends, raises or takes too long.
+
+    Returns:
+        What came out after each piece, and why it could not be made, if so.
+    """
+    cells: list[dict[str, Any]] = []
+    subject: Subject | None = None
+    try:
+        with time_limit(SECONDS):
+            subject = make()
+            for cell in _cells(subject, pieces):
+                cells.append(cell)
+    except (Exception, SystemExit, OverdueError) as error:
+        told = _told(error, files)
+        if subject is None:
+            return cells, told
+        cells.append({"emitted": [], "held": None, "ended": None, **told})
+    return cells, None
+
+
+def _cells(subject: Subject, pieces: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for piece in pieces:
+        emitted = subject.feed(piece)
+        yield _cell(subject, emitted)
+        if subject.ended is not None:
+            return
+    yield _cell(subject, subject.flush())
+
+
+def _cell(subject: Subject, emitted: list[Any]) -> dict[str, Any]:
+    try:
+        held: dict[str, Any] | None = {role: _plain(it) for role, it in subject.held.items()}
+    except NotImplementedError:
+        # A task that is still to do keeps nobody from looking at those that are done.
+        held = None
+    cut = [(kind, _cut(text), number) for kind, text, number in emitted]
+    return {"emitted": cut, "held": held, "raised": None, "line": None, "ended": subject.ended}
+
+
+def _plain(held: str | bytes) -> str | list[int]:
+    return _cut(held) if isinstance(held, str) else list(held[:_MOST_SHOWN])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _told(error: BaseException, files: Sequence[str]) -> dict[str, Any]:
+    """Return in words what was raised, and the line of the lab's own file in which it was.
+
+    Args:
+        error: what was raised.
+        files: the reader's files: of the lab, and of those that it builds on.
+    """
+    where = last_line_in(error, files[0])
+    line = None if where is None else where[0]
+    if isinstance(error, OverdueError):
+        words = f"still ran after {SECONDS:g} s: is there an endless loop?"
+    elif isinstance(error, NotImplementedError):
+        words = f"still to do: {error}" if str(error) else "still to do"
+    elif isinstance(error, LabkitError):
+        words = str(error)
+    else:
+        words = f"{type(error).__name__}: {error}"
+    for file in files[1:]:
+        if line is None and (where := last_line_in(error, file)):
+            words += f" (in {Path(file).parent.name}, line {where[0]})"
+    return {"raised": _cut(words), "line": line}
+
+
+def _rows(
+    pieces: Sequence[Any],
+    walks: Mapping[str, list[dict[str, Any]]],
+    shown: Shown,
+    tokenizer: Tokenizer,
+) -> list[dict[str, Any]]:
+    """Return a row for each piece, and one for the end, as far as something came out."""
+    rows = []
+    for place in range(max(map(len, walks.values()), default=0)):
+        row: dict[str, Any] = {"token": None, "bytes": None, "text": None}
+        if place < len(pieces) and shown.pieces == "ids":
+            data = bytes_of(tokenizer, pieces[place])
+            row |= {"token": pieces[place], "bytes": list(data)}
+        elif place < len(pieces):
+            row["text"] = pieces[place]
+        for name, cells in walks.items():
+            row[name] = cells[place] if place < len(cells) else None
+        rows.append(row)
+    return rows
+
+
+def _all_references(labs: Sequence[Lab]) -> bool:
+    return all(lab.solution.exists() for lab in labs)
+
+
+def _unescaped(text: str) -> bytes:
+    """Return the bytes of a text in which some are written as escapes."""
+    plain = {"n": b"\n", "t": b"\t", "\\": b"\\"}
+    data, end = b"", 0
+    for escape in _ESCAPE.finditer(text):
+        code = escape[1]
+        data += _utf8(text[end : escape.start()]) + (plain.get(code) or bytes.fromhex(code[1:]))
+        end = escape.end()
+    return data + _utf8(text[end:])
+
+
+def _utf8(text: str) -> bytes:
+    # A lone surrogate, which an input field may hold, is no character.
+    return text.encode("utf-8", "replace")

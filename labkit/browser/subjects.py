@@ -1,0 +1,366 @@
+"""What the strip feeds, each in one shape: a layer of somebody's lab, the naive way, a whole path.
+
+A subject takes a piece of its input and returns what came out; `held` is what each layer holds.
+"""
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from labkit.browser.vocabulary import bytes_of
+from labkit.course.lab import Serves
+from labkit.serving.composed import PIPELINE, Composed, Part
+from labkit.serving.lab_path import TAGS, LabPathFactory, engine_events
+from labkit.serving.layers import Maker, Renamed, StopsOnIds
+from labkit.serving.vocabulary import facts_of
+from mini_vllm.engine import Request, SamplingParams
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallStart,
+    Chunk,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
+from mini_vllm.tokenizer import ByteTokenizer, Tokenizer
+
+# What came out: its kind, its text, and of a call its number.
+Emitted = tuple[str, str, int | None]
+Held = Mapping[str, str | bytes]
+# A reader who is slower than the writer: he takes one chunk when so many were written.
+_READS_AFTER = 3
+_MAX_PENDING = 2
+_CHAT = {"id": "chatcmpl-1", "created": 1_760_000_000, "model": "yours", "include_usage": True}
+
+
+class Subject(Protocol):
+    """What can be fed.
+
+    Attributes:
+        ended: why it takes nothing more; None while it does.
+    """
+
+    ended: str | None
+
+    @property
+    def held(self) -> Held:
+        """What each layer holds, by its name."""
+        ...
+
+    def feed(self, piece: Any) -> list[Emitted]:
+        """Take a piece; return what came out."""
+        ...
+
+    def flush(self) -> list[Emitted]:
+        """End the input; return the rest."""
+        ...
+
+
+Make = Callable[[], Subject]
+
+
+class Layer:
+    """One layer of a lab."""
+
+    def __init__(self, role: str, layer: Any, matcher: Any = None) -> None:
+        self._role = role
+        self._layer = layer
+        self._matcher = matcher
+        self.ended: str | None = None
+
+    @property
+    def held(self) -> Held:
+        """What it holds."""
+        return {self._role: _checked_held(self._layer.held)}
+
+    def feed(self, piece: Any) -> list[Emitted]:
+        """Take an id or a text."""
+        emitted = _emitted(self._layer.feed(piece), self._role, "feed")
+        matched = getattr(self._matcher, "matched", None)
+        if matched is not None:
+            self.ended = f"stop {matched!r}"
+        return emitted
+
+    def flush(self) -> list[Emitted]:
+        """Return the rest."""
+        return _emitted(self._layer.flush(), self._role, "flush")
+
+
+class Path:
+    """The layers of several labs, as a server has them."""
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+        self._called = False
+        self.ended: str | None = None
+
+    @property
+    def held(self) -> Held:
+        """What each layer holds."""
+        return {role: held for role, held in self._path.held.items() if role != PIPELINE}
+
+    def feed(self, piece: int) -> list[Emitted]:
+        """Take an id."""
+        emitted = _of_events(self._path.take([piece]))
+        self._called |= any(kind == "call" for kind, _, _ in emitted)
+        if self._path.ending is not None:
+            self.ended = self._path.ending.reason.openai(called=self._called)
+        return emitted
+
+    def flush(self) -> list[Emitted]:
+        """Nothing: an id has ended it."""
+        return []
+
+
+class Frames:
+    """A lab's frames of the events of the engine's own text path."""
+
+    def __init__(self, stream: Any, stops: Sequence[str]) -> None:
+        tokenizer = ByteTokenizer()
+        self._stream = stream
+        self._path = TextPipeline(
+            tokenizer, stop=stops, eos_token_ids=tokenizer.eos_token_ids,
+            reasoning=create_reasoning_splitter("qwen3"), tools=create_tool_parser("hermes"),
+        )  # fmt: skip
+        self._is_first = True
+        self.ended: str | None = None
+
+    @property
+    def held(self) -> Held:
+        """What the layers before it hold."""
+        return self._path.held
+
+    def feed(self, piece: int) -> list[Emitted]:
+        """Take an id; the first frame comes with the first one."""
+        frames = [("start", self._stream.start())] if self._is_first else []
+        self._is_first = False
+        frames += [("feed", self._stream.feed(event)) for event in self._path.feed((piece,))]
+        if self._path.ending is not None:
+            self.ended = self._path.finish_reason
+            count = self._path.tokens
+            usage = {"prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1}
+            frames.append(("finish", self._stream.finish(self.ended, usage)))
+        return [one for method, data in frames for one in _emitted(data, "frames", method)]
+
+    def flush(self) -> list[Emitted]:
+        """Nothing: an id has ended it."""
+        return []
+
+
+class Crossing:
+    """A channel whose reader is slower than its writer; what waits in it is held."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self._waiting: deque[str] = deque()
+        self._written = 0
+        self.ended: str | None = None
+
+    @property
+    def held(self) -> Held:
+        """What was written and not read."""
+        return {"channel": "".join(self._waiting)}
+
+    def feed(self, piece: str) -> list[Emitted]:
+        """Write a piece; read a chunk if it is time."""
+        self._channel.push(Chunk(piece, (self._written,)))
+        self._waiting.append(piece)
+        self._written += 1
+        return self._read() if self._written % _READS_AFTER == 0 else []
+
+    def flush(self) -> list[Emitted]:
+        """End the channel; read what is left."""
+        self._channel.finish("stop")
+        emitted: list[Emitted] = []
+        for _ in range(self._written + 1):
+            if self.ended is None:
+                emitted += self._read()
+        return emitted
+
+    def _read(self) -> list[Emitted]:
+        chunk = self._channel.try_pop()
+        if chunk is None:
+            return []
+        for _ in chunk.token_ids:
+            if self._waiting:
+                self._waiting.popleft()
+        self.ended = chunk.finish_reason
+        return [("content", _text(chunk.text, "text"), None)] if chunk.text else []
+
+
+class Queue:
+    """The naive channel: every chunk waits in a list, however many there are."""
+
+    def __init__(self) -> None:
+        self._chunks: deque[Chunk] = deque()
+
+    def push(self, chunk: Chunk) -> None:
+        """Add a chunk."""
+        self._chunks.append(chunk)
+
+    def finish(self, reason: str) -> None:
+        """Add the last one."""
+        self._chunks.append(Chunk("", (), reason))
+
+    def try_pop(self) -> Chunk | None:
+        """Take the oldest chunk."""
+        return self._chunks.popleft() if self._chunks else None
+
+
+class Whole:
+    """What reads no stream: all ids so far are decoded anew with every one.
+
+    Args:
+        encode: from text to ids.
+        decode: from ids to text.
+    """
+
+    ended: str | None = None
+
+    def __init__(self, encode: Callable[[str], Any], decode: Callable[[list[int]], Any]) -> None:
+        self._encode = encode
+        self._decode = decode
+        self._ids: list[int] = []
+
+    @property
+    def held(self) -> Held:
+        """Nothing."""
+        return {}
+
+    def feed(self, piece: int) -> list[Emitted]:
+        """Take an id; return the whole text so far."""
+        self._ids.append(piece)
+        return [("whole", _text(self._decode([*self._ids]), "what decode returned"), None)]
+
+    def flush(self) -> list[Emitted]:
+        """Return the ids that `encode` gives for the text, where it has any."""
+        try:
+            text = bytes(self._ids).decode()
+        except UnicodeDecodeError:
+            return []
+        return [("ids", repr(self._encode(text)), None)]
+
+
+class Alone:
+    """The naive way from ids to text: each token is decoded by itself."""
+
+    ended: str | None = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @property
+    def held(self) -> Held:
+        """Nothing."""
+        return {}
+
+    def feed(self, piece: int) -> list[Emitted]:
+        """Take an id."""
+        text = bytes_of(self._tokenizer, piece).decode("utf-8", "replace")
+        return [("content", text, None)] if text else []
+
+    def flush(self) -> list[Emitted]:
+        """Nothing."""
+        return []
+
+
+def make_subject(
+    composed: Composed, role: str, tokenizer: Tokenizer, stops: Sequence[str]
+) -> Subject:
+    """Return what a role of some labs is, ready to be fed; whatever the labs raise is raised.
+
+    Args:
+        composed: the labs' code.
+        role: which of its parts; `pipeline` is all of them.
+        tokenizer: whose ids are fed.
+        stops: the stop strings.
+    """
+    if role == PIPELINE:
+        factory = LabPathFactory(composed, tokenizer)
+        return Path(factory.build(Request((), SamplingParams(stop=tuple(stops)), tools=())))
+    maker = Maker(composed, {**facts_of(tokenizer), **TAGS})
+    values = {
+        "prompt_ids": [],
+        "skip_special_tokens": True,
+        "starts_inside": False,
+        "stops": list(stops),
+        "visible_stops": (),
+        "stop_token_ids": sorted(tokenizer.eos_token_ids),
+        "visible_stop_token_ids": (),
+        "min_tokens": 0,
+        "max_pending": _MAX_PENDING,
+        **_CHAT,
+    }
+    serves = composed.parts[role].serves
+    takes_ids = "tokens" in serves.arguments.values()
+    if takes_ids:
+        values["tokens"] = Renamed(
+            maker.make("tokens", values), composed.parts["tokens"].serves, b""
+        )
+    made = maker.make(role, values)
+    if role == "frames":
+        return Frames(made, stops)
+    if role == "channel":
+        return Crossing(made)
+    layer: Any = Renamed(made, serves, b"" if role == "tokens" else "")
+    if takes_ids:
+        layer = StopsOnIds(layer)
+        return Layer(role, layer, layer)
+    return Layer(role, layer, made)
+
+
+def naive_part(part: Part) -> Part:
+    """Return a part that is made with as many of the arguments as its class takes."""
+    made = part.resolve(part.serves.class_name)
+    taken = inspect.signature(made).parameters
+    arguments = {name: it for name, it in part.serves.arguments.items() if name in taken}
+    serves: Serves = replace(part.serves, arguments=arguments)
+    return Part(part.lab, serves, part.implementation)
+
+
+def _emitted(output: Any, role: str, method: str) -> list[Emitted]:
+    """Return what a layer returned, checked, as what came out."""
+    if role in ("tokens", "stops"):
+        text = _text(output, f"what {method} returned")
+        return [("content", text, None)] if text else []
+    if role == "frames":
+        if not isinstance(output, bytes):
+            raise TypeError(f"{method} returned {output!r}; it must be bytes")
+        return [("frame", output.decode("utf-8", "replace"), None)] if output else []
+    if not isinstance(output, list):
+        raise TypeError(f"{method} returned {output!r}; it must be a list of events")
+    return _of_events([event for item in output for event in engine_events(item)])
+
+
+def _of_events(events: Sequence[Event]) -> list[Emitted]:
+    emitted: list[Emitted] = []
+    for event in events:
+        if isinstance(event, TextDelta):
+            emitted.append(("content", event.text, None))
+        elif isinstance(event, ReasoningDelta):
+            emitted.append(("reasoning", event.text, None))
+        elif isinstance(event, CallStart):
+            emitted.append(("call", event.name, event.index))
+        elif isinstance(event, ArgsDelta):
+            emitted.append(("arguments", event.text, event.index))
+        elif isinstance(event, Malformed):
+            emitted.append(("malformed", event.raw, event.index))
+    return emitted
+
+
+def _checked_held(held: Any) -> str | bytes:
+    if not isinstance(held, str | bytes):
+        raise TypeError(f"held is {held!r}; it must be str or bytes")
+    return held
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r}; it must be a str")
+    return value
