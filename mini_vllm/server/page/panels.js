@@ -12,10 +12,9 @@ const HOLDS = {
   channel: "what the reader has not taken yet",
   frames: "nothing: an event leaves at once",
 };
-const byId = (id) => document.getElementById(id);
 
 /** A new element with text in it. */
-function make(tag, className = "", text = "") {
+export function make(tag, className = "", text = "") {
   const element = document.createElement(tag);
   if (className) element.className = className;
   element.textContent = text;
@@ -23,7 +22,7 @@ function make(tag, className = "", text = "") {
 }
 
 /** Make white space visible. */
-function visible(text) {
+export function visible(text) {
   return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
@@ -34,7 +33,7 @@ function unitsOf(held) {
 }
 
 /** What a layer holds, in one text. */
-function heldText(held) {
+export function heldText(held) {
   return unitsOf(held).join(typeof held === "string" ? "" : " ");
 }
 
@@ -44,13 +43,14 @@ function appendRow(box, row) {
 }
 
 /** Add a text whose replacement characters stand out. */
-function appendNaive(box, text) {
+export function appendNaive(box, text) {
   for (const part of text.split(/(\ufffd+)/)) {
     if (part) box.append(make("span", part[0] === "\ufffd" ? "broken" : "", part));
   }
 }
 
 export class Panels {
+  #root;
   #calls = new Map();
   /** By name: a layer's row, and the most that it held. They are those of the last answer until
    * the next one begins, so that the table does not jump. */
@@ -63,21 +63,32 @@ export class Panels {
   /** How many tokens have been shown. */
   tokens = 0;
 
+  /** @param {Document | ShadowRoot} root where the elements of index.html are */
+  constructor(root = document) {
+    this.#root = root;
+  }
+
+  #byId(id) {
+    return this.#root.getElementById(id);
+  }
+
   /** Empty everything for a new answer. */
   reset() {
     this.#calls.clear();
     this.#begun = false;
     this.#characters = this.#diamonds = this.tokens = 0;
     this.#emitted = [];
-    for (const id of ["answer", "finish", "naive", "naive-count", "raw"]) byId(id).textContent = "";
-    byId("timeline").tBodies[0].textContent = "";
+    for (const id of ["answer", "finish", "naive", "naive-count", "raw"]) {
+      this.#byId(id).textContent = "";
+    }
+    this.#byId("timeline").tBodies[0].textContent = "";
     for (const layer of this.#layers.values()) this.#drawLayer({ ...layer, most: 0 }, "");
     this.#drawReader();
   }
 
   /** Add lines of the stream. */
   wire(lines) {
-    appendRow(byId("raw"), make("p", "", lines.join("\n")));
+    appendRow(this.#byId("raw"), make("p", "", lines.join("\n")));
   }
 
   /** Draw a chunk of a chat completion. */
@@ -121,7 +132,7 @@ export class Panels {
   }
 
   #text(kind, text) {
-    const answer = byId("answer");
+    const answer = this.#byId("answer");
     let last = answer.lastElementChild;
     if (last?.dataset.kind !== kind) {
       last = make("div", kind);
@@ -139,7 +150,7 @@ export class Panels {
       head.append(make("b", "name"), make("small", "id"));
       card.append(head, make("pre", "arguments"));
       card.setAttribute("aria-label", "Tool call");
-      byId("answer").append(card);
+      this.#byId("answer").append(card);
       this.#calls.set(index, card);
     }
     const card = this.#calls.get(index);
@@ -149,7 +160,7 @@ export class Panels {
   }
 
   #finish(className, text) {
-    const line = byId("finish");
+    const line = this.#byId("finish");
     if (line.childElementCount) line.append(" · ");
     line.append(make("span", className, text));
   }
@@ -163,7 +174,7 @@ export class Panels {
       head.scope = "row";
       if (Object.hasOwn(HOLDS, name)) head.append(make("small", "", HOLDS[name]));
       row.append(head, make("td"), make("td"), make("td"));
-      byId("held").tBodies[0].append(row);
+      this.#byId("held").tBodies[0].append(row);
       this.#layers.set(name, { row, most: 0 });
     }
     return this.#layers.get(name);
@@ -172,7 +183,7 @@ export class Panels {
   #drawHeld(held) {
     if (!this.#begun) {
       this.#layers.clear();
-      byId("held").tBodies[0].textContent = "";
+      this.#byId("held").tBodies[0].textContent = "";
       this.#begun = true;
     }
     for (const name of Object.keys(held)) this.#layer(name);
@@ -200,26 +211,27 @@ export class Panels {
 
   /** What a token emits may come in events after the one that reports the token. */
   #drawEmittedByLast() {
-    const last = document.querySelector("#timeline tbody").lastElementChild;
+    const last = this.#byId("timeline").tBodies[0].lastElementChild;
     if (last) this.#drawEmitted(last.cells[2]);
   }
 
   #drawReader() {
-    const [, cell, count] = byId("emitted").cells;
+    const [, cell, count] = this.#byId("emitted").cells;
     this.#drawEmitted(cell);
-    byId("emitted").classList.toggle("fresh", this.#emitted.length > 0);
+    this.#byId("emitted").classList.toggle("fresh", this.#emitted.length > 0);
     count.textContent = `${this.#characters} in all`;
   }
 
   #drawNaive(text) {
-    appendNaive(byId("naive"), text);
+    appendNaive(this.#byId("naive"), text);
     this.#diamonds += text.split("\ufffd").length - 1;
     const count = this.#diamonds;
-    byId("naive-count").textContent = count ? `${count} × U+FFFD, the replacement character` : "";
+    const words = count ? `${count} × U+FFFD, the replacement character` : "";
+    this.#byId("naive-count").textContent = words;
   }
 
   #drawToken(ids, { naive, held }) {
-    const rows = document.querySelector("#timeline tbody");
+    const rows = this.#byId("timeline").tBodies[0];
     if (ids.length) {
       const row = make("tr");
       row.append(make("td", "token", ids.join(" ")), make("td", "alone"));
