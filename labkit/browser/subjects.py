@@ -244,7 +244,7 @@ class Whole:
             text = bytes(self._ids).decode()
         except UnicodeDecodeError:
             return []
-        return [("ids", repr(self._encode(text)), None)]
+        return [("ids", f"encode gives {self._encode(text)!r}", None)]
 
 
 class Alone:
