@@ -33,6 +33,21 @@ export async function mountStrip(element, { lab, base, ask }) {
   return new Strip(element, { lab, base, ask, shown });
 }
 
+/**
+ * Put the strip of a bench into the page; it shows the code that is in the bench's editor.
+ *
+ * @param {HTMLElement} element
+ * @param {import("./desk.js").Desk} desk
+ */
+export async function openStrip(element, desk) {
+  const ask = async (argument) => {
+    const own = { files: await desk.sources(), progress: desk.progress };
+    return desk.call("live", { ...argument, ...own });
+  };
+  const strip = await mountStrip(element, { lab: desk.lab.number, base: desk.base, ask });
+  if (strip) desk.onCode(() => strip.changed());
+}
+
 async function json(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url.pathname}: ${response.status} ${response.statusText}`);
@@ -205,5 +220,5 @@ export class Strip {
 
 function intro() {
   const words = "What the code in the editor emits for each piece, and what it holds back.";
-  return make("div", "intro", make("h2", "", "Your code, live"), make("p", "note", words));
+  return make("p", "intro", words);
 }
