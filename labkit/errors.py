@@ -18,4 +18,12 @@ class UsageError(LabkitError):
 
 
 class LoadFailure(LabkitError):
-    """The implementation under test could not be imported; the message is for its author."""
+    """The implementation under test could not be imported; the message is for its author.
+
+    Attributes:
+        line: the number of the line of its file that is at fault, where one is.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line

@@ -5,7 +5,7 @@ skipped, deselected or missing counts as not passed.
 """
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.errors import LabFolderError
@@ -24,6 +24,7 @@ class Test:
         points: what it is worth; 0 for a `given` test.
         timeout: its own time limit in seconds, where it has one.
         marks: the names of all its marks.
+        needs: what it needs of the platform, see `labkit.running.platform`; "" for nothing.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Test:
     points: int
     timeout: float | None
     marks: frozenset[str]
+    needs: str = field(default="", kw_only=True)
 
     @property
     def given(self) -> bool:
@@ -76,6 +78,7 @@ def _read_test(node: ast.FunctionDef) -> Test:
         points=points if isinstance(points, int) else 0,
         timeout=float(timeout) if isinstance(timeout, int | float) else None,
         marks=frozenset(marks),
+        needs=str(marks.get("needs") or ""),
     )
 
 

@@ -8,8 +8,9 @@ from labkit.course.lab import Lab, find_labs
 from labkit.course.manifest import PROPERTY_PREFIX
 from labkit.gates.finding import Finding
 from labkit.gates.pools import not_asked
+from labkit.running.platform import NEEDS
 
-_ALLOWED_MARKS = {"task", "points", "given", "timeout"}
+_ALLOWED_MARKS = {"task", "points", "given", "timeout", "needs"}
 _ALLOWED_IMPORTS = {"labkit.testing", "mini_vllm.text.events", "pytest"}
 MAX_POINTS = 15
 
@@ -28,6 +29,8 @@ def _check(lab: Lab) -> list[str]:
     for test in lab.tests:
         for mark in sorted(test.marks - _ALLOWED_MARKS):
             found.append(f"{test.name}: mark {mark!r} has no place in a lab; every test runs")
+        if "needs" in test.marks and test.needs not in NEEDS:
+            found.append(f"{test.name}: needs {test.needs!r}; a test may need {', '.join(NEEDS)}")
         if not test.rule:
             found.append(f"{test.name}: no docstring; it is the rule that the report shows")
         if test.given and (test.points or test.task):

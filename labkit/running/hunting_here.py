@@ -1,6 +1,5 @@
 """A hunt in this process: a student's tests, and the implementations that they are run on."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from labkit.running.hunting import (
     plan,
     verdict_of,
 )
+from labkit.running.platform import processor_time
 from labkit.running.source import load_source
 from labkit.running.time_limit import OverdueError, time_limit
 from labkit.running.trace import Trace
@@ -42,11 +42,11 @@ class Clock:
         """Call a function of the implementation."""
         if self.is_over:
             raise TimeoutError("it has computed for too long")
-        begin = time.process_time()
+        begin = processor_time()
         try:
             return function()
         finally:
-            self._left -= time.process_time() - begin
+            self._left -= processor_time() - begin
 
 
 class Handle:
@@ -131,11 +131,11 @@ class Here:
             rounds.append({})
             name = f"pool.{code.name}"
             module = load_source(code.source, code.name, code.name, name, code.given)
-            end = time.process_time() + ROUND * self._seconds
+            end = processor_time() + ROUND * self._seconds
             for test in tests:
                 clock = Clock(self._seconds)
                 there = {MAKE: partial(Make, code.target, module, clock), test: vars(own)[test]}
-                left = max(end - time.process_time(), _LEAST_SECONDS)
+                left = max(end - processor_time(), _LEAST_SECONDS)
                 verdict = rounds[-1][test] = self._run(test, there, clock, left)
                 if verdict.kind == "late":
                     return rounds

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from labkit.running import platform
 from labkit.running.time_limit import OverdueError, end_time_limit, is_traced, time_limit
-from labkit.running.watchdog import Watchdog
+from labkit.running.watchdog import PageWatchdog, Watchdog
 
 _QUIT = "the debugger was quit, and with it the run: nothing is scored"
 
@@ -29,13 +30,17 @@ class Limits:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._watchdog: Watchdog | None = None
+        self._watchdog: Watchdog | PageWatchdog | None = None
         self._debugger: Any = None
         self.off: bool = is_traced() or config.option.usepdb or config.option.trace
 
     def start_watchdog(self, code: Path) -> None:
         """Have a watchdog, where there can be one, that blames the file under test."""
-        if self.off or not hasattr(os, "fork"):
+        page = platform.page()
+        if self.off or not (page or platform.can_fork()):
+            return
+        if page is not None:
+            self._watchdog = PageWatchdog(page, code)
             return
         capture: Any = self._config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled():

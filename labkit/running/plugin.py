@@ -18,6 +18,7 @@ import pytest
 from labkit.course.hunt import KILLED, PoolTest
 from labkit.course.lab import Lab, read_lab
 from labkit.errors import LabkitError
+from labkit.running import platform
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
 from labkit.running.hunting import Hunting
@@ -39,6 +40,7 @@ from labkit.running.score import (
 from labkit.running.session import LabsOfSession, folder_of_lab
 from labkit.running.source import last_line_in
 from labkit.running.time_limit import OverdueError
+from labkit.running.trace import Failure
 from labkit.running.travel import pack, unpack
 
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
@@ -52,6 +54,7 @@ _MARKS = (
     "varies(name): of a hidden test: the test of the lab whose rule it asks again",
     "visibility(when): of a hidden test: who may see it, see labkit.grading.overlay",
     "timeout(seconds): how long a test may take; a lab's test in processor time",
+    "needs(what): what a test needs of the platform; where it is missing, the test is left out",
 )
 
 
@@ -126,7 +129,8 @@ class LabPlugin:
         self._hunts: set[Path] = set()
         self._lost_worker = False
         self._quit = False
-        self._notes: list[str] = []
+        # What is told above the report.
+        self.notes: list[str] = []
         self.limits = Limits(config)
         self.labs = LabsOfSession(
             self._seed,
@@ -161,6 +165,7 @@ class LabPlugin:
         self._hunts = {folder for folder in folders if read_lab(folder).hunt is not None}
         for item in ours:
             self._set_limit(item)
+        self._leave_out([item for item in ours if not _can_run(item)], items)
         self._select_task(items)
         yield
         left = set(items)
@@ -176,6 +181,12 @@ class LabPlugin:
             # Each run of a student's test has a limit of its own.
             item.stash[_LIMIT] = _HUNT_LIMIT
         item.add_marker(pytest.mark.timeout(0), append=False)
+
+    def _leave_out(self, left: list[pytest.Item], items: list[pytest.Item]) -> None:
+        """Leave tests to another platform, which has what they need."""
+        if left:
+            self._config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item not in left]
 
     def _select_task(self, items: list[pytest.Item]) -> None:
         task = self._config.getoption("--lab-task")
@@ -286,8 +297,10 @@ class LabPlugin:
         if isinstance(error, OverdueError):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
-            return Result("timeout", f"the test did not end within its time limit{at}. {TOO_LONG}")
-        return classify(error)
+            told = f"the test did not end within its time limit{at}. {TOO_LONG}"
+            return Result("timeout", told, line=where[0] if where else None)
+        result = classify(error)
+        return result if result.line else replace(result, line=_line(error, run))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the results that workers send."""
@@ -346,7 +359,7 @@ class LabPlugin:
         colour = terminal._tw.hasmarkup
         terminal.ensure_newline()
         terminal.write_line("")
-        for note in dict.fromkeys(self._notes):
+        for note in dict.fromkeys(self.notes):
             terminal.write_line(note)
         if len(runs) == 1:
             text = report.render(runs[0], colour=colour)
@@ -375,14 +388,28 @@ class LabPlugin:
         if self._is_worker:
             return
         if threads:
-            self._notes.append(f"A thread was left running, and ends with the run: {threads[0]}")
+            self.notes.append(f"A thread was left running, and ends with the run: {threads[0]}")
         results: Path | None = self._config.getoption("--lab-results")
         if results is not None:
             data = [run.as_dict() for run in self._runs.values()]
             results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         for run in self._runs.values():
-            self._notes += self._config.hook.pytest_lab_finished(config=self._config, run=run)
+            self.notes += self._config.hook.pytest_lab_finished(config=self._config, run=run)
         sys.stdout.flush()
+
+
+def _can_run(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("needs")
+    return mark is None or platform.has(mark.args[0])
+
+
+def _line(error: BaseException, run: LabRun) -> int | None:
+    """Return the number of the deepest line of the file under test that an exception came from."""
+    raised = error.raised if isinstance(error, Failure) else None
+    if raised is None or raised.error is None:
+        return None
+    where = last_line_in(raised.error, run.implementation.filename)
+    return where[0] if where else None
 
 
 def _split(nodeid: str) -> tuple[str, str]:
@@ -424,7 +451,7 @@ def _printed(report: pytest.TestReport) -> str:
 
 def _in_full(run: LabRun, item: pytest.Item, result: Result) -> str:
     name = item.name if run.lab.hunt is not None else getattr(item, "originalname", item.name)
-    tests = (test for test in run.lab.tests if test.name == name)
+    tests = (test for test in run.tests if test.name == name)
     return next((explain(test, result) for test in tests), result.message)
 
 

@@ -4,11 +4,13 @@ It is the same whether pytest runs the tests or the grader does.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test
 from labkit.errors import LoadFailure
+from labkit.running import platform
 from labkit.running.diagnose import Mistake
 from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
@@ -41,6 +43,7 @@ class Result:
         failure: the broken rule as data, for `assertion` and `raised`.
         printed: what the code under test printed during the test.
         told: the failure in words, where it is not kept as data.
+        line: of the file under test, the number of the line at which it went wrong, where one did.
     """
 
     kind: str
@@ -48,6 +51,7 @@ class Result:
     failure: Failure | None = None
     printed: str = ""
     told: str = ""
+    line: int | None = None
 
     @property
     def passed(self) -> bool:
@@ -75,7 +79,8 @@ def classify(error: BaseException) -> Result:
     if isinstance(error, NotRunError):
         return Result("not-run", text)
     if isinstance(error, LoadFailure):
-        return Result("load", text or "it cannot be imported, and does not say why")
+        text = text or "it cannot be imported, and does not say why"
+        return Result("load", text, line=error.line)
     if isinstance(error, Failure):
         text = text or "the rule is broken"
         if error.raised is None:
@@ -123,24 +128,44 @@ class LabRun:
     waits_for: str = ""
     hunted: "Hunted | None" = None
 
+    @cached_property
+    def left_out(self) -> tuple[Test, ...]:
+        """The tests that need what the platform does not have: they are left to another one."""
+        return tuple(test for test in self.lab.tests if not platform.has(test.needs))
+
+    @cached_property
+    def tests(self) -> tuple[Test, ...]:
+        """The tests that can run here, in the order of the file."""
+        return tuple(test for test in self.lab.tests if test not in self.left_out)
+
+    @cached_property
+    def most(self) -> int:
+        """The points that can be earned here, of the lab's 100."""
+        return sum(test.points for test in self.tests)
+
     def passed(self, test: Test) -> bool:
         """Whether `test` ran and passed; a test that did not run has not."""
         result = self.results.get(test.name)
         return result is not None and result.passed
 
     @property
+    def perfect(self) -> bool:
+        """Whether every point that can be had here is earned."""
+        return self.score == self.most
+
+    @property
     def complete(self) -> bool:
-        """Whether every test of the manifest has a result."""
-        return all(test.name in self.results for test in self.lab.tests)
+        """Whether every test that can run here has a result."""
+        return all(test.name in self.results for test in self.tests)
 
     @property
     def score(self) -> int:
-        """Points earned, of 100."""
-        return sum(test.points for test in self.lab.tests if self.passed(test))
+        """Points earned, of `most`."""
+        return sum(test.points for test in self.tests if self.passed(test))
 
     def failed(self) -> list[tuple[Test, Result]]:
         """Return the tests that ran and failed, in the order of the file."""
-        pairs = ((test, self.results.get(test.name)) for test in self.lab.tests)
+        pairs = ((test, self.results.get(test.name)) for test in self.tests)
         return [(test, result) for test, result in pairs if result and not result.passed]
 
     @property

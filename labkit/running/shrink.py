@@ -1,10 +1,10 @@
 """Making a failing case small before anybody reads it, by deleting pieces and halving."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from labkit.running.platform import processor_time
 from labkit.running.trace import Failure
 
 _C = TypeVar("_C")
@@ -40,13 +40,13 @@ def check(rule: Callable[[_C], object], cases: Iterable[_C]) -> None:
 
 
 def _smallest(rule: Callable[[_C], object], case: _C, failure: Failure) -> Failure:
-    end = time.process_time() + _MOST_SECONDS
+    end = processor_time() + _MOST_SECONDS
     pieces = _MOST_PIECES
     smaller = _smaller(case)
     for _ in range(MOST_TRIES):
         candidate = next(smaller, None)
         pieces -= _size(candidate)
-        if candidate is None or pieces < 0 or time.process_time() > end:
+        if candidate is None or pieces < 0 or processor_time() > end:
             break
         try:
             rule(candidate)

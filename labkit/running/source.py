@@ -95,7 +95,10 @@ def _execute(
         raise
     except BaseException as error:
         # A time limit's exception arrives here too: it is not derived from Exception.
-        raise LoadFailure(f"{shown} {_stopped(error, filename)}") from None
+        where = last_line_in(error, filename)
+        raise LoadFailure(
+            f"{shown} {_stopped(error, where)}", where[0] if where else None
+        ) from None
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,8 +127,7 @@ def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
     return lines[-1] if lines else None
 
 
-def _stopped(error: BaseException, filename: str) -> str:
-    where = last_line_in(error, filename)
+def _stopped(error: BaseException, where: tuple[int, str] | None) -> str:
     at = f" at line {where[0]} (`{where[1].strip()}`)" if where else ""
     if isinstance(error, SystemExit):
         return f"called exit{at} while it was imported: remove that call"
@@ -149,7 +151,8 @@ def _in_words(shown: str) -> Iterator[None]:
         line = f"\n    {error.text.rstrip()}" if error.text else ""
         caret = f"\n    {' ' * (error.offset - 1)}^" if line and error.offset else ""
         raise LoadFailure(
-            f"{shown} line {error.lineno} is not valid Python: {error.msg}{line}{caret}"
+            f"{shown} line {error.lineno} is not valid Python: {error.msg}{line}{caret}",
+            error.lineno,
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise LoadFailure(f"{shown} is not valid Python: {error}") from None
@@ -163,7 +166,8 @@ def _check_encoding(data: bytes, shown: str) -> None:
         line = data.count(b"\n", 0, where) + 1
         raise LoadFailure(
             f"{shown} line {line} holds a NUL character, which no Python file may: delete it (in a "
-            "string, write \\0). If it holds many, save the file as UTF-8"
+            "string, write \\0). If it holds many, save the file as UTF-8",
+            line,
         )
 
 
@@ -174,7 +178,8 @@ def _check_tree(tree: ast.Module, shown: str, given: Collection[str]) -> None:
         may = " and ".join(["the standard library", *given])
         raise LoadFailure(
             f"{shown} line {line} imports {module!r}: a lab's code may import {may}, nothing else. "
-            "The point is to build the rest yourself"
+            "The point is to build the rest yourself",
+            line,
         )
 
 

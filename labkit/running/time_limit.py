@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# A test that sleeps or waits spends no processor time, so it also has so many times its limit of
-# real time.
-REAL_TO_PROCESSOR = 6
+from labkit.running import platform
+
 # The exception may strike where Python discards it, in a garbage collector's callback for one.
 _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
@@ -34,30 +33,33 @@ def is_traced() -> bool:
 def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) -> Iterator[None]:
     """Raise `OverdueError` in what runs inside once it has used `seconds` of processor time.
 
-    It also does so after `REAL_TO_PROCESSOR` times as long, for what only waits. It has no effect
-    under a debugger, outside of the main thread, and where the system has no such timers (Windows).
+    It also does so after `platform.REAL_TO_PROCESSOR` times as long, for what only waits. It has no
+    effect under a debugger, outside of the main thread, and where there are no such timers
+    (Windows).
 
     Args:
         seconds: of processor time.
         when_traced: called instead, if a debugger has come in between.
     """
+    timers = platform.timers()
     here = threading.current_thread() is threading.main_thread()
-    if not here or not hasattr(signal, "setitimer") or is_traced():
+    if not here or not timers or is_traced():
         yield
         return
+    by_signal = {timer.number: timer for timer in timers}
 
     def stop(number: int, frame: FrameType | None) -> None:
+        timer = by_signal[number]
+        if not timer.is_due():
+            return
         if not is_traced():
-            kind = "of processor time" if number == signal.SIGPROF else "in all"
-            limit = seconds if number == signal.SIGPROF else seconds * REAL_TO_PROCESSOR
-            raise OverdueError(f"Timeout (>{limit:g} s {kind})")
+            raise OverdueError(f"Timeout (>{seconds * timer.times:g} s {timer.unit})")
         end_time_limit()
         if when_traced is not None:
             when_traced()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
-    left = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_SECONDS)
-    real = signal.setitimer(signal.ITIMER_REAL, seconds * REAL_TO_PROCESSOR, _AGAIN_SECONDS)
+    before = {number: signal.signal(number, stop) for number in by_signal}
+    left = [timer.set(seconds * timer.times, _AGAIN_SECONDS) for timer in timers]
     try:
         yield
     finally:
@@ -65,15 +67,14 @@ def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) ->
         for number, handler in before.items():
             signal.signal(number, handler)
         # A limit around this one goes on.
-        signal.setitimer(signal.ITIMER_PROF, *left)
-        signal.setitimer(signal.ITIMER_REAL, *real)
+        for timer, (rest, again) in zip(timers, left, strict=True):
+            timer.set(rest, again)
 
 
 def end_time_limit() -> None:
     """Let whatever runs now take its time."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    for timer in platform.timers():
+        timer.set(0)
 
 
 def processor_seconds(process: int) -> float:

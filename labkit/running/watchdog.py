@@ -21,7 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
-from labkit.running.time_limit import REAL_TO_PROCESSOR, processor_seconds
+from labkit.running.platform import REAL_TO_PROCESSOR, SLOWER, Page
+from labkit.running.time_limit import processor_seconds
 
 _GOODBYE = b"\n"
 _NO_LIMIT = 0.0
@@ -30,6 +31,7 @@ _NO_LIMIT = 0.0
 _MOST_GRACE_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _MOST_FILES = 4096
+_STOPPED = "The run was stopped: "
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
 _EXIT = "Is there a call of os._exit, or a recursion without end, in"
 
@@ -90,6 +92,37 @@ class Watchdog:
         os._exit(128 + number)
 
 
+class PageWatchdog:
+    """The page as a watchdog, with the methods of `Watchdog`: it ends the worker of the run.
+
+    Args:
+        page: the page.
+        code: who to blame, starter.py.
+    """
+
+    def __init__(self, page: Page, code: Path) -> None:
+        self._page = page
+        self._code = code
+
+    def begin(self, test: str, limit: float) -> None:
+        """Say that `test` starts and may use `limit` seconds of processor time (0: no limit)."""
+        if not limit:
+            self.pause(test)
+            return
+        seconds = limit * SLOWER
+        told = {"late": _endless(test, self._code), "gone": ended(test, self._code)}
+        self._page.watch(seconds + _grace(seconds), {k: f"{_STOPPED}{v}" for k, v in told.items()})
+
+    def pause(self, test: str) -> None:
+        """Say that `test` is over; whatever comes next may take its time."""
+        gone = ended("the end of the run", self._code)
+        self._page.watch(_NO_LIMIT, {"gone": f"{_STOPPED}{gone}"})
+
+    def close(self) -> None:
+        """Send the watchdog home."""
+        self._page.watch(_NO_LIMIT, {})
+
+
 def _close_all_but(*kept: int) -> None:
     """Close what others wait for: the pipes of a worker end when nobody has them open."""
     low = 0
@@ -106,23 +139,36 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
     while True:
         ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
         if not ready:
-            grace = min(_MOST_GRACE_SECONDS, limit * REAL_TO_PROCESSOR)
+            grace = _grace(limit * REAL_TO_PROCESSOR)
             late = processor_seconds(test_process) - used > limit + grace
             if not late and time.monotonic() - began < limit * REAL_TO_PROCESSOR + grace:
                 continue
-            _say(out, f"{test} did not end and could not be interrupted. {_LOOP} {code.name}?")
+            _say(out, _endless(test, code))
             os.kill(test_process, signal.SIGKILL)
             os._exit(0)
         data = os.read(reader, 65536)
         if not data:
-            ended = f"Python ended during {test}, before the report. {_EXIT} {code.name}?"
-            _say(out, _crashed(crash, test, code) or ended)
+            _say(out, _crashed(crash, test, code) or ended(test, code))
             os._exit(0)
         if data.endswith(b"\n" + _GOODBYE) or data == _GOODBYE:
             os._exit(0)
         number, _, test = data.decode().splitlines()[-1].partition(" ")
         limit = float(number)
         used, began = processor_seconds(test_process), time.monotonic()
+
+
+def _grace(seconds: float) -> float:
+    """Return how long to wait after a limit in seconds of real time."""
+    return min(_MOST_GRACE_SECONDS, seconds)
+
+
+def _endless(test: str, code: Path) -> str:
+    return f"{test} did not end and could not be interrupted. {_LOOP} {code.name}?"
+
+
+def ended(test: str, code: Path) -> str:
+    """Return that Python is gone, in words for the author of `code`."""
+    return f"Python ended during {test}, before the report. {_EXIT} {code.name}?"
 
 
 def _crashed(crash: IO[bytes], test: str, code: Path) -> str:
@@ -136,4 +182,4 @@ def _crashed(crash: IO[bytes], test: str, code: Path) -> str:
 
 
 def _say(out: int, text: str) -> None:
-    os.write(out, f"\n\nThe run was stopped: {text}\n".encode())
+    os.write(out, f"\n\n{_STOPPED}{text}\n".encode())

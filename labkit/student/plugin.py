@@ -25,13 +25,13 @@ def pytest_lab_finished(run: LabRun) -> str | None:
     """
     if run.implementation.kind != "starter" or run.waits_for:
         return None
-    unfinished = {test.task for test in run.lab.tests if test.task and not run.passed(test)}
+    unfinished = {test.task for test in run.tests if test.task and not run.passed(test)}
     try:
         progress = Progress(root_of(run.lab))
         if run.complete:
-            progress.save_score(run.lab, run.score, unfinished)
+            progress.save_score(run.lab, run.score, unfinished, run.most)
         else:
-            ran = {test.task for test in run.lab.tests if test.task and test.name in run.results}
+            ran = {test.task for test in run.tests if test.task and test.name in run.results}
             progress.save_tasks(run.lab, ran - unfinished, ran & unfinished)
         if run.hunted is not None:
             killed = run.hunted.kills
