@@ -15,7 +15,7 @@ from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import VISIBLE, GradedTest
-from labkit.running.reporting.failures import WAITING
+from labkit.running.reporting.groups import WAITING
 from labkit.running.reporting.showing import clip
 
 _MOST_FAILURE, _MOST_NAME = 6_000, 200

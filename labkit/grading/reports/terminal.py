@@ -19,8 +19,9 @@ from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import WIDTH
 from labkit.running.reporting.failures import print_wrapped
-from labkit.running.reporting.report import drawn, of_task, print_score, print_tests, tally
+from labkit.running.reporting.report import drawn, print_score, print_tests
 from labkit.running.reporting.showing import clip
+from labkit.running.reporting.tasks import of_task, tally
 
 Marks: TypeAlias = Mapping[tuple[str, str], Mark]
 _LONGEST_NAME, _LONGEST_NOTE = 300, 160

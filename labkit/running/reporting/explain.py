@@ -5,11 +5,13 @@ the test ran in this process or in front of a pipe.
 """
 
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from labkit.course.manifest import Test
 from labkit.running.reporting.showing import repeatable
-from labkit.running.reporting.trace_table import trace_rows
+from labkit.running.reporting.trace_table import TraceTable, drawn, trace_table
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Failure
 
@@ -18,6 +20,33 @@ VISIBLE = "visible"
 # Of what was printed, and of an exception's text.
 _MOST_LINES = 6
 _LABEL = 10
+
+
+class Label(NamedTuple):
+    """A part of an explanation: what it is, its text as it came, and how many lines to show."""
+
+    label: str
+    text: str
+    most: int = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A failure in full, as data.
+
+    Attributes:
+        labels: the rule, the call, what was expected, and so on, in order.
+        trace: the run, if it helps.
+        shrunk: whether the case is a smaller one than the one that was found first.
+        after: labels that stand behind the trace: what was printed.
+        told: lines that stand for labels and trace, of a failure that came here in words.
+    """
+
+    labels: tuple[Label, ...]
+    trace: TraceTable | None = None
+    shrunk: bool = False
+    after: tuple[Label, ...] = ()
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +108,24 @@ def graded_test(test: Test, result: Result | None, visibility: str = VISIBLE) ->
 
 def graded_tests(run: LabRun) -> list[GradedTest]:
     """Return what became of every test of a lab, in the order of the file."""
-    return [graded_test(test, run.results.get(test.name)) for test in run.lab.tests]
+    return [graded_test(test, run.results.get(test.name)) for test in run.tests]
 
 
 def explain(test: Test, result: Result) -> str:
     """Return one failure in full: the rule, the call, expected and actual, the trace, prints."""
-    lines = _labelled("rule", test.rule)
-    if result.failure is not None or result.told:
-        lines.append(in_words(result).told)
-    else:
-        lines += _labelled("but", result.message)
-    if result.printed.strip():
-        lines += _labelled("printed", result.printed.rstrip(), _MOST_LINES)
-    return "\n".join(lines)
+    return "\n".join(_drawn(explanation(test, result)))
+
+
+def explanation(test: Test, result: Result) -> Explanation:
+    """Return one failure in full as data, of which `explain` is the drawing."""
+    rule, printed = Label("rule", test.rule), Label("printed", result.printed.rstrip(), _MOST_LINES)
+    after = (printed,) if printed.text else ()
+    if result.failure is not None:
+        labels, trace = _labels(result.failure), _trace(result.failure)
+        return Explanation((rule, *labels), trace, result.failure.shrunk, after)
+    if result.told:
+        return Explanation((rule,), after=after, told=result.told)
+    return Explanation((rule, Label("but", result.message)), after=after)
 
 
 def in_words(result: Result) -> Result:
@@ -102,36 +136,61 @@ def in_words(result: Result) -> Result:
 
 
 def _told(failure: Failure) -> list[str]:
+    """Return the lines of a failure between its rule and what was printed."""
+    return _drawn(Explanation(tuple(_labels(failure)), _trace(failure), failure.shrunk))
+
+
+def _labels(failure: Failure) -> Iterator[Label]:
     trace, raised = failure.trace, failure.raised
-    lines = []
     if raised is not None:
-        lines += _labelled("call", raised.call) if raised.call else []
-        lines += _labelled("raised", f"{raised.kind}: {raised.message}", _MOST_LINES)
-        lines += _labelled("at", raised.line) if raised.line else []
+        if raised.call:
+            yield Label("call", raised.call)
+        yield Label("raised", f"{raised.kind}: {raised.message}", _MOST_LINES)
+        if raised.line:
+            yield Label("at", raised.line)
         if failure.expected != "no exception":
-            lines += _labelled("expected", failure.expected)
+            yield Label("expected", failure.expected)
+        return
+    made = ", ".join(map(str, trace.new)) if trace is not None else ""
+    if made and not failure.call:
+        yield Label("made", made)
+    if failure.call:
+        yield Label("call", failure.call)
+    if failure.actual == failure.reason:
+        yield Label("but", failure.reason)
     else:
-        made = ", ".join(map(str, trace.new)) if trace is not None else ""
-        lines += _labelled("made", made) if made and not failure.call else []
-        lines += _labelled("call", failure.call) if failure.call else []
-        if failure.actual == failure.reason:
-            lines += _labelled("but", failure.reason)
-        else:
-            lines += _labelled("expected", failure.expected) + _labelled("actual", failure.actual)
-        if failure.reason and not _is_told(failure):
-            lines += _labelled("in short", failure.reason)
-    if trace is not None and trace.steps and failure.actual != failure.reason:
-        lines += trace_rows(trace, failure.at, _LABEL)
-    if failure.shrunk:
-        lines.append(" " * _LABEL + "(smallest case found)")
-    return lines
+        yield Label("expected", failure.expected)
+        yield Label("actual", failure.actual)
+    if failure.reason and not _is_told(failure):
+        yield Label("in short", failure.reason)
+
+
+def _trace(failure: Failure) -> TraceTable | None:
+    """Return the table of the run, where it says more than the words."""
+    trace = failure.trace
+    if trace is None or not trace.steps or failure.actual == failure.reason:
+        return None
+    return trace_table(trace, failure.at)
 
 
 def _is_told(failure: Failure) -> bool:
     return failure.expected in failure.reason or failure.reason == failure.actual
 
 
-def _labelled(label: str, text: str, most: int = 12) -> list[str]:
+def _drawn(told: Explanation) -> list[str]:
+    """Return an explanation as the lines that a terminal shows."""
+    lines = [line for label in told.labels for line in _labelled(label)]
+    if told.told:
+        lines.append(told.told)
+    if told.trace is not None:
+        lines += drawn(told.trace, _LABEL)
+    if told.shrunk:
+        lines.append(" " * _LABEL + "(smallest case found)")
+    return lines + [line for label in told.after for line in _labelled(label)]
+
+
+def _labelled(label: Label) -> list[str]:
+    most, text = label.most, label.text
     lines: list[str] = []
     width = WIDTH - _LABEL - 4
     for line in repeatable(text).splitlines()[: most + 1] or [""]:
@@ -140,4 +199,4 @@ def _labelled(label: str, text: str, most: int = 12) -> list[str]:
         lines += wrapped or [""]
     if len(lines) > most:
         lines[most:] = [f"… ({len(text)} characters in all)"]
-    return [f"{label if not i else '':<{_LABEL}}{line}" for i, line in enumerate(lines)]
+    return [f"{label.label if not i else '':<{_LABEL}}{line}" for i, line in enumerate(lines)]

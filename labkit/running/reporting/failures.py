@@ -2,23 +2,22 @@
 
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from labkit.course.lab import Lab
-from labkit.running.reporting.explain import VISIBLE, WIDTH, GradedTest
+from labkit.running.reporting.explain import WIDTH, GradedTest
+from labkit.running.reporting.groups import (
+    groups,
+    of_first_task,
+    of_later_tasks,
+    waiting,
+    worth,
+)
 from labkit.running.reporting.showing import clip
 
-# Many tests fail for one such reason; there is nothing to show of each.
-WAITING = ("unwritten", "load", "not-run")
-_WAITS = {
-    "unwritten": ("waits for this", "wait for this"),
-    "load": ("cannot run", "cannot run"),
-    "not-run": ("was not run", "were not run"),
-}
 # Of what a student reads in full, and of the failures behind it.
 _MOST_LINES = 60
 _MOST_SHORT = 8
@@ -29,7 +28,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 def print_all(console: Console, tests: Sequence[GradedTest]) -> None:
     """Print every failure in full, equal ones once, then what tests wait for."""
-    for group in _groups(tests):
+    for group in groups(tests):
         _print_group(console, group, len(group))
     _print_waiting(console, tests)
 
@@ -45,9 +44,7 @@ def print_first_task(
         tests: of the lab.
         more: returns the command that shows those of a task.
     """
-    groups = _groups(tests)
-    first = first_open_task(lab, tests)
-    now = [group for group in groups if group[0].task in (first, None)]
+    now = of_first_task(lab, tests)
     lines, short = 0, 0
     for group in now:
         lines += len(group[0].detail.splitlines()) + 3
@@ -58,25 +55,17 @@ def print_first_task(
         if short == 1:
             console.print()
         if short <= _MOST_SHORT:
-            line = " ".join(f"FAIL {group[0].name} {_worth(group)}: {group[0].message}".split())
+            line = " ".join(f"FAIL {group[0].name} {worth(group)}: {group[0].message}".split())
             console.print(Text(clip(line, WIDTH)), soft_wrap=True)
     if short > _MOST_SHORT:
         console.print(Text(f"and {short - _MOST_SHORT} more failures of this task"))
-    told = {test.name for group in now for test in group}
-    later = [test for group in groups for test in group if test.name not in told]
     _print_waiting(console, tests)
-    if later:
-        counts = Counter(test.task for test in later)
-        words = ", ".join(f"{count} of task {task}" for task, count in counts.items())
-        see = f"to see those of task {later[0].task}: {more(later[0].task)}"
+    if later := of_later_tasks(lab, tests):
+        first = next(iter(later))
+        words = ", ".join(f"{count} of task {task}" for task, count in later.items())
+        see = f"to see those of task {first}: {more(first)}"
         print_wrapped(console, "also failing: ", f"{words}; {see}")
         console.print()
-
-
-def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
-    """Return the number of the first task of which a test ran and did not pass."""
-    missed = {test.task for test in tests if test.ran and not test.passed}
-    return next((task.number for task in lab.tasks if task.number in missed), None)
 
 
 def print_wrapped(console: Console, label: str, text: str) -> None:
@@ -100,32 +89,9 @@ def print_wrapped(console: Console, label: str, text: str) -> None:
     console.print(Text("\n".join(lines).replace(_NO_BREAK, " ")), soft_wrap=True)
 
 
-def _groups(tests: Sequence[GradedTest]) -> list[list[GradedTest]]:
-    """Return the failed tests, those that fail for one reason together."""
-    groups: dict[tuple[str, ...], list[GradedTest]] = {}
-    for test in tests:
-        if test.ran and not test.passed and test.kind not in WAITING:
-            groups.setdefault(_reason(test), []).append(test)
-    return [*groups.values()]
-
-
-def _reason(test: GradedTest) -> tuple[str, ...]:
-    """Return why a test fails: by its message, or by the exception and the line that raised it."""
-    text, _, line = test.message.rpartition("\n")
-    if test.kind == "raised" and line.startswith("line "):
-        return test.kind, text.partition(":")[0], line
-    return test.kind, test.message
-
-
-def _worth(group: Sequence[GradedTest]) -> str:
-    test = group[0]
-    worth = f"task {test.task}, {test.max_score} points" if test.task else "given"
-    return f"({worth}, {test.visibility})" if test.visibility != VISIBLE else f"({worth})"
-
-
 def _print_group(console: Console, group: Sequence[GradedTest], most_names: int) -> None:
     console.print()
-    console.print(Text(f"FAIL {group[0].name} {_worth(group)}", style="bold red"))
+    console.print(Text(f"FAIL {group[0].name} {worth(group)}", style="bold red"))
     for line in group[0].detail.splitlines():
         console.print(Text("  " + line), soft_wrap=True)
     if others := group[1:]:
@@ -137,12 +103,9 @@ def _print_group(console: Console, group: Sequence[GradedTest], most_names: int)
 
 
 def _print_waiting(console: Console, tests: Sequence[GradedTest]) -> None:
-    waiting = Counter((test.kind, test.message) for test in tests if test.kind in WAITING)
+    told = waiting(tests)
     console.print()
-    for (kind, message), count in waiting.items():
-        if message:
-            those = "1 test" if count == 1 else f"{count} tests"
-            waits = _WAITS[kind][count > 1]
-            print_wrapped(console, f"{those} {waits}: ", message)
-    if any(message for _, message in waiting):
+    for those, message in told:
+        print_wrapped(console, those, message)
+    if told:
         console.print()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from labkit.course.lab import Lab
 from labkit.course.tracks import track_done
 from labkit.running.reporting.explain import graded_tests
-from labkit.running.reporting.failures import first_open_task
+from labkit.running.reporting.groups import first_open_task
 from labkit.running.score import LabRun
 
 
@@ -38,7 +38,7 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
 
 def _more(run: LabRun) -> str:
     """Return what comes after a choice of tests that pass: the next task, or the whole lab."""
-    ran = {test.task for test in run.lab.tests if test.name in run.results and test.task}
+    ran = {test.task for test in run.tests if test.name in run.results and test.task}
     after = [task.number for task in run.lab.tasks if len(ran) == 1 and task.number > max(ran)]
     if after:
         return f"task {after[0]}: {command(run, after[0])}"

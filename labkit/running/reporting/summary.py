@@ -39,7 +39,7 @@ def render(runs: Sequence[LabRun], *, colour: bool) -> str:
 
 def is_perfect(run: LabRun) -> bool:
     """Whether every test passes, those that show something included."""
-    return run.score == 100 and not run.failed()
+    return run.perfect and not run.failed()
 
 
 def _print_board(console: Console, runs: Sequence[LabRun]) -> None:
@@ -59,7 +59,7 @@ def _print_board(console: Console, runs: Sequence[LabRun]) -> None:
 
 
 def _score(run: LabRun) -> str:
-    return f"{run.score}/100" if run.complete else "-"
+    return f"{run.score}/{run.most}" if run.complete else "-"
 
 
 def _status(run: LabRun) -> str:
@@ -71,9 +71,9 @@ def _status(run: LabRun) -> str:
         return f"waits for {run.waits_for}"
     if "load" in kinds:
         return "cannot be imported"
-    ran = sum(test.name in run.results for test in run.lab.tests)
+    ran = sum(test.name in run.results for test in run.tests)
     if not run.complete:
-        return f"{len(failed)} of {ran} tests failed, {len(run.lab.tests) - ran} did not run"
+        return f"{len(failed)} of {ran} tests failed, {len(run.tests) - ran} did not run"
     if run.score == 0 and kinds <= {"unwritten"}:
         return "not started"
     tasks = sorted({test.task for test, _ in failed if test.task is not None})

@@ -1,7 +1,7 @@
 """A run as a table: each call, what it emitted, what was held; around the step that went wrong."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from labkit.running.reporting.showing import clip, in_one_line, repeatable
@@ -17,36 +17,78 @@ _MOST = 200
 _MOST_LAYERS = 8
 
 
-def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
-    """Return the lines of the table.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        cells: one for each column; of a gap only what it stands for, `… 5 more …`.
+        marked: whether this step is the one that went wrong.
+        is_gap: whether it stands for steps that are left out.
+    """
+
+    cells: tuple[str, ...]
+    marked: bool = False
+    is_gap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTable:
+    """A run as a table, with cells that are cut but not yet made to fit a width."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def trace_table(trace: Trace, at: int | None) -> TraceTable:
+    """Return a run as a table.
 
     Args:
         trace: the run.
         at: the number of the step that went wrong: the rows are those around it, and it is marked.
             Without it, they are the first and the last.
-        indent: how far the first line's label reaches.
     """
     steps, raised = trace.steps, trace.raised
     if raised is not None:
         at = len(steps)
     layers = _layers(steps)
     as_bytes = not any(new.has_vocabulary for new in trace.new)
-    marks, rows = [""], [("call", "emitted", *layers.values())]
+    columns = ("call", "emitted", *layers.values())
+    rows = []
     for place in _chosen(len(steps) + (raised is not None), at):
-        marks.append(">" if place == at else "")
         if isinstance(place, str):
-            rows.append((place,))
-        elif raised is not None and place == len(steps):
-            rows.append((_cut(raised.call), _cut(f"raised {raised.kind}")))
+            rows.append(Row((place,), is_gap=True))
+            continue
+        if raised is not None and place == len(steps):
+            cells: tuple[str, ...] = (_cut(raised.call), _cut(f"raised {raised.kind}"))
         else:
-            rows.append(_row(steps[place], layers, as_bytes))
-    rows = [(*row, *[""] * (len(rows[0]) - len(row))) for row in rows]
+            cells = _row(steps[place], layers, as_bytes)
+        missing = [""] * (len(columns) - len(cells))
+        rows.append(Row((*cells, *missing), marked=place == at))
+    return TraceTable(columns, tuple(rows))
+
+
+def drawn(table: TraceTable, indent: int) -> list[str]:
+    """Return the lines of a table, for a terminal.
+
+    Args:
+        table: the table.
+        indent: how far the first line's label reaches.
+    """
+    rows = [table.columns, *(row.cells for row in table.rows)]
+    rows = [(*row, *[""] * (len(table.columns) - len(row))) for row in rows]
     widths = _fit([max(map(len, column)) for column in zip(*rows, strict=True)])
     labels = ["trace", *[""] * (len(rows) - 1)]
+    marks = ["", *(">" if row.marked else "" for row in table.rows)]
     return [
         f"{label:<{indent - 2}}{mark:<2}{_joined(row, widths)}".rstrip()
         for label, mark, row in zip(labels, marks, rows, strict=True)
     ]
+
+
+def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
+    """Return the lines of a run's table; see `trace_table` and `drawn`."""
+    return drawn(trace_table(trace, at), indent)
 
 
 def _layers(steps: Sequence[Step]) -> dict[str | None, str]:

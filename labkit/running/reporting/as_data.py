@@ -1,0 +1,142 @@
+"""A report as plain data, for whoever draws it otherwise than as lines of a terminal.
+
+It is made of the same rows, groups and explanations that the terminal's report is drawn from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from labkit.course.lab import find_labs
+from labkit.running.platform import NEEDS
+from labkit.running.reporting import report
+from labkit.running.reporting.explain import Label, explanation, graded_tests
+from labkit.running.reporting.groups import Group, of_first_task, of_later_tasks, waiting
+from labkit.running.reporting.hunted import enough_of, hunt_rows
+from labkit.running.reporting.next_step import next_step
+from labkit.running.reporting.showing import repeatable
+from labkit.running.reporting.tasks import TaskRow, given_row, task_rows
+from labkit.running.reporting.trace_table import TraceTable
+from labkit.running.score import LabRun
+from labkit.running.under_test import root_of
+
+
+def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the report of a finished run, made of what JSON knows.
+
+    Args:
+        run: the run.
+        notes: what is told besides.
+
+    Returns:
+        `header`, `score` of `most`, `complete`; `tasks` and `given`; `failures` of the first task
+        that has some, what tests are `waiting` for and at which `line` of the file, how many fail
+        `later`; what it `looks_like`; what a hunt `hunted`; what to do `next`; which tests are
+        `left_out` here; `notes`; and the same as `text`.
+    """
+    tests = graded_tests(run)
+    given = given_row(tests)
+    labs = find_labs(root_of(run.lab))
+    return {
+        "header": _header(run),
+        "score": run.score,
+        "most": run.most,
+        "complete": run.complete,
+        "tasks": [_task(row) for row in task_rows(run.lab, tests)],
+        "given": None if given is None else _task(given),
+        "failures": [_failure(run, group) for group in of_first_task(run.lab, tests)],
+        "waiting": [f"{those}{message}" for those, message in waiting(tests)],
+        "line": next((run.results[test.name].line for test in tests if test.kind == "load"), None),
+        "later": [
+            {"task": task, "count": count} for task, count in of_later_tasks(run.lab, tests).items()
+        ],
+        "looks_like": _looks_like(run),
+        "hunted": None if run.hunted is None else _hunted(run),
+        "next": next_step(run, labs),
+        "left_out": left_out(run.left_out),
+        "notes": [*notes],
+        "text": f"{report.header(run)}\n\n{report.render(run, colour=False)}",
+    }
+
+
+def left_out(tests: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return the tests of a lab that cannot run on a platform, and why."""
+    return [
+        {"name": test.name, "task": test.task, "points": test.points, "why": NEEDS[test.needs]}
+        for test in tests
+    ]
+
+
+def _header(run: LabRun) -> dict[str, Any]:
+    return {
+        "lab": run.lab.number,
+        "name": run.lab.name,
+        "title": run.lab.title,
+        "file": str(run.implementation.path),
+        "hash": run.digest,
+        "seed": run.seed,
+        "parts": run.parts,
+    }
+
+
+def _task(row: TaskRow) -> dict[str, Any]:
+    return {
+        "number": row.number,
+        "title": row.title,
+        "passed": row.passed,
+        "ran": row.ran,
+        "tests": row.tally,
+        "points": row.points,
+        "max": row.most,
+        "status": row.status,
+    }
+
+
+def _failure(run: LabRun, group: Group) -> dict[str, Any]:
+    """Return what fails for one reason; its first test is told in full."""
+    first = group[0]
+    result = run.results[first.name]
+    test = next(test for test in run.tests if test.name == first.name)
+    told = explanation(test, result)
+    # The rule has a place of its own.
+    labels = [label for label in (*told.labels, *told.after) if label.label != "rule"]
+    return {
+        "task": first.task,
+        "worth": first.max_score,
+        "points": sum(test.max_score for test in group),
+        "tests": [test.name for test in group],
+        "kind": first.kind,
+        "rule": first.rule,
+        "labels": [*map(_label, labels)],
+        "trace": None if told.trace is None else _trace(told.trace),
+        "shrunk": told.shrunk,
+        "line": result.line,
+    }
+
+
+def _label(label: Label) -> dict[str, str]:
+    return {"label": label.label, "text": repeatable(label.text)}
+
+
+def _trace(table: TraceTable) -> dict[str, Any]:
+    return {
+        "columns": [*table.columns],
+        "rows": [
+            {
+                "cells": [] if row.is_gap else [*row.cells],
+                "mark": row.marked,
+                "gap": row.cells[0] if row.is_gap else None,
+            }
+            for row in table.rows
+        ],
+    }
+
+
+def _looks_like(run: LabRun) -> dict[str, str] | None:
+    if run.mistake is None:
+        return None
+    return {"name": run.mistake.name, "symptom": run.mistake.symptom, "hint": run.mistake.hint}
+
+
+def _hunted(run: LabRun) -> dict[str, Any]:
+    return {"tests": [*map(asdict, hunt_rows(run))], "enough": enough_of(run)}

@@ -1,0 +1,68 @@
+"""The failures of a lab as data: what fails for one reason is one group, with what it costs."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from labkit.course.lab import Lab
+from labkit.running.reporting.explain import VISIBLE, GradedTest
+
+# Many tests fail for one such reason; there is nothing to show of each.
+WAITING = ("unwritten", "load", "not-run")
+_WAITS = {
+    "unwritten": ("waits for this", "wait for this"),
+    "load": ("cannot run", "cannot run"),
+    "not-run": ("was not run", "were not run"),
+}
+Group = list[GradedTest]
+
+
+def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
+    """Return the number of the first task of which a test ran and did not pass."""
+    missed = {test.task for test in tests if test.ran and not test.passed}
+    return next((task.number for task in lab.tasks if task.number in missed), None)
+
+
+def groups(tests: Sequence[GradedTest]) -> list[Group]:
+    """Return the failed tests, those that fail for one reason together."""
+    found: dict[tuple[str, ...], Group] = {}
+    for test in tests:
+        if test.ran and not test.passed and test.kind not in WAITING:
+            found.setdefault(_reason(test), []).append(test)
+    return [*found.values()]
+
+
+def _reason(test: GradedTest) -> tuple[str, ...]:
+    """Return why a test fails: by its message, or by the exception and the line that raised it."""
+    text, _, line = test.message.rpartition("\n")
+    if test.kind == "raised" and line.startswith("line "):
+        return test.kind, text.partition(":")[0], line
+    return test.kind, test.message
+
+
+def worth(group: Sequence[GradedTest]) -> str:
+    """Return what the first test of a group is worth, in brackets."""
+    test = group[0]
+    words = f"task {test.task}, {test.max_score} points" if test.task else "given"
+    return f"({words}, {test.visibility})" if test.visibility != VISIBLE else f"({words})"
+
+
+def of_first_task(lab: Lab, tests: Sequence[GradedTest]) -> list[Group]:
+    """Return the groups of the first task that has some, and of no task."""
+    first = first_open_task(lab, tests)
+    return [group for group in groups(tests) if group[0].task in (first, None)]
+
+
+def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]:
+    """Return how many tests fail, by task, that are in no group of the first one."""
+    told = {test.name for group in of_first_task(lab, tests) for test in group}
+    return Counter(test.task for group in groups(tests) for test in group if test.name not in told)
+
+
+def waiting(tests: Sequence[GradedTest]) -> list[tuple[str, str]]:
+    """Return how many tests wait (`3 tests wait for this: `), and for what."""
+    counts = Counter((test.kind, test.message) for test in tests if test.kind in WAITING)
+    return [
+        (f"{'1 test' if count == 1 else f'{count} tests'} {_WAITS[kind][count > 1]}: ", message)
+        for (kind, message), count in counts.items()
+        if message
+    ]

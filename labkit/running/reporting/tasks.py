@@ -1,0 +1,106 @@
+"""The tasks of a lab as rows of data: what each came to, and whether it waits for another."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labkit.course.lab import Lab, Task
+from labkit.running.reporting.explain import GradedTest
+
+PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """What a task came to.
+
+    Attributes:
+        number: of the task; None for the tests that are only to look at.
+        title: of the task.
+        passed, ran, tests: how many of its tests passed, ran, and are there.
+        points, most: earned, of how many.
+        status: PASS, FAIL, `BLOCKED by task 1` or `not run`.
+    """
+
+    number: int | None
+    title: str
+    passed: int
+    ran: int
+    tests: int
+    points: int
+    most: int
+    status: str
+
+    @property
+    def tally(self) -> str:
+        """How many tests passed: `3/4`, or `1/1 of 4` where a choice of them ran."""
+        if 0 < self.ran < self.tests:
+            return f"{self.passed}/{self.ran} of {self.tests}"
+        return f"{self.passed}/{self.tests}"
+
+
+def task_rows(lab: Lab, tests: Sequence[GradedTest]) -> list[TaskRow]:
+    """Return a row for each task, in order."""
+    return [
+        _row(task.number, task.title, of_task(tests, task.number), _status(lab, task, tests))
+        for task in lab.tasks
+    ]
+
+
+def given_row(tests: Sequence[GradedTest]) -> TaskRow | None:
+    """Return the row of the tests that are only to look at, None where there are none."""
+    given = of_task(tests, None)
+    if not given:
+        return None
+    ran = [test for test in given if test.ran and test.kind != "not-run"]
+    failed = not all(test.passed for test in ran)
+    return _row(None, "given, to look at", given, FAIL if failed else PASS if ran else NOT_RUN)
+
+
+def _row(number: int | None, title: str, own: Sequence[GradedTest], status: str) -> TaskRow:
+    return TaskRow(
+        number,
+        title,
+        sum(test.passed for test in own),
+        sum(test.ran for test in own),
+        len(own),
+        sum(test.score for test in own),
+        sum(test.max_score for test in own),
+        status,
+    )
+
+
+def of_task(tests: Sequence[GradedTest], number: int | None) -> list[GradedTest]:
+    """Return the tests of a task; of no task (`given`) for None."""
+    return [test for test in tests if test.task == number]
+
+
+def tally(tests: Sequence[GradedTest]) -> str:
+    """Return how many of these tests passed: `3/4`."""
+    return f"{sum(test.passed for test in tests)}/{len(tests)}"
+
+
+def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
+    """Return PASS, FAIL, not run, or `BLOCKED by task k` for a task that waits for another."""
+    own = [test for test in of_task(tests, task.number) if test.ran]
+    missed = [test for test in own if not test.passed]
+    if all(test.kind == "not-run" for test in own):
+        return NOT_RUN
+    if not missed:
+        return PASS
+    waits = [_waits_for(lab, task, test, tests) for test in missed]
+    earlier = [number for number in waits if number is not None]
+    return f"{BLOCKED} by task {min(earlier)}" if len(earlier) == len(waits) else FAIL
+
+
+def _waits_for(lab: Lab, task: Task, test: GradedTest, tests: Sequence[GradedTest]) -> int | None:
+    """Return the earlier task that a test waits for, if it does."""
+    if test.kind != "unwritten":
+        return None
+    earlier = sorted(lab.blockers(task.number))
+    named = re.search(r"\btask (\d+)\b", test.message)
+    if named is not None:
+        return int(named[1]) if int(named[1]) in earlier else None
+    # It does not say whose function is missing.
+    missed = [k for k in earlier if not all(one.passed for one in of_task(tests, k))]
+    return missed[0] if missed else None
