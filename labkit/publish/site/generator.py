@@ -14,7 +14,7 @@ from typing import Any
 from labkit.errors import LabkitError
 from labkit.publish.site.book import Book
 
-_STYLE = Path(__file__).with_name("book.css")
+_ASSETS = tuple(Path(__file__).with_name(name) for name in ("book.css", "search.js"))
 # GitHub's Markdown, in which the documents are written, and no more.
 _MARKDOWN = {
     "toc": {
@@ -53,9 +53,9 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
                 _palette("dark", "slate", "light", "lucide/sun"),
             ],
         },
-        "extra_css": [f"assets/{_STYLE.name}", "bench/site.css"],
+        "extra_css": ["assets/book.css", "bench/site.css"],
         "extra_javascript": [{"path": "bench/page.js", "type": "module"}],
-        "extra": {"generator": False},
+        "extra": {"generator": False, "polyfills": ["assets/search.js"]},
         "markdown_extensions": [{name: options} for name, options in _MARKDOWN.items()],
     }
 
@@ -83,7 +83,7 @@ def generate(book: Book, name: str, work: Path) -> Path:
         LabkitError: Zensical found a mistake; the message is its own.
     """
     files = {place: text.encode() for place, text in book.pages.items()}
-    files |= book.images | {f"assets/{_STYLE.name}": _STYLE.read_bytes()}
+    files |= book.images | {f"assets/{path.name}": path.read_bytes() for path in _ASSETS}
     for place, data in files.items():
         path = work / "docs" / place
         path.parent.mkdir(parents=True, exist_ok=True)

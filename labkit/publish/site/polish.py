@@ -11,6 +11,8 @@ from pathlib import Path
 _UNUSED = ("404.html", "sitemap.xml", "assets/stylesheets/classic")
 _OUTWARD = re.compile(r'<a\b([^>]*?\bhref="(?:https?:|mailto:)[^"]*"[^>]*)>(.*?)</a>', re.DOTALL)
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+# In the generator's script, the rules that its search puts into a shadow tree, in one literal.
+_STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
 _HEAD = '<meta charset="utf-8">'
 _META = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 _LEAVES = '<span class="md-visually-hidden"> (leads out of this site)</span>'
@@ -22,7 +24,8 @@ def polish(folder: Path) -> None:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     pages = {path: path.read_text("utf-8") for path in sorted(folder.rglob("*.html"))}
-    content = policy(pages.values())
+    scripts = [path.read_text("utf-8") for path in (folder / "assets").rglob("*.js")]
+    content = policy(pages.values(), scripts)
     for path, text in pages.items():
         meta = f'{_HEAD}\n<meta http-equiv="Content-Security-Policy" content="{content}">'
         text = mark_outward(text).replace(_HEAD, meta, 1)
@@ -35,20 +38,25 @@ def mark_outward(page: str) -> str:
     return _OUTWARD.sub(marked, page)
 
 
-def policy(pages: Iterable[str]) -> str:
+def policy(pages: Iterable[str], scripts: Iterable[str]) -> str:
     """Return the content security policy of a site: nothing comes from, or goes to, another host.
 
     Args:
-        pages: the HTML of its pages. The scripts that the generator wrote into them may run, by
-            their hashes.
+        pages: the HTML of its pages. What the generator wrote into them may run, by its hash.
+        scripts: the generator's scripts; the style that they make themselves holds, by its hash.
     """
-    scripts = {script for page in pages for script in _INLINE.findall(page)}
-    hashes = sorted(base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts)
-    allowed = "".join(f" 'sha256-{one}'" for one in hashes)
+    inline = {script for page in pages for script in _INLINE.findall(page)}
+    styles = {style for script in scripts for style in _STYLE.findall(script)}
     return (
-        f"default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{allowed}; img-src 'self' data:; "
+        f"default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{_hashes(inline)}; "
+        f"style-src 'self'{_hashes(styles)}; img-src 'self' data:; "
         "object-src 'none'; base-uri 'none'; form-action 'none'"
     )
+
+
+def _hashes(texts: Iterable[str]) -> str:
+    digests = sorted(hashlib.sha256(text.encode()).digest() for text in texts)
+    return "".join(f" 'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def policy_of(page: str) -> str:
