@@ -29,7 +29,7 @@ def missing_packages():
     """Return what these tests need and do not find; a lab needs much less."""
     project = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [needs for name, needs in project["optional-dependencies"].items()
-              if name != "oracles"]  # fmt: skip
+              if name not in ("oracles", "site")]  # fmt: skip
     needs = [need for group in (project["dependencies"], *extras) for need in group]
     return [need for need in needs if project["name"] not in need and not is_installed(need)]
 
