@@ -42,13 +42,11 @@ def utf8_expected_len(first_byte: int) -> int:
     Raises:
         ValueError: `first_byte` is outside 0-255.
     """
+    if 0xC2 <= first_byte <= 0xF4:
+        return 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4
     if not 0 <= first_byte <= 255:
         raise ValueError(f"{first_byte} is not a byte (0-255)")
-    if first_byte < 0x80:
-        return 1
-    if not 0xC2 <= first_byte <= 0xF4:
-        return 0
-    return 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4
+    return 1 if first_byte < 0x80 else 0
 
 
 def last_complete_utf8_end(data: bytes | bytearray) -> int:

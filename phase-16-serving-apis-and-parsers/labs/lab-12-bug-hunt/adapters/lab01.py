@@ -91,11 +91,11 @@ class StreamingToolParser:
     def _end(self, source: str) -> TextDelta | ToolCall:
         self._call, self._state, self._in_string = None, 0, False
         open_tag, close_tag = self._tags
-        call = _call_of(source[len(open_tag) : len(source) - len(close_tag)])
-        if call is None:
+        facts = _call_of(source[len(open_tag) : len(source) - len(close_tag)])
+        if facts is None:
             return TextDelta(source)
         self._index += 1
-        return ToolCall(self._index - 1, *call)
+        return ToolCall(self._index - 1, *facts)
 
 
 def _call_of(body: str) -> tuple[str, str] | None:
