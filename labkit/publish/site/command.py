@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.publish.site import frontend
 from labkit.publish.site.book import read_book
@@ -20,6 +21,7 @@ from labkit.publish.site.checks import check_site, folder_bytes
 from labkit.publish.site.generator import generate
 from labkit.publish.site.polish import polish
 from labkit.publish.site.serve import PORT, serve
+from labkit.publish.site.withheld import check_withheld
 from labkit.publish.student_edition import make_edition
 
 NAME = "The text path, by hand"
@@ -101,6 +103,8 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
         (folder / MADE_OF).write_text(made_of, encoding="utf-8")
         frontend.seal(root / _FRONT_END, folder)
         check_site(folder)
+        if student:
+            check_withheld(folder, find_labs(root))
         _put(folder, out, work / "old")
     size, seconds = folder_bytes(out) / 1e6, time.monotonic() - began
     print(f"Wrote {os.path.relpath(out)}: {size:.1f} MB, in {seconds:.0f} s.", flush=True)
