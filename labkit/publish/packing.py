@@ -5,7 +5,6 @@ A lab's own solution and its known bugs are packed for no grading of that lab.
 
 import os
 import re
-import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -13,15 +12,13 @@ from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.assignment import GRADER
 from labkit.grading.digest import imported_files
+from labkit.grading.reading.bundles import packed
 from labkit.running.diagnose import FILE as MISTAKES
 
 # What the grader imports besides the standard library, and what those need.
-_PACKAGES = (
+PACKAGES = (
     "iniconfig", "markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich",
 )  # fmt: skip
-# Nothing is compressed, because what zlib writes depends on its version.
-_DATE = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
 
 
 def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
@@ -34,12 +31,7 @@ def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] 
     """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_STORED) as archive:
-            for name, data in sorted(files.items()):
-                entry = zipfile.ZipInfo(name, _DATE)
-                entry.create_system = _UNIX
-                entry.external_attr = (0o100755 if name in programs else 0o100644) << 16
-                archive.writestr(entry, data)
+        scratch.write_bytes(packed(files, programs))
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
@@ -72,7 +64,7 @@ def grader_files(
     ):
         files[path.relative_to(root).as_posix()] = _read(path, root)
     lock = _read(root / "requirements/core.txt", root).decode()
-    files["requirements.txt"] = _only(lock, _PACKAGES).encode()
+    files["requirements.txt"] = _only(lock, PACKAGES).encode()
     return files
 
 

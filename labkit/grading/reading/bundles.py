@@ -1,0 +1,86 @@
+"""What a student hands in, as one zip, which grading reads again; equal work gives equal bytes.
+
+It holds `starter.py` of the lab, `starter.py` of each lab that the lab builds on and that passes,
+and `submission.json`, which lists both. Nothing else is taken along.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import Lab
+from labkit.errors import UsageError
+from labkit.grading.reading.submission import KEEP_SHORT, MOST_SOURCE_BYTES
+from labkit.student.progress import Progress
+
+SCHEMA = "labkit/submission/v1"
+# Nothing is compressed, because what zlib writes depends on its version.
+_DATE = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+
+
+def make_bundle(lab: Lab, labs: list[Lab], root: Path, student: str) -> dict[str, bytes]:
+    """Return the files of a bundle, by path in the zip; `submission.schema.json` describes them.
+
+    Args:
+        lab: the lab to hand in.
+        labs: all labs of the repository.
+        root: the repository, for what has passed.
+        student: who hands in, or "".
+
+    Raises:
+        UsageError: `starter.py` cannot be read, or is longer than a grader reads.
+    """
+    progress = Progress(root)
+    parts = [other for other in labs if other.name in lab.parts.values() and progress.passes(other)]
+    sources = {f"labs/{one.name}/starter.py": source_of(one) for one in (lab, *parts)}
+    told: dict[str, Any] = {
+        "schema": SCHEMA,
+        "student": student,
+        "lab": lab.name,
+        "files": {name: sha256(data).hexdigest() for name, data in sorted(sources.items())},
+    }
+    text = json.dumps(told, indent=1) + "\n"
+    return {**sources, "submission.json": text.encode("ascii")}
+
+
+def source_of(lab: Lab) -> bytes:
+    """Return the `starter.py` of a lab.
+
+    Raises:
+        UsageError: see `make_bundle`.
+    """
+    try:
+        with lab.starter.open("rb") as file:
+            data = file.read(MOST_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{lab.label}/starter.py cannot be read ({error.strerror}): "
+            f"make reset N={lab.number} brings the fresh one back"
+        ) from None
+    if len(data) > MOST_SOURCE_BYTES:
+        raise UsageError(
+            f"{lab.label}/starter.py has more than {MOST_SOURCE_BYTES} bytes: {KEEP_SHORT}"
+        )
+    return data
+
+
+def packed(files: Mapping[str, bytes], programs: Collection[str] = ()) -> bytes:
+    """Return a zip, equal to the byte wherever it is made.
+
+    Args:
+        files: by path in the zip, with `/`.
+        programs: the names of those that are executable.
+    """
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, _DATE)
+            entry.create_system = _UNIX
+            entry.external_attr = (0o100755 if name in programs else 0o100644) << 16
+            archive.writestr(entry, data)
+    return out.getvalue()
