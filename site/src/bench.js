@@ -7,6 +7,7 @@ import { button, byId, make } from "./dom.js";
 const NEAR = "400px";
 
 const bench = byId("bench");
+const strip = byId("strip");
 let opening = null;
 
 function open() {
@@ -15,8 +16,8 @@ function open() {
 }
 
 async function openHere() {
-  const hadFocus = bench.contains(document.activeElement);
   try {
+    const hadFocus = bench.contains(document.activeElement);
     const desk = await open();
     if (hadFocus) desk.focus();
   } catch (error) {
@@ -38,7 +39,19 @@ function whenNear(element, act) {
   seen.observe(element);
 }
 
+/** The strip needs the bench's code, so it opens after it. */
+async function openStripHere() {
+  try {
+    const [{ openStrip }, desk] = await Promise.all([import("./strip.js"), open()]);
+    await openStrip(strip, desk);
+  } catch (error) {
+    const words = `The strip could not be loaded: ${error.message}.`;
+    strip.replaceChildren(make("p", { role: "alert" }, words));
+  }
+}
+
 if (bench) {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
   whenNear(bench, openHere);
 }
+if (bench && strip) whenNear(strip, openStripHere);

@@ -203,7 +203,6 @@ export class Interpreters {
   #base;
   #onBoot;
   #spare = null;
-  #now = null;
 
   constructor(base, onBoot) {
     this.#base = base;
@@ -218,23 +217,27 @@ export class Interpreters {
     return this.#spare.ready;
   }
 
-  /** Call a verb in a fresh interpreter, which nothing else will use. */
-  async call(verb, argument, hear) {
+  /**
+   * Call a verb in a fresh interpreter, which nothing else will use.
+   *
+   * @param {string} verb
+   * @param {unknown[]} argument
+   * @param {object} [options]
+   * @param {(event: object) => void} [options.hear]
+   * @param {AbortSignal} [options.signal] ends it
+   */
+  async call(verb, argument, { hear, signal } = {}) {
     this.prepare();
     const mine = this.#spare;
     this.#spare = null;
-    this.#now = mine;
+    const stop = () => mine.end();
+    signal?.addEventListener("abort", stop);
     try {
       return await mine.call(verb, argument, hear);
     } finally {
+      signal?.removeEventListener("abort", stop);
       mine.end();
-      this.#now = null;
       this.prepare().catch(() => {});
     }
-  }
-
-  /** Stop what runs now. */
-  stop() {
-    this.#now?.end();
   }
 }

@@ -9,7 +9,10 @@ const KEPT = "Your code is kept, and a new Python is being started.";
 export class Runs {
   #interpreters;
   #acts;
-  #isRunning = false;
+  /** What stops the run; null while nothing runs. */
+  #stopper = null;
+  /** Whether tests have begun: until then the start of Python is told. */
+  #hasBegun = false;
   #tests = 0;
   #printed = "";
   #status = make("p", { className: "status", role: "status" });
@@ -32,20 +35,17 @@ export class Runs {
   }
 
   get isRunning() {
-    return this.#isRunning;
+    return this.#stopper !== null;
   }
 
-  /** Say how far Python is with its start. */
+  /** Say how far Python is with its start, unless it is the next one's behind a report. */
   boot({ what, done, total }) {
-    if (done === total && !this.#isRunning) {
-      this.#tell("Python is ready.");
-      this.#bar.hidden = true;
-      return;
-    }
-    this.#bar.hidden = false;
+    if (this.isRunning ? this.#hasBegun : !this.#box.hidden) return;
+    const isReady = done === total;
+    this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
     this.#bar.value = done;
-    this.#tell(`${what} …`);
+    this.#tell(isReady && !this.isRunning ? "Python is ready." : `${what} …`);
   }
 
   /** Say that Python cannot be loaded. */
@@ -63,8 +63,10 @@ export class Runs {
    */
   async run(asked) {
     this.#begin();
+    const hear = (event) => this.#hear(event);
     try {
-      const answer = await this.#interpreters.call("run", [asked], (event) => this.#hear(event));
+      const { signal } = this.#stopper;
+      const answer = await this.#interpreters.call("run", [asked], { hear, signal });
       const report = answer.report ?? answer;
       this.#draw(...reportNodes(report, this.#acts), ...printedNodes(this.#printed));
       this.#tell(summary(report));
@@ -79,7 +81,7 @@ export class Runs {
   }
 
   stop() {
-    this.#interpreters.stop();
+    this.#stopper?.abort();
   }
 
   /** Bring the report into view and go there. */
@@ -88,7 +90,8 @@ export class Runs {
   }
 
   #begin() {
-    this.#isRunning = true;
+    this.#stopper = new AbortController();
+    this.#hasBegun = false;
     this.#tests = 0;
     this.#printed = "";
     this.#bar.hidden = false;
@@ -99,22 +102,24 @@ export class Runs {
   }
 
   #end() {
-    this.#isRunning = false;
+    this.#stopper = null;
     this.#bar.hidden = true;
     this.#box.removeAttribute("aria-busy");
     this.#acts.onState(false);
   }
 
   #hear(event) {
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
+      this.#bar.removeAttribute("value");
+      this.#tell("Running the tests …");
+    }
     if (event.event === "print") {
       this.#printed += event.text;
     } else if (event.event === "test") {
       this.#tests += 1;
-      this.#bar.removeAttribute("value");
-      // Not by the live region: nobody wants each test read out.
+      // Drawn by the style sheet: nobody wants each test read out.
       this.#status.dataset.now = `${count(this.#tests, "test")} so far`;
-    } else if (event.event === "boot") {
-      this.boot(event);
     }
   }
 
