@@ -23,7 +23,7 @@ _MARKDOWN = {
     },
     "tables": {"use_align_attribute": True},
     "sane_lists": {},
-    "pymdownx.highlight": {"line_spans": "__span"},
+    "pymdownx.highlight": {"line_spans": "__span", "linenums_style": "pymdownx-inline"},
     "pymdownx.superfences": {},
 }
 _FEATURES = [

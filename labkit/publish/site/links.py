@@ -6,7 +6,7 @@ from collections.abc import Callable
 _CODE = re.compile(r"^(```+|~~~+).*?^\1|(?<!`)(`+)(?!`).+?(?<!`)\2(?!`)", re.MULTILINE | re.DOTALL)
 # `](target)` and `](target "title")`; what stands between the brackets does not matter.
 _TARGET = re.compile(r'\]\(([^()\s]+)(?=\)|\s+"[^"]*"\))')
-_HEADING = re.compile(r"^(#{1,6}) (.+?) *#*$", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6}) (.*)$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
 
 
@@ -60,6 +60,6 @@ def headings(text: str) -> list[tuple[int, int, str]]:
     The text is as it stands, with its markup.
     """
     return [
-        (match.start(), len(match[1]), text[match.start(2) : match.end(2)])
+        (match.start(), len(match[1]), text[match.start(2) : match.end(2)].rstrip(" #"))
         for match in _HEADING.finditer(without_code(text))
     ]
