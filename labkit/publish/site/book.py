@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.browser.showable import shown_of
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.site.files import file_page, folder_page, line_anchor, place_of
@@ -27,11 +28,12 @@ _BENCH = """
 ## Write it here
 
 <div id="bench" data-lab="{number}" data-base="../../bench/"></div>
-
+<script type="module" src="../bench/bench.js"></script>
+"""
+_STRIP = """
 ## Watch it work
 
 <div id="strip" data-lab="{number}" data-base="../../bench/"></div>
-<script type="module" src="../bench/bench.js"></script>
 """
 
 Nav = list[dict[str, "str | Nav"]]
@@ -166,8 +168,8 @@ class _Reader:
 
     def _mount_benches(self) -> None:
         for lab in self.labs:
-            place = self._place_of_lab(lab)
-            self.book.pages[place] += _BENCH.format(number=lab.number)
+            mounts = _BENCH + (_STRIP if shown_of(lab) else "")
+            self.book.pages[self._place_of_lab(lab)] += mounts.format(number=lab.number)
 
     def _place_of_lab(self, lab: Lab) -> str:
         return self.places[lab.readme.relative_to(self.root).as_posix()]

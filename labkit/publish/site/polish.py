@@ -47,10 +47,11 @@ def policy(pages: Iterable[str], scripts: Iterable[str]) -> str:
     """
     inline = {script for page in pages for script in _INLINE.findall(page)}
     styles = {style for script in scripts for style in _STYLE.findall(script)}
+    # Browsers write style attributes of their own into text that is being edited.
     return (
         f"default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{_hashes(inline)}; "
-        f"style-src 'self'{_hashes(styles)}; img-src 'self' data:; "
-        "object-src 'none'; base-uri 'none'; form-action 'none'"
+        f"style-src 'self'{_hashes(styles)}; style-src-attr 'unsafe-inline'; "
+        "img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'"
     )
 
 
