@@ -2,7 +2,7 @@
 
 import { button, make } from "./dom.js";
 import { Editor } from "./editor.js";
-import { hintsNode } from "./hints.js";
+import { Hints } from "./hints.js";
 import { Interpreter, Interpreters } from "./interpreter.js";
 import { ConflictError, Keeping } from "./keeping.js";
 import { predictionsNode } from "./predictions.js";
@@ -51,6 +51,7 @@ export class Desk {
   #runTask = button("Run this task", () => this.run(Number(this.#task.value)));
   #stop = button("Stop", () => this.#runs.stop(), { disabled: true });
   #shelf;
+  #hints;
   /** The lab, as labs.json has it. */
   lab;
 
@@ -62,6 +63,8 @@ export class Desk {
     this.#runs = new Runs(this.#interpreters, {
       goTo: (line) => this.#editor.goTo(line),
       runTask: (task) => this.run(task),
+      showHint: (task) => this.#hints.show(task),
+      pageOf: (number) => new URL(`../labs/${number}/`, this.#base).href,
       onState: (isRunning) => this.#drawState(isRunning),
     });
     this.#shelf = new Shelf(this);
@@ -78,12 +81,12 @@ export class Desk {
     const predictions = predictionsNode(this.lab, this.#record().predictions ?? {}, (answers) =>
       this.#remember({ predictions: answers }),
     );
-    const hints = hintsNode(this.lab, this.#record().hints ?? {}, (task, level) =>
-      this.#remember({ hints: { ...this.#record().hints, [task]: level } }),
+    this.#hints = new Hints(this.lab, this.#record(), (about, level) =>
+      this.#remember({ hints: { ...this.#record().hints, [about]: level } }),
     );
     root.classList.add("bench");
     root.replaceChildren(
-      ...[predictions, this.#desk(frame), this.#runs.box, hints].filter(Boolean),
+      ...[predictions, this.#desk(frame), this.#runs.box, this.#hints.box].filter(Boolean),
     );
     this.#editor = new Editor(frame, {
       text,
@@ -211,6 +214,7 @@ export class Desk {
     const asked = { lab: this.lab.number, task, files, progress: this.#progress };
     const answer = await this.#runs.run(asked);
     if (answer?.progress) await this.#keepProgress(answer.progress);
+    this.#hints.draw(this.#record());
     this.#shelf.draw();
   }
 

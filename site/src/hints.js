@@ -1,51 +1,125 @@
-// Hints: three levels for each task, one at a time. How far somebody has read is kept.
+// Hints: a few levels for each task, one at a time. How far somebody has read is kept. A hunt has
+// hints of its own for each wrong implementation that is still alive.
 
 import { button, make } from "./dom.js";
 import { prose } from "./prose.js";
 
-/**
- * The hints of a lab.
- *
- * @param {object} lab of labs.json
- * @param {Record<string, number>} read task -> level read so far
- * @param {(task: number, level: number) => void} onRead
- */
-export function hintsNode(lab, read, onRead) {
-  const tasks = lab.tasks.map((task) => {
-    const hints = lab.hints.filter((hint) => hint.task === task.number);
-    return hints.length ? taskHints(task, hints, read[task.number] ?? 0, onRead) : null;
-  });
-  const own = tasks.filter(Boolean);
-  if (!own.length) return null;
-  const title = make("summary", "", "Hints", make("small", "", " three for each task, mildest first"));
-  return make("details", "fold hints", title, ...own);
+/** What a list of hints is about, and its levels, each a list of nodes. */
+function subjectsOf(lab, alive) {
+  const tasks = lab.tasks.map(({ number, title }) => ({
+    about: String(number),
+    task: number,
+    title: `${number} ${title}`,
+    levels: lab.hints.filter((hint) => hint.task === number).map(taskLevel),
+  }));
+  const living = lab.pool.filter(({ name }) => alive.includes(name)).map((code) => ({
+    about: code.name,
+    task: code.task,
+    title: `${code.name}, which is alive`,
+    levels: code.hints_html.map((html) => () => [
+      make("p", "symptom", code.symptom),
+      ...prose(html),
+    ]),
+  }));
+  return [...living, ...tasks].filter(({ levels }) => levels.length);
 }
 
-function taskHints(task, hints, read, onRead) {
-  const list = make("ol", { "aria-live": "polite" });
-  const more = button("", () => show());
-  let level = 0;
+function taskLevel(hint) {
+  return () => [make("p", "symptom", ...prose(hint.symptom_html)), ...prose(hint.text_html)];
+}
 
-  function draw() {
-    more.hidden = level >= hints.length;
-    more.textContent = level ? `Hint ${level + 1} of ${hints.length}` : "A first hint";
-    more.setAttribute("aria-label", `${more.textContent} for task ${task.number}`);
+/** One subject: the levels that were read, and a button for the next one. */
+class Subject {
+  #list = make("ol", { "aria-live": "polite" });
+  #more = button("", () => this.next());
+  #level = 0;
+  #subject;
+  #onRead;
+  node;
+
+  constructor(subject, read, onRead) {
+    this.#subject = subject;
+    this.#onRead = onRead;
+    this.node = make("section", "task", make("h4", "", subject.title), this.#list, this.#more);
+    while (this.#level < Math.min(read, subject.levels.length)) this.#add();
+    this.#draw();
   }
-  function add() {
-    const { symptom, text_html: html } = hints[level];
-    const item = make("li", { tabindex: "-1" }, make("p", "symptom", symptom), ...prose(html));
-    list.append(item);
-    level += 1;
+
+  get task() {
+    return this.#subject.task;
+  }
+
+  next() {
+    if (this.#level === this.#subject.levels.length) return;
+    const item = this.#add();
+    this.#draw();
+    this.#onRead(this.#subject.about, this.#level);
+    if (this.#more.hidden) item.focus();
+  }
+
+  focus() {
+    (this.#more.hidden ? this.#list.lastElementChild : this.#more).focus();
+  }
+
+  #add() {
+    const item = make("li", { tabindex: "-1" }, ...this.#subject.levels[this.#level]());
+    this.#list.append(item);
+    this.#level += 1;
     return item;
   }
-  function show() {
-    const item = add();
-    draw();
-    onRead(task.number, level);
-    if (more.hidden) item.focus();
+
+  #draw() {
+    const { title, levels } = this.#subject;
+    this.#more.hidden = this.#level === levels.length;
+    this.#more.textContent = this.#level
+      ? `Hint ${this.#level + 1} of ${levels.length}`
+      : `A first hint of ${levels.length}`;
+    this.#more.setAttribute("aria-label", `${this.#more.textContent} for ${title}`);
+  }
+}
+
+export class Hints {
+  #lab;
+  #onRead;
+  #subjects = [];
+  #list = make("div");
+  #alive = "";
+  box = make(
+    "details",
+    "fold hints",
+    make("summary", "", "Hints", make("small", "", " one at a time, mildest first")),
+    this.#list,
+  );
+
+  /**
+   * @param {object} lab of labs.json
+   * @param {{hints?: Record<string, number>, alive?: string[]}} record what is known of the lab
+   * @param {(about: string, level: number) => void} onRead
+   */
+  constructor(lab, record, onRead) {
+    this.#lab = lab;
+    this.#onRead = onRead;
+    this.#fill(record);
   }
 
-  while (level < Math.min(read, hints.length)) add();
-  draw();
-  return make("section", "task", make("h4", "", `${task.number} ${task.title}`), list, more);
+  /** Show what a run has changed: which wrong implementations are alive. */
+  draw(record) {
+    if (JSON.stringify(record.alive ?? []) !== this.#alive) this.#fill(record);
+  }
+
+  /** Open the hints of a task. */
+  show(task) {
+    this.box.open = true;
+    const subject = this.#subjects.find((one) => task === null || one.task === task);
+    subject?.node.scrollIntoView({ block: "nearest" });
+    subject?.focus();
+  }
+
+  #fill({ hints = {}, alive = [] }) {
+    this.#alive = JSON.stringify(alive);
+    this.#subjects = subjectsOf(this.#lab, alive).map(
+      (subject) => new Subject(subject, hints[subject.about] ?? 0, this.#onRead),
+    );
+    this.#list.replaceChildren(...this.#subjects.map(({ node }) => node));
+  }
 }

@@ -5,17 +5,14 @@
 // raises in that one test; if that has no effect, or elsewhere, the worker is ended.
 
 const SIGALRM = 14;
-/** Python may discard an exception that strikes in a destructor, so it is sent again. */
-const AGAIN_MS = 500;
-/** How long after its limit a test that still runs counts as one that cannot be interrupted. */
-const GRACE_MS = 3000;
-/** For what comes before the first test. */
+/** For what comes before Python's first word: how long it may take, and what is said then. */
 const START_SECONDS = 60;
-/** What to look at, in the words of the terminal's watchdog. */
-const LOOP = "Is there an endless loop, or an `except` that catches everything, in starter.py?";
-const EXIT = "Is there a call of os._exit, or a recursion without end, in starter.py?";
+const START = {
+  late: "The run was stopped: Python did not begin with the tests within a minute. Run it again.",
+  gone: "The run was stopped: Python ended before the first test. Run it again.",
+};
 
-/** Why a call has no result: "stopped", "overdue", "died", "raised" or "broken" (no Python). */
+/** Why a call has no result: "stopped", "late", "died", "refused", "raised" or "broken" (no Python). */
 export class CallError extends Error {
   constructor(kind, message) {
     super(message);
@@ -58,9 +55,11 @@ export class Interpreter {
   #interrupts = globalThis.crossOriginIsolated ? new Uint8Array(new SharedArrayBuffer(1)) : null;
   #calls = new Map();
   #count = 0;
-  #timers = [];
-  /** The test that runs, and what was heard of it. */
-  #test = "the start";
+  /** The clock of the test that runs, and that of the worker as a whole. */
+  #limit = null;
+  #watch = null;
+  /** What is said if the worker is late, or gone. */
+  #told = START;
   #hear = () => {};
   #settle;
   /** Resolves when it can be called; rejects if Python cannot be loaded. */
@@ -77,7 +76,7 @@ export class Interpreter {
     this.#worker.onmessage = ({ data }) => this.#receive(data, onBoot);
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.#end(new CallError("died", died(this.#test, event.message)));
+      this.#die(event.message);
     };
     this.#boot(base, onBoot);
   }
@@ -99,8 +98,7 @@ export class Interpreter {
     await this.ready;
     if (this.isEnded) throw new CallError("stopped", "This interpreter has ended.");
     this.#hear = hear;
-    this.#test = "the start";
-    this.#limit(START_SECONDS);
+    this.#watchFor(START_SECONDS, START);
     const id = ++this.#count;
     const texts = argument.map((one) => (typeof one === "string" ? one : JSON.stringify(one)));
     return new Promise((resolve, reject) => {
@@ -142,60 +140,66 @@ export class Interpreter {
     } else if (data.event === "broken") {
       this.#broken(data.message);
     } else if (data.event === "limit") {
-      this.#test = data.name || this.#test;
-      this.#limit(data.seconds);
-      this.#hear(data);
+      this.#limitTo(data.seconds, data.again);
+    } else if (data.event === "watch") {
+      this.#watchFor(data.seconds, data.told);
     } else if (data.event) {
       this.#hear(data);
     } else if (data.died) {
-      this.#end(new CallError("died", died(this.#test, data.error)));
+      this.#die(data.error);
     } else {
-      this.#limit(null);
-      const call = this.#calls.get(data.id);
-      this.#calls.delete(data.id);
-      if (data.error === undefined) call.resolve(data.result);
-      else call.reject(new CallError("raised", data.error));
+      this.#answer(data);
     }
   }
 
-  /** Start the clock of what runs now; null: it may take its time. */
-  #limit(seconds) {
-    for (const timer of this.#timers.splice(0)) clearTimeout(timer);
-    if (this.#interrupts) Atomics.store(this.#interrupts, 0, 0);
+  #answer({ id, result, error }) {
+    this.#limitTo(null);
+    this.#watchFor(null, START);
+    const { resolve, reject } = this.#calls.get(id);
+    this.#calls.delete(id);
+    if (error !== undefined) reject(new CallError("raised", error));
+    else if (result.error) reject(new CallError("refused", result.error));
+    else resolve(result);
+  }
+
+  /** Interrupt Python in so many seconds, and then again and again; null: it may take its time. */
+  #limitTo(seconds, again) {
+    clearTimeout(this.#limit);
+    if (!this.#interrupts) return;
+    Atomics.store(this.#interrupts, 0, 0);
     if (!seconds) return;
-    const limit = seconds * 1000;
-    if (this.#interrupts) this.#later(limit, () => this.#interrupt());
-    this.#later(limit + GRACE_MS, () => {
-      const words = `${this.#test} did not end and could not be interrupted.`;
-      this.#end(new CallError("overdue", `The run was stopped: ${words} ${LOOP}`));
-    });
+    this.#limit = setTimeout(() => {
+      Atomics.store(this.#interrupts, 0, SIGALRM);
+      // Python may discard an exception that strikes in a destructor.
+      if (again) this.#limit = setInterval(() => Atomics.store(this.#interrupts, 0, SIGALRM), again * 1000);
+    }, seconds * 1000);
   }
 
-  #later(ms, act) {
-    this.#timers.push(setTimeout(act, ms));
+  /** End the worker in so many seconds, unless it says something else before. */
+  #watchFor(seconds, told) {
+    clearTimeout(this.#watch);
+    this.#told = { ...START, ...told };
+    if (!seconds) return;
+    this.#watch = setTimeout(() => {
+      this.#end(new CallError("late", this.#told.late));
+    }, seconds * 1000);
   }
 
-  #interrupt() {
-    Atomics.store(this.#interrupts, 0, SIGALRM);
-    this.#later(AGAIN_MS, () => this.#interrupt());
+  #die(how) {
+    const words = /memory|allocat/i.test(how) ? `${this.#told.gone} (${how})` : this.#told.gone;
+    this.#end(new CallError("died", words));
   }
 
   #end(error) {
     if (this.isEnded) return;
     this.isEnded = true;
-    this.#limit(null);
+    clearTimeout(this.#limit);
+    clearTimeout(this.#watch);
     this.#worker.terminate();
     this.#settle.reject(error);
     for (const call of this.#calls.values()) call.reject(error);
     this.#calls.clear();
   }
-}
-
-/** What is said of an interpreter that is gone. */
-function died(test, how) {
-  if (/memory/i.test(how)) return `Python ran out of memory during ${test}: ${how}.`;
-  if (/stack|recursion/i.test(how)) return `Python crashed during ${test}: ${how}. ${EXIT}`;
-  return `The run was stopped: Python ended during ${test}, before the report. ${EXIT}`;
 }
 
 /** The interpreters of a page. Each call gets a fresh one; the next is begun when it is over. */

@@ -1,11 +1,15 @@
 // A run's report as page content: the same data that `make lab` prints in a terminal.
 
+import { partsOf } from "./commands.js";
 import { button, count, make } from "./dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
 const PROSE = new Set(["in short", "at"]);
+const LINE = { className: "line" };
 const MARK = "first difference";
+/** So many failures are shown at once. */
+const IN_FULL = 2;
 
 /** One sentence for screen readers and for the line above the report. */
 export function summary(report) {
@@ -80,7 +84,7 @@ function withLines(text, goTo) {
   let end = 0;
   for (const found of text.matchAll(/\b(?:starter\.py:|line )(\d+)( of starter\.py)?/g)) {
     parts.push(text.slice(end, found.index));
-    parts.push(button(found[0], () => goTo(Number(found[1])), { className: "line" }));
+    parts.push(button(found[0], () => goTo(Number(found[1])), LINE));
     end = found.index + found[0].length;
   }
   return [...parts, text.slice(end)];
@@ -123,28 +127,40 @@ function worth({ task, worth: points }) {
   return task ? `task ${task}, ${count(points, "point")}` : "given";
 }
 
-function failureCard(failure, goTo) {
-  const [name, ...others] = failure.tests;
-  const title = make(
-    "h4",
-    "",
+function failureTitle(failure) {
+  return [
     make("span", { className: "sign", "aria-hidden": "true" }, "✗"),
     " ",
-    make("code", "", name),
+    make("code", "", failure.tests[0]),
     " ",
     make("small", "", `(${worth(failure)})`),
-  );
-  const card = make("article", "failure", title);
-  if (failure.rule) card.append(make("p", "rule", failure.rule));
-  card.append(labels(failure, goTo));
-  if (failure.shrunk) card.append(make("p", "note", "Shrunk to the smallest input that fails."));
-  if (failure.trace) card.append(traceTable(failure.trace));
-  if (failure.line) {
-    const act = button(`Go to line ${failure.line}`, () => goTo(failure.line), { className: "quiet" });
-    card.append(make("p", "", act));
-  }
-  if (others.length) card.append(sameReason(failure, others));
-  return card;
+  ];
+}
+
+function failureCard(failure, goTo) {
+  const nodes = [
+    failure.rule && make("p", "rule", failure.rule),
+    labels(failure, goTo),
+    failure.shrunk && make("p", "note", "Shrunk to the smallest input that fails."),
+    failure.trace && traceTable(failure.trace),
+    failure.line && goToLine(failure.line, goTo),
+    failure.tests.length > 1 && sameReason(failure, failure.tests.slice(1)),
+  ].filter(Boolean);
+  return make("article", "failure", make("h4", "", ...failureTitle(failure)), ...nodes);
+}
+
+function goToLine(line, goTo) {
+  return make("p", "", button(`Go to line ${line}`, () => goTo(line), { className: "quiet" }));
+}
+
+/** The first failures in full; the others behind their names, not to drown them. */
+function failures(report, goTo) {
+  const cards = report.failures.map((failure) => failureCard(failure, goTo));
+  const now = cards.slice(0, IN_FULL);
+  const more = cards.slice(IN_FULL);
+  if (!more.length) return now;
+  const title = `${count(more.length, "more failure")} of this task`;
+  return [...now, make("details", "more", make("summary", "", title), ...more)];
 }
 
 function sameReason(failure, others) {
@@ -163,8 +179,25 @@ function looksLike({ symptom, hint }) {
   );
 }
 
-function paragraphs(texts, className) {
-  return texts.map((text) => make("p", className, text));
+/** A text in which commands are what they stand for on this page. */
+function spoken(text, here, { runTask, showHint, pageOf }) {
+  return partsOf(text, here).map((part) => {
+    if (part.kind === "run") return button(part.text, () => runTask(part.task), LINE);
+    if (part.kind === "hint") return button(part.text, () => showHint(part.task), LINE);
+    if (part.kind === "page") return make("a", { href: pageOf(part.lab) }, part.text);
+    return part.kind === "code" ? make("code", "", part.text) : part.text;
+  });
+}
+
+function hunted({ tests, enough }) {
+  const rows = tests.map(({ test, told }) =>
+    make("tr", "", make("th", { scope: "row" }, make("code", "", test)), make("td", "", told)),
+  );
+  const caption = make("caption", "", "What your tests do");
+  const table = wide(make("table", "", caption, make("tbody", "", ...rows)), "What your tests do");
+  const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
+  const few = names.length && make("p", "", ...names, " are enough: the others kill nothing more.");
+  return [table, few];
 }
 
 function later(report, runTask) {
@@ -178,11 +211,12 @@ function later(report, runTask) {
 }
 
 function leftOut(tests) {
-  const rows = tests.map((test) => {
-    const [name, why] = typeof test === "string" ? [test, ""] : [test.name, test.why];
-    return make("li", "", make("code", "", name), why && `: ${why}`);
-  });
-  const title = `${count(tests.length, "test")} cannot run in a browser: run them in a checkout`;
+  const rows = tests.map(({ name, points, why }) =>
+    make("li", "", make("code", "", name), ` (${count(points, "point")}): ${why}`),
+  );
+  const points = tests.reduce((sum, test) => sum + test.points, 0);
+  const those = tests.length === 1 ? "1 test is" : `${tests.length} tests are`;
+  const title = `${those} left to a checkout, with ${count(points, "point")}`;
   return make("details", "more", make("summary", "", title), make("ul", "", ...rows));
 }
 
@@ -207,19 +241,28 @@ function scoreLine(report) {
  * The nodes of a report.
  *
  * @param {object} report of `labkit.browser.verbs.run`
- * @param {{goTo: (line: number) => void, runTask: (task: number) => void}} acts
+ * @param {object} acts
+ * @param {(line: number) => void} acts.goTo
+ * @param {(task: number | null) => void} acts.runTask
+ * @param {(task: number | null) => void} acts.showHint
+ * @param {(lab: string) => string} acts.pageOf
  * @returns {(Node | string)[]}
  */
-export function reportNodes(report, { goTo, runTask }) {
-  const nodes = report.complete ? scoreLine(report) : [];
-  nodes.push(tasksTable(report, runTask));
-  for (const failure of report.failures) nodes.push(failureCard(failure, goTo));
-  nodes.push(...paragraphs(report.waiting, "waiting"));
-  nodes.push(later(report, runTask));
-  if (report.looks_like) nodes.push(looksLike(report.looks_like));
-  nodes.push(...paragraphs(report.notes ?? [], "note"));
-  if (report.left_out.length) nodes.push(leftOut(report.left_out));
-  if (report.next) nodes.push(make("p", "next", make("b", "", "Next: "), report.next));
-  if (report.text) nodes.push(plainText(report.text));
-  return nodes.filter(Boolean);
+export function reportNodes(report, acts) {
+  const here = report.header.lab;
+  const say = (className, text) => make("p", className, ...spoken(text, here, acts));
+  return [
+    ...(report.complete ? scoreLine(report) : []),
+    tasksTable(report, acts.runTask),
+    ...(report.hunted ? hunted(report.hunted) : []),
+    ...failures(report, acts.goTo),
+    ...report.waiting.map((text) => say("waiting", text)),
+    report.line && goToLine(report.line, acts.goTo),
+    later(report, acts.runTask),
+    report.looks_like && looksLike(report.looks_like),
+    ...report.notes.map((text) => say("note", text)),
+    report.left_out.length > 0 && leftOut(report.left_out),
+    report.next && say("next", `Next: ${report.next}`),
+    report.text && plainText(report.text),
+  ].filter(Boolean);
 }

@@ -4,6 +4,7 @@ import { button, count, make } from "./dom.js";
 import { reportNodes, summary } from "./report.js";
 
 const STOPPED = "Stopped. Nothing was graded.";
+const MISTAKE = "This is a mistake of the course, not yours. Your code is kept.";
 const KEPT = "Your code is kept, and a new Python is being started.";
 
 export class Runs {
@@ -67,9 +68,8 @@ export class Runs {
     try {
       const { signal } = this.#stopper;
       const answer = await this.#interpreters.call("run", [asked], { hear, signal });
-      const report = answer.report ?? answer;
-      this.#draw(...reportNodes(report, this.#acts), ...printedNodes(this.#printed));
-      this.#tell(summary(report));
+      this.#draw(...reportNodes(answer, this.#acts), ...printedNodes(this.#printed));
+      this.#tell(summary(answer));
       return answer;
     } catch (error) {
       if (error.kind === undefined) throw error;
@@ -132,9 +132,10 @@ export class Runs {
       this.#tell(STOPPED);
       return;
     }
-    const isGone = error.kind === "died" || error.kind === "overdue";
-    this.#draw(...stoppedNodes(error.message, isGone ? KEPT : ""), ...printedNodes(this.#printed));
-    this.#tell(isGone ? "The run was stopped." : "The run failed.");
+    const isGone = error.kind === "died" || error.kind === "late";
+    const more = isGone ? KEPT : error.kind === "raised" ? MISTAKE : "";
+    this.#draw(...stoppedNodes(error.message, more), ...printedNodes(this.#printed));
+    this.#tell(isGone ? "The run was stopped." : "There is no report.");
   }
 
   #draw(...nodes) {

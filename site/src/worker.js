@@ -1,8 +1,8 @@
 // Python: one interpreter in a worker of its own, for one run or one strip.
 //
 // Page -> worker: {boot: {base, module, interrupts}} once, then {id, verb, argument}.
-// Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what}, and what
-// Python tells through `labkit_page.tell`: {event: "test" | "limit" | "print", ...}.
+// Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
+// {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
 const COURSE = "/course";
 /** Unpacked in this order, each into its folder. */
@@ -14,7 +14,6 @@ const IMPORTS = `
 import os, sys
 sys.path[:0] = ["${COURSE}", "${COURSE}/.python"]
 os.chdir("${COURSE}")
-import pytest
 import labkit.browser.verbs
 labkit.browser.verbs
 `;
@@ -53,17 +52,15 @@ async function boot({ base, module, interrupts }) {
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
   const python = await loadPyodide({
     indexURL: folder.href,
-    env: { HOME: "/home/pyodide", LAB_IMPL: "starter" },
   });
   say("Unpacking the course", 1);
   for (const [data, place] of await Promise.all(archives)) {
     python.FS.mkdirTree(place);
     python.unpackArchive(data, "zip", { extractDir: place });
   }
-  const tell = (text) => postMessage(JSON.parse(text));
-  python.registerJsModule("labkit_page", { tell });
   say("Importing pytest and the course", 2);
   verbs = python.runPython(IMPORTS);
+  verbs.begin((text) => postMessage(JSON.parse(text)), interrupts !== null);
   if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));
   say("Ready", 4);
 }
