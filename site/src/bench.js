@@ -1,6 +1,7 @@
 // Entry of a lab's page. The editor is loaded when the bench comes near, Python when it is used.
 
 import "./page.js";
+import { besideButtons } from "./beside.js";
 import { button, byId, make } from "./dom.js";
 
 /** How near, before it is in view. */
@@ -10,20 +11,29 @@ const bench = byId("bench");
 const strip = byId("strip");
 let opening = null;
 
+const beside = besideButtons(async (isBeside) => {
+  const desk = await openHere();
+  if (isBeside) desk?.focus();
+  else bench.scrollIntoView({ block: "nearest" });
+});
+
 function open() {
-  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench));
+  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench, beside.here));
   return opening;
 }
 
+/** Open the bench; return its desk, null if it cannot be loaded. */
 async function openHere() {
   try {
     const hadFocus = bench.contains(document.activeElement);
     const desk = await open();
     if (hadFocus) desk.focus();
+    return desk;
   } catch (error) {
     opening = null;
     const words = `The bench could not be loaded: ${error.message}.`;
     bench.replaceChildren(make("p", { role: "alert" }, words, " ", button("Try again", openHere)));
+    return null;
   }
 }
 
@@ -50,8 +60,13 @@ async function openStripHere() {
   }
 }
 
-if (bench) {
+/** The bench opens when it comes near, or when it is put beside the text. */
+function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
+  bench.closest("article")?.querySelector("h1")?.after(beside.top);
   whenNear(bench, openHere);
+  beside.restore();
 }
+
+if (bench) begin();
 if (bench && strip) whenNear(strip, openStripHere);

@@ -5,6 +5,7 @@ import { Editor } from "./editor.js";
 import { Hints } from "./hints.js";
 import { Interpreter, Interpreters } from "./interpreter.js";
 import { ConflictError, Keeping } from "./keeping.js";
+import { keepOffline } from "./page.js";
 import { predictionsNode } from "./predictions.js";
 import { Runs } from "./runs.js";
 import { Shelf } from "./shelf.js";
@@ -22,15 +23,16 @@ async function read(url) {
  * Put the bench of a lab into an element.
  *
  * @param {HTMLElement} root with the lab's number in `data-lab`, and `data-base`
+ * @param {HTMLElement} beside a button for its bar
  * @returns {Promise<Desk>}
  */
-export async function openDesk(root) {
+export async function openDesk(root, beside) {
   const base = new URL(root.dataset.base, document.baseURI);
   const labs = await read(new URL("labs.json", base));
   const lab = labs.find(({ number }) => number === root.dataset.lab);
   if (!lab) throw new Error(`labs.json has no lab ${root.dataset.lab}`);
   const desk = new Desk(lab, labs, base);
-  await desk.fill(root);
+  await desk.fill(root, beside);
   return desk;
 }
 
@@ -52,6 +54,7 @@ export class Desk {
   #stop = button("Stop", () => this.#runs.stop(), { disabled: true });
   #shelf;
   #hints;
+  #isKept = false;
   /** The lab, as labs.json has it. */
   lab;
 
@@ -71,7 +74,7 @@ export class Desk {
   }
 
   /** Build everything, with what is kept. */
-  async fill(root) {
+  async fill(root, beside) {
     await this.#keeping.open((number) => this.#onForeign(number));
     this.#progress = await this.#keeping.progress();
     const text = (await this.#keeping.code(this.lab.number)) ?? this.lab.starter;
@@ -84,9 +87,8 @@ export class Desk {
     this.#hints = new Hints(this.lab, this.#record(), (about, level) =>
       this.#remember({ hints: { ...this.#record().hints, [about]: level } }),
     );
-    root.classList.add("bench");
     root.replaceChildren(
-      ...[predictions, this.#desk(frame), this.#runs.box, this.#hints.box].filter(Boolean),
+      ...[predictions, this.#desk(frame, beside), this.#runs.box, this.#hints.box].filter(Boolean),
     );
     this.#editor = new Editor(frame, {
       text,
@@ -159,9 +161,12 @@ export class Desk {
 
   /** Begin to load Python. */
   prepare() {
-    this.#interpreters.prepare().catch((error) => {
-      if (error.kind === "broken") this.#runs.broken(error, () => this.prepare());
-    });
+    this.#interpreters
+      .prepare()
+      .then(() => this.#keepBench())
+      .catch((error) => {
+        if (error.kind === "broken") this.#runs.broken(error, () => this.prepare());
+      });
   }
 
   /**
@@ -209,13 +214,23 @@ export class Desk {
   async run(task) {
     if (this.#runs.isRunning) return;
     if (task !== null) this.#task.value = String(task);
+    this.prepare();
     await this.save();
     const files = await this.sources();
     const asked = { lab: this.lab.number, task, files, progress: this.#progress };
     const answer = await this.#runs.run(asked);
     if (answer?.progress) await this.#keepProgress(answer.progress);
+    const open = answer?.tasks.find(({ status }) => status === "FAIL");
+    if (open && task === null) this.#task.value = String(open.number);
     this.#hints.draw(this.#record());
     this.#shelf.draw();
+  }
+
+  /** All files of the bench are kept once Python is here. */
+  #keepBench() {
+    if (this.#isKept) return;
+    this.#isKept = true;
+    keepOffline("bench");
   }
 
   #starter(number) {
@@ -294,11 +309,11 @@ export class Desk {
     for (const one of [this.#run, this.#runTask]) one.setAttribute("aria-disabled", String(isRunning));
   }
 
-  #desk(frame) {
+  #desk(frame, beside) {
     this.#run.append(make("kbd", { "aria-hidden": "true" }, "Ctrl+Enter"));
     this.#run.setAttribute("aria-keyshortcuts", "Control+Enter");
     const task = make("span", "group", this.#runTask, this.#task);
-    const bar = make("div", "bar", this.#run, task, this.#stop);
+    const bar = make("div", "bar", this.#run, task, this.#stop, beside);
     const foot = make("div", "foot", make("span", "keys", `${KEYS}.`), this.#kept);
     return make(
       "div",

@@ -49,7 +49,7 @@ const colours = HighlightStyle.define([
 const look = EditorView.theme({
   "&": { backgroundColor: "var(--paper)", color: "var(--ink)", maxHeight: "100%" },
   "&.cm-focused": { outline: "none" },
-  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5" },
+  ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", scrollbarWidth: "thin" },
   ".cm-content": { padding: "0.5em 0", caretColor: "var(--ink)" },
   ".cm-gutters": {
     backgroundColor: "var(--paper)",

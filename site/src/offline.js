@@ -1,2 +1,109 @@
-self.VERSION = VERSION;
-self.FILES = BENCH_FILES;
+// The site's service worker. It keeps what was read, and the bench's files once the bench was used,
+// for when there is no connection; with one, everything comes from the host, so nothing is stale.
+// To pages of hosts that do not send them it adds the headers that isolate them, without which they
+// share no memory with Python.
+//
+// `seal.mjs` writes the version and the list of files in, so each build has a worker of its own,
+// which takes the place of the older one and of all that was kept by it.
+
+const PREFIX = "course-";
+const CACHE = PREFIX + VERSION;
+const ROOT = new URL("./", self.location.href).href;
+/** What a page can ask to be kept, besides single files. */
+const BENCH = BENCH_FILES.map((name) => ROOT + name);
+
+const ISOLATED = {
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Embedder-Policy": "require-corp",
+};
+/** Only these need the headers; others are passed on untouched. */
+const ISOLATE = ["document", "worker"];
+
+const NOT_KEPT = `<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>Not here yet</title>
+<h1>This page is not here yet</h1>
+<p>There is no connection, and this page was not read before. What was read still opens.</p>`;
+
+self.addEventListener("install", () => self.skipWaiting());
+
+self.addEventListener("activate", (event) => {
+  event.waitUntil(dropOlder().then(() => self.clients.claim()));
+});
+
+self.addEventListener("fetch", (event) => {
+  const { request } = event;
+  if (request.method !== "GET" || !request.url.startsWith(ROOT)) return;
+  event.respondWith(answer(request, event));
+});
+
+self.addEventListener("message", (event) => {
+  const { keep } = event.data ?? {};
+  if (keep === "bench") event.waitUntil(keepAll(BENCH));
+  else if (Array.isArray(keep)) event.waitUntil(keepAll(keep.filter(isOurs)));
+});
+
+const isOurs = (url) => typeof url === "string" && url.startsWith(ROOT);
+
+async function dropOlder() {
+  const names = await caches.keys();
+  const older = names.filter((name) => name.startsWith(PREFIX) && name !== CACHE);
+  await Promise.all(older.map((name) => caches.delete(name)));
+}
+
+async function answer(request, event) {
+  const response = await fetched(request, event);
+  return ISOLATE.includes(request.destination) ? isolated(response) : response;
+}
+
+async function fetched(request, event) {
+  try {
+    const response = await fetch(request);
+    if (isKeepable(response)) event.waitUntil(keep(request.url, response.clone()));
+    return response;
+  } catch (error) {
+    const kept = await (await caches.open(CACHE)).match(plain(request.url));
+    if (kept) return kept;
+    if (request.mode !== "navigate") throw error;
+    const headers = { "Content-Type": "text/html; charset=utf-8" };
+    return new Response(NOT_KEPT, { status: 503, headers });
+  }
+}
+
+/** Whether a response is a whole file of this site. */
+function isKeepable(response) {
+  return response.status === 200 && response.type === "basic";
+}
+
+async function keep(url, response) {
+  try {
+    await (await caches.open(CACHE)).put(plain(url), response);
+  } catch (error) {
+    console.info(`${url} is not kept for offline: ${error.message}`);
+  }
+}
+
+/** Keep files that are not kept yet. */
+async function keepAll(urls) {
+  const cache = await caches.open(CACHE);
+  for (const url of urls) {
+    if (await cache.match(plain(url))) continue;
+    const response = await fetch(url).catch(() => null);
+    if (response && isKeepable(response)) await keep(url, response);
+  }
+}
+
+/** An address without what only the page looks at. */
+function plain(url) {
+  const address = new URL(url);
+  address.hash = address.search = "";
+  return address.href;
+}
+
+/** The same response, with the headers that isolate a page. */
+function isolated(response) {
+  if (response.type === "opaqueredirect") return response;
+  const headers = new Headers(response.headers);
+  for (const [name, value] of Object.entries(ISOLATED)) headers.set(name, value);
+  const { status, statusText } = response;
+  return new Response(response.body, { status, statusText, headers });
+}

@@ -39,8 +39,8 @@ function questionNode(question, number, answer) {
     const input = make("input", { type: "radio", name: `prediction-${number}`, value: choice });
     return make("label", "choice", input, " ", make("code", "", choice));
   });
-  const legend = make("legend", "", ...prose(question.ask_html).flatMap(inner));
-  const box = make("fieldset", "", legend, make("pre", { tabindex: "0" }, question.code.trim()));
+  const legend = make("legend", "", `${number}. `, ...prose(question.ask_html));
+  const box = make("fieldset", "", legend, make("pre", { tabindex: "0" }, question.code));
   box.append(...choices, told);
   box.addEventListener("change", ({ target }) => {
     const isRight = target.value === question.answer;
@@ -58,14 +58,9 @@ function questionNode(question, number, answer) {
         isRight ? "" : make("code", "", question.answer),
         isRight ? "" : ".",
       ),
-      ...prose(question.why_html),
+      make("p", "", ...prose(question.why_html)),
     );
     answer(number, isRight);
   });
   return make("li", "", box);
-}
-
-/** A legend holds no paragraphs. */
-function inner(node) {
-  return node.nodeName === "P" ? [...node.childNodes] : [node];
 }
