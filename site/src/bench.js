@@ -65,7 +65,7 @@ function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
   bench.closest("article")?.querySelector("h1")?.after(beside.top);
   whenNear(bench, openHere);
-  beside.restore();
+  beside.restore(openHere);
 }
 
 if (bench) begin();

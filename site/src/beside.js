@@ -48,11 +48,11 @@ export function besideButtons(onChange) {
   return {
     top,
     here,
-    /** Do as the reader left it, if the window is wide. */
-    restore() {
+    /** Do as the reader left it, if the window is wide; say so if it is done. */
+    restore(onRestore) {
       if (!isWished() || !WIDE.matches) return;
       draw(true);
-      onChange(true);
+      onRestore();
     },
   };
 }

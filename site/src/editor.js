@@ -158,7 +158,7 @@ export class Editor {
     const changed = EditorView.updateListener.of((update) => {
       if (update.docChanged) onChange(this.text);
     });
-    const attributes = { "aria-label": label, spellcheck: "false", translate: "no" };
+    const attributes = { "aria-label": label, tabindex: "0" };
     // In a shadow root CodeMirror adopts its styles; a page's policy may forbid style elements.
     const root = parent.attachShadow({ mode: "open" });
     // The book has keys of its own, of one letter each.
