@@ -11,7 +11,8 @@ import { Runs } from "./runs.js";
 import { Shelf } from "./shelf.js";
 
 const SAVE_AFTER_MS = 400;
-const KEYS = "Escape, then Tab, leaves the editor";
+const KEYS = "Escape, then Tab, leaves the editor.";
+const LEAVING = "Tab leaves the editor now.";
 
 async function read(url) {
   const response = await fetch(url);
@@ -47,6 +48,7 @@ export class Desk {
   #timer = null;
   #listeners = [];
   #notices = make("div", { className: "notices", role: "status" });
+  #keys = make("span", { className: "keys", "aria-live": "polite" }, KEYS);
   #kept = make("span", { className: "kept" });
   #run = button("Run", () => this.run(null), { className: "main" });
   #task = make("select", { "aria-label": "Task" });
@@ -92,9 +94,9 @@ export class Desk {
     );
     this.#editor = new Editor(frame, {
       text,
-      label: `Your starter.py of lab ${this.lab.number}. ${KEYS}.`,
+      label: `Your starter.py of lab ${this.lab.number}. ${KEYS}`,
       onChange: () => this.#onChange(),
-      onLeaving: () => this.#say(`${KEYS.replace("Escape, then ", "")} now.`),
+      onLeaving: (isLeaving) => (this.#keys.textContent = isLeaving ? LEAVING : KEYS),
       keys: [
         { key: "Mod-Enter", run: () => this.run(null) || true },
         { key: "Mod-Shift-Enter", run: () => this.run(Number(this.#task.value)) || true },
@@ -314,7 +316,7 @@ export class Desk {
     this.#run.setAttribute("aria-keyshortcuts", "Control+Enter");
     const task = make("span", "group", this.#runTask, this.#task);
     const bar = make("div", "bar", this.#run, task, this.#stop, beside);
-    const foot = make("div", "foot", make("span", "keys", `${KEYS}.`), this.#kept);
+    const foot = make("div", "foot", this.#keys, this.#kept);
     return make(
       "div",
       "desk",

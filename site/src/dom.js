@@ -32,3 +32,8 @@ export function button(text, onclick, properties = {}) {
 export function count(number, one, many = `${one}s`) {
   return `${number} ${number === 1 ? one : many}`;
 }
+
+/** The nodes of a text in which `backticks` hold code. */
+export function withCode(text) {
+  return text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? make("code", "", part) : part));
+}

@@ -7,8 +7,7 @@ import {
   historyKeymap,
   indentLess,
   indentMore,
-  insertTab,
-} from "@codemirror/commands";
+  } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
 import {
   bracketMatching,
@@ -17,7 +16,7 @@ import {
   indentUnit,
   syntaxHighlighting,
 } from "@codemirror/language";
-import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import {
   Decoration,
@@ -47,7 +46,7 @@ const colours = HighlightStyle.define([
 ]);
 
 const look = EditorView.theme({
-  "&": { backgroundColor: "var(--paper)", color: "var(--ink)", maxHeight: "100%" },
+  "&": { backgroundColor: "var(--paper)", color: "var(--ink)", height: "100%" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.5", scrollbarWidth: "thin" },
   ".cm-content": { padding: "0.5em 0", caretColor: "var(--ink)" },
@@ -93,31 +92,36 @@ const marked = StateField.define({
 /** Tab indents, but after Escape it leaves the editor, as anywhere else on the page. */
 class Leaving {
   #isLeaving = false;
+  #onChange;
 
-  keys(onLeaving) {
+  /** @param {(isLeaving: boolean) => void} onChange */
+  constructor(onChange) {
+    this.#onChange = onChange;
+  }
+
+  #set(isLeaving) {
+    if (isLeaving === this.#isLeaving) return;
+    this.#isLeaving = isLeaving;
+    this.#onChange(isLeaving);
+  }
+
+  keys() {
     const inside = (command) => (view) => !this.#isLeaving && command(view);
-    const tab = (view) => {
-      if (this.#isLeaving) return false;
-      return view.state.selection.main.empty ? insertSpaces(view) : indentMore(view);
+    const indent = (view) =>
+      view.state.selection.main.empty ? insertSpaces(view) : indentMore(view);
+    const leave = () => {
+      this.#set(true);
+      return true;
     };
     return [
-      { key: "Tab", run: tab, shift: inside(indentLess) },
-      {
-        key: "Escape",
-        run: () => {
-          this.#isLeaving = true;
-          onLeaving();
-          return true;
-        },
-      },
+      { key: "Tab", run: inside(indent), shift: inside(indentLess) },
+      { key: "Escape", run: leave },
     ];
   }
 
-  /** Any other key, a click or coming back ends it. */
+  /** Any other key, a click or going elsewhere ends it. */
   handlers() {
-    const stay = () => {
-      this.#isLeaving = false;
-    };
+    const stay = () => this.#set(false);
     return EditorView.domEventHandlers({
       keydown: ({ key }) => {
         if (!["Escape", "Tab", "Shift"].includes(key)) stay();
@@ -133,7 +137,7 @@ function insertSpaces(view) {
   const { from } = state.selection.main;
   const column = from - state.doc.lineAt(from).from;
   const spaces = " ".repeat(INDENT.length - (column % INDENT.length));
-  if (state.readOnly) return insertTab(view);
+  if (state.readOnly) return false;
   view.dispatch(state.replaceSelection(spaces), { userEvent: "input", scrollIntoView: true });
   return true;
 }
@@ -148,13 +152,13 @@ export class Editor {
    * @param {string} options.label what screen readers call it
    * @param {boolean} [options.readOnly]
    * @param {(text: string) => void} [options.onChange]
-   * @param {() => void} [options.onLeaving] Escape was pressed
-   * @param {(key: import("@codemirror/view").KeyBinding[])} [options.keys] more keys
+   * @param {(isLeaving: boolean) => void} [options.onLeaving] whether Tab leaves the editor
+   * @param {import("@codemirror/view").KeyBinding[]} [options.keys] more keys
    */
   constructor(parent, options) {
     const { text, label, readOnly = false, keys = [] } = options;
     const { onChange = () => {}, onLeaving = () => {} } = options;
-    const leaving = new Leaving();
+    const leaving = new Leaving(onLeaving);
     const changed = EditorView.updateListener.of((update) => {
       if (update.docChanged) onChange(this.text);
     });
@@ -188,7 +192,7 @@ export class Editor {
           keymap.of([
             ...keys,
             ...searchKeymap,
-            ...leaving.keys(onLeaving),
+            ...leaving.keys(),
             ...defaultKeymap,
             ...historyKeymap,
           ]),
@@ -223,9 +227,5 @@ export class Editor {
 
   focus() {
     this.#view.focus();
-  }
-
-  openSearch() {
-    openSearchPanel(this.#view);
   }
 }

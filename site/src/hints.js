@@ -1,7 +1,7 @@
 // Hints: a few levels for each task, one at a time. How far somebody has read is kept. A hunt has
 // hints of its own for each wrong implementation that is still alive.
 
-import { button, make } from "./dom.js";
+import { button, make, withCode } from "./dom.js";
 import { prose } from "./prose.js";
 
 /** What a list of hints is about, and its levels, each a list of nodes. */
@@ -17,7 +17,7 @@ function subjectsOf(lab, alive) {
     task: code.task,
     title: `${code.name}, which is alive`,
     levels: code.hints_html.map((html) => () => [
-      make("p", "symptom", code.symptom),
+      make("p", "symptom", ...withCode(code.symptom)),
       ...prose(html),
     ]),
   }));

@@ -1,7 +1,7 @@
 // A run's report as page content: the same data that `make lab` prints in a terminal.
 
 import { partsOf } from "./commands.js";
-import { button, count, make } from "./dom.js";
+import { button, count, make, withCode } from "./dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
@@ -139,7 +139,7 @@ function failureTitle(failure) {
 
 function failureCard(failure, goTo) {
   const nodes = [
-    failure.rule && make("p", "rule", failure.rule),
+    failure.rule && make("p", "rule", ...withCode(failure.rule)),
     labels(failure, goTo),
     failure.shrunk && make("p", "note", "Shrunk to the smallest input that fails."),
     failure.trace && traceTable(failure.trace),
@@ -174,18 +174,18 @@ function looksLike({ symptom, hint }) {
   return make(
     "div",
     "callout",
-    make("p", "", make("b", "", "Looks like: "), symptom),
-    hint && make("p", "", make("b", "", "Hint: "), hint),
+    make("p", "", make("b", "", "Looks like: "), ...withCode(symptom)),
+    hint && make("p", "", make("b", "", "Hint: "), ...withCode(hint)),
   );
 }
 
 /** A text in which commands are what they stand for on this page. */
 function spoken(text, here, { runTask, showHint, pageOf }) {
-  return partsOf(text, here).map((part) => {
+  return partsOf(text, here).flatMap((part) => {
     if (part.kind === "run") return button(part.text, () => runTask(part.task), LINE);
     if (part.kind === "hint") return button(part.text, () => showHint(part.task), LINE);
     if (part.kind === "page") return make("a", { href: pageOf(part.lab) }, part.text);
-    return part.kind === "code" ? make("code", "", part.text) : part.text;
+    return part.kind === "code" ? make("code", "", part.text) : withCode(part.text);
   });
 }
 

@@ -99,6 +99,7 @@ export class Runs {
     this.#box.setAttribute("aria-busy", "true");
     this.#tell("Starting …");
     this.#acts.onState(true);
+    this.head.scrollIntoView({ block: "nearest" });
   }
 
   #end() {

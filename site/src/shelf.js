@@ -40,8 +40,7 @@ export class Shelf {
   constructor(desk) {
     this.#desk = desk;
     const quiet = { className: "quiet" };
-    const name = make("label", "student", "Name ", this.#student);
-    name.title = "If your instructor asks for it";
+    const name = make("label", "student", "Name, if asked for ", this.#student);
     this.bar = make(
       "div",
       "bar shelf",
@@ -66,9 +65,10 @@ export class Shelf {
     this.#desk.say("Packing the zip, as make bundle does …", only);
     try {
       const files = await this.#desk.sources();
-      const packed = await this.#desk.call("bundle", { lab: lab.number, files, progress, student });
-      save(`submission-lab-${lab.number}.zip`, bytesOf(packed.zip ?? packed), "application/zip");
-      this.#desk.say(`submission-lab-${lab.number}.zip is among your downloads.`);
+      const asked = { lab: lab.number, files, progress, student };
+      const { zip, name } = await this.#desk.call("bundle", asked);
+      save(name, bytesOf(zip), "application/zip");
+      this.#desk.say(`${name} is among your downloads.`);
     } catch (error) {
       this.#desk.say(`The zip could not be made: ${error.message}`, only);
     }
