@@ -42,7 +42,9 @@ export async function mountStrip(element, { lab, base, ask }) {
 export async function openStrip(element, desk) {
   const ask = async (argument) => {
     const own = { files: await desk.sources(), progress: desk.progress };
-    return desk.call("live", { ...argument, ...own });
+    const answer = await desk.call("live", { ...argument, ...own });
+    if (answer.error) throw new Error(answer.error);
+    return answer;
   };
   const strip = await mountStrip(element, { lab: desk.lab.number, base: desk.base, ask });
   if (strip) desk.onCode(() => strip.changed());

@@ -1,0 +1,88 @@
+"""A built site behind a server, and a browser with nothing of other tests in it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from bench_page import Bench, serving
+from browser import open_browser
+
+from labkit.course.lab import ROOT
+
+BUILDS = "`make site ARGS=--test` builds the site and runs this"
+
+
+@pytest.fixture(scope="session")
+def folder():
+    """The folder of the built site."""
+    if not os.environ.get("SITE"):
+        pytest.skip(BUILDS)
+    return Path(os.environ["SITE"])
+
+
+@pytest.fixture(scope="session")
+def is_student(folder):
+    """Whether it is the student edition's."""
+    return not (folder / "bench" / "solutions.json").exists()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    with open_browser() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def url(folder):
+    """The address of the site."""
+    with serving(folder) as server:
+        yield server.url
+
+
+@pytest.fixture
+def driver(chromium, tmp_path):
+    """The browser; downloads go to `tmp_path`, and what a test changes of its looks is undone."""
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    chromium.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    yield chromium
+    origin = "/".join(chromium.current_url.split("/")[:3])
+    chromium.get("about:blank")
+    if origin.startswith("http"):
+        both = {"origin": origin, "storageTypes": "all"}
+        chromium.execute_cdp_cmd("Storage.clearDataForOrigin", both)
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture
+def look(driver):
+    """Set the width and the colour scheme of the window."""
+
+    def look(width=1200, height=900, scheme="light"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    return look
+
+
+@pytest.fixture
+def bench(driver, url):
+    """The bench of lab 03."""
+    return Bench(driver, url, "03")
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory):
+    """A copy of the course in which the terminal's commands can be run."""
+    root = tmp_path_factory.mktemp("checkout") / "course"
+    shutil.copytree(
+        ROOT, root,
+        ignore=shutil.ignore_patterns(".git", ".venv", ".*_cache", "node_modules", "build", "tests",
+                                      ".labkit", ".hypothesis", "benchmarks"),
+    )  # fmt: skip
+    return root

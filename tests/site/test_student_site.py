@@ -1,0 +1,60 @@
+"""What is in the files of the student's site."""
+
+import html
+import io
+import re
+import zipfile
+
+import pytest
+from course_code import LABS
+
+
+def test_the_students_site_holds_no_three_lines_of_a_solution(folder, is_student):
+    if not is_student:
+        pytest.skip("this is the full site")
+    texts = list(all_texts(folder))
+    assert len(texts) > 100
+    for lab in LABS.values():
+        starter = lines_of(lab.pristine_starter.read_text("utf-8"))
+        solution = lines_of(lab.solution.read_text("utf-8"))
+        given = {tuple(starter[at : at + 3]) for at in range(len(starter))}
+        threes = [tuple(solution[at : at + 3]) for at in range(len(solution) - 2)]
+        secret = ["\n".join(three) for three in threes if three not in given]
+        assert len(secret) > 10
+        for name, text in texts:
+            leaks = [three for three in secret if three in text]
+            assert leaks == [], (lab.name, name)
+
+
+def lines_of(text):
+    """Return the lines of a text without indentation and empty ones."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def all_texts(folder):
+    """Yield the name and the lines of every text in a folder, archives unpacked, HTML as text."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        if path.suffix in (".zip", ".whl"):
+            for name, text in unpacked(data):
+                yield f"{path.name}/{name}", text
+            continue
+        text = data.decode("utf-8", "replace")
+        if path.suffix == ".html":
+            text = html.unescape(re.sub(r"<[^>]+>", "", text))
+        elif path.suffix == ".json":
+            text = text.replace("\\n", "\n").replace('\\"', '"')
+        yield path.name, "\n".join(lines_of(text))
+
+
+def unpacked(data):
+    """Yield the name and the lines of every member of an archive, archives in it unpacked."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            inner = archive.read(name)
+            if name.endswith((".zip", ".whl")):
+                yield from unpacked(inner)
+            else:
+                yield name, "\n".join(lines_of(inner.decode("utf-8", "replace")))
