@@ -120,7 +120,7 @@ class PageWatchdog:
 
     def close(self) -> None:
         """Send the watchdog home."""
-        self._page.watch(_NO_LIMIT, {})
+        self.pause("")
 
 
 def _close_all_but(*kept: int) -> None:
