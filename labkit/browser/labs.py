@@ -1,0 +1,118 @@
+"""The labs as data for pages: what a bench shows before there is Python.
+
+Texts that are Markdown in the course become HTML here, without any HTML of their own.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from labkit.course.hints import read_hints
+from labkit.course.lab import Lab, find_labs
+from labkit.course.predictions import read_questions
+from labkit.running.platform import BROWSER_LACKS
+from labkit.running.reporting.as_data import left_out
+
+
+def labs_data(root: Path) -> list[dict[str, Any]]:
+    """Return what pages tell of each lab, in the order of the ladder.
+
+    Args:
+        root: the repository, or a student edition.
+
+    Raises:
+        LabFolderError: a file of a lab is missing or malformed.
+    """
+    return [_lab(lab) for lab in find_labs(root)]
+
+
+def _lab(lab: Lab) -> dict[str, Any]:
+    out = [test for test in lab.tests if test.needs in BROWSER_LACKS]
+    return {
+        "number": lab.number,
+        "name": lab.name,
+        "title": lab.title,
+        "summary": lab.summary,
+        "time": lab.time,
+        "difficulty": lab.difficulty,
+        "prerequisites": lab.prerequisites,
+        "track": lab.track,
+        "place": lab.place,
+        "parts": dict(lab.parts),
+        "tasks": _tasks(lab),
+        "starter": lab.pristine_starter.read_text("utf-8"),
+        "hints": _hints(lab),
+        "pool": _pool(lab),
+        "predictions": _predictions(lab),
+        "has_solution": lab.solution.exists(),
+        "most": sum(test.points for test in lab.tests if test not in out),
+        "left_out": left_out(out),
+    }
+
+
+def _tasks(lab: Lab) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": task.number,
+            "title": task.title,
+            "points": sum(test.points for test in lab.tests if test.task == task.number),
+        }
+        for task in lab.tasks
+    ]
+
+
+def _hints(lab: Lab) -> list[dict[str, Any]]:
+    """Return the hints of all tasks, mildest first."""
+    return [
+        {
+            "task": task,
+            "level": level,
+            "symptom": hint.symptom.strip(),
+            "symptom_html": _inline(hint.symptom),
+            "text_html": _html(hint.text),
+        }
+        for task, hints in read_hints(lab).items()
+        for level, hint in enumerate(hints, start=1)
+    ]
+
+
+def _pool(lab: Lab) -> list[dict[str, Any]]:
+    """Return the wrong implementations of a hunt; those that are alive have hints of their own."""
+    if lab.hunt is None:
+        return []
+    return [
+        {
+            "name": code.name,
+            "task": code.target.task,
+            "symptom": code.symptom.strip(),
+            "hints_html": [*map(_html, code.hints)],
+        }
+        for code in lab.pool.wrong()
+    ]
+
+
+def _predictions(lab: Lab) -> list[dict[str, Any]]:
+    return [
+        {
+            "ask_html": _inline(question.ask),
+            "code": question.code.strip(),
+            "choices": [*question.choices],
+            "answer": question.answer,
+            "why_html": _inline(question.why),
+        }
+        for question in read_questions(lab)
+    ]
+
+
+def _html(text: str) -> str:
+    html: str = _MARKDOWN.render(text.strip())
+    return html
+
+
+def _inline(text: str) -> str:
+    html: str = _MARKDOWN.renderInline(text.strip())
+    return html
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")

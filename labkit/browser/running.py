@@ -1,0 +1,73 @@
+"""A lab's tests in this process, as `make lab` runs them, with the report as data."""
+
+import contextlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from labkit.course.lab import ROOT, Lab
+from labkit.errors import LabkitError
+from labkit.running.plugin import LabPlugin
+from labkit.running.reporting.as_data import report_data
+from labkit.running.score import LabRun
+
+Tell = Callable[[dict[str, Any]], object]
+# Of what all tests of a run print.
+_MOST_PRINTED = 20_000
+
+
+def run_lab(lab: Lab, task: int | None, tell: Tell) -> dict[str, Any]:
+    """Run a lab, or one of its tasks, and return its report; see `report_data`.
+
+    Args:
+        lab: the lab.
+        task: the number of a task; None for all of them.
+        tell: told of each test when it is over, and of what it printed.
+
+    Raises:
+        LabkitError: pytest cannot begin, or no test ran; the message is for the reader.
+    """
+    watcher = _Watcher(tell)
+    options = ["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
+    options += ["--lab-task", str(task)] if task is not None else []
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        pytest.main([str(lab.path), *options], plugins=[watcher])
+    if watcher.run is None or watcher.plugin is None:
+        raise LabkitError(shown.getvalue().strip() or "pytest has not run")
+    return report_data(watcher.run, watcher.plugin.notes)
+
+
+class _Watcher:
+    """Tells of each test, and keeps the run."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._left = _MOST_PRINTED
+        self.run: LabRun | None = None
+        self.plugin: LabPlugin | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.plugin = session.config.pluginmanager.getplugin("labkit-session")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell what became of a test, and what it printed."""
+        if report.when == "teardown":
+            return
+        self._tell_printed(report)
+        if report.when == "call" or report.failed:
+            name = report.nodeid.rpartition("::")[2]
+            self._tell({"event": "test", "name": name, "passed": report.passed})
+
+    def _tell_printed(self, report: pytest.TestReport) -> None:
+        text = (report.capstdout + report.capstderr)[: self._left]
+        if text:
+            self._left -= len(text)
+            name = report.nodeid.rpartition("::")[2]
+            self._tell({"event": "print", "name": name, "text": text})
+
+    def pytest_lab_finished(self, run: LabRun) -> None:
+        """Keep the run."""
+        self.run = run

@@ -1,0 +1,185 @@
+"""What the page asks its Python for: a verb is a function from JSON to JSON.
+
+`worker.js` calls `begin` once, and then one verb. A run changes the files of the course around it,
+so the page has a fresh interpreter for each. What goes wrong by the reader's doing comes back as
+`{"error": words}`; an exception is a mistake of the course.
+
+Beside its result a verb tells the page events: `{"event": "test", "name", "kind", "task"}` when one
+is over; `print`, what it printed; and of time what `labkit.running.platform.Page` tells.
+"""
+
+import base64
+import binascii
+import contextlib
+import functools
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
+from labkit.errors import LabkitError, UsageError
+from labkit.running import platform
+
+_PROGRESS = Path(".labkit/progress.json")
+
+Tell = Callable[[dict[str, Any]], object]
+Verb = Callable[[str], str]
+_tell: list[Tell] = []
+
+
+def begin(tell: Callable[[str], object], interrupts: bool) -> None:
+    """Make this interpreter ready for one verb.
+
+    Args:
+        tell: gives the page an event, as JSON.
+        interrupts: whether the page can write a signal's number where Python looks for it.
+    """
+    _tell[:] = [lambda event: tell(json.dumps(event))]
+    platform.set_page(platform.Page(_tell[0], interrupts=interrupts))
+    platform.guard_stack()
+    os.environ["LAB_IMPL"] = "starter"
+    # So that the first run is as quick as any other one.
+    import pytest  # noqa: F401
+
+    import labkit.browser.running  # noqa: F401
+
+
+def _verb(answer: Callable[..., Any]) -> Verb:
+    """Make a verb of a function that takes what was asked and returns the answer, as plain data."""
+
+    @functools.wraps(answer)
+    def verb(asked: str = "{}") -> str:
+        try:
+            return json.dumps(answer(json.loads(asked)))
+        except LabkitError as error:
+            return json.dumps({"error": str(error)})
+
+    return verb
+
+
+@_verb
+def run(asked: dict[str, Any]) -> dict[str, Any]:
+    """Run a lab's tests on the reader's code.
+
+    Args:
+        asked: `lab`, its number; `task`, a number for the tests of one task, or None; `files`, by
+            number of a lab the text of its `starter.py`; `progress`, what an earlier run returned.
+
+    Returns:
+        The report, see `labkit.running.reporting.as_data`, with `progress`: what is known of all
+        labs after the run, as in `.labkit/progress.json`.
+    """
+    from labkit.browser.running import run_lab
+
+    labs = find_labs(ROOT)
+    lab = pick_lab(labs, asked["lab"])
+    _take_in(asked, labs)
+    with platform.no_event_loop():
+        report = run_lab(lab, asked.get("task"), _tell[0] if _tell else lambda event: None)
+    return report | {"progress": _progress()}
+
+
+@_verb
+def labs(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the labs as `labkit.browser.labs` describes them."""
+    from labkit.browser.labs import labs_data
+
+    return labs_data(ROOT)
+
+
+@_verb
+def bundle(asked: dict[str, Any]) -> dict[str, str]:
+    """Pack the zip to hand in, equal to the byte to that of `make bundle`.
+
+    Args:
+        asked: `lab`, `files` and `progress` as for `run`; `student`, a name or "".
+
+    Returns:
+        `zip`, in base64, and the `name` of the file.
+    """
+    from labkit.grading.reading.bundles import make_bundle, packed
+
+    labs = find_labs(ROOT)
+    lab = pick_lab(labs, asked["lab"])
+    _take_in(asked, labs)
+    data = packed(make_bundle(lab, labs, ROOT, asked.get("student") or ""))
+    return {"zip": base64.b64encode(data).decode(), "name": f"submission-{lab.label}.zip"}
+
+
+def open(data: str) -> str:
+    """Read what somebody handed in, or would; as a grader does.
+
+    Args:
+        data: a zip, in base64.
+
+    Returns:
+        `lab`, the number of the lab that it is for, "" where that is not told; and `files` by
+        number, as for `run`.
+    """
+    return _open(json.dumps(data))
+
+
+@_verb
+def _open(data: str) -> dict[str, Any]:
+    from labkit.grading.reading.one_student import Course, of_tree
+    from labkit.grading.reading.tree import Refused
+    from labkit.grading.reading.zips import read_zip
+
+    labs = find_labs(ROOT)
+    try:
+        tree = read_zip(io.BytesIO(base64.b64decode(data, validate=True)))
+        found = of_tree("", tree, Course(labs), None)
+    except (Refused, binascii.Error) as error:
+        raise UsageError(f"{error}") from None
+    if found.fault is not None:
+        raise UsageError(found.fault)
+    by_name = {lab.name: lab.number for lab in labs}
+    files = {by_name.get(name, ""): _text(name, data) for name, data in found.sources.items()}
+    return {"lab": by_name.get(found.lab, ""), "files": files}
+
+
+def live(asked: str) -> str:
+    """Feed a text to the reader's code; see `labkit.browser.strip.live`.
+
+    Args:
+        asked: `{lab, part, text, stops}`, and `files` and `progress` as for `run`.
+    """
+    return _live(asked)
+
+
+@_verb
+def _live(asked: dict[str, Any]) -> Any:
+    from labkit.browser.strip import live as feed
+
+    _take_in(asked, find_labs(ROOT))
+    with platform.no_event_loop():
+        return json.loads(feed(json.dumps(asked), ROOT))
+
+
+def _take_in(asked: dict[str, Any], labs: list[Lab]) -> None:
+    """Put the reader's files and progress where labkit looks for them."""
+    for number, text in (asked.get("files") or {}).items():
+        pick_lab(labs, number).starter.write_bytes(text.encode("utf-8", "surrogatepass"))
+    if asked.get("progress"):
+        place = ROOT / _PROGRESS
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(json.dumps(asked["progress"]), encoding="utf-8")
+
+
+def _progress() -> dict[str, Any]:
+    with contextlib.suppress(OSError):
+        told: dict[str, Any] = json.loads((ROOT / _PROGRESS).read_text("utf-8"))
+        return told
+    return {}
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"starter.py of {name} is not UTF-8 (byte {error.start}): save it as UTF-8"
+        ) from None

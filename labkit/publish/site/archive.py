@@ -1,0 +1,93 @@
+"""What a browser's Python unpacks: the course's own files, and the packages that they import.
+
+Modules are found, not listed: whatever the browser's verbs import, directly or through others.
+"""
+
+import os
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path, PurePosixPath
+
+from labkit.course.hints import FILE as HINTS
+from labkit.course.lab import Lab, find_labs
+from labkit.course.predictions import FILE as PREDICTIONS
+from labkit.errors import UsageError
+from labkit.grading.digest import imported_files
+from labkit.publish.packing import PACKAGES
+from labkit.running.diagnose import FILE as MISTAKES
+from labkit.running.racing import FILE as RACE
+
+_ROOTS = ("labkit/browser/verbs.py", "labkit/testing.py", "labkit/student/plugin.py", "conftest.py")
+_SETTINGS = ("conftest.py", "pyproject.toml")
+_LAB_FILES = ("lab.toml", "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
+# Of packages: what is there for people, for type checkers, for their own tests, or to be run from a
+# shell; and the lexers of pygments, of which Python's is enough.
+_NO_SUFFIXES = (".pyc", ".pyi", ".typed", ".so", ".exe", ".rst", ".md")
+_NO_FOLDERS = ("__pycache__", "tests", "bin", "sboms")
+_LEXERS = PurePosixPath("pygments/lexers")
+_LEXERS_KEPT = ("__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py")
+
+
+def make_archive(root: Path) -> dict[str, bytes]:
+    """Return the files of the course by path, which a browser unpacks into a folder.
+
+    What a student edition leaves out is not there in its folder, and so not in its archive.
+
+    Args:
+        root: the repository, or a student edition.
+
+    Raises:
+        UsageError: a file is missing.
+    """
+    labs = find_labs(root)
+    programs = [lab.path / MISTAKES for lab in labs if (lab.path / MISTAKES).exists()]
+    programs += [path for lab in labs for path in lab.given_files if path.suffix == ".py"]
+    try:
+        files = imported_files([*(root / name for name in _ROOTS), *programs], root)
+        paths = [root / name for name in _SETTINGS]
+        paths += [path for lab in labs for path in _lab_paths(lab)]
+        files |= {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+        for lab in labs:
+            name = lab.starter.relative_to(root).as_posix()
+            files[name] = files[f"{name}.orig"]
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}; the site needs it") from None
+    return dict(sorted(files.items()))
+
+
+def _lab_paths(lab: Lab) -> Iterator[Path]:
+    """Yield the files that a lab's run and its strip read."""
+    yield from (lab.path / name for name in _LAB_FILES if (lab.path / name).exists())
+    yield lab.pristine_starter
+    yield from lab.given_files
+    yield from lab.hunt_files
+    for serves in lab.serves:
+        if serves.vocabulary:
+            yield Path(os.path.normpath(lab.path / serves.vocabulary))
+    if lab.solution.exists():
+        yield lab.solution
+
+
+def make_packages() -> dict[str, bytes]:
+    """Return the files of the packages by path, as they are installed here.
+
+    Raises:
+        UsageError: a package is missing.
+    """
+    files = {}
+    for name in PACKAGES:
+        for path in distribution(name).files or ():
+            place = PurePosixPath(path)
+            if _is_kept(place):
+                files[place.as_posix()] = Path(str(path.locate())).read_bytes()
+    if not files:
+        raise UsageError("pytest and its packages are not installed here: make site installs them")
+    return dict(sorted(files.items()))
+
+
+def _is_kept(path: PurePosixPath) -> bool:
+    if ".." in path.parts or path.suffix in _NO_SUFFIXES or set(path.parts) & {*_NO_FOLDERS}:
+        return False
+    if path.parts[0].endswith(".dist-info"):
+        return path.name in ("METADATA", "entry_points.txt") or "licenses" in path.parts
+    return path.parent != _LEXERS or path.name in _LEXERS_KEPT
