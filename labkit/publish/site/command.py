@@ -16,6 +16,7 @@ from pathlib import Path
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.publish.site import frontend
+from labkit.publish.site.bench import write_bench
 from labkit.publish.site.book import read_book
 from labkit.publish.site.checks import check_site, folder_bytes
 from labkit.publish.site.generator import generate
@@ -99,6 +100,7 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
         folder = generate(read_book(course), NAME, work)
         print("Building the bench ...", flush=True)
         frontend.build(root / _FRONT_END, folder)
+        write_bench(course, root, folder / "bench")
         polish(folder)
         (folder / MADE_OF).write_text(made_of, encoding="utf-8")
         frontend.seal(root / _FRONT_END, folder)
