@@ -29,10 +29,11 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         notes: what is told besides.
 
     Returns:
-        `header`, `score` of `most`, `complete`; `tasks` and `given`; `failures` of the first task
-        that has some, what tests are `waiting` for and at which `line` of the file, how many fail
-        `later`; what it `looks_like`; what a hunt `hunted`; what to do `next`; which tests are
-        `left_out` here; `notes`; and the same as `text`.
+        `header`, `score` of `most`, `complete`; `tasks` and `given`; by name of a test its kind of
+        result, `verdicts`; `failures` of the first task that has some, what tests are `waiting` for
+        and at which `line` of the file, how many fail `later`; what it `looks_like`; what a hunt
+        `hunted`; what to do `next`; which tests are `left_out` here; `notes`; and the same as
+        `text`.
     """
     tests = graded_tests(run)
     given = given_row(tests)
@@ -44,6 +45,7 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         "complete": run.complete,
         "tasks": [_task(row) for row in task_rows(run.lab, tests)],
         "given": None if given is None else _task(given),
+        "verdicts": {test.name: test.kind for test in tests},
         "failures": [_failure(run, group) for group in of_first_task(run.lab, tests)],
         "waiting": [f"{those}{message}" for those, message in waiting(tests)],
         "line": next((run.results[test.name].line for test in tests if test.kind == "load"), None),

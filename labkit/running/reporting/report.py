@@ -56,7 +56,7 @@ def left_out(run: LabRun) -> list[str]:
         own = [test for test in run.left_out if test.needs == need]
         points = sum(test.points for test in own)
         names = ", ".join(test.name for test in own)
-        lines.append(f"{names} ({points} points), as {NEEDS[need]}: run it in a checkout")
+        lines.append(f"{names} ({points} points): {NEEDS[need]}; a checkout runs the whole lab")
     return lines
 
 

@@ -564,6 +564,7 @@ def calls_in_words(calls):
 
 @pytest.mark.task(2)
 @pytest.mark.points(3)
+@pytest.mark.needs("threads")
 def test_property_threads(lab):
     """total: wherever a thread is interrupted by another one, the outcome is that of one after the
     other.
@@ -759,6 +760,7 @@ def test_property_every_order_of_reader_and_writer(lab):
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
+@pytest.mark.needs("threads")
 def test_property_reader_and_thread(lab):
     """complete: wherever the writer's thread and the reader's interrupt each other, the reader gets
     everything and sleeps through nothing.

@@ -1,0 +1,75 @@
+"""Python as a browser has it, in node: the site's archives, unpacked in Pyodide in a worker."""
+
+import json
+import os
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from labkit.course.lab import ROOT
+from labkit.publish.site.archive import make_archive, make_packages
+
+PYODIDE = ROOT / "site" / "node_modules" / "pyodide"
+PROGRAM = Path(__file__).with_name("python.mjs")
+
+
+def need_pyodide():
+    """Skip the test where there is no Pyodide; in CI there must be."""
+    missing = "node" if shutil.which("node") is None else "" if PYODIDE.exists() else "Pyodide"
+    if missing and os.environ.get("CI"):
+        pytest.fail(f"{missing} is not installed")
+    if missing:
+        pytest.skip(f"needs {missing}: apt-get install nodejs npm, then make site")
+
+
+def write_archives(folder, course=ROOT):
+    """Write the zips that a browser unpacks."""
+    for name, files in (("course.zip", make_archive(course)), ("python.zip", make_packages())):
+        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path, data in files.items():
+                archive.writestr(path, data)
+
+
+class Interpreter:
+    """A process with the page's side and a worker; see `python.mjs`.
+
+    Args:
+        folder: where the archives are.
+        options: of the program.
+    """
+
+    def __init__(self, folder, *options):
+        archives = [str(folder / name) for name in ("python.zip", "course.zip")]
+        self._process = subprocess.Popen(
+            ["node", str(PROGRAM), str(PYODIDE), *archives, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def ask(self, verb, argument, fresh=False):
+        """Return the answer of a verb, with the events before it."""
+        text = argument if isinstance(argument, str) else json.dumps(argument)
+        request = {"verb": verb, "argument": text, "fresh": fresh}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "node has ended"
+        return json.loads(line)
+
+    def run(self, number, source, fresh=False, **asked):
+        """Return the answer to a run of a lab on a source."""
+        asked = {"lab": number, "files": {number: source}, "progress": {}, **asked}
+        return self.ask("run", asked, fresh)

@@ -1,0 +1,83 @@
+"""A browser's Python says of the same code what this Python says: verdicts, points, diagnosis.
+
+One run is compared here; `make site ARGS=--test` compares every reference and starter and a bug of
+each lab, and `make soak` every bug.
+"""
+
+import os
+
+import pytest
+from interpreter import Interpreter, need_pyodide, write_archives
+
+from labkit.course.lab import ROOT, find_labs
+from labkit.gates.runs import run_lab
+from labkit.running.lab_impl import Implementation
+
+LABS = find_labs(ROOT)
+BY_NUMBER = {lab.number: lab for lab in LABS}
+SAMPLE = ("03", "bug:one-late")
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    need_pyodide()
+    folder = tmp_path_factory.mktemp("archives")
+    write_archives(folder)
+    return folder
+
+
+def implementations(lab):
+    bugs = [f"bug:{bug.name}" for bug in lab.bugs]
+    return ["solution", str(lab.pristine_starter), *(bugs if os.environ.get("SOAK") else bugs[:1])]
+
+
+def source_of(lab, chosen):
+    if not chosen.startswith("bug:"):
+        path = lab.solution if chosen == "solution" else lab.pristine_starter
+        return path.read_text("utf-8")
+    bug = next(bug for bug in lab.bugs if f"bug:{bug.name}" == chosen)
+    return Implementation("bug", lab.solution, bug).source().decode()
+
+
+def said_here(lab, chosen):
+    """Return kinds, points and diagnosis of this Python, of the tests that a browser can run."""
+    told = run_lab(ROOT, lab, chosen)
+    assert "error" not in told, told
+    names = {test.name: test.points for test in lab.tests if not test.needs}
+    kinds = {name: told["tests"][name]["kind"] for name in names}
+    score = sum(points for name, points in names.items() if kinds[name] == "passed")
+    return kinds, score, told["looks_like"]
+
+
+def said_there(python, lab, chosen):
+    told = python.run(lab.number, source_of(lab, chosen))
+    assert "result" in told, told
+    report = told["result"]
+    looks_like = (report["looks_like"] or {"name": ""})["name"]
+    return report["verdicts"], report["score"], looks_like
+
+
+def test_a_run_says_there_what_it_says_here(archives):
+    lab, chosen = BY_NUMBER[SAMPLE[0]], SAMPLE[1]
+    with Interpreter(archives) as python:
+        there = said_there(python, lab, chosen)
+    assert there == said_here(lab, chosen)
+    assert there[2]
+
+
+@pytest.mark.skipif(
+    not (os.environ.get("SOAK") or os.environ.get("SITE")),
+    reason="`make site ARGS=--test` and `make soak` run this",
+)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", BY_NUMBER)
+def test_every_reference_starter_and_bug_says_the_same(archives, number):
+    lab, different = BY_NUMBER[number], {}
+    with Interpreter(archives) as python:
+        for chosen in implementations(lab):
+            there, here = said_there(python, lab, chosen), said_here(lab, chosen)
+            if there != here:
+                kinds = {name: (there[0].get(name), kind) for name, kind in here[0].items()
+                         if there[0].get(name) != kind}  # fmt: skip
+                different[chosen] = kinds, there[1:], here[1:]
+    assert not different
