@@ -140,8 +140,9 @@ export class Desk {
     return this.#progress;
   }
 
-  /** The reader's code of every lab that has some, by number. */
+  /** The reader's code of every lab that has some, by number; other tabs may have added to it. */
   async sources() {
+    this.#progress = await this.#keeping.progress();
     const code = await this.#keeping.allCode();
     return { ...code, [this.lab.number]: this.text };
   }
@@ -221,7 +222,7 @@ export class Desk {
     const files = await this.sources();
     const asked = { lab: this.lab.number, task, files, progress: this.#progress };
     const answer = await this.#runs.run(asked);
-    if (answer?.progress) await this.#keepProgress(answer.progress);
+    if (answer) await this.#keepProgress(this.#withRead(answer.progress));
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);
     this.#hints.draw(this.#record());
@@ -249,7 +250,17 @@ export class Desk {
     await this.#keepProgress({ [this.lab.name]: { ...this.#record(), ...change } });
   }
 
-  /** Keep records; hints and predictions that came in while tests ran are not lost. */
+  /** The records after a run, with the hints and predictions that came in while tests ran. */
+  #withRead(records) {
+    const name = this.lab.name;
+    const { hints, predictions } = this.#record();
+    const mine = { ...records[name] };
+    if (hints) mine.hints = hints;
+    if (predictions) mine.predictions = predictions;
+    return { ...records, [name]: mine };
+  }
+
+  /** Keep the records that changed. */
   async #keepProgress(records) {
     const changed = Object.entries(records).filter(
       ([name, record]) => JSON.stringify(record) !== JSON.stringify(this.#progress[name]),

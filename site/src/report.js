@@ -220,6 +220,15 @@ function leftOut(tests) {
   return make("details", "more", make("summary", "", title), make("ul", "", ...rows));
 }
 
+function underTest({ hash, seed, parts }) {
+  return make("p", "note", [`starter.py ${hash}, seed ${seed}`, ...parts].join(" · "));
+}
+
+function printedText(text) {
+  const box = make("pre", { tabindex: "0", "aria-label": "Printed" }, text);
+  return make("details", { className: "more", open: true }, make("summary", "", "Printed"), box);
+}
+
 function plainText(text) {
   const box = make("pre", { tabindex: "0" }, text);
   return make("details", "more", make("summary", "", "The same as the terminal prints it"), box);
@@ -237,10 +246,18 @@ function scoreLine(report) {
   return [line, meter];
 }
 
+/** The nodes of what stands for a report: why there is none, and what was printed until then. */
+export function noReportNodes(message, more, printed) {
+  const words = [make("p", "", message), more && make("p", "", more)].filter(Boolean);
+  const box = make("div", { className: "stopped", role: "alert" }, ...words);
+  return printed ? [box, printedText(printed)] : [box];
+}
+
 /**
  * The nodes of a report.
  *
  * @param {object} report of `labkit.browser.verbs.run`
+ * @param {string} printed what the tests printed
  * @param {object} acts
  * @param {(line: number) => void} acts.goTo
  * @param {(task: number | null) => void} acts.runTask
@@ -248,12 +265,13 @@ function scoreLine(report) {
  * @param {(lab: string) => string} acts.pageOf
  * @returns {(Node | string)[]}
  */
-export function reportNodes(report, acts) {
+export function reportNodes(report, printed, acts) {
   const here = report.header.lab;
   const say = (className, text) => make("p", className, ...spoken(text, here, acts));
   return [
     ...(report.complete ? scoreLine(report) : []),
     tasksTable(report, acts.runTask),
+    underTest(report.header),
     ...(report.hunted ? hunted(report.hunted) : []),
     ...failures(report, acts.goTo),
     ...report.waiting.map((text) => say("waiting", text)),
@@ -263,6 +281,7 @@ export function reportNodes(report, acts) {
     ...report.notes.map((text) => say("note", text)),
     report.left_out.length > 0 && leftOut(report.left_out),
     report.next && say("next", `Next: ${report.next}`),
+    printed && printedText(printed),
     report.text && plainText(report.text),
   ].filter(Boolean);
 }

@@ -1,7 +1,7 @@
 // Runs of a lab: asks a fresh Python, says how far it is, and draws its report or why there is none.
 
 import { button, count, make } from "./dom.js";
-import { reportNodes, summary } from "./report.js";
+import { noReportNodes, reportNodes, summary } from "./report.js";
 
 const STOPPED = "Stopped. Nothing was graded.";
 const MISTAKE = "This is a mistake of the course, not yours. Your code is kept.";
@@ -52,7 +52,7 @@ export class Runs {
   /** Say that Python cannot be loaded. */
   broken(error, again) {
     this.#bar.hidden = true;
-    this.#draw(...stoppedNodes(error.message, this.#printed), button("Try again", again));
+    this.#draw(...noReportNodes(error.message, "", ""), button("Try again", again));
     this.#tell("Python could not be loaded.");
   }
 
@@ -68,7 +68,7 @@ export class Runs {
     try {
       const { signal } = this.#stopper;
       const answer = await this.#interpreters.call("run", [asked], { hear, signal });
-      this.#draw(...reportNodes(answer, this.#acts), ...printedNodes(this.#printed));
+      this.#draw(...reportNodes(answer, this.#printed, this.#acts));
       this.#tell(summary(answer));
       return answer;
     } catch (error) {
@@ -82,11 +82,6 @@ export class Runs {
 
   stop() {
     this.#stopper?.abort();
-  }
-
-  /** Bring the report into view and go there. */
-  focus() {
-    this.#box.focus();
   }
 
   #begin() {
@@ -135,13 +130,16 @@ export class Runs {
     }
     const isGone = error.kind === "died" || error.kind === "late";
     const more = isGone ? KEPT : error.kind === "raised" ? MISTAKE : "";
-    this.#draw(...stoppedNodes(error.message, more), ...printedNodes(this.#printed));
+    this.#draw(...noReportNodes(error.message, more, this.#printed));
     this.#tell(isGone ? "The run was stopped." : "There is no report.");
   }
 
   #draw(...nodes) {
+    // What had the focus may be gone with the old report.
+    const hadFocus = this.#box.contains(document.activeElement);
     this.#box.replaceChildren(make("h3", "", "Report"), ...nodes);
     this.#box.hidden = false;
+    if (hadFocus) this.#box.focus({ preventScroll: true });
   }
 
   #tell(text) {
@@ -149,15 +147,4 @@ export class Runs {
     // Screen readers announce every change, so the text is set only if it differs.
     if (this.#status.textContent !== text) this.#status.textContent = text;
   }
-}
-
-function stoppedNodes(message, more) {
-  const words = make("p", "", message);
-  return [make("div", { className: "stopped", role: "alert" }, words, more && make("p", "", more))];
-}
-
-function printedNodes(text) {
-  if (!text) return [];
-  const box = make("pre", { tabindex: "0", "aria-label": "Printed" }, text);
-  return [make("details", { className: "more", open: true }, make("summary", "", "Printed"), box)];
 }

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { summary } from "../src/report.js";
+
+const task = (number, status) => ({ number, status });
+const report = (more) => ({ score: 52, most: 100, complete: true, failures: [], tasks: [], ...more });
+
+test("a passed lab says so, out of what a browser can give", () => {
+  assert.equal(summary(report({ score: 94, most: 94 })), "94 of 94 points: every test passes.");
+});
+
+test("the task to go on with is that of the first failure", () => {
+  const tasks = [task(1, "FAIL"), task(2, "FAIL")];
+  const failures = [{ task: null }, { task: 2 }];
+  assert.equal(summary(report({ tasks, failures })), "52 of 100 points. Task 2 is next.");
+});
+
+test("what is not written yet has no failure, but a task", () => {
+  const tasks = [task(1, "PASS"), task(2, "FAIL"), task(3, "BLOCKED by task 2")];
+  assert.equal(summary(report({ tasks })), "52 of 100 points. Task 2 is next.");
+});
+
+test("all points with a failing test to look at is not every test", () => {
+  const failures = [{ task: null }];
+  assert.equal(summary(report({ score: 100, failures })), "100 of 100 points.");
+});
+
+test("a run of one task has no score", () => {
+  const tasks = [task(1, "not run"), task(2, "PASS")];
+  assert.equal(summary(report({ complete: false, tasks })), "task 2: PASS.");
+});
