@@ -1,8 +1,8 @@
 // Writes the front end into a site's folder: `node build.mjs FOLDER`. In FOLDER/bench/ are then
-// bench.js with its pieces, worker.js, site.css and pyodide/. `seal.mjs` comes last, when all other
-// files of the site are there.
+// bench.js with its pieces, worker.js, site.css, pyodide/ and licenses.txt. `seal.mjs` comes last, when
+// all other files of the site are there.
 
-import { copyFile, mkdir, readdir, rm, stat } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -35,20 +35,35 @@ const options = {
   format: "esm",
   target: "es2022",
   minify: true,
-  legalComments: "linked",
   define: { PYTHON_SIZES: JSON.stringify(sizes) },
   logLevel: "warning",
 };
 
 await mkdir(join(bench, "pyodide"), { recursive: true });
 for (const name of await readdir(bench)) {
-  if (/^(?:[a-z]+-[A-Z0-9]{8}\.js|.*\.LEGAL\.txt)$/.test(name)) await rm(join(bench, name));
+  if (/^[a-z]+-[A-Z0-9]{8}\.js$/.test(name)) await rm(join(bench, name));
 }
-await build({
+const { metafile } = await build({
   ...options,
   entryPoints: ["src/bench.js", "src/page.js", "src/site.css"],
   chunkNames: "[name]-[hash]",
   splitting: true,
+  metafile: true,
 });
 await build({ ...options, entryPoints: ["src/worker.js"] });
 for (const name of PYTHON) await copyFile(join(PYODIDE, name), join(bench, "pyodide", name));
+await writeFile(join(bench, "licenses.txt"), await licenses(Object.keys(metafile.inputs)));
+
+/** The licenses of the packages that some bundled files are from, and of Pyodide. */
+async function licenses(inputs) {
+  const found = inputs.map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+  const names = [...new Set([...found.filter(Boolean), "pyodide"])].sort();
+  return (await Promise.all(names.map(license))).join(`\n${"-".repeat(72)}\n\n`);
+}
+
+async function license(name) {
+  const folder = join(here, "node_modules", name);
+  const { version, license: kind } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const text = await readFile(join(folder, "LICENSE"), "utf8").catch(() => "");
+  return `${name} ${version} (${kind})\n\n${text}`;
+}

@@ -4,24 +4,25 @@
 import { button, make, withCode } from "./dom.js";
 import { prose } from "./prose.js";
 
-/** What a list of hints is about, and its levels, each a list of nodes. */
-function subjectsOf(lab, alive) {
-  const tasks = lab.tasks.map(({ number, title }) => ({
-    about: String(number),
-    task: number,
-    title: `${number} ${title}`,
-    levels: lab.hints.filter((hint) => hint.task === number).map(taskLevel),
-  }));
-  const living = lab.pool.filter(({ name }) => alive.includes(name)).map((code) => ({
-    about: code.name,
-    task: code.task,
-    title: `${code.name}, which is alive`,
-    levels: code.hints_html.map((html) => () => [
-      make("p", "symptom", ...withCode(code.symptom)),
-      ...prose(html),
-    ]),
-  }));
-  return [...living, ...tasks].filter(({ levels }) => levels.length);
+/** What hints are about, with its levels: each makes a list of nodes. */
+function subjectsOf(lab, alive, read) {
+  return lab.tasks.flatMap(({ number, title }) => {
+    const hints = lab.hints.filter((hint) => hint.task === number);
+    const levels = hints.map(taskLevel);
+    const task = { about: String(number), task: number, title: `${number} ${title}`, levels };
+    const living = lab.pool.filter((code) => code.task === number && alive.includes(code.name));
+    const left = living.find((code) => (read[code.name] ?? 0) < code.hints_html.length);
+    const code = left ?? living[0];
+    return [...(code ? [livingSubject(code)] : []), ...(levels.length ? [task] : [])];
+  });
+}
+
+function livingSubject({ name, task, symptom, hints_html: texts }) {
+  const levels = texts.map((html) => () => [
+    make("p", "symptom", ...withCode(symptom)),
+    ...prose(html),
+  ]);
+  return { about: name, task, title: `${task} ${name}, which is alive`, levels };
 }
 
 function taskLevel(hint) {
@@ -83,7 +84,6 @@ export class Hints {
   #onRead;
   #subjects = [];
   #list = make("div");
-  #alive = "";
   box = make(
     "details",
     "fold hints",
@@ -104,7 +104,7 @@ export class Hints {
 
   /** Show what a run has changed: which wrong implementations are alive. */
   draw(record) {
-    if (JSON.stringify(record.alive ?? []) !== this.#alive) this.#fill(record);
+    if (this.#lab.pool.length && !this.box.contains(document.activeElement)) this.#fill(record);
   }
 
   /** Open the hints of a task. */
@@ -116,8 +116,7 @@ export class Hints {
   }
 
   #fill({ hints = {}, alive = [] }) {
-    this.#alive = JSON.stringify(alive);
-    this.#subjects = subjectsOf(this.#lab, alive).map(
+    this.#subjects = subjectsOf(this.#lab, alive, hints).map(
       (subject) => new Subject(subject, hints[subject.about] ?? 0, this.#onRead),
     );
     this.#list.replaceChildren(...this.#subjects.map(({ node }) => node));

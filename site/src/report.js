@@ -194,7 +194,7 @@ function hunted({ tests, enough }) {
     make("tr", "", make("th", { scope: "row" }, make("code", "", test)), make("td", "", told)),
   );
   const caption = make("caption", "", "What your tests do");
-  const table = wide(make("table", "", caption, make("tbody", "", ...rows)), "What your tests do");
+  const table = wide(make("table", "hunted", caption, make("tbody", "", ...rows)), "What your tests do");
   const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
   const few = names.length && make("p", "", ...names, " are enough: the others kill nothing more.");
   return [table, few];
