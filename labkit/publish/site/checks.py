@@ -103,7 +103,7 @@ def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
         if size > MOST_OF_A_PAGE:
             name = path.relative_to(folder).as_posix()
             found.append(
-                f"{name}: the first view loads {size:,} bytes (with gzip), and at most "
+                f"{name}: the first view loads {size:,} bytes, texts with gzip, and at most "
                 f"{MOST_OF_A_PAGE:,} are allowed"
             )
     return found
@@ -112,10 +112,11 @@ def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
 def page_bytes(path: Path, page: Page, folder: Path) -> int:
     """Return what the first view of a page loads, in bytes as they are sent: texts with gzip.
 
-    That is the page, its styles, scripts with what these import, and the images that do not wait
-    until they are scrolled to.
+    That is the page, its styles, scripts with what these import, and images: a browser may load even
+    those that are marked as lazy.
     """
-    wanted = [_where(path, target, folder)[0] for target in page.fetched if not leads_out(target)]
+    targets = (target for target in (*page.fetched, *page.lazy) if not leads_out(target))
+    wanted = [_where(path, target, folder)[0] for target in targets]
     files = {path, *(file for file in wanted if file)}
     waiting = [file for file in files if file.suffix == ".js"]
     while waiting:
