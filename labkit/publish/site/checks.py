@@ -112,8 +112,8 @@ def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
 def page_bytes(path: Path, page: Page, folder: Path) -> int:
     """Return what the first view of a page loads, in bytes as they are sent: texts with gzip.
 
-    That is the page, its styles, scripts with what these import, and images: a browser may load even
-    those that are marked as lazy.
+    That is the page, its styles, scripts with what these import, and images: a browser may load
+    even those that are marked as lazy.
     """
     targets = (target for target in (*page.fetched, *page.lazy) if not leads_out(target))
     wanted = [_where(path, target, folder)[0] for target in targets]
