@@ -28,10 +28,12 @@ from labkit.browser.subjects import (
 from labkit.browser.vocabulary import bytes_of, ids_of, read_tokenizer
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, LoadFailure, UsageError
+from labkit.running import platform
 from labkit.running.lab_impl import Implementation, load
 from labkit.running.racing import FILE as RACE
 from labkit.running.source import last_line_in
 from labkit.running.time_limit import OverdueError, time_limit
+from labkit.running.watchdog import PageWatchdog
 from labkit.serving.composed import PIPELINE, Composed, Part
 from labkit.student.progress import Progress
 from mini_vllm.tokenizer import Tokenizer
@@ -114,7 +116,11 @@ class _Show:
         printed = io.StringIO()
         walks, failed = {}, None
         for name, make in makers.items():
-            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            with (
+                contextlib.redirect_stdout(printed),
+                contextlib.redirect_stderr(printed),
+                _watched(self._lab.starter),
+            ):
                 walks[name], why = _walk(make, pieces, self._own_files())
             if name == "own":
                 failed = why
@@ -216,6 +222,21 @@ class _Show:
         ]
 
 
+@contextlib.contextmanager
+def _watched(code: Path) -> Iterator[None]:
+    """Have the page, where there is one, end what no time limit can interrupt."""
+    page = platform.page()
+    if page is None:
+        yield
+        return
+    watchdog = PageWatchdog(page, code)
+    watchdog.begin("the text of the strip", SECONDS)
+    try:
+        yield
+    finally:
+        watchdog.close()
+
+
 def _walk(
     make: Make, pieces: Sequence[Any], files: Sequence[str]
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
@@ -276,7 +297,7 @@ def _told(error: BaseException, files: Sequence[str]) -> dict[str, Any]:
     where = last_line_in(error, files[0])
     line = None if where is None else where[0]
     if isinstance(error, OverdueError):
-        words = f"still ran after {SECONDS:g} s: is there an endless loop?"
+        words = "still ran at the time limit: is there an endless loop?"
     elif isinstance(error, NotImplementedError):
         words = f"still to do: {error}" if str(error) else "still to do"
     elif isinstance(error, LabkitError):

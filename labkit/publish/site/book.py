@@ -31,7 +31,7 @@ _BENCH = """
 <script type="module" src="../bench/bench.js"></script>
 """
 _STRIP = """
-## Watch it work
+## Your code, live
 
 <div id="strip" data-lab="{number}" data-base="../../bench/"></div>
 """
