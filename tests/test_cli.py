@@ -21,7 +21,7 @@ ATTEMPT = "tests/attempts/90"
 VERBS = [
     *("lab", "progress", "hint", "predict", "race", "watch", "solution", "reset"),
     *("demo", "serve", "bundle"),
-    *("bug", "grade", "student-edition", "gradescope", "classroom50"),
+    *("bug", "grade", "student-edition", "site", "gradescope", "classroom50"),
     *("check", "soak", "matrix"),
 ]
 
