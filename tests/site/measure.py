@@ -1,6 +1,7 @@
 """How soon a bench is ready, and how long a run takes.
 
-On an idle machine: `PYTHONPATH=tests/server .venv/bin/python tests/site/measure.py build/site`. A warm run is one for which an interpreter is waiting.
+A warm run is one for which an interpreter is waiting. On an idle machine:
+`PYTHONPATH=tests/server .venv/bin/python tests/site/measure.py build/site`.
 """
 
 import sys

@@ -42,6 +42,7 @@ def bare(tmp_path):
         (tmp_path / name).write_text(PAGE, "utf-8")
     frontend.build(FRONT_END, tmp_path)
     write_bench(ROOT, ROOT, tmp_path / "bench")
+    frontend.seal(FRONT_END, tmp_path)
     return tmp_path
 
 
