@@ -116,10 +116,9 @@ export class Interpreter {
     watchers.add(onBoot);
     try {
       compiling ??= compile(base);
-      const module = await compiling;
-      if (this.isEnded) return;
       const interrupts = this.#interrupts?.buffer ?? null;
-      this.#worker.postMessage({ boot: { base: String(base), module, interrupts } });
+      this.#worker.postMessage({ boot: { base: String(base), interrupts } });
+      this.#worker.postMessage({ module: await compiling });
     } catch (error) {
       compiling = null;
       this.#broken(error.message);

@@ -1,6 +1,6 @@
 // Python: one interpreter in a worker of its own, for one run or one strip.
 //
-// Page -> worker: {boot: {base, module, interrupts}} once, then {id, verb, argument}.
+// Page -> worker: {boot: {base, interrupts}} and {module} once, then {id, verb, argument}.
 // Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
 // {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
@@ -30,25 +30,30 @@ async function download(url) {
   return response.arrayBuffer();
 }
 
-/** Let Pyodide use the page's compiled module instead of fetching and compiling its own. */
-function hand(module, name) {
+/** The page compiles Python once for all its workers, while this one loads the rest. */
+let takeModule;
+const compiled = new Promise((resolve) => (takeModule = resolve));
+
+/** Let Pyodide use the page's module instead of fetching and compiling its own. */
+function hand(name) {
   const { fetch } = self;
   self.fetch = (resource, options) => {
     const isPython = String(resource?.url ?? resource).endsWith(name);
     return isPython ? Promise.resolve(new Response()) : fetch(resource, options);
   };
   WebAssembly.instantiateStreaming = async (_, imports) => {
+    const module = await compiled;
+    say("Starting Python", 0);
     return { module, instance: await WebAssembly.instantiate(module, imports) };
   };
 }
 
-async function boot({ base, module, interrupts }) {
+async function boot({ base, interrupts }) {
   const folder = new URL("pyodide/", base);
-  say("Starting Python", 0);
   const archives = ARCHIVES.map(async ([name, place]) => {
     return [await download(new URL(name, base)), place];
   });
-  hand(module, "pyodide.asm.wasm");
+  hand("pyodide.asm.wasm");
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
   const python = await loadPyodide({
     indexURL: folder.href,
@@ -80,6 +85,10 @@ function answer({ id, verb, argument }) {
 
 let booted = null;
 self.onmessage = async ({ data }) => {
+  if (data.module) {
+    takeModule(data.module);
+    return;
+  }
   if (data.boot) booted = boot(data.boot);
   try {
     await booted;
