@@ -69,6 +69,15 @@ const look = EditorView.theme({
   ".cm-searchMatch": { backgroundColor: "var(--amber-wash)" },
   ".cm-searchMatch-selected": { outline: "2px solid var(--amber)" },
   ".cm-panels": { backgroundColor: "var(--card)", color: "var(--ink)", border: "none" },
+  ".cm-panel.cm-search": { padding: "0.4em 0.6em", fontSize: "0.9375em" },
+  ".cm-panel.cm-search label, .cm-panel.cm-search [name=close]": { color: "var(--ink)" },
+  ".cm-textfield, .cm-button": {
+    border: "1px solid var(--field)",
+    borderRadius: "0.25em",
+    background: "var(--paper)",
+    color: "var(--ink)",
+    fontSize: "inherit",
+  },
   ".cm-panels-bottom": { borderTop: "1px solid var(--line)" },
   ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
 });
