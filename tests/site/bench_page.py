@@ -214,9 +214,9 @@ def downloaded(folder: Path, name, bench):
     return file.read_bytes()
 
 
-def pass_first(bench, numbers, url):
+def pass_first(driver, url, numbers):
     """Pass some labs, as a lab that builds on them asks for."""
     for number in numbers:
-        first = Bench(bench.driver, url, number)
+        first = Bench(driver, url, number)
         first.grade(REFERENCES[number])
         assert first.score == (100, 100)

@@ -42,19 +42,23 @@ def url(folder):
 
 @pytest.fixture
 def driver(chromium, tmp_path):
-    """The browser; downloads go to `tmp_path`, and what a test changes of its looks is undone."""
+    """The browser with a new tab; downloads go to `tmp_path`, and nothing is kept for later."""
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     chromium.execute_cdp_cmd("Browser.setDownloadBehavior", where)
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
-    yield chromium
-    origin = "/".join(chromium.current_url.split("/")[:3])
-    chromium.get("about:blank")
-    if origin.startswith("http"):
+    home = chromium.current_window_handle
+    # A tab of its own is a process of its own: one that crashes takes no other test along.
+    chromium.switch_to.new_window("tab")
+    try:
+        yield chromium
+        origin = "/".join(chromium.current_url.split("/")[:3])
+        chromium.get("about:blank")
         both = {"origin": origin, "storageTypes": "all"}
         chromium.execute_cdp_cmd("Storage.clearDataForOrigin", both)
-    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    finally:
+        chromium.close()
+        chromium.switch_to.window(home)
 
 
 @pytest.fixture

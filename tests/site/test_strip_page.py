@@ -41,7 +41,7 @@ def test_the_strip_says_what_is_wrong_with_code_that_raises_or_loops(bench, body
 
 def test_the_pipeline_has_the_panels_of_the_servers_page(driver, url, is_student):
     if is_student:
-        pass_first(Bench(driver, url, "03"), FIRST["05"], url)
+        pass_first(driver, url, FIRST["05"])
     bench = Bench(driver, url, "05")
     bench.write(REFERENCES["05"])
     strip = StripOf(bench)
