@@ -13,6 +13,7 @@ def test_a_reload_and_a_new_window_keep_code_and_progress(bench, url):
         bench.driver.refresh()
         bench.open()
         assert bench.code == source
+    mine = bench.driver.current_window_handle
     bench.driver.switch_to.new_window("tab")
     try:
         again = Bench(bench.driver, url, "03")
@@ -21,7 +22,7 @@ def test_a_reload_and_a_new_window_keep_code_and_progress(bench, url):
         assert any(text == "Solution" for text in again.texts("#bench button:not([hidden])"))
     finally:
         bench.driver.close()
-        bench.driver.switch_to.window(bench.driver.window_handles[0])
+        bench.driver.switch_to.window(mine)
 
 
 def test_the_site_works_offline_after_the_first_visit(driver, folder):
