@@ -224,9 +224,10 @@ def test_each_page_gets_the_policy(tmp_path):
     ],
 )
 def test_a_broken_page_is_named(tmp_path, body, told):
-    site(tmp_path, "", "b/index.html")
+    site(tmp_path, "", "x/index.html")
+    folder = site(tmp_path / "site", "", "b/index.html")
     with pytest.raises(LabkitError, match="the site is not right") as raised:
-        check_site(site(tmp_path, body))
+        check_site(site(folder, body))
     assert told in str(raised.value)
 
 
@@ -252,10 +253,10 @@ def test_a_students_site_gives_no_solution_away(tmp_path, kind):
     secret = "".join(f"{line}\n" for line in lab.solution.read_text("utf-8").splitlines()[28:41])
     check_withheld(tmp_path, [lab])
     if kind.startswith("zip"):
-        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("s.py", secret)
         if kind == "zip in zip":
-            with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+            with zipfile.ZipFile(tmp_path / "b.zip", "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.write(tmp_path / "a.zip", "a.zip")
             (tmp_path / "a.zip").unlink()
     else:

@@ -80,8 +80,8 @@ def _where(path: Path, target: str, folder: Path) -> tuple[Path | None, str]:
         file = Path((path.parent / unquote(parts.path)).resolve())
         if file.is_dir():
             file /= "index.html"
-    inside = file.is_relative_to(folder.resolve()) and not parts.path.startswith("/")
-    return (file if inside or file == path else None), unquote(parts.fragment)
+    inside = file == path or file.is_relative_to(folder.resolve())
+    return (file if inside else None), unquote(parts.fragment)
 
 
 def _too_large(folder: Path) -> list[str]:

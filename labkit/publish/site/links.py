@@ -50,7 +50,7 @@ def leads_out(target: str) -> bool:
 
 def slug(heading: str) -> str:
     """Return the anchor of a heading, as GitHub and the book make it."""
-    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
 
 
