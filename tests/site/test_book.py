@@ -7,6 +7,7 @@ import http.client
 import json
 import threading
 import zipfile
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from labkit.errors import LabkitError, UsageError
 from labkit.publish.site import frontend
 from labkit.publish.site.book import read_book
 from labkit.publish.site.checks import Page, check_site, page_bytes
-from labkit.publish.site.command import MADE_OF, build
+from labkit.publish.site.command import MADE_OF, build, run
 from labkit.publish.site.files import file_page, line_anchor
 from labkit.publish.site.links import headings, relink, slug
 from labkit.publish.site.polish import mark_outward, policy, polish
@@ -357,3 +358,11 @@ def test_missing_tools_are_named_with_what_installs_them(tmp_path, monkeypatch):
         (tmp_path / tool).chmod(0o755)
     with pytest.raises(UsageError, match=r"node is 'v16\.1\.0', but must be 18 or newer"):
         frontend.install(Path(tmp_path / "site"))
+
+
+def test_a_student_edition_says_that_it_makes_no_site(tmp_path):
+    args = Namespace(port=8000, edition="full", out=None, serve=True, test=False)
+    with pytest.raises(UsageError, match="has no folder site: the whole repository makes the site"):
+        run(args, tmp_path)
+    with pytest.raises(UsageError, match="--port is 70000, but must be 0 to 65535"):
+        run(Namespace(**vars(args) | {"port": 70_000}), ROOT)

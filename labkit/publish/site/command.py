@@ -60,6 +60,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
     """
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}, but must be 0 to 65535")
+    if not (root / _FRONT_END).is_dir():
+        raise UsageError(f"{root} has no folder {_FRONT_END}: the whole repository makes the site")
     student = args.edition == STUDENT
     out = args.out or root / "build" / (f"site-{STUDENT}" if student else "site")
     made_of = _made_of(root, args.edition)
