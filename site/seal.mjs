@@ -19,7 +19,7 @@ if (!folder) {
 const entries = await readdir(folder, { recursive: true, withFileTypes: true });
 const files = entries
   .filter((entry) => entry.isFile())
-  .map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join("/"))
+  .map((entry) => relative(folder, join(entry.parentPath ?? entry.path, entry.name)).split(sep).join("/"))
   .filter((name) => name !== OFFLINE)
   .sort();
 const version = createHash("sha256");
