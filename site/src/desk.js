@@ -3,7 +3,7 @@
 import { button, make } from "./dom.js";
 import { Editor } from "./editor.js";
 import { Hints } from "./hints.js";
-import { Interpreter, Interpreters } from "./interpreter.js";
+import { Interpreters } from "./interpreter.js";
 import { ConflictError, Keeping } from "./keeping.js";
 import { keepOffline } from "./page.js";
 import { predictionsNode } from "./predictions.js";
@@ -150,11 +150,6 @@ export class Desk {
   /** Hear of every change of the code. */
   onCode(listener) {
     this.#listeners.push(listener);
-  }
-
-  /** A Python of one's own, that is called again and again. */
-  newInterpreter(onBoot) {
-    return new Interpreter(this.#base, onBoot);
   }
 
   /** Call a verb in a fresh Python. */

@@ -65,6 +65,7 @@ export class Interpreter {
   /** Resolves when it can be called; rejects if Python cannot be loaded. */
   ready;
   isEnded = false;
+  #isReady = false;
 
   /**
    * @param {string | URL} base the folder with pyodide/ and the archives
@@ -76,14 +77,10 @@ export class Interpreter {
     this.#worker.onmessage = ({ data }) => this.#receive(data, onBoot);
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      this.#die(event.message);
+      if (this.#isReady) this.#die(event.message);
+      else this.#broken(event.message || "worker.js did not come");
     };
     this.#boot(base, onBoot);
-  }
-
-  /** Whether Python can be interrupted within a run. */
-  get isInterruptible() {
-    return this.#interrupts !== null;
   }
 
   /**
@@ -135,7 +132,9 @@ export class Interpreter {
   #receive(data, onBoot) {
     if (data.event === "boot") {
       onBoot(data);
-      if (data.done === data.total) this.#settle.resolve();
+      if (data.done < data.total) return;
+      this.#isReady = true;
+      this.#settle.resolve();
     } else if (data.event === "broken") {
       this.#broken(data.message);
     } else if (data.event === "limit") {
