@@ -155,7 +155,8 @@ def _read(path: Path) -> str:
 
 
 def _test(out: Path, root: Path) -> int:
-    """Run the browser tests on a built site; return pytest's exit code."""
+    """Run the front end's tests, then those in a browser on a built site; return the exit code."""
+    frontend.test(root / _FRONT_END)
     env = {**os.environ, "SITE": str(out.resolve()), "LAB_IMPL": "solution"}
     tests = [sys.executable, "-P", "-m", "pytest", "-q", "tests/site"]
     return subprocess.run(tests, cwd=root, env=env, check=False).returncode

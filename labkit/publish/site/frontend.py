@@ -49,6 +49,15 @@ def seal(source: Path, folder: Path) -> None:
     _run(["node", "seal.mjs", str(folder.resolve())], source)
 
 
+def test(source: Path) -> None:
+    """Run the tests of what needs no browser.
+
+    Raises:
+        LabkitError: one failed; the message is the runner's.
+    """
+    _run(["npm", "test", "--silent"], source)
+
+
 def _check_tools() -> None:
     for tool in ("node", "npm"):
         if not shutil.which(tool):
