@@ -71,6 +71,14 @@ def test_escapes_are_bytes(strip):
     assert text_of(rows, "own") == "a�\\xff\n"
 
 
+def test_a_real_vocabulary_has_tokens_of_several_bytes(strip):
+    rows = strip("07", "tokens", "the the 🚀")["rows"]
+    data = [bytes(row["bytes"]) for row in rows[:-1]]
+    assert b"".join(data) == "the the 🚀".encode()
+    assert max(map(len, data)) > 2
+    assert text_of(rows, "own") == "the the 🚀"
+
+
 def test_a_known_bug_is_seen_where_it_is(strip, course):
     lab = pick_lab(find_labs(course), "03")
     bug = next(bug for bug in lab.bugs if bug.name == "decode-alone")
