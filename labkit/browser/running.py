@@ -1,8 +1,9 @@
 """A lab's tests in this process, as `make lab` runs them, with the report as data."""
 
 import contextlib
+import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +17,20 @@ from labkit.running.score import LabRun
 Tell = Callable[[dict[str, Any]], object]
 # Of what all tests of a run print.
 _MOST_PRINTED = 20_000
+_OPTIONS = ("-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
+# What runs import late.
+_IMPORTED = (
+    "difflib", "rich._emoji_codes", "labkit.running.reporting.summary", "labkit.testing",
+)  # fmt: skip
+
+
+def prepare() -> None:
+    """Import what a run imports, so that it need not: that takes seconds, and much of the stack."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    with _hidden():
+        # Nothing is collected, but all plugins are loaded.
+        pytest.main(["--collect-only", *_OPTIONS, str(ROOT / "conftest.py")])
 
 
 def run_lab(lab: Lab, task: int | None, tell: Tell) -> dict[str, Any]:
@@ -30,14 +45,20 @@ def run_lab(lab: Lab, task: int | None, tell: Tell) -> dict[str, Any]:
         LabkitError: pytest cannot begin, or no test ran; the message is for the reader.
     """
     watcher = _Watcher(tell)
-    options = ["-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
-    options += ["--lab-task", str(task)] if task is not None else []
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+    options = [*_OPTIONS, *(["--lab-task", str(task)] if task is not None else [])]
+    with _hidden() as shown:
         pytest.main([str(lab.path), *options], plugins=[watcher])
     if watcher.run is None or watcher.plugin is None:
         raise LabkitError(shown.getvalue().strip() or "pytest has not run")
     return report_data(watcher.run, watcher.plugin.notes)
+
+
+@contextlib.contextmanager
+def _hidden() -> Iterator[io.StringIO]:
+    """Keep what pytest prints."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        yield shown
 
 
 class _Watcher:

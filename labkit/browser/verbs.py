@@ -39,12 +39,11 @@ def begin(tell: Callable[[str], object], interrupts: bool) -> None:
     """
     _tell[:] = [lambda event: tell(json.dumps(event))]
     platform.set_page(platform.Page(_tell[0], interrupts=interrupts))
-    platform.guard_stack()
     os.environ["LAB_IMPL"] = "starter"
-    # So that the first run is as quick as any other one.
-    import pytest  # noqa: F401
+    from labkit.browser.running import prepare
 
-    import labkit.browser.running  # noqa: F401
+    prepare()
+    platform.guard_stack()
 
 
 def _verb(answer: Callable[..., Any]) -> Verb:

@@ -10,6 +10,7 @@ from types import ModuleType
 from labkit.course.lab import Bug, Lab
 from labkit.course.rows import edited
 from labkit.errors import LoadFailure, UsageError
+from labkit.running.platform import deep_stack
 from labkit.running.source import GIVEN, load_source
 
 NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
@@ -136,4 +137,6 @@ def load(implementation: Implementation, name: str, given: Collection[str] = GIV
             while imported.
     """
     path = implementation.path
-    return load_source(implementation.source(), path.name, implementation.filename, name, given)
+    source = implementation.source()
+    with deep_stack():
+        return load_source(source, path.name, implementation.filename, name, given)

@@ -23,9 +23,9 @@ SLOWER = 2 if _IN_BROWSER else 1
 # A test that sleeps or waits spends no processor time, so it also has so many times its limit of
 # real time.
 REAL_TO_PROCESSOR = 6
-# Of the stack that Python believes it has, see `guard_stack`; the last 16 kB are a margin.
-_STACK_BYTES = 96 << 10
-_SHALLOW_BYTES = 48 << 10
+# Of its stack, what Python may use in a browser: see `guard_stack`. The last 16 kB are a margin.
+_STACK_BYTES = 48 << 10
+_DEEP_BYTES = 96 << 10
 
 
 class Timer(Protocol):
@@ -173,40 +173,31 @@ def guard_stack() -> None:
 
     There Python has a large stack of its own and measures that one. But each of its calls also
     takes a part of the stack of the browser's engine, which is far smaller (half a megabyte in a
-    worker of Chromium); where that ends, the whole interpreter does.
+    worker of Chromium); where that ends, the whole interpreter does. What nests in C, as JSON's
+    parser and the end of a long chain of objects do, takes little of the one and much of the other.
     """
-    if _IN_BROWSER:
-        module = _module()
-        _protect(module, module._emscripten_stack_get_base(), _STACK_BYTES)
+    _protect(_STACK_BYTES)
 
 
 @contextmanager
-def shallow_stack() -> Iterator[None]:
-    """Have nesting end as `guard_stack` does, but sooner: inside, code of which nothing is known
-    runs, and C functions that nest, such as JSON's, take little of the one stack and much of the
-    other.
-    """
-    if not _IN_BROWSER:
-        yield
-        return
-    module = _module()
-    _protect(module, module.stackSave(), _SHALLOW_BYTES)
+def deep_stack() -> Iterator[None]:
+    """Let Python have more of its stack inside: to compile a source takes much of it."""
+    _protect(_DEEP_BYTES)
     try:
         yield
     finally:
-        guard_stack()
+        _protect(_STACK_BYTES)
 
 
-def _module() -> Any:
+def _protect(size: int) -> None:
+    """Have Python believe that its stack is of so many bytes."""
+    if not _IN_BROWSER:
+        return
     from pyodide_js import _module as module  # type: ignore[import-not-found]
 
-    return module
-
-
-def _protect(module: Any, top: int, size: int) -> None:
-    """Have Python believe that its stack ends `size` bytes below `top`."""
     thread = module._PyThreadState_Get()
-    module._PyUnstable_ThreadState_SetStackProtection(thread, top - size, size)
+    start = module._emscripten_stack_get_base() - size
+    module._PyUnstable_ThreadState_SetStackProtection(thread, start, size)
 
 
 @contextmanager

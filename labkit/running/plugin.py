@@ -254,7 +254,7 @@ class LabPlugin:
         """Hold the test to its limit."""
         if item.path.parent not in self._runs:
             return (yield)
-        with self.limits.kept(item.stash[_LIMIT]), platform.shallow_stack():
+        with self.limits.kept(item.stash[_LIMIT]):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -373,7 +373,7 @@ class LabPlugin:
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
                 quietly = self.limits.kept_quietly("the diagnosis", seconds)
-                with _nothing_shown(self._config), quietly, platform.shallow_stack():
+                with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)
 
     @pytest.hookimpl(trylast=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from bench_page import Bench, serving
 from browser import open_browser
+from interpreter import need_pyodide, write_archives
 
 from labkit.course.lab import ROOT
 
@@ -25,6 +26,15 @@ def folder():
 def is_student(folder):
     """Whether it is the student edition's."""
     return not (folder / "bench" / "solutions.json").exists()
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory):
+    """What a browser's Python unpacks, in a folder."""
+    need_pyodide()
+    folder = tmp_path_factory.mktemp("archives")
+    write_archives(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,11 @@ from labkit.course.lab import ROOT
 from labkit.publish.site.archive import make_archive, make_packages
 
 PYODIDE = ROOT / "site" / "node_modules" / "pyodide"
+# Everything but one run is for those who ask for it.
+LONG = pytest.mark.skipif(
+    not (os.environ.get("SOAK") or os.environ.get("SITE")),
+    reason="`make site ARGS=--test` and `make soak` run this",
+)
 PROGRAM = Path(__file__).with_name("python.mjs")
 
 

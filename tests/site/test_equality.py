@@ -7,7 +7,7 @@ each lab, and `make soak` every bug.
 import os
 
 import pytest
-from interpreter import Interpreter, need_pyodide, write_archives
+from interpreter import LONG, Interpreter
 
 from labkit.course.lab import ROOT, find_labs
 from labkit.gates.runs import run_lab
@@ -16,14 +16,6 @@ from labkit.running.lab_impl import Implementation
 LABS = find_labs(ROOT)
 BY_NUMBER = {lab.number: lab for lab in LABS}
 SAMPLE = ("03", "bug:one-late")
-
-
-@pytest.fixture(scope="module")
-def archives(tmp_path_factory):
-    need_pyodide()
-    folder = tmp_path_factory.mktemp("archives")
-    write_archives(folder)
-    return folder
 
 
 def implementations(lab):
@@ -65,10 +57,7 @@ def test_a_run_says_there_what_it_says_here(archives):
     assert there[2]
 
 
-@pytest.mark.skipif(
-    not (os.environ.get("SOAK") or os.environ.get("SITE")),
-    reason="`make site ARGS=--test` and `make soak` run this",
-)
+@LONG
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", BY_NUMBER)
 def test_every_reference_starter_and_bug_says_the_same(archives, number):
