@@ -4,7 +4,8 @@
 //
 // A line of stdin is a request, {verb, argument, fresh}; a line of stdout is its answer,
 // {result | error | stopped, events, boot, seconds}. Without `fresh` the interpreter of the request
-// before is used again. As in a browser, the worker is ended if Python cannot be interrupted.
+// before is used again. As in a browser, the worker is ended if Python cannot be interrupted. But
+// time is that of the processor.
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -21,6 +22,12 @@ verbs
 `;
 /** In a worker of Chromium V8 uses 500 kB of stack; of what it is given here, node keeps 192 kB. */
 const STACK_MB = (500 + 192) / 1024;
+
+/** The seconds of the processor that all threads have used. */
+function used() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
 
 async function work() {
   const { loadPyodide } = await import(pathToFileURL(`${workerData.pyodide}/pyodide.mjs`).href);
@@ -112,9 +119,17 @@ class Page {
     clearTimeout(this.timers[name]);
   }
 
+  /** Act after so many seconds of the processor, so that a busy machine makes nothing late. */
   #set(name, seconds, act) {
     this.#clear(name);
-    if (seconds) this.timers[name] = setTimeout(act, seconds * 1000);
+    if (!seconds) return;
+    const end = used() + seconds;
+    const look = () => {
+      const left = end - used();
+      if (left <= 0) act();
+      else this.timers[name] = setTimeout(look, left * 1000);
+    };
+    this.timers[name] = setTimeout(look, seconds * 1000);
   }
 
   #limit({ seconds, again }) {

@@ -1,0 +1,203 @@
+"""The browser's verbs and archives, in this Python: no node is needed.
+
+Each verb is called in a folder that is unpacked as a browser does it.
+"""
+
+import base64
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+
+import pytest
+from interpreter import LONG
+
+from labkit.browser.labs import labs_data
+from labkit.course.lab import ROOT, find_labs, pick_lab
+from labkit.grading.reading.bundles import make_bundle
+from labkit.publish.packing import write_zip
+from labkit.publish.site.archive import make_archive, make_packages
+from labkit.publish.student_edition import make_edition
+
+LAB = pick_lab(find_labs(ROOT), "03")
+RIGHT = LAB.solution.read_text("utf-8")
+MOST_BYTES = 2_000_000
+# Calls verbs, each of which is a line of what is asked, in the folder that a browser would unpack.
+PROGRAM = """
+import json, sys
+import labkit.browser.verbs as verbs
+events = []
+verbs.begin(events.append, False)
+for verb, argument in json.load(sys.stdin):
+    print(getattr(verbs, verb)(argument))
+print(json.dumps(events))
+"""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("course")
+    for name, data in make_archive(ROOT).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def ask(unpacked):
+    """Call verbs in a process of their own; return their answers, and the events."""
+
+    def ask(*asked):
+        given = [(verb, one if isinstance(one, str) else json.dumps(one)) for verb, one in asked]
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM], cwd=unpacked, input=json.dumps(given),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        *answers, events = map(json.loads, done.stdout.splitlines())
+        return answers, [*map(json.loads, events)]
+
+    return ask
+
+
+def packed(size):
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in size.items():
+            archive.writestr(name, content)
+    return len(data.getvalue())
+
+
+def test_the_archives_are_small():
+    assert packed(make_archive(ROOT)) + packed(make_packages()) < MOST_BYTES
+
+
+def test_a_student_editions_archive_has_neither_references_nor_bugs(tmp_path):
+    for name, data in make_edition(ROOT).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    names = {name.rpartition("/")[2] for name in make_archive(tmp_path)}
+    assert names.isdisjoint({"solution.py", "bugs.toml"})
+    assert {"test_lab.py", "starter.py", "mistakes.py"} <= names
+    assert not any(lab["has_solution"] for lab in labs_data(tmp_path))
+
+
+def test_an_archive_has_the_fresh_starter_whatever_stands_in_the_repository():
+    files = make_archive(ROOT)
+    for lab in find_labs(ROOT):
+        name = lab.starter.relative_to(ROOT).as_posix()
+        assert files[name] == lab.pristine_starter.read_bytes()
+
+
+@LONG
+def test_a_run_tells_each_test_and_returns_report_and_progress(ask):
+    asked = {"lab": "03", "files": {"03": RIGHT}, "progress": {}}
+    [report], events = ask(("run", asked))
+    assert (report["score"], report["most"], report["complete"]) == (100, 100, True)
+    told = [event["name"] for event in events if event["event"] == "test"]
+    assert told == [test.name for test in LAB.tests]
+    record = report["progress"][LAB.name]
+    assert record["solved"]
+    assert record["score"] == 100
+    assert report["header"]["hash"] in record["starter"]
+    assert "100/100 points" in report["text"]
+
+
+WRONG = (
+    RIGHT
+    + """
+
+_right = utf8_expected_len
+
+
+def utf8_expected_len(first_byte):
+    print("asked for", first_byte)
+    if first_byte == 0xC0:
+        raise KeyError(first_byte)
+    return _right(first_byte)
+"""
+)
+
+
+@LONG
+def test_a_failure_has_its_line_and_a_task_runs_alone(ask):
+    asked = {"lab": "03", "task": 1, "files": {"03": WRONG}, "progress": {}}
+    [report], events = ask(("run", asked))
+    assert not report["complete"]
+    first = report["failures"][0]
+    assert first["task"] == 1
+    assert WRONG.splitlines()[first["line"] - 1].strip() == "raise KeyError(first_byte)"
+    assert {"raised", "at", "printed"} <= {label["label"] for label in first["labels"]}
+    assert any("asked for" in event["text"] for event in events if event["event"] == "print")
+    ran = {test.name for test in LAB.tests if test.task == 1}
+    assert {event["name"] for event in events if event["event"] == "test"} == ran
+
+
+@LONG
+def test_a_trace_is_a_table_with_its_first_difference(ask):
+    source = RIGHT.replace('errors="replace"', 'errors="ignore"').replace('"replace"', '"ignore"')
+    assert source != RIGHT
+    [report], _ = ask(("run", {"lab": "03", "files": {"03": source}, "progress": {}}))
+    [trace] = [failure["trace"] for failure in report["failures"] if failure["trace"]][:1]
+    assert trace["columns"][:2] == ["call", "emitted"]
+    assert [row["mark"] for row in trace["rows"]].count(True) == 1
+    assert all(len(row["cells"]) == len(trace["columns"]) for row in trace["rows"])
+
+
+@LONG
+def test_what_does_not_parse_waits_with_its_line(ask):
+    [report], _ = ask(("run", {"lab": "03", "files": {"03": "x = (\n"}, "progress": {}}))
+    assert report["line"] == 1
+    assert "starter.py line 1 is not valid Python" in report["waiting"][0]
+    assert report["failures"] == []
+
+
+def _lab_with(root, source):
+    """Return lab 03 in a folder of its own, with this starter."""
+    folder = root / "phase" / "labs" / LAB.name
+    folder.mkdir(parents=True)
+    lab = replace(LAB, path=folder)
+    lab.starter.write_text(source, "utf-8")
+    return lab
+
+
+@LONG
+def test_a_bundle_is_that_of_the_terminal_and_is_read_again(ask, tmp_path):
+    asked = {"lab": "03", "files": {"03": RIGHT}, "progress": {}, "student": "Ada"}
+    [made], _ = ask(("bundle", asked))
+    write_zip(tmp_path / "own.zip", make_bundle(_lab_with(tmp_path, RIGHT), [], tmp_path, "Ada"))
+    assert base64.b64decode(made["zip"]) == (tmp_path / "own.zip").read_bytes()
+    [read], _ = ask(("open", made["zip"]))
+    assert read == {"lab": "03", "files": {"03": RIGHT}}
+
+
+@LONG
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("run", {"lab": "77"}), "there is no lab '77'"),
+        (("open", base64.b64encode(b"no zip").decode()), "it is not a zip"),
+        (("open", "!"), "base64"),
+    ],
+)
+def test_what_cannot_be_done_is_an_error_in_words(ask, asked, said):
+    [answer], _ = ask(asked)
+    assert said in answer["error"].replace("Only base64", "base64")
+
+
+def test_labs_say_what_a_page_needs_before_there_is_python():
+    labs = {lab["number"]: lab for lab in labs_data(ROOT)}
+    assert [*labs] == [lab.number for lab in find_labs(ROOT)]
+    assert [row["name"] for row in labs["10"]["left_out"]] == [
+        "test_property_threads", "test_property_reader_and_thread",
+    ]  # fmt: skip
+    assert labs["10"]["most"] == 94
+    assert all(sum(task["points"] for task in lab["tasks"]) == 100 for lab in labs.values())
+    hints = labs["03"]["hints"]
+    assert [hint["level"] for hint in hints] == [1, 2, 3] * len(labs["03"]["tasks"])
+    assert "<code>C0</code>" in hints[0]["text_html"]
+    assert all("<script" not in json.dumps(lab) for lab in labs.values())
