@@ -42,6 +42,8 @@ export class Runs {
   /** Say how far Python is with its start, unless it is the next one's behind a report. */
   boot({ what, done, total }) {
     if (this.isRunning ? this.#hasBegun : !this.#box.hidden) return;
+    // Nor behind what was just said of a run that was stopped.
+    if (this.#status.textContent === STOPPED) return;
     const isReady = done === total;
     this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
