@@ -77,7 +77,7 @@ MISBEHAVES = {
     "recursion without end": ("return self.feed(token_id)", ("RecursionError",)),
     "os._exit(0)": ("import os; os._exit(0)", ("stopped", "os._exit")),
     "100 MB": ("return 'x' * 100_000_000", ("x",)),
-    "100 MB printed": ("print('x' * 100_000_000)", ("None",)),
+    "100 MB printed": ("print('x' * 100_000_000)", ("None", "stopped")),
 }
 
 
