@@ -233,13 +233,18 @@ export class Interpreters {
     const mine = this.#spare;
     this.#spare = null;
     const stop = () => mine.end();
+    let isBroken = false;
     signal?.addEventListener("abort", stop);
     try {
       return await mine.call(verb, argument, hear);
+    } catch (error) {
+      isBroken = error.kind === "broken";
+      throw error;
     } finally {
       signal?.removeEventListener("abort", stop);
       mine.end();
-      this.prepare().catch(() => {});
+      // What could not be loaded is tried again when somebody asks for it.
+      if (!isBroken) this.prepare().catch(() => {});
     }
   }
 }

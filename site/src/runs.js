@@ -14,6 +14,8 @@ export class Runs {
   #stopper = null;
   /** Whether tests have begun: until then the start of Python is told. */
   #hasBegun = false;
+  /** Whether it is drawn that Python could not be loaded. */
+  #isBroken = false;
   #tests = 0;
   #printed = "";
   #status = make("p", { className: "status", role: "status" });
@@ -41,20 +43,26 @@ export class Runs {
 
   /** Say how far Python is with its start, unless it is the next one's behind a report. */
   boot({ what, done, total }) {
-    if (this.isRunning ? this.#hasBegun : !this.#box.hidden) return;
+    if (this.isRunning ? this.#hasBegun : !this.#box.hidden && !this.#isBroken) return;
     // Nor behind what was just said of a run that was stopped.
     if (this.#status.textContent === STOPPED) return;
     const isReady = done === total;
+    if (isReady && this.#isBroken) this.#box.hidden = true;
     this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
     this.#bar.value = done;
     this.#tell(isReady && !this.isRunning ? "Python is ready." : `${what} …`);
   }
 
-  /** Say that Python cannot be loaded. */
+  /** Say that Python cannot be loaded; a run that waited for it says so itself. */
   broken(error, again) {
+    if (!this.isRunning) this.#drawBroken(error, again);
+  }
+
+  #drawBroken(error, again) {
     this.#bar.hidden = true;
     this.#draw(...noReportNodes(error.message, "", ""), button("Try again", again));
+    this.#isBroken = true;
     this.#tell("Python could not be loaded.");
   }
 
@@ -123,7 +131,7 @@ export class Runs {
 
   #fail(error, task) {
     if (error.kind === "broken") {
-      this.broken(error, () => this.#acts.runTask(task));
+      this.#drawBroken(error, () => this.#acts.runTask(task));
       return;
     }
     if (error.kind === "stopped") {
@@ -137,6 +145,7 @@ export class Runs {
   }
 
   #draw(...nodes) {
+    this.#isBroken = false;
     // What had the focus may be gone with the old report.
     const hadFocus = this.#box.contains(document.activeElement);
     this.#box.replaceChildren(make("h3", "", "Report"), ...nodes);
