@@ -1,7 +1,7 @@
 """A browser's Python says of the same code what this Python says: verdicts, points, diagnosis.
 
-One run is compared here; `make site ARGS=--test` compares every reference and starter and a bug of
-each lab, and `make soak` every bug.
+`make site ARGS=--test` compares every reference and starter and a bug of each lab, and `make soak`
+every bug.
 """
 
 import os
@@ -49,6 +49,7 @@ def said_there(python, lab, chosen):
     return report["verdicts"], report["score"], looks_like
 
 
+@LONG
 def test_a_run_says_there_what_it_says_here(archives):
     lab, chosen = BY_NUMBER[SAMPLE[0]], SAMPLE[1]
     with Interpreter(archives) as python:
