@@ -11,7 +11,16 @@ from interpreter import need_pyodide, write_archives
 
 from labkit.course.lab import ROOT
 
+# A run in a browser begins with a new Python.
+SECONDS_A_TEST = 400
 BUILDS = "`make site ARGS=--test` builds the site and runs this"
+
+
+def pytest_collection_modifyitems(items):
+    """Give tests in a browser the time that a busy machine takes for them."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and "driver" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(SECONDS_A_TEST))
 
 
 @pytest.fixture(scope="session")
