@@ -113,6 +113,13 @@ class Ends:
         self._received.clear()
         return received
 
+    def turn(self) -> None:
+        """Let the event loop run what is due now, and not yet what comes of that.
+
+        It does not run if nobody has woken it.
+        """
+        self._loop.run_one_turn()
+
     @property
     def reader(self) -> str:
         """What the reading task does: `reads`, or it has `ended`, `raised`, or is `cancelled`."""
@@ -231,6 +238,13 @@ class SteppedLoop(asyncio.BaseEventLoop):
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    def run_one_turn(self) -> None:
+        """Run once what is due, if it is awake; what that has made due waits."""
+        if self._woken:
+            self.call_soon(self.stop)
+            self.run_forever()
+            self.wake()
 
     def end(self, task: "asyncio.Task[None]") -> None:
         """Cancel a task, unless it is done, and let it come to its end."""

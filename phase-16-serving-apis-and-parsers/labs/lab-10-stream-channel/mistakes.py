@@ -618,9 +618,14 @@ def takes_too_early(lab):
     Between taking a chunk and returning it there must be no `await`, and nobody else may hand the
     chunk over: then it is taken for sure, or not at all.
     """
-    ping = [("wait", 5), RUN]
-    calls = [("read_with_pings", 5), RUN, *ping, A, *ping, *ping]
-    return wakes(lab) and not any(CHUNK_A in got for got in called(lab, 9, *calls)[-3::2])
+    begin, ping = [("read_with_pings", 5), RUN], [("wait", 5), RUN]
+
+    def is_lost(turns):
+        # The wait ends so many turns of the loop after the push.
+        calls = [*begin, *ping, A, *[("turn",)] * turns, *ping, *ping]
+        return not any(CHUNK_A in got for got in called(lab, 9, *calls)[-3::2])
+
+    return wakes(lab) and any(map(is_lost, range(6)))
 
 
 @mistake(task=3)

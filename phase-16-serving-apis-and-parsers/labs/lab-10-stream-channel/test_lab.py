@@ -79,6 +79,9 @@ class Model:
     def wait(self, seconds):
         """Let time pass, which changes nothing."""
 
+    def turn(self):
+        """Run a little, of which nothing is said before the next `run`."""
+
     def cancel_task(self):
         """Have the reader leave when it runs next."""
         self.left, self.then = 0, "cancelled"
@@ -713,6 +716,8 @@ def test_a_wait_may_be_given_up(lab):
     fixed = [
         [*begin, *ping, a, RUN, FINISH, RUN, "reader"],
         [*begin, *ping, *ping, a, *ping, b, *ping, FINISH, *ping, "reader", "state"],
+        # The wait ends at each moment on a chunk's way to the reader.
+        *([*begin, a, *[("turn",)] * turns, *ping, FINISH, *ping] for turns in range(6)),
     ]
 
     def case(random):
