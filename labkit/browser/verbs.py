@@ -84,7 +84,8 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
 @_verb
 def labs(asked: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the labs as `labkit.browser.labs` describes them."""
-    from labkit.browser.labs import labs_data
+    with platform.deep_stack():
+        from labkit.browser.labs import labs_data
 
     return labs_data(ROOT)
 
@@ -99,7 +100,8 @@ def bundle(asked: dict[str, Any]) -> dict[str, str]:
     Returns:
         `zip`, in base64, and the `name` of the file.
     """
-    from labkit.grading.reading.bundles import make_bundle, packed
+    with platform.deep_stack():
+        from labkit.grading.reading.bundles import make_bundle, packed
 
     labs = find_labs(ROOT)
     lab = pick_lab(labs, asked["lab"])
@@ -123,9 +125,10 @@ def open(data: str) -> str:
 
 @_verb
 def _open(data: str) -> dict[str, Any]:
-    from labkit.grading.reading.one_student import Course, of_tree
-    from labkit.grading.reading.tree import Refused
-    from labkit.grading.reading.zips import read_zip
+    with platform.deep_stack():
+        from labkit.grading.reading.one_student import Course, of_tree
+        from labkit.grading.reading.tree import Refused
+        from labkit.grading.reading.zips import read_zip
 
     labs = find_labs(ROOT)
     try:
@@ -151,7 +154,8 @@ def live(asked: str) -> str:
 
 @_verb
 def _live(asked: dict[str, Any]) -> Any:
-    from labkit.browser.strip import live as feed
+    with platform.deep_stack():
+        from labkit.browser.strip import live as feed
 
     _take_in(asked, find_labs(ROOT))
     with platform.no_event_loop():

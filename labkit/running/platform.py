@@ -182,7 +182,7 @@ def guard_stack() -> None:
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """Let Python have more of its stack inside: to compile a source takes much of it."""
+    """Let Python have more of its stack inside: to compile and import sources takes much of it."""
     _protect(_DEEP_BYTES)
     try:
         yield

@@ -106,7 +106,7 @@ def test_a_long_chain_comes_to_its_end(python, what):
 
 @pytest.mark.parametrize("how", NESTS)
 def test_nesting_too_deep_is_a_failure_of_its_test(python, how):
-    told = python.run("03", where_no_byte_is(NESTS[how]))
+    told = python.run("03", where_no_byte_is(NESTS[how]), fresh=True)
     assert "result" in told, told
     assert failing(told["result"]) == {NOT_A_BYTE: "raised"}
     labels = told["result"]["failures"][0]["labels"]

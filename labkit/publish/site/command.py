@@ -158,5 +158,6 @@ def _test(out: Path, root: Path) -> int:
     """Run the front end's tests, then those in a browser on a built site; return the exit code."""
     frontend.test(root / _FRONT_END)
     env = {**os.environ, "SITE": str(out.resolve()), "LAB_IMPL": "solution"}
-    tests = [sys.executable, "-P", "-m", "pytest", "-q", "--durations", "10", "tests/site"]
+    processes = ["-p", "xdist.plugin", "-n", str(os.cpu_count())]
+    tests = [sys.executable, "-P", "-m", "pytest", "-q", *processes, "--durations=10", "tests/site"]
     return subprocess.run(tests, cwd=root, env=env, check=False).returncode
