@@ -447,7 +447,7 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
 def test_a_run_that_is_told_to_end_says_nothing():
     code = """
 import os, pathlib, signal
-from labkit.running.watchdog import Watchdog
+from labkit.running.limits.watchdog import Watchdog
 Watchdog(os.dup(1), pathlib.Path("starter.py")).begin("test_slow", 5.0)
 os.kill(os.getpid(), signal.SIGTERM)
 """

@@ -30,10 +30,10 @@ from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, LoadFailure, UsageError
 from labkit.running import platform
 from labkit.running.lab_impl import Implementation, load
+from labkit.running.limits.time_limit import OverdueError, time_limit
+from labkit.running.limits.watchdog import PageWatchdog
 from labkit.running.racing import FILE as RACE
 from labkit.running.source import last_line_in
-from labkit.running.time_limit import OverdueError, time_limit
-from labkit.running.watchdog import PageWatchdog
 from labkit.serving.composed import PIPELINE, Composed, Part
 from labkit.student.progress import Progress
 from mini_vllm.tokenizer import Tokenizer

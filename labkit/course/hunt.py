@@ -8,7 +8,7 @@
 The published part of the pool is made of the engine, so a student edition has it whole. Where there
 are references, those of the labs are right as well; their known bugs are the pool's hidden part.
 
-But: it is data only. `labkit.running.hunting` runs tests on it.
+But: it is data only. `labkit.running.hunting.rules` runs tests on it.
 """
 
 import re

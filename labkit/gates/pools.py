@@ -17,13 +17,13 @@ from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
-from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import hunt
-from labkit.running.hunting_here import Here
+from labkit.running.hunting.here import Here
+from labkit.running.hunting.hidden_pool import whole_pool
+from labkit.running.hunting.rules import hunt
 from labkit.running.lab_tests import test_functions
+from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
 from labkit.running.source import load_given, load_source
-from labkit.running.time_limit import OverdueError, time_limit
 
 # What other gates ask of a lab, and do not ask of a hunt.
 NOT_ASKED = {

@@ -25,7 +25,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     ["pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.diagnose",
      "labkit.running.drive", "labkit.running.reporting.report", "labkit.running.under_test",
-     "labkit.running.watchdog", "labkit.student.progress", "labkit.testing"]
+     "labkit.running.limits.watchdog", "labkit.student.progress", "labkit.testing"]
 )  # fmt: skip
 
 

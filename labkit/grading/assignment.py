@@ -15,7 +15,7 @@ from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of, imported_files
 from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.diagnose import FILE as MISTAKES
-from labkit.running.hidden_pool import whole_pool
+from labkit.running.hunting.hidden_pool import whole_pool
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import PUBLIC_SEED
 

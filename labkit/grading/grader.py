@@ -26,10 +26,10 @@ from labkit.running.diagnose import MOST_SECONDS, Mistake, diagnose, read_mistak
 from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation, short_hash
+from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.score import PUBLIC_SEED, LabRun, Result
-from labkit.running.time_limit import OverdueError
 
 # The kinds of results that hold nothing of a test's data.
 _SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")

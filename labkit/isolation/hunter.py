@@ -11,7 +11,7 @@ from labkit.course.hunt import Code, Pool
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
-from labkit.running.hunting import (
+from labkit.running.hunting.rules import (
     ROUND,
     ROUNDS,
     Verdict,
@@ -23,9 +23,9 @@ from labkit.running.hunting import (
     results_of,
     verdict_of,
 )
+from labkit.running.limits.time_limit import OverdueError, processor_seconds
 from labkit.running.score import LabRun, classify
 from labkit.running.source import Given
-from labkit.running.time_limit import OverdueError, processor_seconds
 
 _NOTHING = Sources("nothing", {"nothing": ("nothing", "nothing", b"")})
 _SLEPT = "slept"
@@ -67,7 +67,7 @@ class _Tests(Host):
 
 
 class Hunter:
-    """Runs tests on implementations: see `labkit.running.hunting.Run`. Use it with `with`.
+    """Runs tests on implementations: see `labkit.running.hunting.rules.Run`. Use it with `with`.
 
     Args:
         sandbox: starts workers.

@@ -21,6 +21,7 @@ from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
 from labkit.running.lab_tests import test_functions
+from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import in_words
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
@@ -33,7 +34,6 @@ from labkit.running.score import (
     classify,
 )
 from labkit.running.shrink import ahead
-from labkit.running.time_limit import OverdueError
 
 _LABKIT = str(Path(__file__).parents[1])
 # A test, its function, its seed.

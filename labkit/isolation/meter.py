@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from labkit.running.time_limit import OverdueError, processor_seconds
+from labkit.running.limits.time_limit import OverdueError, processor_seconds
 
 _SLEEP_SECONDS = 10.0
 _TOTAL_SLEEP_SECONDS = 30.0

@@ -17,7 +17,7 @@ from labkit.running.trace import Call
 # Sends a request to the other process and returns what it answers.
 Ask = Callable[[list[Any]], Any]
 _MOST_GUESSES = 256
-# As in `labkit.running.hunting`, which a worker does not have.
+# As in `labkit.running.hunting.rules`, which a worker does not have.
 MAKE = "hunt.make"
 # After so many wrong ones an object is not guessed about any more.
 _MOST_MISSES = 8
@@ -111,7 +111,7 @@ class Proxies:
 class Make:
     """What a student's test of a hunt is given: it makes objects of an implementation elsewhere.
 
-    It does what `labkit.running.hunting_here.Make` does.
+    It does what `labkit.running.hunting.here.Make` does.
     """
 
     def __init__(self, proxies: Proxies) -> None:

@@ -21,9 +21,10 @@ from labkit.errors import LabkitError
 from labkit.running import platform
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
-from labkit.running.hunting import Hunting
+from labkit.running.hunting.rules import Hunting
 from labkit.running.lab_impl import wanted
-from labkit.running.limits import Limits
+from labkit.running.limits.of_session import Limits
+from labkit.running.limits.time_limit import OverdueError
 from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
 from labkit.running.score import (
@@ -39,7 +40,6 @@ from labkit.running.score import (
 )
 from labkit.running.session import LabsOfSession, folder_of_lab
 from labkit.running.source import last_line_in
-from labkit.running.time_limit import OverdueError
 from labkit.running.trace import Failure
 from labkit.running.travel import pack, unpack
 

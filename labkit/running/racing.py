@@ -18,8 +18,8 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.errors import LabFolderError, LabkitError
 from labkit.running.lab_impl import Implementation, load
+from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.source import last_line_in
-from labkit.running.time_limit import OverdueError, time_limit
 from labkit.running.trace import pieces_of
 
 FILE = "race.py"

@@ -16,7 +16,7 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
 
 if TYPE_CHECKING:
-    from labkit.running.hunting import Hunted
+    from labkit.running.hunting.rules import Hunted
 
 # Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
 PUBLIC_SEED = "0"

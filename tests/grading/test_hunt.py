@@ -18,9 +18,9 @@ from labkit.isolation.hunter import Hunter
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
-from labkit.running.hidden_pool import whole_pool
-from labkit.running.hunting import Hunted, hunt
-from labkit.running.hunting_here import Here
+from labkit.running.hunting.here import Here
+from labkit.running.hunting.hidden_pool import whole_pool
+from labkit.running.hunting.rules import Hunted, hunt
 from labkit.running.source import load_source
 
 RIGHT = """

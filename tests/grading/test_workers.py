@@ -19,7 +19,7 @@ from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, launch, sandbox, users
 from labkit.isolation.library import python_library, refuse_if_visible
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
-from labkit.running.time_limit import processor_seconds
+from labkit.running.limits.time_limit import processor_seconds
 
 
 def users_of(process):

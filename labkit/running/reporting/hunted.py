@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from labkit.course.hunt import KILLED, label_of
-from labkit.running.hunting import Hunted
+from labkit.running.hunting.rules import Hunted
 from labkit.running.reporting.failures import print_wrapped
 from labkit.running.score import LabRun
 

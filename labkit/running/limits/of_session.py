@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from labkit.running import platform
-from labkit.running.time_limit import OverdueError, end_time_limit, is_traced, time_limit
-from labkit.running.watchdog import PageWatchdog, Watchdog
+from labkit.running.limits.time_limit import OverdueError, end_time_limit, is_traced, time_limit
+from labkit.running.limits.watchdog import PageWatchdog, Watchdog
 
 _QUIT = "the debugger was quit, and with it the run: nothing is scored"
 

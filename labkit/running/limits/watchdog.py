@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
+from labkit.running.limits.time_limit import processor_seconds
 from labkit.running.platform import REAL_TO_PROCESSOR, SLOWER, Page
-from labkit.running.time_limit import processor_seconds
 
 _GOODBYE = b"\n"
 _NO_LIMIT = 0.0

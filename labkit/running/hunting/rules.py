@@ -2,7 +2,7 @@
 
 A test counts if it passes on the right implementations, twice. It kills a wrong one on which it
 fails, by whatever exception, or runs into the time limit. Tests and implementations may be in this
-process (`labkit.running.hunting_here`) or in two others (`labkit.isolation.hunter`): what happens
+process (`labkit.running.hunting.here`) or in two others (`labkit.isolation.hunter`): what happens
 is the same.
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 from labkit.course.hunt import Code, Target
 from labkit.errors import LoadFailure
 from labkit.running.drive import as_plain, perform
-from labkit.running.hunting import (
+from labkit.running.hunting.rules import (
     MAKE,
     MOST_SHOWN,
     ROUND,
@@ -19,9 +19,9 @@ from labkit.running.hunting import (
     plan,
     verdict_of,
 )
+from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.platform import processor_time
 from labkit.running.source import load_source
-from labkit.running.time_limit import OverdueError, time_limit
 from labkit.running.trace import Trace
 
 _LEAST_SECONDS = 0.01
@@ -123,7 +123,7 @@ class Here:
         self._after_run = after_run
 
     def __call__(self, code: Code, tests: Sequence[str]) -> list[dict[str, Verdict]]:
-        """Run tests on an implementation; see `labkit.running.hunting.Run`."""
+        """Run tests on an implementation; see `labkit.running.hunting.rules.Run`."""
         rounds: list[dict[str, Verdict]] = []
         own = self._load()
         for _ in range(ROUNDS):

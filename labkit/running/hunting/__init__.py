@@ -1,0 +1,1 @@
+"""A hunt: a student's tests on every implementation of a pool."""
