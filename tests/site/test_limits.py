@@ -88,6 +88,21 @@ NESTS = {
     "repr": "nest = []\nfor _ in range(2_000):\n    nest = [nest]\nrepr(nest)",
 }
 
+
+@pytest.mark.parametrize("how", NESTS)
+def test_nesting_too_deep_is_a_failure_of_its_test(python, how):
+    told = python.run("03", where_no_byte_is(NESTS[how]))
+    assert "result" in told, told
+    assert failing(told["result"]) == {NOT_A_BYTE: "raised"}
+    labels = told["result"]["failures"][0]["labels"]
+    assert any(label["text"].startswith(("RecursionError", "MemoryError")) for label in labels)
+
+
+def test_much_memory_is_no_fault(python):
+    told = python.run("03", where_no_byte_is("'a' * 100_000_000"))
+    assert failing(told["result"]) == {}
+
+
 CHAINS = {
     "of lists": "nest = []\nfor _ in range(2_000):\n    nest = [nest]",
     "of objects": (
@@ -104,20 +119,6 @@ def test_a_long_chain_comes_to_its_end(python, what):
     assert failing(told["result"]) == {}
 
 
-@pytest.mark.parametrize("how", NESTS)
-def test_nesting_too_deep_is_a_failure_of_its_test(python, how):
-    told = python.run("03", where_no_byte_is(NESTS[how]), fresh=True)
-    assert "result" in told, told
-    assert failing(told["result"]) == {NOT_A_BYTE: "raised"}
-    labels = told["result"]["failures"][0]["labels"]
-    assert any(label["text"].startswith(("RecursionError", "MemoryError")) for label in labels)
-
-
-def test_much_memory_is_no_fault(python):
-    told = python.run("03", where_no_byte_is("'a' * 100_000_000"))
-    assert failing(told["result"]) == {}
-
-
 def test_a_fresh_interpreter_knows_nothing_of_the_run_before(python):
     spoiled = (
         f"{RIGHT}\nimport json, sys\n"
@@ -129,6 +130,6 @@ def test_a_fresh_interpreter_knows_nothing_of_the_run_before(python):
         "assert 'spoiled' not in sys.modules and json.loads is not None\n"
         "assert not hasattr(sys.modules['pytest'].Item, 'spoiled')\n"
     )
-    python.run("03", spoiled)
+    python.run("03", spoiled, fresh=True)
     assert "result" not in python.run("03", seen) or python.run("03", seen)["result"]["score"] == 0
     assert python.run("03", seen, fresh=True)["result"]["score"] == 100
