@@ -25,14 +25,14 @@ function open() {
 /** Open the bench; return its desk, null if it cannot be loaded. */
 async function openHere() {
   try {
-    const hadFocus = bench.contains(document.activeElement);
-    const desk = await open();
-    if (hadFocus) desk.focus();
-    return desk;
+    return await open();
   } catch (error) {
     opening = null;
     const words = `The bench could not be loaded: ${error.message}.`;
-    bench.replaceChildren(make("p", { role: "alert" }, words, " ", button("Try again", openHere)));
+    const again = button("Try again", openHere);
+    const hadFocus = bench.contains(document.activeElement);
+    bench.replaceChildren(make("p", { role: "alert" }, words, " ", again));
+    if (hadFocus) again.focus();
     return null;
   }
 }

@@ -47,13 +47,13 @@ export class Desk {
   #progress = {};
   #timer = null;
   #listeners = [];
-  #notices = make("div", { className: "notices", role: "status" });
+  #notices = make("div", { className: "notices", role: "status", tabindex: "-1" });
   #keys = make("span", { className: "keys", "aria-live": "polite" }, KEYS);
   #kept = make("span", { className: "kept" });
   #run = button("Run", () => this.run(null), { className: "main" });
   #task = make("select", { "aria-label": "Task" });
   #runTask = button("Run this task", () => this.run(Number(this.#task.value)));
-  #stop = button("Stop", () => this.#runs.stop(), { disabled: true });
+  #stop = button("Stop", () => this.#runs.stop(), { "aria-disabled": "true" });
   #shelf;
   #hints;
   #isKept = false;
@@ -89,6 +89,8 @@ export class Desk {
     this.#hints = new Hints(this.lab, this.#record(), (about, level) =>
       this.#remember({ hints: { ...this.#record().hints, [about]: level } }),
     );
+    // Asked only now: it may have come to the button while all this was loading.
+    const hadFocus = root.contains(document.activeElement);
     root.replaceChildren(
       ...[predictions, this.#desk(frame, beside), this.#runs.box, this.#hints.box].filter(Boolean),
     );
@@ -109,6 +111,7 @@ export class Desk {
     });
     this.#drawKept();
     this.#shelf.draw();
+    if (hadFocus) this.focus();
   }
 
   focus() {
@@ -187,7 +190,11 @@ export class Desk {
 
   /** Show a message with buttons; the next one takes its place. */
   say(text, ...buttons) {
-    this.#say(text, ...buttons);
+    const lines = text ? [make("p", "notice", text, ...buttons.flatMap((one) => [" ", one]))] : [];
+    // One of its buttons may have asked for this.
+    const hadFocus = this.#notices.contains(document.activeElement);
+    this.#notices.replaceChildren(...lines);
+    if (hadFocus) this.#notices.focus({ preventScroll: true });
   }
 
   /** Keep the code now. */
@@ -281,27 +288,22 @@ export class Desk {
     this.text = theirs;
     clearTimeout(this.#timer);
     this.#timer = null;
-    this.#say("Another tab changed this lab; its version is shown here too. Undo brings yours back.");
+    this.say("Another tab changed this lab; its version is shown here too. Undo brings yours back.");
   }
 
   #conflict(theirs) {
-    this.#say(
+    this.say(
       "This lab was changed in another tab, so yours is not kept yet. Which one is it to be?",
       button("This one", () => {
         this.save(true);
-        this.#say("");
+        this.say("");
       }),
       button("The other tab's", async () => {
         await this.#keeping.code(this.lab.number);
         this.text = theirs;
-        this.#say("The other tab's version is here. Undo brings yours back.");
+        this.say("The other tab's version is here. Undo brings yours back.");
       }),
     );
-  }
-
-  #say(text, ...buttons) {
-    const line = text && make("p", "notice", text, ...buttons.flatMap((one) => [" ", one]));
-    this.#notices.replaceChildren(...(line ? [line] : []));
   }
 
   #drawKept() {
@@ -313,7 +315,8 @@ export class Desk {
   }
 
   #drawState(isRunning) {
-    this.#stop.disabled = !isRunning;
+    // Not `disabled`: that would take the focus from it.
+    this.#stop.setAttribute("aria-disabled", String(!isRunning));
     for (const one of [this.#run, this.#runTask]) one.setAttribute("aria-disabled", String(isRunning));
   }
 

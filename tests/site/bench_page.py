@@ -12,8 +12,15 @@ SECONDS = 90
 # From the page to the editor, and back out of it.
 _FIND = "const $ = (selector) => document.querySelector(selector);"
 EDITOR = "document.querySelector('#bench .editor').shadowRoot?.querySelector('.cm-content')"
-ACTIVE = "(document.activeElement.shadowRoot?.activeElement ?? document.activeElement)"
 _STRIP = "const $ = (id) => document.getElementById('strip').shadowRoot.getElementById(id);"
+
+
+def focus(condition):
+    """Return a JavaScript expression: the condition on the element with the focus, `at`, which may
+    be in a shadow tree.
+    """
+    active = "document.activeElement.shadowRoot?.activeElement ?? document.activeElement"
+    return f"((at) => {condition})({active})"
 
 
 @contextmanager
@@ -44,11 +51,11 @@ class Page:
     def js(self, code, *arguments):
         return self.driver.execute_script(_FIND + code, *arguments)
 
-    def until(self, condition, seconds=SECONDS):
+    def until(self, condition):
         """Wait for a JavaScript expression, and return its value."""
         from selenium.webdriver.support.wait import WebDriverWait
 
-        return WebDriverWait(self.driver, seconds, 0.02).until(
+        return WebDriverWait(self.driver, SECONDS, 0.02).until(
             lambda _: self.js(f"return {condition}"), condition
         )
 
@@ -72,16 +79,11 @@ class Page:
                 chain = chain.send_keys(key)
         chain.perform()
 
-    @property
-    def active(self):
-        """The element that has the focus, also in a shadow tree."""
-        return self.js(f"return {ACTIVE}")
-
     def tab_to(self, condition, most=400):
         """Press Tab until the element with the focus, `at`, is such a one."""
         for _ in range(most):
             self.press(self.keys.TAB)
-            if self.js(f"const at = {ACTIVE}; return {condition}"):
+            if self.js(f"return {focus(condition)}"):
                 return
         raise AssertionError(f"{most} times Tab led to nothing with {condition}")
 

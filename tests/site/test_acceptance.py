@@ -112,6 +112,7 @@ def test_while_a_run_loops_the_page_can_be_used_and_the_run_be_stopped(bench):
     bench.click("Stop")
     bench.until("$('#bench .report').ariaBusy !== 'true'")
     assert bench.text("#bench .status").startswith("Stopped")
+    assert bench.js("return document.activeElement.textContent") == "Stop"
     bench.grade(REFERENCES["03"])
     assert bench.score == (100, 100)
 

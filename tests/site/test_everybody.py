@@ -5,10 +5,14 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from bench_page import ACTIVE, EDITOR, Bench, Page, StripOf
+from bench_page import EDITOR, Bench, Page, StripOf, focus
 from course_code import BUGS, REFERENCES
 
 from labkit.course.lab import ROOT
+
+# Of the element with the focus, `at`.
+IN_EDITOR = "at.classList.contains('cm-content')"
+OUTSIDE_EDITOR = "at.closest('#bench .desk')"
 
 
 def test_from_the_landing_page_to_100_points_in_lab_02_by_keyboard(driver, url):
@@ -17,18 +21,46 @@ def test_from_the_landing_page_to_100_points_in_lab_02_by_keyboard(driver, url):
     page.tab_to("at.tagName === 'A' && at.pathname.endsWith('/labs/02/')")
     page.press(keys.ENTER)
     page.until("location.pathname.endsWith('/labs/02/') && $('#bench')")
-    in_editor = "at.classList.contains('cm-content')"
-    page.tab_to(f"{in_editor} || at.closest('#bench') && at.textContent === 'Open the editor'")
-    if page.active.tag_name == "button":
-        page.press(keys.ENTER)
-        page.until(f"(() => {{ const at = {ACTIVE}; return {in_editor} }})()")
+    # The editor takes the place of the button, and its focus, as soon as it is loaded.
+    page.tab_to(f"{IN_EDITOR} || at.closest('#bench') && at.textContent === 'Open the editor'")
+    page.until(focus(IN_EDITOR))
     page.press(keys.CONTROL + "a")
     driver.execute_cdp_cmd("Input.insertText", {"text": REFERENCES["02"]})
     page.press(keys.CONTROL + keys.ENTER)
     page.until("$('#bench .status').textContent.startsWith('100 of 100 points')")
     # Escape, then Tab, leaves the editor.
     page.press(keys.ESCAPE, keys.TAB)
-    assert "cm-content" not in page.active.get_attribute("class")
+    assert page.js(f"return {focus(OUTSIDE_EDITOR)}")
+
+
+# The first file that the bench reads comes by `go`, or not, by `fail`.
+HOLD_BACK = """
+const real = fetch;
+window.fetch = (url, ...more) => !String(url).endsWith("/labs.json") ? real(url, ...more)
+  : new Promise((come, fail) => Object.assign(window, {fail, go: () => come(real(url))}));
+"""
+
+
+def test_the_focus_is_not_lost_while_the_editor_loads(driver, url):
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLD_BACK})
+    page = Page(driver, f"{url}labs/02/")
+    page.until("$('#bench button')")
+    page.js("$('#bench').scrollIntoView()")
+    page.until("'go' in window")
+    page.js("$('#bench button').focus(); fail(new Error('no connection')); delete window.go")
+    page.until(focus("at.closest('#bench [role=alert]')"))
+    # Again, and the focus comes to the button only after that.
+    page.js("const at = document.activeElement; at.blur(); at.click(); at.focus()")
+    page.until("'go' in window")
+    page.js("go()")
+    page.until(focus(IN_EDITOR))
+
+
+def test_a_button_that_goes_leaves_the_focus_in_its_place(bench):
+    bench.click("Reset")
+    bench.click("Undo")
+    bench.until("$('#bench .notices').textContent === 'Your code is back.'")
+    assert bench.js("return document.activeElement.className") == "notices"
 
 
 AXE = "const done = arguments[0]; axe.run(document).then((found) => done(found.violations))"
