@@ -42,7 +42,7 @@ function open() {
 export class Keeping {
   #database = null;
   #channel = null;
-  /** By lab: the version that this tab has seen. */
+  /** By lab: the version that this tab has seen stored. */
   #seen = new Map();
   /** What was saved while nothing can be stored: it lives as long as the page. */
   #code = new Map();
@@ -53,7 +53,7 @@ export class Keeping {
   /**
    * Begin. A browser that stores nothing still gets a page that works; `fault` says why.
    *
-   * @param {(lab: string, text: string) => void} onForeign another tab has saved a lab
+   * @param {(lab: string) => void} onForeign another tab has saved a lab
    */
   async open(onForeign) {
     try {
@@ -61,9 +61,9 @@ export class Keeping {
       this.#channel = new BroadcastChannel(CHANNEL);
       this.#channel.onmessage = ({ data }) => onForeign(data.lab);
     } catch (error) {
-      this.#fail(error);
+      this.#database = null;
+      this.fault = reason(error);
     }
-    return this;
   }
 
   /** The code of a lab as it is kept, or null. */
@@ -97,7 +97,8 @@ export class Keeping {
     this.#code.set(lab, text);
     if (!this.#database) return;
     let theirs = null;
-    await this.#write(CODE, (store) => {
+    let version = 0;
+    const isStored = await this.#write(CODE, (store) => {
       const request = store.get(lab);
       request.onsuccess = () => {
         const now = request.result;
@@ -106,13 +107,14 @@ export class Keeping {
           theirs = now.text;
           return;
         }
-        const version = (now?.version ?? 0) + 1;
+        version = (now?.version ?? 0) + 1;
         store.put({ text, version }, lab);
-        this.#seen.set(lab, version);
       };
     });
     if (theirs !== null) throw new ConflictError(theirs);
-    if (this.#database) this.#channel.postMessage({ lab });
+    if (!isStored) return;
+    this.#seen.set(lab, version);
+    this.#channel.postMessage({ lab });
   }
 
   /** What is known of all labs, as in `.labkit/progress.json`. */
@@ -143,7 +145,10 @@ export class Keeping {
     return this.#database.transaction(name).objectStore(name);
   }
 
-  /** Change a store; a store that is full or gone leaves the page working, with `fault` set. */
+  /**
+   * Change a store, and return whether that is stored; a store that is full or gone leaves the page
+   * working, with `fault` set.
+   */
   async #write(name, change) {
     try {
       const transaction = this.#database.transaction(name, "readwrite");
@@ -154,11 +159,7 @@ export class Keeping {
     } catch (error) {
       this.fault = reason(error);
     }
-  }
-
-  #fail(error) {
-    this.#database = null;
-    this.fault = reason(error);
+    return !this.fault;
   }
 }
 

@@ -25,6 +25,19 @@ def test_a_reload_and_a_new_window_keep_code_and_progress(bench, url):
         bench.driver.switch_to.window(mine)
 
 
+def test_a_store_that_fails_once_is_no_other_tab(bench):
+    bench.write("kept = 1\n")
+    bench.js("window.put = IDBObjectStore.prototype.put;"
+             "IDBObjectStore.prototype.put = function (...asked) {"
+             "put.apply(this, asked); this.transaction.abort(); }")  # fmt: skip
+    bench.press("#")
+    bench.until("$('#bench .kept').textContent.startsWith('Not kept')")
+    bench.js("IDBObjectStore.prototype.put = put")
+    bench.press("!")
+    bench.until("$('#bench .kept').textContent.startsWith('Kept')")
+    assert bench.code == "kept = 1\n#!"
+
+
 def test_the_site_works_offline_after_the_first_visit(driver, folder):
     with serving(folder) as server:
         bench = Bench(driver, server.url, "03")
