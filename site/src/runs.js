@@ -20,10 +20,9 @@ export class Runs {
   #printed = "";
   #status = make("p", { className: "status", role: "status" });
   #bar = make("progress", { className: "running", "aria-label": "Progress", hidden: true });
-  #box = make("section", { className: "report", "aria-label": "Report", tabindex: "-1", hidden: true });
-  /** What is drawn: the line that tells, and the report. */
+  box = make("section", { className: "report", "aria-label": "Report", tabindex: "-1", hidden: true });
+  /** The line that tells, above the report. */
   head = make("div", "telling", this.#status, this.#bar);
-  box = this.#box;
 
   /**
    * @param {import("./interpreter.js").Interpreters} interpreters
@@ -43,11 +42,11 @@ export class Runs {
 
   /** Say how far Python is with its start, unless it is the next one's behind a report. */
   boot({ what, done, total }) {
-    if (this.isRunning ? this.#hasBegun : !this.#box.hidden && !this.#isBroken) return;
+    if (this.isRunning ? this.#hasBegun : !this.box.hidden && !this.#isBroken) return;
     // Nor behind what was just said of a run that was stopped.
     if (this.#status.textContent === STOPPED) return;
     const isReady = done === total;
-    if (isReady && this.#isBroken) this.#box.hidden = true;
+    if (isReady && this.#isBroken) this.box.hidden = true;
     this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
     this.#bar.value = done;
@@ -101,7 +100,7 @@ export class Runs {
     this.#printed = "";
     this.#bar.hidden = false;
     this.#bar.removeAttribute("value");
-    this.#box.setAttribute("aria-busy", "true");
+    this.box.setAttribute("aria-busy", "true");
     this.#tell("Starting …");
     this.#acts.onState(true);
     this.head.scrollIntoView({ block: "nearest" });
@@ -110,7 +109,7 @@ export class Runs {
   #end() {
     this.#stopper = null;
     this.#bar.hidden = true;
-    this.#box.removeAttribute("aria-busy");
+    this.box.removeAttribute("aria-busy");
     this.#acts.onState(false);
   }
 
@@ -147,10 +146,10 @@ export class Runs {
   #draw(...nodes) {
     this.#isBroken = false;
     // What had the focus may be gone with the old report.
-    const hadFocus = this.#box.contains(document.activeElement);
-    this.#box.replaceChildren(make("h3", "", "Report"), ...nodes);
-    this.#box.hidden = false;
-    if (hadFocus) this.#box.focus({ preventScroll: true });
+    const hadFocus = this.box.contains(document.activeElement);
+    this.box.replaceChildren(make("h3", "", "Report"), ...nodes);
+    this.box.hidden = false;
+    if (hadFocus) this.box.focus({ preventScroll: true });
   }
 
   #tell(text) {

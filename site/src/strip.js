@@ -17,37 +17,18 @@ import { StripForm } from "./strip_form.js";
 const rescaled = (css) => css.replaceAll(/([\d.]+)rem\b/g, "calc($1 * var(--rem))");
 
 /**
- * Put the strip of a lab into the page; a lab that takes no text has none.
- *
- * @param {HTMLElement} element
- * @param {object} options
- * @param {string} options.lab
- * @param {string | URL} options.base the folder with strip.json
- * @param {(argument: object) => Promise<object>} options.ask calls the verb `live`
- * @returns {Promise<Strip | null>}
- */
-export async function mountStrip(element, { lab, base, ask }) {
-  const shown = (await json(new URL("strip.json", base)))[lab] ?? [];
-  element.hidden = shown.length === 0;
-  if (!shown.length) return null;
-  return new Strip(element, { lab, base, ask, shown });
-}
-
-/**
- * Put the strip of a bench into the page; it shows the code that is in the bench's editor.
+ * Put the strip of a lab into the page; it shows the code that is in the bench's editor. A lab that
+ * takes no text has none.
  *
  * @param {HTMLElement} element
  * @param {import("./desk.js").Desk} desk
  */
 export async function openStrip(element, desk) {
-  const ask = async (argument) => {
-    const own = { files: await desk.sources(), progress: desk.progress };
-    const answer = await desk.call("live", { ...argument, ...own });
-    if (answer.error) throw new Error(answer.error);
-    return answer;
-  };
-  const strip = await mountStrip(element, { lab: desk.lab.number, base: desk.base, ask });
-  if (strip) desk.onCode(() => strip.changed());
+  const shown = (await json(new URL("strip.json", desk.base)))[desk.lab.number] ?? [];
+  element.hidden = shown.length === 0;
+  if (element.hidden) return;
+  const strip = new Strip(element, desk, shown);
+  desk.onCode(() => strip.changed());
 }
 
 async function json(url) {
@@ -56,10 +37,8 @@ async function json(url) {
   return response.json();
 }
 
-export class Strip {
-  #lab;
-  #base;
-  #ask;
+class Strip {
+  #desk;
   #root;
   #form;
   #table;
@@ -70,10 +49,9 @@ export class Strip {
   #rows = [];
   #isAsking = false;
 
-  constructor(element, { lab, base, ask, shown }) {
-    this.#lab = lab;
-    this.#base = base;
-    this.#ask = ask;
+  /** @param {object[]} shown the parts of the lab, of strip.json */
+  constructor(element, desk, shown) {
+    this.#desk = desk;
     this.#root = element.attachShadow({ mode: "open" });
     this.#build(shown);
     this.#playback = new Playback((item) => this.#show(item), () => this.#drawState());
@@ -151,7 +129,7 @@ export class Strip {
     const { part } = this.#form;
     this.#begin(part);
     try {
-      const answer = await this.#ask({ lab: this.#lab, ...input });
+      const answer = await this.#ask(input);
       this.#rows = await this.#withStored(answer.rows, input);
       this.#table.whose(answer.own.parts);
       if (answer.own.failed) this.#showError(answer.own.failed);
@@ -169,6 +147,12 @@ export class Strip {
     }
   }
 
+  async #ask(input) {
+    const files = await this.#desk.sources();
+    const { lab, progress } = this.#desk;
+    return this.#desk.call("live", { lab: lab.number, ...input, files, progress });
+  }
+
   #begin(part) {
     this.#playback.clear();
     this.#isAsking = true;
@@ -183,8 +167,8 @@ export class Strip {
   async #withStored(rows, { part, text, stops }) {
     if (rows.some((row) => row.reference)) return rows;
     if (!this.#form.isExample(text, stops)) return rows;
-    const stored = await json(new URL("strip-stored.json", this.#base)).catch(() => null);
-    const kept = stored?.[this.#lab]?.[part]?.[text] ?? [];
+    const stored = await json(new URL("strip-stored.json", this.#desk.base)).catch(() => null);
+    const kept = stored?.[this.#desk.lab.number]?.[part]?.[text] ?? [];
     const most = Math.max(rows.length, kept.length);
     return Array.from({ length: most }, (_, at) => {
       return { ...kept[at], ...rows[at], reference: kept[at]?.reference ?? null };

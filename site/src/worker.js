@@ -55,9 +55,7 @@ async function boot({ base, interrupts }) {
   });
   hand("pyodide.asm.wasm");
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
-  const python = await loadPyodide({
-    indexURL: folder.href,
-  });
+  const python = await loadPyodide({ indexURL: folder.href });
   say("Unpacking the course", 1);
   for (const [data, place] of await Promise.all(archives)) {
     python.FS.mkdirTree(place);

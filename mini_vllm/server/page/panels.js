@@ -14,7 +14,7 @@ const HOLDS = {
 };
 
 /** A new element with text in it. */
-export function make(tag, className = "", text = "") {
+function make(tag, className = "", text = "") {
   const element = document.createElement(tag);
   if (className) element.className = className;
   element.textContent = text;
