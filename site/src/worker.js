@@ -70,7 +70,7 @@ async function boot({ base, interrupts }) {
 
 /** Whether Python raised, and lives; all else means that the interpreter is gone. */
 function isRaised(error) {
-  return error?.constructor?.name === "PythonError" || error?.name === "PythonError";
+  return error?.constructor?.name === "PythonError";
 }
 
 function answer({ id, verb, argument }) {

@@ -9,7 +9,6 @@ from course_code import REFERENCES
 from labkit.publish.site.serve import make_server
 
 SECONDS = 90
-# From the page to the editor, and back out of it.
 _FIND = "const $ = (selector) => document.querySelector(selector);"
 EDITOR = "document.querySelector('#bench .editor').shadowRoot?.querySelector('.cm-content')"
 _STRIP = "const $ = (id) => document.getElementById('strip').shadowRoot.getElementById(id);"
@@ -137,12 +136,12 @@ class Bench(Page):
 
     # Runs
 
-    def run(self, *keys):
+    def run(self):
         """Run the tests with the keyboard, and wait for the report, or for what is in its place."""
         mark = "$('#bench .report').append(Object.assign(document.createElement('i'), {id: 'old'}))"
         self.js(mark)
         self.editor.click()
-        self.press(*(keys or [self.keys.CONTROL + self.keys.ENTER]))
+        self.press(self.keys.CONTROL + self.keys.ENTER)
         return self.wait()
 
     def wait(self):
