@@ -58,6 +58,7 @@ def test_the_focus_is_not_lost_while_the_editor_loads(driver, url):
 
 def test_a_button_that_goes_leaves_the_focus_in_its_place(bench):
     bench.click("Reset")
+    bench.until("$('#bench .notices button')")
     bench.click("Undo")
     bench.until("$('#bench .notices').textContent === 'Your code is back.'")
     assert bench.js("return document.activeElement.className") == "notices"
