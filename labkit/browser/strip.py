@@ -7,7 +7,6 @@ given, and the reader writes tests.
 
 import contextlib
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -45,11 +44,11 @@ _MOST_SHOWN = 2_000
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[nt\\])")
 
 
-def live(asked: str, root: Path) -> str:
-    """Feed a text to the code of a lab; return what came out after every piece, as JSON.
+def live(asked: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Feed a text to the code of a lab; return what came out after every piece.
 
     Args:
-        asked: `{lab, part, text, stops}` as JSON; `part` is a role of `shown_of`. In the text
+        asked: `{lab, part, text, stops}`; `part` is a role of `shown_of`. In the text
             `\\xff` is a byte, and `\\n`, `\\t` and `\\\\` are what they are in Python.
         root: the repository; the starters in it are the reader's code.
 
@@ -61,13 +60,12 @@ def live(asked: str, root: Path) -> str:
     Raises:
         UsageError: there is no such lab or part, or the text is too long.
     """
-    told = json.loads(asked)
-    lab = pick_lab(find_labs(root), told["lab"])
-    shown = next((one for one in shown_of(lab) if one.role == told["part"]), None)
+    lab = pick_lab(find_labs(root), asked["lab"])
+    shown = next((one for one in shown_of(lab) if one.role == asked["part"]), None)
     if shown is None:
-        raise UsageError(f"{lab.label} has no {told['part']!r} to show")
-    stops = [stop for stop in told.get("stops", []) if stop]
-    return json.dumps(_Show(lab, shown, stops, root).feed(told["text"]))
+        raise UsageError(f"{lab.label} has no {asked['part']!r} to show")
+    stops = [stop for stop in asked.get("stops", []) if stop]
+    return _Show(lab, shown, stops, root).feed(asked["text"])
 
 
 def pages(root: Path) -> dict[str, list[dict[str, Any]]]:

@@ -4,8 +4,9 @@
 so the page has a fresh interpreter for each. What goes wrong by the reader's doing comes back as
 `{"error": words}`; an exception is a mistake of the course.
 
-Beside its result a verb tells the page events: `{"event": "test", "name", "kind", "task"}` when one
-is over; `print`, what it printed; and of time what `labkit.running.platform.Page` tells.
+Beside its result a verb tells the page events: `{"event": "test", "name", "passed"}` when one is
+over; `{"event": "print", "name", "text"}`, what it printed; and of time what
+`labkit.running.platform.Page` tells.
 """
 
 import base64
@@ -50,7 +51,7 @@ def _verb(answer: Callable[..., Any]) -> Verb:
     """Make a verb of a function that takes what was asked and returns the answer, as plain data."""
 
     @functools.wraps(answer)
-    def verb(asked: str = "{}") -> str:
+    def verb(asked: str) -> str:
         try:
             return json.dumps(answer(json.loads(asked)))
         except LabkitError as error:
@@ -77,17 +78,8 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     lab = pick_lab(labs, asked["lab"])
     _take_in(asked, labs)
     with platform.no_event_loop():
-        report = run_lab(lab, asked.get("task"), _tell[0] if _tell else lambda event: None)
+        report = run_lab(lab, asked.get("task"), _tell[0])
     return report | {"progress": _progress()}
-
-
-@_verb
-def labs(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the labs as `labkit.browser.labs` describes them."""
-    with platform.deep_stack():
-        from labkit.browser.labs import labs_data
-
-    return labs_data(ROOT)
 
 
 @_verb
@@ -110,21 +102,17 @@ def bundle(asked: dict[str, Any]) -> dict[str, str]:
     return {"zip": base64.b64encode(data).decode(), "name": f"submission-{lab.label}.zip"}
 
 
-def open(data: str) -> str:
+@_verb
+def open(asked: dict[str, Any]) -> dict[str, Any]:
     """Read what somebody handed in, or would; as a grader does.
 
     Args:
-        data: a zip, in base64.
+        asked: `zip`, in base64.
 
     Returns:
         `lab`, the number of the lab that it is for, "" where that is not told; and `files` by
         number, as for `run`.
     """
-    return _open(json.dumps(data))
-
-
-@_verb
-def _open(data: str) -> dict[str, Any]:
     with platform.deep_stack():
         from labkit.grading.reading.one_student import Course, of_tree
         from labkit.grading.reading.tree import Refused
@@ -132,7 +120,7 @@ def _open(data: str) -> dict[str, Any]:
 
     labs = find_labs(ROOT)
     try:
-        tree = read_zip(io.BytesIO(base64.b64decode(data, validate=True)))
+        tree = read_zip(io.BytesIO(base64.b64decode(asked["zip"], validate=True)))
         found = of_tree("", tree, Course(labs), None)
     except (Refused, binascii.Error) as error:
         raise UsageError(f"{error}") from None
@@ -143,23 +131,19 @@ def _open(data: str) -> dict[str, Any]:
     return {"lab": by_name.get(found.lab, ""), "files": files}
 
 
-def live(asked: str) -> str:
+@_verb
+def live(asked: dict[str, Any]) -> dict[str, Any]:
     """Feed a text to the reader's code; see `labkit.browser.strip.live`.
 
     Args:
         asked: `{lab, part, text, stops}`, and `files` and `progress` as for `run`.
     """
-    return _live(asked)
-
-
-@_verb
-def _live(asked: dict[str, Any]) -> Any:
     with platform.deep_stack():
         from labkit.browser.strip import live as feed
 
     _take_in(asked, find_labs(ROOT))
     with platform.no_event_loop():
-        return json.loads(feed(json.dumps(asked), ROOT))
+        return feed(asked, ROOT)
 
 
 def _take_in(asked: dict[str, Any], labs: list[Lab]) -> None:

@@ -80,7 +80,7 @@ export class Shelf {
     if (!file) return;
     try {
       const files = file.name.endsWith(".zip")
-        ? (await this.#desk.call("open", await base64Of(file))).files
+        ? (await this.#desk.call("open", { zip: await base64Of(file) })).files
         : { [this.#desk.lab.number]: await file.text() };
       const before = await this.#desk.replace(files);
       const labs = Object.keys(files).sort();

@@ -66,8 +66,7 @@ class Interpreter:
 
     def ask(self, verb, argument, fresh=False):
         """Return the answer of a verb, with the events before it."""
-        text = argument if isinstance(argument, str) else json.dumps(argument)
-        request = {"verb": verb, "argument": text, "fresh": fresh}
+        request = {"verb": verb, "argument": json.dumps(argument), "fresh": fresh}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()

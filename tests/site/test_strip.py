@@ -32,7 +32,8 @@ def strip(course):
         code = lab.solution.read_text("utf-8") if source is None else source
         lab.starter.write_text(code, "utf-8")
         asked = {"lab": number, "part": part, "text": text, "stops": list(stops)}
-        return json.loads(live(json.dumps(asked), course))
+        # As the page gets it.
+        return json.loads(json.dumps(live(asked, course)))
 
     return show
 

@@ -51,7 +51,7 @@ def ask(unpacked):
     """Call verbs in a process of their own; return their answers, and the events."""
 
     def ask(*asked):
-        given = [(verb, one if isinstance(one, str) else json.dumps(one)) for verb, one in asked]
+        given = [(verb, json.dumps(one)) for verb, one in asked]
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM], cwd=unpacked, input=json.dumps(given),
             capture_output=True, text=True, check=False,
@@ -171,7 +171,7 @@ def test_a_bundle_is_that_of_the_terminal_and_is_read_again(ask, tmp_path):
     [made], _ = ask(("bundle", asked))
     write_zip(tmp_path / "own.zip", make_bundle(_lab_with(tmp_path, RIGHT), [], tmp_path, "Ada"))
     assert base64.b64decode(made["zip"]) == (tmp_path / "own.zip").read_bytes()
-    [read], _ = ask(("open", made["zip"]))
+    [read], _ = ask(("open", made))
     assert read == {"lab": "03", "files": {"03": RIGHT}}
 
 
@@ -180,8 +180,8 @@ def test_a_bundle_is_that_of_the_terminal_and_is_read_again(ask, tmp_path):
     ("asked", "said"),
     [
         (("run", {"lab": "77"}), "there is no lab '77'"),
-        (("open", base64.b64encode(b"no zip").decode()), "it is not a zip"),
-        (("open", "!"), "base64"),
+        (("open", {"zip": base64.b64encode(b"no zip").decode()}), "it is not a zip"),
+        (("open", {"zip": "!"}), "base64"),
     ],
 )
 def test_what_cannot_be_done_is_an_error_in_words(ask, asked, said):
