@@ -146,9 +146,9 @@ class _Show:
         return pieces
 
     def _vocabulary(self) -> Path | None:
-        rows = [serves for one in (self._lab, *self._parts_of(self._lab)) for serves in one.serves]
-        row = next((row for row in rows if row.role == "tokens" and row.vocabulary), None)
-        return None if row is None else (self._lab.path / row.vocabulary).resolve()
+        labs = (self._lab, *self._parts_of(self._lab))
+        found = (lab.vocabulary(row) for lab in labs for row in lab.serves if row.role == "tokens")
+        return next(filter(None, found), None)
 
     def _parts_of(self, lab: Lab) -> list[Lab]:
         return [self._labs[name] for name in lab.parts.values()]

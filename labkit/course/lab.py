@@ -160,6 +160,12 @@ class Lab:
         """The tests."""
         return self.path / "test_lab.py"
 
+    def vocabulary(self, serves: Serves) -> Path | None:
+        """Return the tokenizer with which to show what a row serves; None where ids are bytes."""
+        if not serves.vocabulary:
+            return None
+        return Path(os.path.normpath(self.path / serves.vocabulary))
+
     @property
     def readme(self) -> Path:
         """What the student reads."""

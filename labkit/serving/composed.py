@@ -88,9 +88,7 @@ class Composed:
     def vocabulary(self) -> Path | None:
         """The tokenizer to show these layers with; None where the ids must be bytes."""
         tokens = self.parts["tokens"]
-        if not tokens.serves.vocabulary:
-            return None
-        return Path(os.path.normpath(tokens.lab.path / tokens.serves.vocabulary))
+        return tokens.lab.vocabulary(tokens.serves)
 
     def takes(self, value: str) -> bool:
         """Return whether some layer of the text path is made with a value of that name."""

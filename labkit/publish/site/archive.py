@@ -3,7 +3,6 @@
 Modules are found, not listed: whatever the browser's verbs import, directly or through others.
 """
 
-import os
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
@@ -61,9 +60,7 @@ def _lab_paths(lab: Lab) -> Iterator[Path]:
     yield lab.pristine_starter
     yield from lab.given_files
     yield from lab.hunt_files
-    for serves in lab.serves:
-        if serves.vocabulary:
-            yield Path(os.path.normpath(lab.path / serves.vocabulary))
+    yield from filter(None, map(lab.vocabulary, lab.serves))
     if lab.solution.exists():
         yield lab.solution
 
