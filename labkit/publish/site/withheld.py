@@ -11,6 +11,7 @@ from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.errors import LabkitError
+from labkit.running.lab_impl import Implementation
 
 # So many lines in a row, of a reference and of no starter, are no accident.
 _LINES = 3
@@ -44,7 +45,7 @@ def check_withheld(folder: Path, labs: list[Lab]) -> None:
 def _secret_runs(lab: Lab) -> set[_Run]:
     """Return what no student may read of a lab: its reference, and that with each bug planted."""
     solution = lab.solution.read_text("utf-8")
-    planted = (solution.replace(bug.find, bug.replace, 1) for bug in lab.bugs)
+    planted = (Implementation("bug", lab.solution, bug).source().decode() for bug in lab.bugs)
     secret = set().union(*map(_runs, (solution, *planted)))
     return secret - _runs(lab.pristine_starter.read_text("utf-8"))
 
