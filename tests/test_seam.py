@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from labkit.running.drive import Driver, perform
-from labkit.running.reporting.trace_table import trace_rows
+from labkit.running.reporting.trace_table import drawn, trace_table
 from labkit.running.source import Given, load_given
 from labkit.running.trace import Call, Failure
 from mini_vllm.text.events import (
@@ -133,7 +133,7 @@ def test_events_are_shown_in_few_words():
     results = [StopOutput("a"), stopped, CallStart(0, None, "f")]
     lab = Driver(partial(perform, {"A": lambda: Sayings(results)}.__getitem__), "0")
     trace = lab.stream(lab.new("A"), range(3), end="", watch="")
-    text = "\n".join(trace_rows(trace, None, 8))
+    text = "\n".join(drawn(trace_table(trace, None), 8))
     assert "StopOutput('a')" in text
     assert "[StopOutput('', True, 7), Chunk('a', (1, 2))]" in text
     assert "CallStart(0, None, 'f')" in text
@@ -165,4 +165,4 @@ def test_ids_of_a_vocabulary_are_shown_as_numbers():
         (lab.new("Handed", [b"a", b"?"]), "feed(97)"),
     ):
         trace = lab.stream(new, [97], end="", watch="")
-        assert shown in "\n".join(trace_rows(trace, None, 8))
+        assert shown in "\n".join(drawn(trace_table(trace, None), 8))

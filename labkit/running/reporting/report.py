@@ -20,6 +20,7 @@ from labkit.running.reporting.hunted import print_hunted
 from labkit.running.reporting.next_step import command, next_step
 from labkit.running.reporting.tasks import FAIL, PASS, given_row, task_rows
 from labkit.running.score import LabRun
+from labkit.running.under_test import root_of
 
 
 def header(run: LabRun) -> str:
@@ -76,8 +77,7 @@ def _print_run(console: Console, run: LabRun, with_next: bool) -> None:
         _print_failed(console, run)
     for line in left_out(run):
         print_wrapped(console, "left out:   ", line)
-    labs = find_labs(run.lab.path.parents[2])
-    if with_next and (step := next_step(run, labs)):
+    if with_next and (step := next_step(run, find_labs(root_of(run.lab)))):
         print_wrapped(console, "next:       ", step)
 
 

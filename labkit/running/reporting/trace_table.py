@@ -86,11 +86,6 @@ def drawn(table: TraceTable, indent: int) -> list[str]:
     ]
 
 
-def trace_rows(trace: Trace, at: int | None, indent: int) -> list[str]:
-    """Return the lines of a run's table; see `trace_table` and `drawn`."""
-    return drawn(trace_table(trace, at), indent)
-
-
 def _layers(steps: Sequence[Step]) -> dict[str | None, str]:
     """Return the columns of what was held: one, or one for each key of a dict; none if nothing."""
     held = [step.held for step in steps if step.held is not None]
