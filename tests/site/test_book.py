@@ -5,12 +5,12 @@ import gzip
 import hashlib
 import http.client
 import json
-import threading
 import zipfile
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from bench_page import serving
 
 from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError, UsageError
@@ -289,13 +289,8 @@ def server(tmp_path):
     folder = site(tmp_path / "site", "x" * 2000)
     write(folder, {"a/index.html": "a", "b.mjs": "1", "c.wasm": "2"})
     polish(folder)
-    running = make_server(folder, port=0)
-    thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield running
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    with serving(folder) as running:
+        yield running
 
 
 def get(server, path, headers=None):
