@@ -37,6 +37,14 @@ def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] 
         scratch.unlink(missing_ok=True)
 
 
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their paths into a folder, which is made if need be."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
 def grader_files(
     runner: str, lab: Lab, labs: list[Lab], root: Path, hidden: Collection[Path] = ()
 ) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
+from labkit.publish.packing import write_folder
 
 # Whatever is not named here is left out.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")
@@ -146,10 +147,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} is not an empty folder; name a new one")
     files = make_edition(root)
-    for name, data in files.items():
-        path = out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write_folder(out, files)
     print(f"Wrote {len(files)} files to {os.path.relpath(out)}: no solutions, no history.")
     print("To publish it, make a repository of its own, whose history begins there:")
     print(f"  cd {shlex.quote(str(out))} && git init && git add . && git commit -m 'Labs'")

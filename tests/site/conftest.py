@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from bench_page import Bench, serving
 from browser import open_browser
-from interpreter import need_pyodide, write_archives
+from interpreter import need_pyodide
 
 from labkit.course.lab import ROOT
+from labkit.publish.site.bench import write_archives
 
 # A run in a browser begins with a new Python.
 SECONDS_A_TEST = 400
@@ -42,7 +43,7 @@ def archives(tmp_path_factory):
     """What a browser's Python unpacks, in a folder."""
     need_pyodide()
     folder = tmp_path_factory.mktemp("archives")
-    write_archives(folder)
+    write_archives(ROOT, folder)
     return folder
 
 

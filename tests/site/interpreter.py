@@ -4,13 +4,11 @@ import json
 import os
 import shutil
 import subprocess
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from labkit.course.lab import ROOT
-from labkit.publish.site.archive import make_archive, make_packages
 
 PYODIDE = ROOT / "site" / "node_modules" / "pyodide"
 # Everything but one run is for those who ask for it.
@@ -28,14 +26,6 @@ def need_pyodide():
         pytest.fail(f"{missing} is not installed")
     if missing:
         pytest.skip(f"needs {missing}: apt-get install nodejs npm, then make site")
-
-
-def write_archives(folder, course=ROOT):
-    """Write the zips that a browser unpacks."""
-    for name, files in (("course.zip", make_archive(course)), ("python.zip", make_packages())):
-        with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path, data in files.items():
-                archive.writestr(path, data)
 
 
 class Interpreter:

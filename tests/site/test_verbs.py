@@ -4,11 +4,9 @@ Each verb is called in a folder that is unpacked as a browser does it.
 """
 
 import base64
-import io
 import json
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 
 import pytest
@@ -17,8 +15,10 @@ from interpreter import LONG
 from labkit.browser.labs import labs_data
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.grading.reading.bundles import make_bundle
-from labkit.publish.packing import write_zip
-from labkit.publish.site.archive import make_archive, make_packages
+from labkit.publish.packing import write_folder, write_zip
+from labkit.publish.site.archive import make_archive
+from labkit.publish.site.bench import write_archives
+from labkit.publish.site.checks import folder_bytes
 from labkit.publish.student_edition import make_edition
 
 LAB = pick_lab(find_labs(ROOT), "03")
@@ -39,10 +39,7 @@ print(json.dumps(events))
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
-    for name, data in make_archive(ROOT).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write_folder(folder, make_archive(ROOT))
     return folder
 
 
@@ -63,23 +60,13 @@ def ask(unpacked):
     return ask
 
 
-def packed(size):
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in size.items():
-            archive.writestr(name, content)
-    return len(data.getvalue())
-
-
-def test_the_archives_are_small():
-    assert packed(make_archive(ROOT)) + packed(make_packages()) < MOST_BYTES
+def test_the_archives_are_small(tmp_path):
+    write_archives(ROOT, tmp_path)
+    assert folder_bytes(tmp_path) < MOST_BYTES
 
 
 def test_a_student_editions_archive_has_neither_references_nor_bugs(tmp_path):
-    for name, data in make_edition(ROOT).items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write_folder(tmp_path, make_edition(ROOT))
     names = {name.rpartition("/")[2] for name in make_archive(tmp_path)}
     assert names.isdisjoint({"solution.py", "bugs.toml"})
     assert {"test_lab.py", "starter.py", "mistakes.py"} <= names

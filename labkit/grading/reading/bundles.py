@@ -18,7 +18,6 @@ from labkit.grading.reading.submission import KEEP_SHORT, MOST_SOURCE_BYTES
 from labkit.student.progress import Progress
 
 SCHEMA = "labkit/submission/v1"
-# Nothing is compressed, because what zlib writes depends on its version.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNIX = 3
 
@@ -69,18 +68,22 @@ def source_of(lab: Lab) -> bytes:
     return data
 
 
-def packed(files: Mapping[str, bytes], programs: Collection[str] = ()) -> bytes:
+def packed(
+    files: Mapping[str, bytes], programs: Collection[str] = (), *, compressed: bool = False
+) -> bytes:
     """Return a zip, equal to the byte wherever it is made.
 
     Args:
         files: by path in the zip, with `/`.
         programs: the names of those that are executable.
+        compressed: makes it smaller, and its bytes depend on the version of zlib.
     """
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(out, "w") as archive:
         for name, data in sorted(files.items()):
             entry = zipfile.ZipInfo(name, _DATE)
             entry.create_system = _UNIX
             entry.external_attr = (0o100755 if name in programs else 0o100644) << 16
-            archive.writestr(entry, data)
+            archive.writestr(entry, data, method)
     return out.getvalue()

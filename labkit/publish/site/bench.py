@@ -1,16 +1,13 @@
 """What the bench of each lab reads: the course and its packages as archives, labs, references."""
 
 import json
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from labkit.browser import strip
 from labkit.browser.labs import labs_data
 from labkit.course.lab import find_labs
+from labkit.grading.reading.bundles import packed
 from labkit.publish.site.archive import make_archive, make_packages
-
-_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def write_bench(course: Path, root: Path, folder: Path) -> None:
@@ -26,8 +23,7 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
         UsageError: a file or a package is missing.
         LabFolderError: a file of a lab is missing or malformed.
     """
-    _write_archive(folder / "course.zip", make_archive(course))
-    _write_archive(folder / "python.zip", make_packages())
+    write_archives(course, folder)
     _write_json(folder / "labs.json", labs_data(course))
     _write_json(folder / "strip.json", strip.pages(course))
     solutions = {lab.number: lab.solution for lab in find_labs(course) if lab.solution.exists()}
@@ -38,10 +34,10 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
         _write_json(folder / "strip-stored.json", strip.stored(root))
 
 
-def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(name, _DATE), data, zipfile.ZIP_DEFLATED)
+def write_archives(course: Path, folder: Path) -> None:
+    """Write what a browser's Python unpacks; see `write_bench`."""
+    for name, files in (("course", make_archive(course)), ("python", make_packages())):
+        (folder / f"{name}.zip").write_bytes(packed(files, compressed=True))
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
+from labkit.publish.packing import write_folder
 from labkit.publish.site import frontend
 from labkit.publish.site.bench import write_bench
 from labkit.publish.site.book import read_book
@@ -97,7 +98,9 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
         work = Path(scratch)
-        course = _write_edition(root, work / "edition") if student else root
+        course = work / "edition" if student else root
+        if student:
+            write_folder(course, make_edition(root))
         print("Writing the book ...", flush=True)
         folder = generate(read_book(course), NAME, work)
         print("Building the bench ...", flush=True)
@@ -112,15 +115,6 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
         _put(folder, out, work / "old")
     size, seconds = folder_bytes(out) / 1e6, time.monotonic() - began
     print(f"Wrote {os.path.relpath(out)}: {size:.1f} MB, in {seconds:.0f} s.", flush=True)
-
-
-def _write_edition(root: Path, folder: Path) -> Path:
-    """Write the student edition; return its folder."""
-    for name, data in make_edition(root).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
 
 
 def _put(folder: Path, out: Path, old: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.errors import LabkitError
+from labkit.publish.packing import write_folder
 from labkit.publish.site.book import Book
 
 _ASSETS = tuple(Path(__file__).with_name(name) for name in ("book.css", "search.js"))
@@ -84,10 +85,7 @@ def generate(book: Book, name: str, work: Path) -> Path:
     """
     files = {place: text.encode() for place, text in book.pages.items()}
     files |= book.images | {f"assets/{path.name}": path.read_bytes() for path in _ASSETS}
-    for place, data in files.items():
-        path = work / "docs" / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+    write_folder(work / "docs", files)
     settings = work / "mkdocs.yml"
     settings.write_text(json.dumps(configuration(book, name), indent=1), encoding="utf-8")
     ran = subprocess.run(
