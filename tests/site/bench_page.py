@@ -27,7 +27,7 @@ def serving(folder):
     """Serve a site at a port of its own; yields the server, whose `url` is its address."""
     server = make_server(folder, 0)
     server.url = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server
