@@ -15,10 +15,11 @@ from bench_page import serving
 from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError, UsageError
 from labkit.publish.site import frontend
-from labkit.publish.site.book import read_book
+from labkit.publish.site.book import Book, read_book
 from labkit.publish.site.checks import Page, check_site, page_bytes
 from labkit.publish.site.command import MADE_OF, build, run
 from labkit.publish.site.files import file_page, line_anchor
+from labkit.publish.site.generator import generate
 from labkit.publish.site.links import headings, relink, slug
 from labkit.publish.site.polish import mark_outward, policy, polish
 from labkit.publish.site.serve import make_server
@@ -170,6 +171,14 @@ def test_a_file_stands_in_a_fence_that_it_cannot_end():
 # The pages
 
 
+def test_the_generator_works_in_a_folder_that_is_named_from_here(tmp_path, monkeypatch):
+    pytest.importorskip("zensical", reason="`make site` installs it")
+    monkeypatch.chdir(tmp_path)
+    book = Book({"index.md": "# Start\n"}, nav=[{"Start": "index.md"}])
+    folder = generate(book, "Words", Path("work"))
+    assert "Start" in (folder / "index.html").read_text("utf-8")
+
+
 def test_links_that_lead_out_say_so():
     page = '<a href="https://a.org/">A</a> <a href="../b/">B</a> <a href="#c">C</a>'
     marked = mark_outward(page)
@@ -230,6 +239,14 @@ def test_a_broken_page_is_named(tmp_path, body, told):
     with pytest.raises(LabkitError, match="the site is not right") as raised:
         check_site(site(folder, body))
     assert told in str(raised.value)
+
+
+def test_a_folder_that_is_named_from_here_is_checked_like_any_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    site(tmp_path / "site", "", "b/index.html")
+    site(tmp_path / "site", '<a href="b/#no">x</a>')
+    with pytest.raises(LabkitError, match="the link to b/#no leads to no place on that page"):
+        check_site(Path("site"))
 
 
 def test_a_whole_site_passes(tmp_path):

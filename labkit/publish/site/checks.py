@@ -45,6 +45,7 @@ def check_site(folder: Path) -> None:
         LabkitError: a link leads nowhere, something comes from another host, or it is too large.
             The message names the page and each cause.
     """
+    folder = folder.resolve()
     pages = {path: Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
     wrong = [complaint for path in pages for complaint in _complaints(path, pages, folder)]
     if not wrong:

@@ -89,7 +89,7 @@ def generate(book: Book, name: str, work: Path) -> Path:
     settings = work / "mkdocs.yml"
     settings.write_text(json.dumps(configuration(book, name), indent=1), encoding="utf-8")
     ran = subprocess.run(
-        [sys.executable, "-P", "-m", "zensical", "build", "--strict", "-f", str(settings)],
+        [sys.executable, "-P", "-m", "zensical", "build", "--strict", "-f", settings.name],
         cwd=work,
         env={**os.environ, "NO_COLOR": "1", "PYTHONHASHSEED": "0"},
         capture_output=True,
