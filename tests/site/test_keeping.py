@@ -65,8 +65,8 @@ def test_the_download_is_the_zip_of_make_bundle_and_make_grade_takes_it(
     made = tmp_path / "made.zip"
     in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
     assert data == made.read_bytes()
-    graded = in_terminal(checkout, "grade", str(tmp_path / "submission-lab-03.zip"), "--json", "-")
-    assert "100" in graded
+    graded = in_terminal(checkout, "grade", str(tmp_path / "submission-lab-03.zip"))
+    assert "score       100/100" in graded
 
 
 def test_open_takes_a_bundle_back(bench, checkout, tmp_path):

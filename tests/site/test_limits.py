@@ -131,5 +131,5 @@ def test_a_fresh_interpreter_knows_nothing_of_the_run_before(python):
         "assert not hasattr(sys.modules['pytest'].Item, 'spoiled')\n"
     )
     python.run("03", spoiled, fresh=True)
-    assert "result" not in python.run("03", seen) or python.run("03", seen)["result"]["score"] == 0
+    assert python.run("03", seen).get("result", {"score": 0})["score"] == 0
     assert python.run("03", seen, fresh=True)["result"]["score"] == 100
