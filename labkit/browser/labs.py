@@ -33,13 +33,6 @@ def _lab(lab: Lab) -> dict[str, Any]:
         "number": lab.number,
         "name": lab.name,
         "title": lab.title,
-        "summary": lab.summary,
-        "time": lab.time,
-        "difficulty": lab.difficulty,
-        "prerequisites": lab.prerequisites,
-        "track": lab.track,
-        "place": lab.place,
-        "parts": dict(lab.parts),
         "tasks": _tasks(lab),
         "starter": lab.pristine_starter.read_text("utf-8"),
         "hints": _hints(lab),
@@ -68,7 +61,6 @@ def _hints(lab: Lab) -> list[dict[str, Any]]:
         {
             "task": task,
             "level": level,
-            "symptom": hint.symptom.strip(),
             "symptom_html": _inline(hint.symptom),
             "text_html": _html(hint.text),
         }
