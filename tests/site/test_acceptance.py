@@ -71,15 +71,15 @@ def test_every_reference_has_all_points_that_a_browser_can_give(driver, url, num
 
 
 MISBEHAVES = {
-    "endless loop": ("while True: pass", ("loop", "time")),
+    "endless loop": ("while True: pass", ("did not end within its time limit",)),
     "endless loop that catches all": (
         "while True:\n            try:\n                while True: pass\n"
         "            except BaseException: pass",
-        ("stopped", "loop"),
+        ("could not be interrupted",),
     ),
     "recursion without end": ("return self.feed(token_id)", ("RecursionError",)),
-    "os._exit(0)": ("import os; os._exit(0)", ("stopped", "os._exit")),
-    "100 MB": ("return 'x' * 100_000_000", ("x",)),
+    "os._exit(0)": ("import os; os._exit(0)", ("Python ended during",)),
+    "100 MB": ("return 'x' * 100_000_000", ("more than 100000 characters in all",)),
     "100 MB printed": ("print('x' * 100_000_000)", ("None", "stopped")),
 }
 
