@@ -181,6 +181,14 @@ class Header(Marked):
         return parser.follow(replace(on, next=state) if state else on, marker) + rest
 
 
+def announce(parser: StreamParser, name: str, marker: str) -> str | None:
+    """Start the call that a header names; for `Header.read`."""
+    if not name:
+        return None
+    parser.announce(name)
+    return ""
+
+
 @dataclass(frozen=True)
 class Json:
     """The arguments as a JSON object, passed on as it is written."""

@@ -1,4 +1,4 @@
-"""Calls to text, one renderer per format, and the events that the text stands for.
+"""Calls to text, and the events that the text stands for: the parts of renderers.
 
 A renderer writes prose and calls as a model of the family does, with white space, spelling and
 order of members drawn from `layout`. What it returns is the pair (text, events): the events follow
@@ -7,9 +7,8 @@ from the calls alone, so neither a parser nor a reference is asked.
 
 import json
 from dataclasses import dataclass
-from functools import partial
 
-from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, ReasoningDelta, TextDelta
+from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
 
 # Which types the parameters have that the tools below name; `any` has a schema without a type.
 PARAMETERS = {
@@ -192,7 +191,7 @@ def tagged_value(call, key, value, layout):
     return text, value if fits else text
 
 
-def _calls(write, opening="", closing=""):
+def calls_in_prose(write, opening="", closing=""):
     """A renderer of a format with prose around each call, or around each section of calls.
 
     `write(call, number, layout)` returns the text of a call, the arguments and the id.
@@ -217,7 +216,7 @@ def _calls(write, opening="", closing=""):
     return render
 
 
-def _whole_text(tag, write):
+def whole_text(tag, write):
     """A renderer of a format whose calls are all of the text, behind a tag or without it.
 
     `write(calls, tagged, expected, layout)` returns the text of all calls.
@@ -236,69 +235,7 @@ def _whole_text(tag, write):
     return render
 
 
-def _hermes_call(call, number, layout):
-    others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
-    others = others if layout.random() < 0.2 else []
-    id = layout.choice([None, None, "call_1"])
-    body, arguments, id = json_object(call, layout, id=id, others=others)
-    return f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>", arguments, id
-
-
-def mistral_array(calls, prose, layout):
-    expected, text = Expected(), prose[0]
-    expected.text(text)
-    if calls:
-        text += f"[TOOL_CALLS]{space(layout)}["
-        for number, call in enumerate(calls):
-            body, arguments, id = json_object(call, layout, id=layout.choice([None, "Abc123xyZ"]))
-            text += f"{',' if number else ''}{space(layout)}{body}{space(layout)}"
-            expected.call(call.name, arguments, id)
-        text += "]" + prose[-1]
-        expected.text(prose[-1])
-    return text, expected.events
-
-
-def _mistral_call(call, number, layout, *, with_ids=False):
-    arguments, id = json_value(call.arguments, layout), None
-    text = f"[TOOL_CALLS]{space(layout, 1)}{call.name}{space(layout, 1)}"
-    if with_ids:
-        id = "".join(layout.choice("aB3") for _ in range(9))
-        text += f"[CALL_ID]{id}"
-    if with_ids or layout.random() < 0.7:
-        text += "[ARGS]" + space(layout, 1)
-    return text + arguments, arguments, id
-
-
-def _llama_calls(calls, tagged, expected, layout):
-    text = ""
-    for number, call in enumerate(calls):
-        others = [("type", '"function"')] if layout.random() < 0.3 else []
-        keys = ("parameters", "parameters", "arguments")
-        body, arguments, _ = json_object(call, layout, keys, others=others)
-        text += f"{space(layout, 1)};{space(layout, 1)}" if number else ""
-        text += body
-        expected.call(call.name, arguments)
-    return text
-
-
-def _pythonic_calls(calls, tagged, expected, layout):
-    written = []
-    for call in calls:
-        members = [
-            f"{space(layout, 1)}{key}{space(layout, 1)}={space(layout, 1)}"
-            f"{python_value(value, layout)}{space(layout, 1)}"
-            for key, value in call.arguments.items()
-        ]
-        tail = "," if members and layout.random() < 0.2 else ""
-        written.append(f"{call.name}({','.join(members)}{tail})")
-        expected.call(call.name, canonical(call.arguments))
-    text = "[" + f",{space(layout, 1)}".join(written) + space(layout, 1) + "]"
-    if tagged and layout.random() < 0.7:
-        text += space(layout, 1) + "<|python_end|>"
-    return text
-
-
-def _tagged(header, parameter, closer):
+def tagged_call(header, parameter, closer):
     """What writes a call with one piece of text per parameter."""
 
     def write(call, number, layout):
@@ -311,135 +248,31 @@ def _tagged(header, parameter, closer):
     return write
 
 
-def _qwen_parameter(key, text, layout):
-    framed = text.startswith("\n") or text.endswith("\n") or layout.random() < 0.8
-    text = f"\n{text}\n" if framed else text
-    return f"{space(layout, 1)}<parameter={key}>{text}</parameter>{space(layout, 1)}"
-
-
-_qwen_call = _tagged(
-    lambda call, layout: f"<tool_call>{space(layout, 1)}<function={call.name}>{space(layout, 1)}",
-    _qwen_parameter,
-    lambda layout: f"</function>{space(layout, 1)}</tool_call>",
-)
-_glm_call = _tagged(
-    lambda call, layout: f"<tool_call>{call.name}" + layout.choice(["\n", "\n", ""]),
-    lambda key, text, layout: (
-        f"<arg_key>{key}</arg_key>{space(layout, 1)}<arg_value>{text}</arg_value>{space(layout, 1)}"
-    ),
-    lambda layout: "</tool_call>",
-)
-_minimax_call = _tagged(
-    lambda call, layout: f'<invoke name="{call.name}">{space(layout, 1)}',
-    lambda key, text, layout: f'<parameter name="{key}">{text}</parameter>{space(layout, 1)}',
-    lambda layout: "</invoke>",
-)
-
-
-def _kimi_call(call, number, layout):
-    arguments = json_value(call.arguments, layout)
-    id = f"functions.{call.name}:{number + layout.randint(0, 12)}"
-    return (
-        f"<|tool_call_begin|>{space(layout, 1)}{id}{space(layout, 1)}<|tool_call_argument_begin|>"
-        f"{space(layout, 1)}{arguments}{space(layout, 1)}<|tool_call_end|>",
-        arguments,
-        id,
-    )
-
-
-def _deepseek_call(call, number, layout):
-    arguments = json_value(call.arguments, layout)
-    head = f"<｜tool▁call▁begin｜>{call.name}<｜tool▁sep｜>"
-    return f"{head}{arguments}{space(layout, 1)}<｜tool▁call▁end｜>", arguments, None
-
-
-def harmony(calls, prose, layout):
-    """Prose as final messages or preambles, reasoning before each call."""
-    expected, text = Expected(), ""
-    for call, before in zip([*calls, None], prose, strict=True):
-        start = "<|start|>assistant" if text or layout.random() < 0.5 else ""
-        if before:
-            channel = layout.choice(["final", "commentary", "analysis"])
-            end = layout.choice(["<|end|>", "<|return|>"])
-            text += f"{start}<|channel|>{channel}<|message|>{before}{end}"
-            expected.text(before, ReasoningDelta if channel == "analysis" else TextDelta)
-            start = "<|start|>assistant"
-        if call is not None:
-            arguments = json_value(call.arguments, layout)
-            recipient = f" to=functions.{call.name}"
-            kind = layout.choice(["", " <|constrain|>json", "<|constrain|>json"])
-            header = f"<|channel|>commentary{recipient}{kind}"
-            if start and layout.random() < 0.3:
-                header = f"{recipient}<|channel|>commentary{kind}"
-            text += f"{start}{header}<|message|>{space(layout, 1)}{arguments}{space(layout, 1)}"
-            text += layout.choice(["<|call|>", "<|call|>", "<|end|>"])
-            expected.call(call.name, arguments)
-    return text, expected.events
-
-
 @dataclass(frozen=True)
 class Style:
     """One way in which a format is written.
 
     Attributes:
         format: its name.
+        read: the reference.
         render: the renderer.
         markers: all strings that mean something in it.
         openers: those that mean something in prose.
         closers: those that may not be in the text of a parameter.
+        sample: a text to be cut in every way.
         opening: what prose may not begin with, in a format that has no marker.
     """
 
     format: str
+    read: object
     render: object
     markers: tuple
     openers: tuple = ()
     closers: tuple = ()
     opening: str = ""
+    sample: str = ""
 
     @property
     def json(self):
         """Whether arguments are passed on as they are written."""
         return self.format not in {"pythonic", "qwen3_coder", "glm45", "minimax_m2"}
-
-
-_MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
-_HARMONY = (
-    "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>", "<|constrain|>",
-)  # fmt: skip
-_KIMI = (
-    "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
-    "<|tool_call_end|>", "<|tool_calls_section_end|>",
-)  # fmt: skip
-_DEEPSEEK = (
-    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
-    "<｜tool▁calls▁end｜>",
-)  # fmt: skip
-_QWEN = (
-    "<tool_call>", "<function=", ">", "<parameter=", "</parameter>", "</function>", "</tool_call>",
-)  # fmt: skip
-_GLM = ("<tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>")
-_MINIMAX = (
-    "<minimax:tool_call>", '<invoke name="', '">', '<parameter name="', "</parameter>", "</invoke>",
-    "</minimax:tool_call>",
-)  # fmt: skip
-STYLES = {
-    "hermes": Style("hermes", _calls(_hermes_call), ("<tool_call>", "</tool_call>"),
-        ("<tool_call>",)),
-    "mistral-array": Style("mistral", mistral_array, _MISTRAL, _MISTRAL[:1]),
-    "mistral-ids": Style("mistral", _calls(partial(_mistral_call, with_ids=True)), _MISTRAL,
-        _MISTRAL[:1]),
-    "mistral-args": Style("mistral", _calls(_mistral_call), _MISTRAL, _MISTRAL[:1]),
-    "llama_json": Style("llama_json", _whole_text("<|python_tag|>", _llama_calls),
-        ("<|python_tag|>", ";"), opening="{<"),
-    "pythonic": Style("pythonic", _whole_text("<|python_start|>", _pythonic_calls),
-        ("<|python_start|>", "<|python_end|>", "(", ")"), opening="[<"),
-    "qwen3_coder": Style("qwen3_coder", _calls(_qwen_call), _QWEN, _QWEN[:1], ("</parameter>",)),
-    "kimi_k2": Style("kimi_k2", _calls(_kimi_call, _KIMI[0], _KIMI[-1]), _KIMI, _KIMI[:1]),
-    "harmony": Style("harmony", harmony, _HARMONY, _HARMONY),
-    "deepseek_v31": Style("deepseek_v31", _calls(_deepseek_call, _DEEPSEEK[0], _DEEPSEEK[-1]),
-        _DEEPSEEK, _DEEPSEEK[:1]),
-    "glm45": Style("glm45", _calls(_glm_call), _GLM, _GLM[:1], ("</arg_value>",)),
-    "minimax_m2": Style("minimax_m2", _calls(_minimax_call, _MINIMAX[0], _MINIMAX[-1]), _MINIMAX,
-        _MINIMAX[:1], ("</parameter>",)),
-}  # fmt: skip

@@ -20,7 +20,7 @@ import re
 
 import pytest
 from chunking import norm, run, same_under_all
-from renderers import STYLES
+from families import STYLES
 
 from mini_vllm.text.events import (
     ArgsDelta,

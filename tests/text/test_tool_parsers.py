@@ -19,10 +19,10 @@ import sys
 
 import pytest
 from chunking import chunkings, cut_at, norm, run, same_under_all, sized
+from families import STYLES, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from references import reference
-from renderers import NAMES, PARAMETERS, STYLES, TOOLS, Call
+from renderers import NAMES, PARAMETERS, TOOLS, Call
 
 from mini_vllm.text import json_scanner, object_state, parser_states
 from mini_vllm.text.events import (
@@ -58,38 +58,7 @@ LOOK_ALIKES = [
 ]  # fmt: skip
 
 
-# What one format's texts are made of: one sample each, to be cut in every way.
-SAMPLES = {
-    "hermes": 'Let me see.\n<tool_call>\n{"name": "f", "arguments": {"a": "}</tool_call>\\"", '
-    '"b": [1, {"c": null}]}}\n</tool_call>\n<tool_call>{"arguments":{},"name":"g"}</tool_call> ok',
-    "mistral-array": 'Hm.[TOOL_CALLS] [{"name": "f", "arguments": {"a": "]}[TOOL_CALLS]"}, '
-    '"id": "abc123XYZ"}, {"name": "g", "arguments": {}}] a[0]',
-    "mistral-ids": 'I.[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": "[ARGS]"}[TOOL_CALLS]g[CALL_ID]x1'
-    "[ARGS]{}",
-    "mistral-args": '[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}[TOOL_CALLS]g{} done',
-    "llama_json": ' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
-    '{"type": "function", "name": "g", "parameters": {}}',
-    "pythonic": "[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
-    "qwen3_coder": "So:\n<tool_call>\n<function=f>\n<parameter=path>\n\n  a <b>\n</parameter>\n"
-    "<parameter=count>\n42\n</parameter>\n<parameter=flag>true</parameter></function>\n</tool_call>"
-    "\n<tool_call><function=g></function></tool_call>.",
-    "kimi_k2": "Ok <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
-    '<|tool_call_argument_begin|>{"a": "<|tool_call_end|>"}<|tool_call_end|>'
-    "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
-    "<|tool_calls_section_end|>",
-    "harmony": "<|channel|>analysis<|message|>Hm <|end|><|start|>assistant<|channel|>commentary "
-    'to=functions.f <|constrain|>json<|message|>{"a": "<|call|>"}<|call|>'
-    "<|start|>assistant<|channel|>final<|message|>Done.",
-    "deepseek_v31": "Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
-    '{"code": 123}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜>'
-    "<｜tool▁calls▁end｜>",
-    "glm45": "A <tool_call>f\n<arg_key>path</arg_key>\n<arg_value> x\n</arg_value>\n"
-    "<arg_key>count</arg_key><arg_value>3</arg_value></tool_call><tool_call>g</tool_call> z",
-    "minimax_m2": '<minimax:tool_call>\n<invoke name="f">\n<parameter name="path">a\n</parameter>\n'
-    '<parameter name="items">[1, 2]</parameter>\n</invoke>\n<invoke name="g">\n</invoke>\n'
-    "</minimax:tool_call> end",
-}
-
+SAMPLES = {name: style.sample for name, style in STYLES.items()}
 
 ALLOWED = create_tool_parser("hermes", tools=TOOLS).types
 
@@ -210,14 +179,14 @@ def test_each_prefix_of_a_drawn_text_has_every_property(style, data):
 
 def check_p1_p5_valid(style, text, expected):
     """However it is cut, a valid text gives the events of its renderer and of the reference."""
-    assert reference(style.format, text, TYPES) == expected
+    assert reference(style, text, TYPES) == expected
     assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
 
 
 def check_p1_cuts(style, text):
     """Every way to cut a text gives the events of the reference, where that has an opinion."""
     events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
-    expected = reference(style.format, text, TYPES)
+    expected = reference(style, text, TYPES)
     # The parser takes less than Python does: no `"a" "b"`, no `0x1`.
     less = style.format == "pythonic" and any(isinstance(e, Malformed | TextDelta) for e in events)
     assert less or expected is None or events == expected
@@ -265,7 +234,7 @@ def check_p13_interleaved(style, texts):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_p1_p5_samples_under_every_cut(name):
     style, text = STYLES[name], SAMPLES[name]
-    expected = reference(style.format, text, TYPES)
+    expected = reference(style, text, TYPES)
     assert [event.name for event in expected if isinstance(event, CallStart)] in (["f", "g"], ["f"])
     assert same_under_all(lambda: make(style), text, style.markers, seeds=20) == expected
 

@@ -1,0 +1,66 @@
+"""Formats in which each parameter is an element of its own, whose text has no type.
+
+Above each table stands its grammar; NL is a line break.
+"""
+
+from mini_vllm.text.parameter_state import Value, read_name, read_parameter
+from mini_vllm.text.parser_states import Broken, Gap, Header, Prose
+from mini_vllm.text.stream_parser import Format, On
+
+# (<tool_call> <function=n> (<parameter=k> NL v NL </parameter>)* </function> </tool_call>)*
+QWEN3_CODER = Format(
+    "qwen3_coder",
+    {
+        "content": Prose({"<tool_call>": On("function", "open")}),
+        "function": Gap({"<function=": On("name")}),
+        "name": Header({">": On("parameters")}, forbidden=("<tool_call>",), read=read_name),
+        "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "arguments")}),
+        "key": Header({">": On("value")}, read=read_parameter),
+        "value": Value({"</parameter>": On("parameters")}, framed=True),
+        "close": Gap({"</tool_call>": On("content", "end")}),
+        "broken": Broken({"</tool_call>": On("content")}),
+    },
+)
+
+
+# (<tool_call> n NL? (<arg_key> k </arg_key> <arg_value> v </arg_value>)* </tool_call>)*
+GLM45 = Format(
+    "glm45",
+    {
+        "content": Prose({"<tool_call>": On("name", "open")}),
+        "name": Header(
+            {
+                "\n": On("keys"),
+                "<arg_key>": On("keys", keep=True),
+                "</tool_call>": On("keys", keep=True),
+            },
+            forbidden=("<tool_call>",),
+            read=read_name,
+        ),
+        "keys": Gap({"<arg_key>": On("key"), "</tool_call>": On("content", "end")}),
+        "key": Header({"</arg_key>": On("value tag")}, read=read_parameter),
+        "value tag": Gap({"<arg_value>": On("value")}),
+        "value": Value({"</arg_value>": On("keys")}),
+        "broken": Broken({"</tool_call>": On("content")}),
+    },
+)
+
+
+# <minimax:tool_call> (<invoke name="n"> (<parameter name="k">v</parameter>)* </invoke>)*
+# </minimax:tool_call>
+MINIMAX_M2 = Format(
+    "minimax_m2",
+    {
+        "content": Prose({"<minimax:tool_call>": On("section", "open")}),
+        "section": Gap(
+            {'<invoke name="': On("name"), "</minimax:tool_call>": On("content", "close")}
+        ),
+        "name": Header(
+            {'">': On("parameters")}, forbidden=("<minimax:tool_call>",), read=read_name
+        ),
+        "parameters": Gap({'<parameter name="': On("key"), "</invoke>": On("section", "end")}),
+        "key": Header({'">': On("value")}, read=read_parameter),
+        "value": Value({"</parameter>": On("parameters")}),
+        "broken": Broken({"</invoke>": On("section"), "</minimax:tool_call>": On("content")}),
+    },
+)

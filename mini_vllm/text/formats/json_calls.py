@@ -1,0 +1,88 @@
+"""Formats in which a call is one JSON object that has the name and the arguments as members.
+
+Above each table stands its grammar; NL is a line break, J a JSON object.
+"""
+
+from mini_vllm.text.object_state import Object
+from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose, announce
+from mini_vllm.text.stream_parser import Format, On, StreamParser
+
+# (<tool_call> {"name": n, "arguments": J} </tool_call>)*
+HERMES = Format(
+    "hermes",
+    {
+        "content": Prose({"<tool_call>": On("object", "open")}),
+        "object": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("close")),
+        "arguments": Json(On("call")),
+        "close": Gap({"</tool_call>": On("content", "end")}),
+        "broken": Broken({"</tool_call>": On("content")}),
+    },
+)
+
+
+def _mistral_name(parser: StreamParser, name: str, marker: str) -> str | None:
+    if marker != "[CALL_ID]":
+        return announce(parser, name, marker)
+    parser.name = name
+    return "" if name else None
+
+
+def _mistral_id(parser: StreamParser, id: str, marker: str) -> str | None:
+    if not id:
+        return None
+    parser.announce(parser.name, id)
+    return ""
+
+
+# [TOOL_CALLS] [{"name": n, "arguments": J, "id": i}, ...]   and, from version 11 on,
+# ([TOOL_CALLS]n[CALL_ID]i[ARGS]J)*   where [CALL_ID]i and [ARGS] may be absent
+MISTRAL = Format(
+    "mistral",
+    {
+        "content": Prose({"[TOOL_CALLS]": On("calls", "open")}),
+        "calls": Gap(
+            {"[TOOL_CALLS]": On("calls", "open"), "[": On("array")},
+            otherwise=On("name", keep=True),
+        ),
+        "array": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("next", "end"), stream="member"),
+        "member": Json(On("call")),
+        "next": Gap({",": On("array"), "]": On("content", "close")}),
+        "name": Header(
+            {
+                "[CALL_ID]": On("id"),
+                "[ARGS]": On("arguments"),
+                "{": On("arguments", keep=True),
+            },
+            forbidden=("[TOOL_CALLS]",),
+            read=_mistral_name,
+        ),
+        "id": Header({"[ARGS]": On("arguments")}, forbidden=("[TOOL_CALLS]",), read=_mistral_id),
+        "arguments": Json(On("content", "end")),
+        "broken": Broken({"[TOOL_CALLS]": On("content", keep=True)}),
+    },
+)
+
+
+# <|python_tag|>? {"name": n, "parameters": J} (; {...})*   as the whole text
+LLAMA_JSON = Format(
+    "llama_json",
+    {
+        "start": Gap(
+            {"<|python_tag|>": On("object"), "{": On("call", "open", keep=True)},
+            otherwise=On("content", "text"),
+        ),
+        "object": Gap({"{": On("call", keep=True)}),
+        "call": Object(
+            On("next", "end"),
+            arguments=("parameters", "arguments"),
+            others=frozenset(["type"]),
+        ),
+        "arguments": Json(On("call")),
+        "next": Gap({";": On("object")}, otherwise=On("content", "text")),
+        "content": Prose({}),
+        "broken": Broken({}),
+    },
+    start="start",
+)

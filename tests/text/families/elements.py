@@ -1,0 +1,113 @@
+"""Calls with an element for each parameter: Qwen3-Coder, GLM, MiniMax."""
+
+import re
+
+from references import NAME, Invalid, S, blocks, element, tagged
+from renderers import Style, calls_in_prose, space, tagged_call
+
+
+def _qwen_parameter(key, text, layout):
+    framed = text.startswith("\n") or text.endswith("\n") or layout.random() < 0.8
+    text = f"\n{text}\n" if framed else text
+    return f"{space(layout, 1)}<parameter={key}>{text}</parameter>{space(layout, 1)}"
+
+
+_qwen_call = tagged_call(
+    lambda call, layout: f"<tool_call>{space(layout, 1)}<function={call.name}>{space(layout, 1)}",
+    _qwen_parameter,
+    lambda layout: f"</function>{space(layout, 1)}</tool_call>",
+)
+
+_glm_call = tagged_call(
+    lambda call, layout: f"<tool_call>{call.name}" + layout.choice(["\n", "\n", ""]),
+    lambda key, text, layout: (
+        f"<arg_key>{key}</arg_key>{space(layout, 1)}<arg_value>{text}</arg_value>{space(layout, 1)}"
+    ),
+    lambda layout: "</tool_call>",
+)
+
+_minimax_call = tagged_call(
+    lambda call, layout: f'<invoke name="{call.name}">{space(layout, 1)}',
+    lambda key, text, layout: f'<parameter name="{key}">{text}</parameter>{space(layout, 1)}',
+    lambda layout: "</invoke>",
+)
+
+_QWEN = (
+    "<tool_call>", "<function=", ">", "<parameter=", "</parameter>", "</function>", "</tool_call>",
+)  # fmt: skip
+
+_GLM = ("<tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>")
+
+_MINIMAX = (
+    "<minimax:tool_call>", '<invoke name="', '">', '<parameter name="', "</parameter>", "</invoke>",
+    "</minimax:tool_call>",
+)  # fmt: skip
+
+read_qwen3_coder = tagged(
+    "<tool_call>",
+    rf"{S}<function=\s*{NAME}\s*>{S}",
+    rf"<parameter=\s*{NAME}\s*>(.*?)</parameter>{S}",
+    rf"</function>{S}</tool_call>",
+    framed=True,
+)
+
+read_glm45 = tagged(
+    "<tool_call>",
+    rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<)){S}",
+    rf"<arg_key>\s*{NAME}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
+    "</tool_call>",
+)
+
+
+def read_minimax_m2(text, types):
+    patterns = (
+        rf'{S}<invoke name="\s*{NAME}\s*">{S}',
+        rf'<parameter name="\s*{NAME}\s*">(.*?)</parameter>{S}',
+        "</invoke>",
+    )
+
+    def read(text, place, expected):
+        first = place
+        while not (end := re.compile(rf"{S}</minimax:tool_call>").match(text, place)):
+            place = element(text, place, expected, types, *patterns)
+        if place == first:
+            raise Invalid
+        return end.end()
+
+    return blocks(text, "<minimax:tool_call>", read)
+
+
+STYLES = {
+    "qwen3_coder": Style(
+        "qwen3_coder",
+        read_qwen3_coder,
+        calls_in_prose(_qwen_call),
+        _QWEN,
+        _QWEN[:1],
+        ("</parameter>",),
+        sample="So:\n<tool_call>\n<function=f>\n<parameter=path>\n\n  a <b>\n</parameter>\n"
+        "<parameter=count>\n42\n</parameter>\n<parameter=flag>true</parameter></function>\n</tool_call>"
+        "\n<tool_call><function=g></function></tool_call>.",
+    ),
+    "glm45": Style(
+        "glm45",
+        read_glm45,
+        calls_in_prose(_glm_call),
+        _GLM,
+        _GLM[:1],
+        ("</arg_value>",),
+        sample="A <tool_call>f\n<arg_key>path</arg_key>\n<arg_value> x\n</arg_value>\n"
+        "<arg_key>count</arg_key><arg_value>3</arg_value></tool_call><tool_call>g</tool_call> z",
+    ),
+    "minimax_m2": Style(
+        "minimax_m2",
+        read_minimax_m2,
+        calls_in_prose(_minimax_call, _MINIMAX[0], _MINIMAX[-1]),
+        _MINIMAX,
+        _MINIMAX[:1],
+        ("</parameter>",),
+        sample='<minimax:tool_call>\n<invoke name="f">\n<parameter name="path">a\n</parameter>\n'
+        '<parameter name="items">[1, 2]</parameter>\n</invoke>\n<invoke name="g">\n</invoke>\n'
+        "</minimax:tool_call> end",
+    ),
+}

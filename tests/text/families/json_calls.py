@@ -1,0 +1,155 @@
+"""Calls that are one JSON object each: Hermes, Mistral, Llama."""
+
+import re
+from functools import partial
+
+from references import NAME, Invalid, blocks, call_object, expect, object_at, skip
+from renderers import Expected, Style, calls_in_prose, json_object, json_value, space, whole_text
+
+
+def _hermes_call(call, number, layout):
+    others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
+    others = others if layout.random() < 0.2 else []
+    id = layout.choice([None, None, "call_1"])
+    body, arguments, id = json_object(call, layout, id=id, others=others)
+    return f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>", arguments, id
+
+
+def _mistral_array(calls, prose, layout):
+    expected, text = Expected(), prose[0]
+    expected.text(text)
+    if calls:
+        text += f"[TOOL_CALLS]{space(layout)}["
+        for number, call in enumerate(calls):
+            body, arguments, id = json_object(call, layout, id=layout.choice([None, "Abc123xyZ"]))
+            text += f"{',' if number else ''}{space(layout)}{body}{space(layout)}"
+            expected.call(call.name, arguments, id)
+        text += "]" + prose[-1]
+        expected.text(prose[-1])
+    return text, expected.events
+
+
+def _mistral_call(call, number, layout, *, with_ids=False):
+    arguments, id = json_value(call.arguments, layout), None
+    text = f"[TOOL_CALLS]{space(layout, 1)}{call.name}{space(layout, 1)}"
+    if with_ids:
+        id = "".join(layout.choice("aB3") for _ in range(9))
+        text += f"[CALL_ID]{id}"
+    if with_ids or layout.random() < 0.7:
+        text += "[ARGS]" + space(layout, 1)
+    return text + arguments, arguments, id
+
+
+def _llama_calls(calls, tagged, expected, layout):
+    text = ""
+    for number, call in enumerate(calls):
+        others = [("type", '"function"')] if layout.random() < 0.3 else []
+        keys = ("parameters", "parameters", "arguments")
+        body, arguments, _ = json_object(call, layout, keys, others=others)
+        text += f"{space(layout, 1)};{space(layout, 1)}" if number else ""
+        text += body
+        expected.call(call.name, arguments)
+    return text
+
+
+_MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
+
+
+def read_hermes(text, types):
+    def read(text, place, expected):
+        name, arguments, id, place = call_object(text, place)
+        expected.call(name, arguments, id)
+        return expect(r"[ \t\r\n]*</tool_call>", text, place).end()
+
+    return blocks(text, "<tool_call>", read)
+
+
+def read_mistral(text, types):
+    def read(text, place, expected):
+        bracket = skip(text, place)
+        if text[bracket : bracket + 1] != "[":
+            header = expect(rf"\s*{NAME}\s*(?:\[CALL_ID\]\s*{NAME}\s*(?=\[ARGS\]))?", text, place)
+            behind = re.compile(r"\[ARGS\][ \t\r\n]*|(?=\{)").match(text, header.end())
+            if behind is None:
+                raise Invalid
+            arguments, end = object_at(text, behind.end())
+            expected.call(header[1], arguments, header[2])
+            return end
+        place = bracket + 1
+        while True:
+            name, arguments, id, place = call_object(text, place)
+            expected.call(name, arguments, id)
+            place = expect(r"[ \t\r\n]*[,\]]", text, place).end()
+            if text[place - 1] == "]":
+                return place
+
+    return blocks(text, "[TOOL_CALLS]", read)
+
+
+def read_llama_json(text, types):
+    expected, place = Expected(), skip(text, 0)
+    if text.startswith("<|python_tag|>", place):
+        place += len("<|python_tag|>")
+    elif text[place : place + 1] == "{":
+        expected.text(text[:place])
+    elif place == len(text) or text[place] != "<":
+        expected.text(text)
+        return expected.events
+    while True:
+        keys = ("parameters", "arguments")
+        name, arguments, id, place = call_object(text, place, keys, ("name", "type", "id"))
+        expected.call(name, arguments, id)
+        more = re.compile(r"[ \t\r\n]*;").match(text, place)
+        if more is None:
+            expected.text(text[place:])
+            return expected.events
+        place = more.end()
+
+
+STYLES = {
+    "hermes": Style(
+        "hermes",
+        read_hermes,
+        calls_in_prose(_hermes_call),
+        ("<tool_call>", "</tool_call>"),
+        ("<tool_call>",),
+        sample='Let me see.\n<tool_call>\n{"name": "f", "arguments": {"a": "}</tool_call>\\"", '
+        '"b": [1, {"c": null}]}}\n</tool_call>\n<tool_call>{"arguments":{},'
+        '"name":"g"}</tool_call> ok',
+    ),
+    "mistral-array": Style(
+        "mistral",
+        read_mistral,
+        _mistral_array,
+        _MISTRAL,
+        _MISTRAL[:1],
+        sample='Hm.[TOOL_CALLS] [{"name": "f", "arguments": {"a": "]}[TOOL_CALLS]"}, '
+        '"id": "abc123XYZ"}, {"name": "g", "arguments": {}}] a[0]',
+    ),
+    "mistral-ids": Style(
+        "mistral",
+        read_mistral,
+        calls_in_prose(partial(_mistral_call, with_ids=True)),
+        _MISTRAL,
+        _MISTRAL[:1],
+        sample='I.[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": "[ARGS]"}[TOOL_CALLS]g[CALL_ID]x1'
+        "[ARGS]{}",
+    ),
+    "mistral-args": Style(
+        "mistral",
+        read_mistral,
+        calls_in_prose(_mistral_call),
+        _MISTRAL,
+        _MISTRAL[:1],
+        sample='[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}[TOOL_CALLS]g{} done',
+    ),
+    "llama_json": Style(
+        "llama_json",
+        read_llama_json,
+        whole_text("<|python_tag|>", _llama_calls),
+        ("<|python_tag|>", ";"),
+        opening="{<",
+        sample=' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
+        '{"type": "function", "name": "g", "parameters": {}}',
+    ),
+}
