@@ -67,6 +67,7 @@ class Format:
         start: the state in which a text begins.
         home: the state to go on in after something that only looked like a call.
         broken: the state that skips the rest of a malformed call.
+        aliases: what vLLM and SGLang call it, where that is something else.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Format:
     start: str = "content"
     home: str = "content"
     broken: str = "broken"
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,12 +1,11 @@
 """Tool parsers by name: `python -m mini_vllm.text.tool_parsers FORMAT < text` shows the events."""
 
 import argparse
-import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.formats import FORMATS, find_format
 from mini_vllm.text.schemas import parameter_types
 from mini_vllm.text.stream_parser import StreamParser
 
@@ -19,18 +18,14 @@ def create_tool_parser(
     Its `feed(text)` returns the events that are certain, `flush()` the rest; `held` is what waits.
 
     Args:
-        format: the name of the format; `FORMATS` has them.
+        format: the name of the format, or another name of it; `FORMATS` has them.
         tools: the tools of the request. Formats that write arguments as tagged text take the types
             of parameters from their schemas; a parameter without a schema is a string.
 
     Raises:
         ValueError: the format is unknown, or a schema is invalid; the message says which.
     """
-    if format not in FORMATS:
-        near = difflib.get_close_matches(format, FORMATS)
-        hint = f"did you mean {', '.join(near)}? " if near else ""
-        raise ValueError(f"unknown tool-call format {format!r}; {hint}known: {', '.join(FORMATS)}")
-    return StreamParser(FORMATS[format], types=parameter_types(tools))
+    return StreamParser(find_format(format), types=parameter_types(tools))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

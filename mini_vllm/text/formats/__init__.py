@@ -3,11 +3,14 @@
 In each table `content` is the text around calls, `broken` the way out of a malformed call.
 """
 
+import difflib
+
 from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
 from mini_vllm.text.formats.json_calls import HERMES, LLAMA_JSON, MISTRAL
 from mini_vllm.text.formats.python_calls import PYTHONIC
+from mini_vllm.text.stream_parser import Format
 
 FORMATS = {
     format.name: format
@@ -24,3 +27,17 @@ FORMATS = {
         MINIMAX_M2,
     )
 }
+ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
+
+
+def find_format(name: str) -> Format:
+    """Return the format of a name or an alias.
+
+    Raises:
+        ValueError: the name is unknown; the message has the known ones.
+    """
+    if name not in FORMATS and name not in ALIASES:
+        near = difflib.get_close_matches(name, [*FORMATS, *ALIASES])
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise ValueError(f"unknown tool-call format {name!r}; {hint}known: {', '.join(FORMATS)}")
+    return FORMATS[ALIASES.get(name, name)]

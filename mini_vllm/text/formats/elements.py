@@ -20,6 +20,7 @@ QWEN3_CODER = Format(
         "close": Gap({"</tool_call>": On("content", "end")}),
         "broken": Broken({"</tool_call>": On("content")}),
     },
+    aliases=("qwen3_xml",),
 )
 
 
@@ -43,6 +44,10 @@ GLM45 = Format(
         "value": Value({"</arg_value>": On("keys")}),
         "broken": Broken({"</tool_call>": On("content")}),
     },
+    aliases=(
+        "glm47",
+        "glm",
+    ),
 )
 
 

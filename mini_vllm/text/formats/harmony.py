@@ -66,4 +66,8 @@ HARMONY = Format(
             }
         ),
     },
+    aliases=(
+        "openai",
+        "gpt-oss",
+    ),
 )

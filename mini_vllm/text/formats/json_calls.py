@@ -18,6 +18,10 @@ HERMES = Format(
         "close": Gap({"</tool_call>": On("content", "end")}),
         "broken": Broken({"</tool_call>": On("content")}),
     },
+    aliases=(
+        "qwen25",
+        "qwen3_json",
+    ),
 )
 
 
@@ -85,4 +89,9 @@ LLAMA_JSON = Format(
         "broken": Broken({}),
     },
     start="start",
+    aliases=(
+        "llama3_json",
+        "llama4_json",
+        "llama3",
+    ),
 )
