@@ -11,8 +11,6 @@ from markdown_it import MarkdownIt
 from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.predictions import read_questions
-from labkit.running.platform import BROWSER_LACKS
-from labkit.running.reporting.as_data import left_out
 
 
 def labs_data(root: Path) -> list[dict[str, Any]]:
@@ -28,31 +26,17 @@ def labs_data(root: Path) -> list[dict[str, Any]]:
 
 
 def _lab(lab: Lab) -> dict[str, Any]:
-    out = [test for test in lab.tests if test.needs in BROWSER_LACKS]
     return {
         "number": lab.number,
         "name": lab.name,
         "title": lab.title,
-        "tasks": _tasks(lab),
+        "tasks": [{"number": task.number, "title": task.title} for task in lab.tasks],
         "starter": lab.pristine_starter.read_text("utf-8"),
         "hints": _hints(lab),
         "pool": _pool(lab),
         "predictions": _predictions(lab),
         "has_solution": lab.solution.exists(),
-        "most": sum(test.points for test in lab.tests if test not in out),
-        "left_out": left_out(out),
     }
-
-
-def _tasks(lab: Lab) -> list[dict[str, Any]]:
-    return [
-        {
-            "number": task.number,
-            "title": task.title,
-            "points": sum(test.points for test in lab.tests if test.task == task.number),
-        }
-        for task in lab.tasks
-    ]
 
 
 def _hints(lab: Lab) -> list[dict[str, Any]]:
@@ -60,12 +44,11 @@ def _hints(lab: Lab) -> list[dict[str, Any]]:
     return [
         {
             "task": task,
-            "level": level,
             "symptom_html": _inline(hint.symptom),
             "text_html": _html(hint.text),
         }
         for task, hints in read_hints(lab).items()
-        for level, hint in enumerate(hints, start=1)
+        for hint in hints
     ]
 
 

@@ -30,10 +30,10 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
 
     Returns:
         `header`, `score` of `most`, `complete`; `tasks` and `given`; by name of a test its kind of
-        result, `verdicts`; `failures` of the first task that has some, what tests are `waiting` for
-        and at which `line` of the file, how many fail `later`; what it `looks_like`; what a hunt
-        `hunted`; what to do `next`; which tests are `left_out` here; `notes`; and the same as
-        `text`.
+        result, `verdicts`, for whoever compares runs; `failures` of the first task that has some,
+        what tests are `waiting` for and at which `line` of the file, how many fail `later`; what it
+        `looks_like`; what a hunt `hunted`; what to do `next`; which tests are `left_out` here;
+        `notes`; and the same as `text`.
     """
     tests = graded_tests(run)
     given = given_row(tests)
@@ -63,18 +63,12 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
 
 def left_out(tests: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the tests of a lab that cannot run on a platform, and why."""
-    return [
-        {"name": test.name, "task": test.task, "points": test.points, "why": NEEDS[test.needs]}
-        for test in tests
-    ]
+    return [{"name": test.name, "points": test.points, "why": NEEDS[test.needs]} for test in tests]
 
 
 def _header(run: LabRun) -> dict[str, Any]:
     return {
         "lab": run.lab.number,
-        "name": run.lab.name,
-        "title": run.lab.title,
-        "file": str(run.implementation.path),
         "hash": run.digest,
         "seed": run.seed,
         "parts": run.parts,
@@ -85,8 +79,6 @@ def _task(row: TaskRow) -> dict[str, Any]:
     return {
         "number": row.number,
         "title": row.title,
-        "passed": row.passed,
-        "ran": row.ran,
         "tests": row.tally,
         "points": row.points,
         "max": row.most,
@@ -107,7 +99,6 @@ def _failure(run: LabRun, group: Group) -> dict[str, Any]:
         "worth": first.max_score,
         "points": sum(test.max_score for test in group),
         "tests": [test.name for test in group],
-        "kind": first.kind,
         "rule": first.rule,
         "labels": [*map(_label, labels)],
         "trace": None if told.trace is None else _trace(told.trace),
