@@ -31,21 +31,18 @@ function statusClass(status) {
   return status === "FAIL" ? "fail" : "wait";
 }
 
-function taskRow(task, runTask) {
-  const sign = make("span", { className: "sign", "aria-hidden": "true" }, SIGNS[task.status] ?? "·");
-  const run = button("Run", () => runTask(task.number), {
-    className: "quiet",
-    "aria-label": `Run task ${task.number}`,
-  });
-  const { tests } = task;
+/** A row of a task, or of the tests that are only to look at, which have no number. */
+function taskRow({ number, title, tests, points, max, status }, runTask) {
+  const sign = make("span", { className: "sign", "aria-hidden": "true" }, SIGNS[status] ?? "·");
+  const named = { className: "quiet", "aria-label": `Run task ${number}` };
   return make(
     "tr",
-    statusClass(task.status),
-    make("th", { scope: "row" }, `${task.number} ${task.title}`),
-    make("td", "number", String(tests)),
-    make("td", "number", `${task.points}/${task.max}`),
-    make("td", "status", sign, ` ${task.status}`),
-    make("td", "act", run),
+    statusClass(status),
+    make("th", { scope: "row" }, number ? `${number} ${title}` : title),
+    make("td", "number", tests),
+    make("td", "number", number ? `${points}/${max}` : "–"),
+    make("td", "status", sign, ` ${status}`),
+    make("td", "act", number && button("Run", () => runTask(number), named)),
   );
 }
 
@@ -53,24 +50,11 @@ function tasksTable(report, runTask) {
   const heads = ["Task", "Tests", "Points", "Status"].map((text, place) =>
     make("th", { scope: "col", className: place === 1 || place === 2 ? "number" : "" }, text),
   );
-  const rows = report.tasks.map((task) => taskRow(task, runTask));
-  if (report.given) rows.push(givenRow(report.given));
+  const shown = report.given ? [...report.tasks, report.given] : report.tasks;
+  const rows = shown.map((task) => taskRow(task, runTask));
   const caption = make("caption", "hidden", "Points by task");
   const head = make("thead", "", make("tr", "", ...heads, make("td")));
   return wide(make("table", "tasks", caption, head, make("tbody", "", ...rows)), "Points by task");
-}
-
-function givenRow(given) {
-  const sign = make("span", { className: "sign", "aria-hidden": "true" }, SIGNS[given.status] ?? "·");
-  return make(
-    "tr",
-    statusClass(given.status),
-    make("th", { scope: "row" }, given.title ?? "given, to look at"),
-    make("td", "number", String(given.tests)),
-    make("td", "number", "–"),
-    make("td", "status", sign, ` ${given.status}`),
-    make("td"),
-  );
 }
 
 /** What is wider than the page scrolls in a box of its own, which the keyboard reaches. */
@@ -190,14 +174,25 @@ function spoken(text, here, { runTask, showHint, pageOf }) {
 }
 
 function hunted({ tests, enough }) {
-  const rows = tests.map(({ test, told }) =>
-    make("tr", "", make("th", { scope: "row" }, make("code", "", test)), make("td", "", told)),
-  );
+  const rows = tests.map(({ test, told, why }) => {
+    const name = make("th", { scope: "row" }, make("code", "", test));
+    return make("tr", "", name, make("td", "", told, why && make("p", "note", why)));
+  });
   const caption = make("caption", "", "What your tests do");
   const table = wide(make("table", "hunted", caption, make("tbody", "", ...rows)), "What your tests do");
   const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
-  const few = names.length && make("p", "", ...names, " are enough: the others kill nothing more.");
+  const more =
+    " are enough here: the others kill nothing more of the published part. Keep them: where you are" +
+    " graded there is more to kill.";
+  const few = names.length > 0 && make("p", "", ...names, more);
   return [table, few];
+}
+
+/** What tests wait for; what stands below it is code, with a mark under a place of it. */
+function waiting(text, say) {
+  const [words, ...code] = text.split("\n");
+  const shown = { tabindex: "0", "aria-label": "The line" };
+  return [say("waiting", words), code.length > 0 && make("pre", shown, code.join("\n"))];
 }
 
 function later(report, runTask) {
@@ -274,7 +269,7 @@ export function reportNodes(report, printed, acts) {
     underTest(report.header),
     ...(report.hunted ? hunted(report.hunted) : []),
     ...failures(report, acts.goTo),
-    ...report.waiting.map((text) => say("waiting", text)),
+    ...report.waiting.flatMap((text) => waiting(text, say)),
     report.line && goToLine(report.line, acts.goTo),
     later(report, acts.runTask),
     report.looks_like && looksLike(report.looks_like),
