@@ -106,17 +106,18 @@ def test_on_a_phone_the_text_is_readable_and_the_bench_usable(driver, url, look)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_colours_are_those_that_the_reader_wants_and_a_button_changes_them(
-    driver, url, look, scheme
-):
-    look(scheme=scheme)
-    bench = Bench(driver, url, "03")
-    StripOf(bench)
-    assert brightness(bench) == {scheme}
-    # The button is drawn as the label of a switch.
-    bench.js("[...document.querySelectorAll('label.md-header__button')].find((e) => !e.hidden"
-             " && e.htmlFor.startsWith('__palette')).click()")  # fmt: skip
-    assert brightness(bench) == {"dark" if scheme == "light" else "light"}
+def test_the_colours_are_the_systems_until_the_reader_wants_others(driver, url, look, scheme):
+    other = "dark" if scheme == "light" else "light"
+    for system in (other, scheme):
+        look(scheme=system)
+        bench = Bench(driver, url, "03")
+        StripOf(bench)
+        assert brightness(bench) == {system}
+    # The button is drawn as the label of a switch: dark, light, and as the system has it.
+    for wanted in ("dark", "light", scheme):
+        bench.js("[...document.querySelectorAll('label.md-header__button')].find((e) => !e.hidden"
+                 " && e.htmlFor.startsWith('__palette')).click()")  # fmt: skip
+        assert brightness(bench) == {wanted}
 
 
 def brightness(bench):

@@ -50,8 +50,10 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
             "font": False,
             "features": _FEATURES,
             "palette": [
-                _palette("light", "default", "dark", "lucide/moon"),
-                _palette("dark", "slate", "light", "lucide/sun"),
+                # As the system has it, until the reader wants it otherwise.
+                _palette("(prefers-color-scheme)", None, "dark", "lucide/sun-moon"),
+                _palette("(prefers-color-scheme: dark)", "slate", "light", "lucide/moon"),
+                _palette("(prefers-color-scheme: light)", "default", "the system's", "lucide/sun"),
             ],
         },
         "extra_css": ["assets/book.css", "bench/site.css"],
@@ -61,14 +63,12 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
     }
 
 
-def _palette(scheme: str, name: str, other: str, icon: str) -> dict[str, Any]:
-    """Return the colours of a scheme, with the button that leads to the other one."""
+def _palette(media: str, scheme: str | None, next_one: str, icon: str) -> dict[str, Any]:
+    """Return colours, with the button that leads to the next ones."""
     return {
-        "media": f"(prefers-color-scheme: {scheme})",
-        "scheme": name,
-        "primary": "indigo",
-        "accent": "indigo",
-        "toggle": {"icon": icon, "name": f"Switch to {other} mode"},
+        "media": media,
+        **({"scheme": scheme, "primary": "indigo", "accent": "indigo"} if scheme else {}),
+        "toggle": {"icon": icon, "name": f"Switch to {next_one} colours"},
     }
 
 
