@@ -122,6 +122,12 @@ def test_a_section_is_a_page_of_its_own(course):
     assert pages["index.md"] == "# Start\n\n[phase](phase-77/own-part.md#own-part)\n"
 
 
+def test_an_issues_number_at_the_begin_of_a_line_is_no_heading(course):
+    write(course, {"README.md": "# Start\n\nx (#1,\n#2)\n\n```\n#!/bin/sh\n```\n"})
+    text = "# Start\n\nx (#1,\n\\#2)\n\n```\n#!/bin/sh\n```\n"
+    assert read_book(course).pages["index.md"] == text
+
+
 def test_links_to_files_lead_to_pages_of_them(course):
     pages = read_book(course).pages
     assert pages["upstream.md"] == (
@@ -152,9 +158,11 @@ def test_a_link_that_leads_nowhere_is_named(course, target):
 
 
 def test_each_lab_has_a_bench_and_comments_are_left_out(course):
-    write(course, {"README.md": "<!-- full -->\n# Start\n<!-- /full -->\n<!-- edition\nno\n-->\n"})
+    comments = "<!-- full -->\n# Start\n<!-- /full -->\n<!-- edition\nno\n-->\n"
+    write(course, {"README.md": f"{comments}<!-- site\nhere\n-->\n"})
     pages = read_book(course).pages
-    assert pages["index.md"] == "# Start\n"
+    assert pages["index.md"] == "# Start\nhere\n"
+    assert pages["labs/03.md"].startswith("# Lab 03: three\n\n[Write and run it on")
     assert '<div id="bench" data-lab="03" data-base="../../bench/"></div>' in pages["labs/03.md"]
     assert '<div id="strip"' not in pages["labs/03.md"], "it has nothing to show"
     shown = read_book(ROOT).pages

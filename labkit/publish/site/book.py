@@ -1,7 +1,8 @@
 """The book: the Markdown of the repository as the generator's input, from one text.
 
 Each document becomes a page; a link to another file of the repository leads to a page of that file.
-A section after a line `<!-- page -->` becomes a page of its own, between the tracks of its phase.
+A section after a line `<!-- page -->` becomes a page of its own, between the tracks of its phase;
+what stands between `<!-- site` and `-->`, a comment elsewhere, is shown.
 """
 
 import posixpath
@@ -14,16 +15,23 @@ from labkit.browser.showable import shown_of
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.site.files import file_page, folder_page, line_anchor, place_of
-from labkit.publish.site.links import headings, leads_out, relink, slug
+from labkit.publish.site.links import headings, leads_out, relink, slug, without_code
 
 _START = "README.md"
 _MAP = "upstream/README.md"
 _FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
 # What only the student edition shows, and comments such as the markers of generated parts.
 _COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
+_SITE = re.compile(r"^<!-- site\n(.*?)^-->\n", re.MULTILINE | re.DOTALL)
+# A line that begins with an issue's number: the generator takes it for a heading.
+_NO_HEADING = re.compile(r"^(?=#+[^#\s])", re.MULTILINE)
 _OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
 # The bench's folder is beside `labs`. The generator turns the path of the script, as seen from the
 # document `labs/03.md`, into that of its page, `labs/03/`; `data-base` is as the page sees it.
+_TOP = """
+[Write and run it on this page](#write-it-here), with nothing to install. Commands such as
+`make lab` are for the course on a machine of your own.
+"""
 _BENCH = """
 ## Write it here
 
@@ -91,7 +99,7 @@ class _Reader:
 
     def _add(self, name: str) -> None:
         """Read a document, cut it into pages, and let it wait to be written."""
-        text = _COMMENT.sub("", (self.root / name).read_text("utf-8"))
+        text = _as_book((self.root / name).read_text("utf-8"))
         self.places[name] = _place(name)
         whole, *own = _OWN_PAGE.split(text)
         for part in own:
@@ -169,7 +177,10 @@ class _Reader:
     def _mount_benches(self) -> None:
         for lab in self.labs:
             mounts = _BENCH + (_STRIP if shown_of(lab) else "")
-            self.book.pages[self._place_of_lab(lab)] += mounts.format(number=lab.number)
+            place = self._place_of_lab(lab)
+            title, text = self.book.pages[place].split("\n", 1)
+            own = mounts.format(number=lab.number)
+            self.book.pages[place] = f"{title}\n{_TOP}{text}{own}"
 
     def _place_of_lab(self, lab: Lab) -> str:
         return self.places[lab.readme.relative_to(self.root).as_posix()]
@@ -196,6 +207,15 @@ class _Reader:
 
     def _rows(self, places: Iterable[str]) -> Nav:
         return [{_title(self.book.pages[place]): place} for place in places]
+
+
+def _as_book(text: str) -> str:
+    """Return a document with what only the site shows, and without what it does not."""
+    text = _COMMENT.sub("", _SITE.sub(r"\1", text))
+    places = [match.start() for match in _NO_HEADING.finditer(without_code(text))]
+    for place in reversed(places):
+        text = f"{text[:place]}\\{text[place:]}"
+    return text
 
 
 def _with(place: str, anchor: str) -> str:
