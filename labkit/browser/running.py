@@ -75,19 +75,19 @@ class _Watcher:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell what became of a test, and what it printed."""
-        if report.when == "teardown":
-            return
-        self._tell_printed(report)
-        if report.when == "call" or report.failed:
+        # The report of a call has what its setup printed, too.
+        if report.when == "call" or (report.when == "setup" and report.failed):
             name = report.nodeid.rpartition("::")[2]
+            self._tell_printed(name, report.capstdout + report.capstderr)
             self._tell({"event": "test", "name": name, "passed": report.passed})
 
-    def _tell_printed(self, report: pytest.TestReport) -> None:
-        text = (report.capstdout + report.capstderr)[: self._left]
-        if text:
-            self._left -= len(text)
-            name = report.nodeid.rpartition("::")[2]
-            self._tell({"event": "print", "name": name, "text": text})
+    def _tell_printed(self, name: str, text: str) -> None:
+        shown, cut = text[: self._left], len(text[self._left :])
+        self._left -= len(shown)
+        if cut:
+            shown += f"… ({cut} characters more)\n"
+        if shown:
+            self._tell({"event": "print", "name": name, "text": shown})
 
     def pytest_lab_finished(self, run: LabRun) -> None:
         """Keep the run."""

@@ -5,7 +5,7 @@ import { button, count, make, withCode } from "./dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
-const PROSE = new Set(["in short", "at"]);
+const PROSE = new Set(["in short", "at", "but"]);
 const LINE = { className: "line" };
 const MARK = "first difference";
 /** So many failures are shown at once. */
@@ -78,7 +78,7 @@ function labels(failure, goTo) {
   const list = make("dl", "labels");
   for (const { label, text } of failure.labels) {
     const value = PROSE.has(label) ? "" : "code";
-    const parts = label === "at" ? withLines(text, goTo) : [text];
+    const parts = label === "at" ? withLines(text, goTo) : value ? [text] : withCode(text);
     list.append(make("dt", "", label), make("dd", value, ...parts));
   }
   return list;
@@ -219,8 +219,10 @@ function underTest({ hash, seed, parts }) {
   return make("p", "note", [`starter.py ${hash}, seed ${seed}`, ...parts].join(" · "));
 }
 
-function printedText(text) {
-  const box = make("pre", { tabindex: "0", "aria-label": "Printed" }, text);
+/** What tests printed, below the name of each. */
+function printedText(printed) {
+  const texts = printed.flatMap(({ name, text }) => [make("b", "", name), `\n${text.trimEnd()}\n`]);
+  const box = make("pre", { tabindex: "0", "aria-label": "Printed" }, ...texts);
   return make("details", { className: "more", open: true }, make("summary", "", "Printed"), box);
 }
 
@@ -241,18 +243,24 @@ function scoreLine(report) {
   return [line, meter];
 }
 
-/** The nodes of what stands for a report: why there is none, and what was printed until then. */
+/**
+ * The nodes of what stands for a report: why there is none, and what was printed until then.
+ *
+ * @param {string} message
+ * @param {string} more
+ * @param {{name: string, text: string}[]} printed
+ */
 export function noReportNodes(message, more, printed) {
   const words = [make("p", "", message), more && make("p", "", more)].filter(Boolean);
   const box = make("div", { className: "stopped", role: "alert" }, ...words);
-  return printed ? [box, printedText(printed)] : [box];
+  return printed.length ? [box, printedText(printed)] : [box];
 }
 
 /**
  * The nodes of a report.
  *
  * @param {object} report of `labkit.browser.verbs.run`
- * @param {string} printed what the tests printed
+ * @param {{name: string, text: string}[]} printed what each test printed
  * @param {object} acts
  * @param {(line: number) => void} acts.goTo
  * @param {(task: number | null) => void} acts.runTask
@@ -276,7 +284,7 @@ export function reportNodes(report, printed, acts) {
     ...report.notes.map((text) => say("note", text)),
     report.left_out.length > 0 && leftOut(report.left_out),
     report.next && say("next", `Next: ${report.next}`),
-    printed && printedText(printed),
+    printed.length > 0 && printedText(printed),
     report.text && plainText(report.text),
   ].filter(Boolean);
 }

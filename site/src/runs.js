@@ -17,7 +17,7 @@ export class Runs {
   /** Whether it is drawn that Python could not be loaded. */
   #isBroken = false;
   #tests = 0;
-  #printed = "";
+  #printed = [];
   #status = make("p", { className: "status", role: "status" });
   #bar = make("progress", { className: "running", "aria-label": "Progress", hidden: true });
   box = make("section", { className: "report", "aria-label": "Report", tabindex: "-1", hidden: true });
@@ -60,7 +60,7 @@ export class Runs {
 
   #drawBroken(error, again) {
     this.#bar.hidden = true;
-    this.#draw(...noReportNodes(error.message, "", ""), button("Try again", again));
+    this.#draw(...noReportNodes(error.message, "", []), button("Try again", again));
     this.#isBroken = true;
     this.#tell("Python could not be loaded.");
   }
@@ -97,7 +97,7 @@ export class Runs {
     this.#stopper = new AbortController();
     this.#hasBegun = false;
     this.#tests = 0;
-    this.#printed = "";
+    this.#printed = [];
     this.#bar.hidden = false;
     this.#bar.removeAttribute("value");
     this.box.setAttribute("aria-busy", "true");
@@ -120,7 +120,7 @@ export class Runs {
       this.#tell("Running the tests …");
     }
     if (event.event === "print") {
-      this.#printed += event.text;
+      this.#printed.push(event);
     } else if (event.event === "test") {
       this.#tests += 1;
       // Drawn by the style sheet: nobody wants each test read out.

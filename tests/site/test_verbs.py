@@ -97,13 +97,14 @@ def test_a_run_tells_each_test_and_returns_report_and_progress(ask):
 WRONG = (
     RIGHT
     + """
-
+print("loaded")
 _right = utf8_expected_len
 
 
 def utf8_expected_len(first_byte):
     print("asked for", first_byte)
     if first_byte == 0xC0:
+        print("x" * 30_000)
         raise KeyError(first_byte)
     return _right(first_byte)
 """
@@ -119,9 +120,13 @@ def test_a_failure_has_its_line_and_a_task_runs_alone(ask):
     assert first["task"] == 1
     assert WRONG.splitlines()[first["line"] - 1].strip() == "raise KeyError(first_byte)"
     assert {"raised", "at", "printed"} <= {label["label"] for label in first["labels"]}
-    assert any("asked for" in event["text"] for event in events if event["event"] == "print")
     ran = {test.name for test in LAB.tests if test.task == 1}
     assert {event["name"] for event in events if event["event"] == "test"} == ran
+    printed = {event["name"]: event["text"] for event in events if event["event"] == "print"}
+    assert len(printed) == len([event for event in events if event["event"] == "print"])
+    assert all(text.count("loaded") <= 1 for text in printed.values())
+    assert any("asked for" in text for text in printed.values())
+    assert any(text.endswith(" characters more)\n") for text in printed.values())
 
 
 @LONG
