@@ -3,8 +3,9 @@
 import contextlib
 import importlib
 import io
-from collections.abc import Callable, Iterator
-from typing import Any
+import sys
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TextIO
 
 import pytest
 
@@ -17,6 +18,8 @@ from labkit.running.score import LabRun
 Tell = Callable[[dict[str, Any]], object]
 # Of what all tests of a run print.
 _MOST_PRINTED = 20_000
+# Of what one test prints: pytest keeps all of it in memory, and a browser has little.
+_MOST_KEPT = 1_000_000
 _OPTIONS = ("-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
 # What runs import late.
 _IMPORTED = (
@@ -61,6 +64,32 @@ def _hidden() -> Iterator[io.StringIO]:
         yield shown
 
 
+class _Capped(io.TextIOBase):
+    """A stream that passes on the first characters and drops the rest."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._left = _MOST_KEPT
+
+    def write(self, text: str) -> int:
+        """Take a text; return its length."""
+        self._stream.write(text[: self._left])
+        self._left -= min(self._left, len(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Pass on what the stream may still have."""
+        self._stream.flush()
+
+
+@contextlib.contextmanager
+def _capped() -> Iterator[None]:
+    """Have no more than so much printed inside."""
+    out, err = _Capped(sys.stdout), _Capped(sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield
+
+
 class _Watcher:
     """Tells of each test, and keeps the run."""
 
@@ -72,6 +101,18 @@ class _Watcher:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self.plugin = session.config.pluginmanager.getplugin("labkit-session")
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_setup(self) -> Generator[None]:
+        """Cap what is printed where pytest captures it."""
+        with _capped():
+            yield
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self) -> Generator[None]:
+        """Cap what is printed where pytest captures it."""
+        with _capped():
+            yield
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tell what became of a test, and what it printed."""

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -430,7 +430,13 @@ def _nothing_shown(config: pytest.Config) -> Iterator[None]:
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     capture.resume_global_capture()
     try:
-        yield
+        # It may be much, so none of it is kept.
+        with (
+            open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
+            redirect_stdout(nowhere),
+            redirect_stderr(nowhere),
+        ):
+            yield
     finally:
         capture.suspend_global_capture(in_=True)
         capture.read_global_capture()
