@@ -33,7 +33,7 @@ _LOOK_SECONDS = 0.2
 _MOST_FILES = 4096
 _STOPPED = "The run was stopped: "
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
-_EXIT = "Is there a call of os._exit, or a recursion without end, in"
+_EXIT = "Is there a call of os._exit, a recursion without end, or an endless nest of lists, in"
 
 
 class Watchdog:
