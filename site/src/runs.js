@@ -18,7 +18,7 @@ export class Runs {
   #isBroken = false;
   #tests = 0;
   #printed = [];
-  #status = make("p", { className: "status", role: "status" });
+  #status = make("p", { className: "status", role: "status", tabindex: "-1" });
   #bar = make("progress", { className: "running", "aria-label": "Progress", hidden: true });
   box = make("section", { className: "report", "aria-label": "Report", tabindex: "-1", hidden: true });
   /** The line that tells, above the report. */
@@ -46,7 +46,7 @@ export class Runs {
     // Nor behind what was just said of a run that was stopped.
     if (this.#status.textContent === STOPPED) return;
     const isReady = done === total;
-    if (isReady && this.#isBroken) this.box.hidden = true;
+    if (isReady && this.#isBroken) this.#hideBroken();
     this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
     this.#bar.value = done;
@@ -63,6 +63,14 @@ export class Runs {
     this.#draw(...noReportNodes(error.message, "", []), button("Try again", again));
     this.#isBroken = true;
     this.#tell("Python could not be loaded.");
+  }
+
+  /** Take away what tells that Python could not be loaded; its button may have the focus. */
+  #hideBroken() {
+    const hadFocus = this.box.contains(document.activeElement);
+    this.#isBroken = false;
+    this.box.hidden = true;
+    if (hadFocus) this.#status.focus({ preventScroll: true });
   }
 
   /**

@@ -64,6 +64,28 @@ def test_a_button_that_goes_leaves_the_focus_in_its_place(bench):
     assert bench.js("return document.activeElement.className") == "notices"
 
 
+# Python does not come while the page is `down`.
+NO_PYTHON = """
+const real = fetch;
+window.down = true;
+window.fetch = (url, ...more) => window.down && String(url).endsWith(".wasm")
+  ? Promise.reject(new Error("no connection")) : real(url, ...more);
+"""
+
+
+def test_python_that_did_not_come_is_tried_again_and_the_focus_kept(driver, url):
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_PYTHON})
+    bench = Bench(driver, url, "03")
+    bench.write("x = 1\n")
+    bench.until("$('#bench .report [role=alert]')")
+    assert "could not be loaded (no connection). Your code" in bench.text("#bench .report")
+    bench.js("down = false; $('#bench .report button').focus()")
+    bench.press(bench.keys.ENTER)
+    bench.until("$('#bench .status').textContent === 'Python is ready.'")
+    assert bench.js("return $('#bench .report').hidden")
+    assert bench.js("return document.activeElement.matches('.status')")
+
+
 AXE = "const done = arguments[0]; axe.run(document).then((found) => done(found.violations))"
 PAGES = ["", "phase-16/", "labs/03/", "labs/05/", "upstream/"]
 
