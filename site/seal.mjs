@@ -1,6 +1,6 @@
 // Writes the service worker of a finished site: `node seal.mjs FOLDER` makes FOLDER/offline.js. It
-// carries the list of the bench's files and the site's version, a hash of every file, so that a
-// browser notices any change.
+// carries the lists of the bench's files and of the search's, and the site's version, a hash of every
+// file, so that a browser notices any change.
 
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
@@ -9,6 +9,8 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const OFFLINE = "offline.js";
+/** The index and what reads it. */
+const SEARCH = /^search\.json$|\/workers\/search\./;
 
 const [folder] = process.argv.slice(2);
 if (!folder) {
@@ -38,6 +40,7 @@ await build({
   define: {
     VERSION: JSON.stringify(version.digest("hex").slice(0, 16)),
     BENCH_FILES: JSON.stringify(files.filter((name) => name.startsWith("bench/"))),
+    SEARCH_FILES: JSON.stringify(files.filter((name) => SEARCH.test(name))),
   },
   logLevel: "warning",
 });

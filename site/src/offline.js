@@ -11,6 +11,8 @@ const CACHE = PREFIX + VERSION;
 const ROOT = new URL("./", self.location.href).href;
 /** What a page can ask to be kept, besides single files. */
 const BENCH = BENCH_FILES.map((name) => ROOT + name);
+/** What a search needs. Pages load it late, so it is kept with the first of them. */
+const SEARCH = SEARCH_FILES.map((name) => ROOT + name);
 
 const ISOLATED = {
   "Cross-Origin-Opener-Policy": "same-origin",
@@ -39,7 +41,7 @@ self.addEventListener("fetch", (event) => {
 self.addEventListener("message", (event) => {
   const { keep } = event.data ?? {};
   if (keep === "bench") event.waitUntil(keepAll(BENCH));
-  else if (Array.isArray(keep)) event.waitUntil(keepAll(keep.filter(isOurs)));
+  else if (Array.isArray(keep)) event.waitUntil(keepAll([...keep.filter(isOurs), ...SEARCH]));
 });
 
 const isOurs = (url) => typeof url === "string" && url.startsWith(ROOT);

@@ -7,7 +7,7 @@ export async function keepOffline(what) {
   active.postMessage({ keep: what });
 }
 
-/** What this page has loaded so far: on a first visit the service worker came too late to see it. */
+/** What this page has loaded so far: a service worker that is new came too late to see it. */
 function loaded() {
   const files = performance.getEntriesByType("resource").map(({ name }) => name);
   return [location.href, ...files];
@@ -16,8 +16,8 @@ function loaded() {
 if ("serviceWorker" in navigator) {
   // This file is one folder below the site's root, where the service worker is.
   const url = new URL("../offline.js", import.meta.url);
+  navigator.serviceWorker.addEventListener("controllerchange", () => keepOffline(loaded()));
   navigator.serviceWorker
     .register(url)
-    .then(() => navigator.serviceWorker.controller ?? keepOffline(loaded()))
     .catch((error) => console.info(`The site is not kept for offline: ${error.message}`));
 }
