@@ -1,6 +1,6 @@
 """What a browser keeps of a reader, in Chromium: code, progress, and the site itself."""
 
-from bench_page import Bench, downloaded, serving
+from bench_page import Bench, Page, StripOf, downloaded, serving
 from course_code import REFERENCES, in_terminal
 
 from labkit.course.lab import find_labs, pick_lab
@@ -38,20 +38,36 @@ def test_a_store_that_fails_once_is_no_other_tab(bench):
     assert bench.code == "kept = 1\n#!"
 
 
+# Looks again and again whether the service worker keeps a file; `kept` is true once it does.
+KEPT = """
+window.kept = false;
+const look = async (url) => {
+  if (await caches.match(url)) window.kept = true;
+  else setTimeout(look, 20, url);
+};
+look(new URL("../../" + arguments[0], location).href);
+"""
+
+
 def test_the_site_works_offline_after_the_first_visit(driver, folder):
     with serving(folder) as server:
         bench = Bench(driver, server.url, "03")
         bench.grade(REFERENCES["03"])
-        bench.until("navigator.serviceWorker.controller")
-        ready = "(await caches.keys()).length"
-        assert driver.execute_async_script(
-            f"const done = arguments[0]; (async () => done({ready}))()"
-        )
+        for name in ("search.json", "bench/strip.json"):
+            bench.js(KEPT, name)
+            bench.until("window.kept")
     # The server is gone.
     bench = Bench(driver, server.url, "03")
     assert bench.code == REFERENCES["03"]
     bench.run()
     assert bench.score == (100, 100)
+    assert StripOf(bench).play().startswith("Done")
+    page = Page(driver, f"{server.url}labs/03/")
+    page.until("$('.md-search__button')").click()
+    found = "[...document.querySelectorAll('*')].find((e) => e.shadowRoot?.querySelector('dialog'))"
+    page.until(f"{found}?.shadowRoot.querySelector('dialog[open] input')")
+    page.press(*"surrogate")
+    page.until(f"{found}.shadowRoot.querySelector('[role=option]')")
 
 
 def test_the_download_is_the_zip_of_make_bundle_and_make_grade_takes_it(
