@@ -4,19 +4,7 @@
 // Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
 // {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
-const COURSE = "/course";
-/** Unpacked in this order, each into its folder. */
-const ARCHIVES = [
-  ["python.zip", `${COURSE}/.python`],
-  ["course.zip", COURSE],
-];
-const IMPORTS = `
-import os, sys
-sys.path[:0] = ["${COURSE}", "${COURSE}/.python"]
-os.chdir("${COURSE}")
-import labkit.browser.verbs
-labkit.browser.verbs
-`;
+import { boot, PLACES } from "./boot.js";
 
 let verbs = null;
 
@@ -48,23 +36,14 @@ function hand(name) {
   };
 }
 
-async function boot({ base, interrupts }) {
+async function begin({ base, interrupts }) {
   const folder = new URL("pyodide/", base);
-  const archives = ARCHIVES.map(async ([name, place]) => {
-    return [await download(new URL(name, base)), place];
-  });
+  const archives = {};
+  for (const name of Object.keys(PLACES)) archives[name] = download(new URL(name, base));
   hand("pyodide.asm.wasm");
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
   const python = await loadPyodide({ indexURL: folder.href });
-  say("Unpacking the course", 1);
-  for (const [data, place] of await Promise.all(archives)) {
-    python.FS.mkdirTree(place);
-    python.unpackArchive(data, "zip", { extractDir: place });
-  }
-  say("Importing pytest and the course", 2);
-  verbs = python.runPython(IMPORTS);
-  verbs.begin((text) => postMessage(JSON.parse(text)), interrupts !== null);
-  if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));
+  verbs = await boot(python, archives, { hear: postMessage, interrupts }, say);
   say("Ready", 4);
 }
 
@@ -87,7 +66,7 @@ self.onmessage = async ({ data }) => {
     takeModule(data.module);
     return;
   }
-  if (data.boot) booted = boot(data.boot);
+  if (data.boot) booted = begin(data.boot);
   try {
     await booted;
   } catch (error) {

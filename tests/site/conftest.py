@@ -10,6 +10,7 @@ from browser import open_browser
 from interpreter import need_pyodide
 
 from labkit.course.lab import ROOT
+from labkit.publish.site import frontend
 from labkit.publish.site.bench import write_archives
 
 # A run in a browser begins with a new Python.
@@ -40,10 +41,14 @@ def is_student(folder):
 
 @pytest.fixture(scope="session")
 def archives(tmp_path_factory):
-    """What a browser's Python unpacks, in a folder."""
+    """A folder with what a browser's Python unpacks: that of the built site, unless a student's."""
     need_pyodide()
+    built = Path(os.environ.get("SITE", ""), "bench")
+    if (built / "solutions.json").exists():
+        return built
     folder = tmp_path_factory.mktemp("archives")
     write_archives(ROOT, folder)
+    frontend.add_bytecode(ROOT / "site", folder)
     return folder
 
 

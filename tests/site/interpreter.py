@@ -37,9 +37,8 @@ class Interpreter:
     """
 
     def __init__(self, folder, *options):
-        archives = [str(folder / name) for name in ("python.zip", "course.zip")]
         self._process = subprocess.Popen(
-            ["node", str(PROGRAM), str(PYODIDE), *archives, *options],
+            ["node", str(PROGRAM), str(PYODIDE), str(folder), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

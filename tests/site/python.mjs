@@ -1,6 +1,6 @@
 // Pyodide in node, as the site's page has it: a worker with Python, and a page that keeps the time.
 //
-// node python.mjs PYODIDE PYTHON_ZIP COURSE_ZIP [--no-interrupts]
+// node python.mjs PYODIDE BENCH [--no-interrupts]
 //
 // A line of stdin is a request, {verb, argument, fresh}; a line of stdout is its answer,
 // {result | error | stopped, events, boot, seconds}. Without `fresh` the interpreter of the request
@@ -11,15 +11,9 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { boot, PLACES } from "../../site/src/boot.js";
 
-const [pyodide, python, course, ...options] = process.argv.slice(2);
-const BEGIN = `
-import os, sys
-sys.path[:0] = ["/course", "/course/.python"]
-os.chdir("/course")
-import labkit.browser.verbs as verbs
-verbs
-`;
+const [pyodide, bench, ...options] = process.argv.slice(2);
 /** In a worker of Chromium V8 uses 500 kB of stack; of what it is given here, node keeps 192 kB. */
 const STACK_MB = (500 + 192) / 1024;
 
@@ -30,16 +24,15 @@ function used() {
 }
 
 async function work() {
-  const { loadPyodide } = await import(pathToFileURL(`${workerData.pyodide}/pyodide.mjs`).href);
+  const { pyodide, bench, interrupts } = workerData;
+  const { loadPyodide } = await import(pathToFileURL(`${pyodide}/pyodide.mjs`).href);
+  const stdLibURL = `${bench}/pyodide/python_stdlib.zip`;
   const quiet = () => {};
-  const runtime = await loadPyodide({ stdin: () => null, stdout: quiet, stderr: quiet });
-  for (const [file, place] of [[workerData.python, "/course/.python"], [workerData.course, "/course"]]) {
-    runtime.FS.mkdirTree(place);
-    runtime.unpackArchive(new Uint8Array(readFileSync(file)), "zip", { extractDir: place });
-  }
-  const verbs = runtime.runPython(BEGIN);
-  verbs.begin((text) => parentPort.postMessage(JSON.parse(text)), Boolean(workerData.interrupts));
-  if (workerData.interrupts) runtime.setInterruptBuffer(new Uint8Array(workerData.interrupts));
+  const python = await loadPyodide({ stdLibURL, stdin: () => null, stdout: quiet, stderr: quiet });
+  const archives = {};
+  for (const name of Object.keys(PLACES)) archives[name] = new Uint8Array(readFileSync(`${bench}/${name}`));
+  const hear = (event) => parentPort.postMessage(event);
+  const verbs = await boot(python, archives, { hear, interrupts });
   parentPort.on("message", ({ verb, argument }) => {
     const began = performance.now();
     const ended = () => ({ seconds: (performance.now() - began) / 1000 });
@@ -59,7 +52,7 @@ class Page {
     this.interrupts = options.includes("--no-interrupts") ? null : new SharedArrayBuffer(1);
     this.buffer = this.interrupts && new Uint8Array(this.interrupts);
     this.worker = new Worker(new URL(import.meta.url), {
-      workerData: { pyodide, python, course, interrupts: this.interrupts },
+      workerData: { pyodide, bench, interrupts: this.interrupts },
       resourceLimits: { stackSizeMb: STACK_MB },
     });
     this.timers = { limit: null, watch: null };

@@ -7,6 +7,7 @@ import base64
 import json
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -63,6 +64,18 @@ def ask(unpacked):
 def test_the_archives_are_small(tmp_path):
     write_archives(ROOT, tmp_path)
     assert folder_bytes(tmp_path) < MOST_BYTES
+
+
+@LONG
+def test_what_a_boot_imports_is_compiled(archives):
+    modules = {
+        "course.zip": "labkit/browser/__pycache__/verbs.cpython-314.pyc",
+        "python.zip": "pytest/__pycache__/__init__.cpython-314.pyc",
+        "pyodide/python_stdlib.zip": "json/__init__.pyc",
+    }
+    for name, module in modules.items():
+        with zipfile.ZipFile(archives / name) as archive:
+            assert module in archive.namelist()
 
 
 def test_a_student_editions_archive_has_neither_references_nor_bugs(tmp_path):

@@ -106,6 +106,7 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
         print("Building the bench ...", flush=True)
         frontend.build(root / _FRONT_END, folder)
         write_bench(course, root, folder / "bench")
+        frontend.add_bytecode(root / _FRONT_END, folder / "bench")
         polish(folder)
         (folder / MADE_OF).write_text(made_of, encoding="utf-8")
         frontend.seal(root / _FRONT_END, folder)

@@ -40,6 +40,15 @@ def build(source: Path, folder: Path) -> None:
     _run(["node", "build.mjs", str(folder.resolve())], source)
 
 
+def add_bytecode(source: Path, bench: Path) -> None:
+    """Add the bytecode of what its Python imports to the archives of a bench.
+
+    Raises:
+        LabkitError: the bench's Python does not begin.
+    """
+    _run(["node", "compile.mjs", str(bench.resolve())], source)
+
+
 def seal(source: Path, folder: Path) -> None:
     """Write the service worker of a folder whose other files are all there.
 

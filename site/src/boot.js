@@ -1,0 +1,35 @@
+// How Python begins: the course unpacked and imported, ready for one verb. The worker of a page boots
+// so, and what stands for it elsewhere.
+
+const COURSE = "/course";
+/** Where each archive is unpacked, in this order. */
+export const PLACES = { "python.zip": `${COURSE}/.python`, "course.zip": COURSE };
+const IMPORTS = `
+import os, sys
+sys.path[:0] = ["${COURSE}", "${COURSE}/.python"]
+os.chdir("${COURSE}")
+import labkit.browser.verbs
+labkit.browser.verbs
+`;
+
+/**
+ * @param {object} python from loadPyodide
+ * @param {Record<string, ArrayBuffer | Uint8Array | Promise<ArrayBuffer>>} archives
+ * @param {object} page
+ * @param {(event: object) => void} page.hear gets what verbs tell
+ * @param {SharedArrayBuffer | null} page.interrupts where the page writes a signal's number
+ * @param {(what: string, done: number) => void} [say] is told how far it is
+ * @returns {Promise<Record<string, (asked: string) => string>>} `labkit.browser.verbs`
+ */
+export async function boot(python, archives, { hear, interrupts }, say = () => {}) {
+  say("Unpacking the course", 1);
+  for (const [name, place] of Object.entries(PLACES)) {
+    python.FS.mkdirTree(place);
+    python.unpackArchive(await archives[name], "zip", { extractDir: place });
+  }
+  say("Importing pytest and the course", 2);
+  const verbs = python.runPython(IMPORTS);
+  verbs.begin((text) => hear(JSON.parse(text)), interrupts !== null);
+  if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));
+  return verbs;
+}
