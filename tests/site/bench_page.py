@@ -9,6 +9,8 @@ from course_code import REFERENCES
 from labkit.publish.site.serve import make_server
 
 SECONDS = 90
+# Each look takes some of the processor from what is waited for.
+LOOK_SECONDS = 0.1
 _FIND = "const $ = (selector) => document.querySelector(selector);"
 EDITOR = "document.querySelector('#bench .editor').shadowRoot?.querySelector('.cm-content')"
 _STRIP = "const $ = (id) => document.getElementById('strip').shadowRoot.getElementById(id);"
@@ -54,7 +56,7 @@ class Page:
         """Wait for a JavaScript expression, and return its value."""
         from selenium.webdriver.support.wait import WebDriverWait
 
-        return WebDriverWait(self.driver, SECONDS, 0.02).until(
+        return WebDriverWait(self.driver, SECONDS, LOOK_SECONDS).until(
             lambda _: self.js(f"return {condition}"), condition
         )
 
@@ -211,7 +213,7 @@ def downloaded(folder: Path, name, bench):
     from selenium.webdriver.support.wait import WebDriverWait
 
     file = folder / name
-    WebDriverWait(bench.driver, SECONDS, 0.05).until(lambda _: file.exists())
+    WebDriverWait(bench.driver, SECONDS, LOOK_SECONDS).until(lambda _: file.exists())
     return file.read_bytes()
 
 

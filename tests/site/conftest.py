@@ -1,4 +1,8 @@
-"""A built site behind a server, and a browser with nothing of other tests in it."""
+"""A built site behind a server, and a browser with nothing of other tests in it.
+
+What starts a Python takes seconds, so the tests of a class share a page, and those of a process an
+interpreter in node.
+"""
 
 import os
 import shutil
@@ -7,7 +11,7 @@ from pathlib import Path
 import pytest
 from bench_page import Bench, serving
 from browser import open_browser
-from interpreter import need_pyodide
+from interpreter import Interpreter, need_pyodide
 
 from labkit.course.lab import ROOT
 from labkit.publish.site import frontend
@@ -53,22 +57,35 @@ def archives(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def python(archives):
+    """Python in node, one for all tests; those that spoil it ask for a fresh one."""
+    with Interpreter(archives) as python:
+        yield python
+
+
+@pytest.fixture(scope="session")
 def chromium():
     with open_browser() as driver:
         yield driver
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def url(folder):
     """The address of the site."""
     with serving(folder) as server:
         yield server.url
 
 
-@pytest.fixture
-def driver(chromium, tmp_path):
-    """The browser with a new tab; downloads go to `tmp_path`, and nothing is kept for later."""
-    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+@pytest.fixture(scope="class")
+def downloads(tmp_path_factory):
+    """The folder in which downloads arrive."""
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="class")
+def driver(chromium, downloads):
+    """The browser with a new tab, one for all tests of a class; nothing is kept for later."""
+    where = {"behavior": "allow", "downloadPath": str(downloads)}
     chromium.execute_cdp_cmd("Browser.setDownloadBehavior", where)
     for kind in ("browser", "performance"):
         chromium.get_log(kind)
@@ -86,7 +103,7 @@ def driver(chromium, tmp_path):
         chromium.switch_to.window(home)
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def look(driver):
     """Set the width and the colour scheme of the window."""
 
@@ -99,9 +116,9 @@ def look(driver):
     return look
 
 
-@pytest.fixture
+@pytest.fixture(scope="class")
 def bench(driver, url):
-    """The bench of lab 03."""
+    """The bench of lab 03, one page for all tests of a class."""
     return Bench(driver, url, "03")
 
 

@@ -17,6 +17,8 @@ FIRST = {
     number: [other.number for other in LABS.values() if other.name in lab.parts.values()]
     for number, lab in LABS.items()
 }
+# A test of lab 03 asks for the length of what is no byte, and nothing else does.
+NOT_A_BYTE = "test_utf8_expected_len_rejects_non_bytes"
 _FEED = """
 
 class StreamingDetokenizer(StreamingDetokenizer):
@@ -28,6 +30,17 @@ class StreamingDetokenizer(StreamingDetokenizer):
 def with_feed(body):
     """Return a lab 03 that is right but for the body of `feed`."""
     return REFERENCES["03"] + _FEED.format(body)
+
+
+def where_no_byte_is(body):
+    """Return a lab 03 that does something else when asked for the length of what is no byte."""
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    return (
+        f"{REFERENCES['03']}\n\n_right = utf8_expected_len\n\n\n"
+        "def utf8_expected_len(first_byte):\n"
+        f"    if first_byte not in range(256):\n{lines}\n"
+        "    return _right(first_byte)\n"
+    )
 
 
 def in_terminal(root, *arguments):

@@ -5,8 +5,8 @@ import re
 from urllib.parse import urlsplit
 
 import pytest
-from bench_page import EDITOR, Bench, Page, StripOf, focus
-from course_code import BUGS, REFERENCES
+from bench_page import EDITOR, Bench, Page, StripOf, focus, pass_first
+from course_code import BUGS, FIRST, REFERENCES
 
 from labkit.course.lab import ROOT
 
@@ -87,47 +87,121 @@ def test_python_that_did_not_come_is_tried_again_and_the_focus_kept(driver, url)
 
 
 AXE = "const done = arguments[0]; axe.run(document).then((found) => done(found.violations))"
-PAGES = ["", "phase-16/", "labs/03/", "labs/05/", "upstream/"]
+SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", PAGES)
+@SCHEMES
+@pytest.mark.parametrize("page", ["", "phase-16/", "upstream/"])
 def test_axe_reports_nothing_serious(driver, url, look, page, scheme):
     look(scheme=scheme)
-    if page.startswith("labs/"):
-        bench = Bench(driver, url, page.split("/")[1])
-        bench.run()
-        if page == "labs/05/":
-            StripOf(bench).play()
-        driver.execute_script("scrollTo(0, 0)")
-    else:
-        driver.get(url + page)
+    driver.get(url + page)
+    assert serious(driver) == []
+
+
+def serious(driver):
+    """Return what axe reports of the page as it is now."""
+    driver.execute_script("scrollTo(0, 0)")
     driver.execute_script((ROOT / "site/node_modules/axe-core/axe.min.js").read_text("utf-8"))
-    found = [
+    return [
         f"{one['id']}: {node['html'][:120]}: {node['failureSummary'][:200]}"
         for one in driver.execute_async_script(AXE)
         if one["impact"] in ("serious", "critical")
         for node in one["nodes"]
     ]
-    assert found == []
 
 
-def test_on_a_phone_the_text_is_readable_and_the_bench_usable(driver, url, look):
+def seen_in(bench, look, scheme):
+    """Show a bench that is used already in a colour scheme, all of it."""
+    look(scheme=scheme)
+    if brightness(bench) != {scheme}:
+        switch_colours(bench)
+    # Colours that are on their way to others are neither.
+    bench.until("document.getAnimations().every((one) => one.playState !== 'running')")
+    assert brightness(bench) == {scheme}
+
+
+@pytest.fixture(scope="class")
+def used(driver, url, look):
+    """The bench of lab 03 with the report of a bug, and a strip that has played."""
     look(390, 844)
     bench = Bench(driver, url, "03")
     bench.grade(BUGS["decode-alone"])
     StripOf(bench).play()
-    assert bench.js("const e = document.documentElement; return e.scrollWidth <= e.clientWidth")
-    for selector in ("#bench button.main", "#bench .editor", "#bench .score"):
-        box = bench.js(f"return $('{selector}').getBoundingClientRect().toJSON()")
-        assert box["width"] > 40
-        assert box["left"] >= 0
-        assert box["right"] <= 390
-    size = bench.js("return getComputedStyle($('article p')).fontSize")
-    assert float(size.removesuffix("px")) >= 14
+    return bench
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+class TestABugOnAPhone:
+    def test_the_text_is_readable_and_the_bench_usable(self, used, look):
+        look(390, 844)
+        assert used.js("const e = document.documentElement; return e.scrollWidth <= e.clientWidth")
+        for selector in ("#bench button.main", "#bench .editor", "#bench .score"):
+            box = used.js(f"return $('{selector}').getBoundingClientRect().toJSON()")
+            assert box["width"] > 40
+            assert box["left"] >= 0
+            assert box["right"] <= 390
+        size = used.js("return getComputedStyle($('article p')).fontSize")
+        assert float(size.removesuffix("px")) >= 14
+
+    @SCHEMES
+    def test_axe_reports_nothing_serious_on_a_wide_window(self, used, look, scheme):
+        seen_in(used, look, scheme)
+        assert serious(used.driver) == []
+
+    def test_no_request_leaves_the_origin_and_no_page_complains(self, used, url):
+        used.driver.get(url)
+        used.driver.get(url + "upstream/")
+        log = used.driver.get_log("performance")
+        sent = [json.loads(entry["message"])["message"] for entry in log]
+        urls = [
+            message["params"]["request"]["url"]
+            for message in sent
+            if message["method"] == "Network.requestWillBeSent"
+        ]
+        assert len(urls) > 20
+        assert f"{url}bench/labs.json" in urls
+        hosts = {urlsplit(one).netloc for one in urls if not one.startswith(("data:", "blob:"))}
+        assert hosts == {urlsplit(url).netloc}
+        complaints = [one for one in used.driver.get_log("browser") if one["level"] == "SEVERE"]
+        assert complaints == []
+
+
+@pytest.fixture(scope="class")
+def pipeline(driver, url, is_student):
+    """The bench of lab 05."""
+    if is_student:
+        pass_first(driver, url, FIRST["05"])
+    return Bench(driver, url, "05")
+
+
+@pytest.fixture(scope="class")
+def fresh(pipeline):
+    """The bench with the report of the starter, and a strip that has played."""
+    pipeline.run()
+    StripOf(pipeline).play()
+    return pipeline
+
+
+class TestThePipeline:
+    @SCHEMES
+    def test_axe_reports_nothing_serious_on_what_is_still_to_do(self, fresh, look, scheme):
+        seen_in(fresh, look, scheme)
+        assert serious(fresh.driver) == []
+
+    def test_it_has_100_points_and_the_panels_of_the_servers_page(self, pipeline):
+        pipeline.grade(REFERENCES["05"])
+        assert pipeline.score == (100, 100)
+        strip = StripOf(pipeline)
+        strip.play()
+        assert strip.js("return $('answer').innerText").startswith("Grüße 🚀")
+        assert strip.js("return $('answer').querySelector('.name').textContent") == "get_weather"
+        assert strip.js("return $('finish').textContent") == "tool_calls"
+        layers = strip.js("return [...$('held').tBodies[0].rows].map((row) => row.dataset.layer)")
+        assert layers == ["tokens", "stops", "calls"]
+        assert "END" not in strip.js("return $('answer').textContent")
+        assert serious(pipeline.driver) == []
+
+
+@SCHEMES
 def test_the_colours_are_the_systems_until_the_reader_wants_others(driver, url, look, scheme):
     other = "dark" if scheme == "light" else "light"
     for system in (other, scheme):
@@ -137,9 +211,14 @@ def test_the_colours_are_the_systems_until_the_reader_wants_others(driver, url, 
         assert brightness(bench) == {system}
     # The button is drawn as the label of a switch: dark, light, and as the system has it.
     for wanted in ("dark", "light", scheme):
-        bench.js("[...document.querySelectorAll('label.md-header__button')].find((e) => !e.hidden"
-                 " && e.htmlFor.startsWith('__palette')).click()")  # fmt: skip
+        switch_colours(bench)
         assert brightness(bench) == {wanted}
+
+
+def switch_colours(bench):
+    """Press the button for other colours; it is drawn as the label of a switch."""
+    bench.js("[...document.querySelectorAll('label.md-header__button')].find((e) => !e.hidden"
+             " && e.htmlFor.startsWith('__palette')).click()")  # fmt: skip
 
 
 def brightness(bench):
@@ -150,22 +229,3 @@ def brightness(bench):
         color = bench.js(f"return getComputedStyle({element}).backgroundColor")
         found.add("light" if sum(map(float, re.findall(r"[\d.]+", color)[:3])) > 384 else "dark")
     return found
-
-
-def test_no_request_leaves_the_origin_and_no_page_complains(driver, url):
-    driver.get(url)
-    bench = Bench(driver, url, "03")
-    bench.grade(REFERENCES["03"])
-    StripOf(bench).play()
-    driver.get(url + "upstream/")
-    sent = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    urls = [
-        message["params"]["request"]["url"]
-        for message in sent
-        if message["method"] == "Network.requestWillBeSent"
-    ]
-    assert len(urls) > 20
-    hosts = {urlsplit(one).netloc for one in urls if not one.startswith(("data:", "blob:"))}
-    assert hosts == {urlsplit(url).netloc}
-    complaints = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
-    assert complaints == []

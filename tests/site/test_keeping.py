@@ -1,41 +1,73 @@
 """What a browser keeps of a reader, in Chromium: code, progress, and the site itself."""
 
+import pytest
 from bench_page import Bench, Page, StripOf, downloaded, serving
 from course_code import REFERENCES, in_terminal
 
 from labkit.course.lab import find_labs, pick_lab
 
 
-def test_a_reload_and_a_new_window_keep_code_and_progress(bench, url):
-    source = REFERENCES["03"] + "# mine\n"
-    bench.grade(source)
-    for _ in range(2):
-        bench.driver.refresh()
-        bench.open()
-        assert bench.code == source
-    mine = bench.driver.current_window_handle
-    bench.driver.switch_to.new_window("tab")
-    try:
-        again = Bench(bench.driver, url, "03")
-        assert again.code == source
-        # The reference is shown to those who have passed, after a reload too.
-        assert any(text == "Solution" for text in again.texts("#bench button:not([hidden])"))
-    finally:
-        bench.driver.close()
-        bench.driver.switch_to.window(mine)
+@pytest.fixture(scope="class")
+def passed(bench):
+    """The bench after a run that has 100 points."""
+    bench.grade(REFERENCES["03"])
+    assert bench.score == (100, 100)
+    return bench
 
 
-def test_a_store_that_fails_once_is_no_other_tab(bench):
-    bench.write("kept = 1\n")
-    bench.js("window.put = IDBObjectStore.prototype.put;"
-             "IDBObjectStore.prototype.put = function (...asked) {"
-             "put.apply(this, asked); this.transaction.abort(); }")  # fmt: skip
-    bench.press("#")
-    bench.until("$('#bench .kept').textContent.startsWith('Not kept')")
-    bench.js("IDBObjectStore.prototype.put = put")
-    bench.press("!")
-    bench.until("$('#bench .kept').textContent.startsWith('Kept')")
-    assert bench.code == "kept = 1\n#!"
+class TestOneReader:
+    def test_the_download_is_the_zip_of_make_bundle_and_make_grade_takes_it(
+        self, passed, checkout, tmp_path, downloads
+    ):
+        passed.click("Download")
+        data = downloaded(downloads, "submission-lab-03.zip", passed)
+        lab = pick_lab(find_labs(checkout), "03")
+        lab.starter.write_text(REFERENCES["03"], "utf-8")
+        made = tmp_path / "made.zip"
+        in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
+        assert data == made.read_bytes()
+        graded = in_terminal(checkout, "grade", str(downloads / "submission-lab-03.zip"))
+        assert "score       100/100" in graded
+
+    def test_open_takes_a_bundle_back(self, passed, checkout, tmp_path):
+        lab = pick_lab(find_labs(checkout), "03")
+        lab.starter.write_text(REFERENCES["03"] + "# from the checkout\n", "utf-8")
+        made = tmp_path / "made.zip"
+        in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
+        passed.driver.find_element("css selector", "#bench input[type=file]").send_keys(str(made))
+        passed.until("$('#bench .notices').textContent.startsWith('made.zip: the code of lab')")
+        passed.until("$('#bench .kept').textContent.startsWith('Kept')")
+        assert passed.code.endswith("# from the checkout\n")
+
+    def test_a_reload_and_a_new_window_keep_code_and_progress(self, passed, url):
+        source = REFERENCES["03"] + "# mine\n"
+        passed.write(source)
+        for _ in range(2):
+            passed.driver.refresh()
+            passed.open()
+            assert passed.code == source
+        mine = passed.driver.current_window_handle
+        passed.driver.switch_to.new_window("tab")
+        try:
+            again = Bench(passed.driver, url, "03")
+            assert again.code == source
+            # The reference is shown to those who have passed, after a reload too.
+            assert any(text == "Solution" for text in again.texts("#bench button:not([hidden])"))
+        finally:
+            passed.driver.close()
+            passed.driver.switch_to.window(mine)
+
+    def test_a_store_that_fails_once_is_no_other_tab(self, bench):
+        bench.write("kept = 1\n")
+        bench.js("window.put = IDBObjectStore.prototype.put;"
+                 "IDBObjectStore.prototype.put = function (...asked) {"
+                 "put.apply(this, asked); this.transaction.abort(); }")  # fmt: skip
+        bench.press("#")
+        bench.until("$('#bench .kept').textContent.startsWith('Not kept')")
+        bench.js("IDBObjectStore.prototype.put = put")
+        bench.press("!")
+        bench.until("$('#bench .kept').textContent.startsWith('Kept')")
+        assert bench.code == "kept = 1\n#!"
 
 
 # Looks again and again whether the service worker keeps a file; `kept` is true once it does.
@@ -52,7 +84,8 @@ look(new URL("../../" + arguments[0], location).href);
 def test_the_site_works_offline_after_the_first_visit(driver, folder):
     with serving(folder) as server:
         bench = Bench(driver, server.url, "03")
-        bench.grade(REFERENCES["03"])
+        bench.write(REFERENCES["03"])
+        bench.until("$('#bench .status').textContent === 'Python is ready.'")
         for name in ("search.json", "bench/strip.json"):
             bench.js(KEPT, name)
             bench.until("window.kept")
@@ -68,29 +101,3 @@ def test_the_site_works_offline_after_the_first_visit(driver, folder):
     page.until(f"{found}?.shadowRoot.querySelector('dialog[open] input')")
     page.press(*"surrogate")
     page.until(f"{found}.shadowRoot.querySelector('[role=option]')")
-
-
-def test_the_download_is_the_zip_of_make_bundle_and_make_grade_takes_it(
-    bench, checkout, tmp_path, driver
-):
-    bench.grade(REFERENCES["03"])
-    bench.click("Download")
-    data = downloaded(tmp_path, "submission-lab-03.zip", bench)
-    lab = pick_lab(find_labs(checkout), "03")
-    lab.starter.write_text(REFERENCES["03"], "utf-8")
-    made = tmp_path / "made.zip"
-    in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
-    assert data == made.read_bytes()
-    graded = in_terminal(checkout, "grade", str(tmp_path / "submission-lab-03.zip"))
-    assert "score       100/100" in graded
-
-
-def test_open_takes_a_bundle_back(bench, checkout, tmp_path):
-    lab = pick_lab(find_labs(checkout), "03")
-    lab.starter.write_text(REFERENCES["03"] + "# from the checkout\n", "utf-8")
-    made = tmp_path / "made.zip"
-    in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
-    bench.driver.find_element("css selector", "#bench input[type=file]").send_keys(str(made))
-    bench.until("$('#bench .notices').textContent.startsWith('made.zip: the code of lab')")
-    bench.until("$('#bench .kept').textContent.startsWith('Kept')")
-    assert bench.code.endswith("# from the checkout\n")
