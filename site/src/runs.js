@@ -45,7 +45,8 @@ export class Runs {
     if (this.isRunning ? this.#hasBegun : !this.box.hidden && !this.#isBroken) return;
     // Nor behind what was just said of a run that was stopped.
     if (this.#status.textContent === STOPPED) return;
-    const isReady = done === total;
+    // Each part of the start has an end of its own.
+    const isReady = what === "Ready";
     if (isReady && this.#isBroken) this.#hideBroken();
     this.#bar.hidden = isReady && !this.isRunning;
     this.#bar.max = total;
