@@ -36,6 +36,10 @@ _SOURCES = (
     "labkit/**/*", "mini_vllm/**/*", "phase-*/**/*", "upstream/*", "tests/mutants/*",
     f"{_FRONT_END}/*", f"{_FRONT_END}/src/*",
 )  # fmt: skip
+# The tests of a class share a page, and each process has a browser.
+_PROCESSES = ("-p", "xdist.plugin", "-n", "auto", "--maxprocesses", "4", "--dist", "loadscope")
+# `make test` has the one that is left out, and needs no site for it.
+_TESTS = ("tests/site", "--ignore=tests/site/test_smoke.py")
 # Not built from: what students write, and what programs leave behind.
 _NO_SOURCES = ("starter.py",)
 _NO_SUFFIXES = (".bak", ".pyc")
@@ -153,6 +157,5 @@ def _test(out: Path, root: Path) -> int:
     """Run the front end's tests, then those in a browser on a built site; return the exit code."""
     frontend.test(root / _FRONT_END)
     env = {**os.environ, "SITE": str(out.resolve()), "LAB_IMPL": "solution"}
-    processes = ["-p", "xdist.plugin", "-n", str(os.cpu_count())]
-    tests = [sys.executable, "-P", "-m", "pytest", "-q", *processes, "--durations=10", "tests/site"]
-    return subprocess.run(tests, cwd=root, env=env, check=False).returncode
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--durations=10", *_PROCESSES, *_TESTS]
+    return subprocess.run(command, cwd=root, env=env, check=False).returncode
