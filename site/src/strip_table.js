@@ -17,6 +17,8 @@ export class StepTable {
   #part = null;
   #differs = null;
   #fault = "";
+  /** Whether the reader's code took the first piece: some cannot be loaded, or lacks a part. */
+  #hasRun = false;
 
   constructor() {
     const sums = title("sums", "So far ", "what a reader has seen");
@@ -52,7 +54,10 @@ export class StepTable {
 
   /** Add the row of a piece. */
   add(row, place) {
-    if (place === 0) this.#head(row);
+    if (place === 0) {
+      this.#head(row);
+      this.#hasRun = Boolean(row.own);
+    }
     const line = make("tr", "", pieceCell(row));
     const differs = this.#isDifferent(row);
     for (const name of this.#columns) {
@@ -90,14 +95,14 @@ export class StepTable {
   /** How the reader's code compares, when all is shown. */
   get verdict() {
     if (this.#fault) return `Your code stopped: ${this.#fault}`;
+    if (!this.#hasRun) return "Done: your code did not run";
     if (!this.#columns.includes("reference")) return "Done";
     if (this.#differs === null) return "Done: the same as the reference, step by step";
     return `Done: your code leaves the reference at step ${this.#differs.place + 1}`;
   }
 
   #isDifferent({ own, reference }) {
-    if (!this.#columns.includes("reference") || !this.#columns.includes("own")) return false;
-    return told(own) !== told(reference);
+    return this.#hasRun && this.#columns.includes("reference") && told(own) !== told(reference);
   }
 
   #head(row) {

@@ -20,6 +20,9 @@ class TestStrip:
         assert "�" in strip.said("own")
         assert strip.said("reference").startswith("Grüße! 你好 🚀")
         assert "your code leaves the reference" in verdict
+        bench.write("x = (\n")
+        assert strip.play() == "Done: your code did not run"
+        assert "is not valid Python" in strip.js("return $('alert').textContent")
         bench.write(REFERENCES["03"])
         assert strip.play() == "Done: the same as the reference, step by step"
         assert strip.said("own") == strip.said("reference")
