@@ -23,6 +23,10 @@ test("a run without a task is one of the whole lab", () => {
   });
 });
 
+test("a command alone is one part", () => {
+  assert.deepEqual(partsOf("make demo", "03"), [{ kind: "code", text: "make demo" }]);
+});
+
 test("another lab is a page", () => {
   assert.deepEqual(partsOf(`lab-04: read ${README}, then make lab N=04`, "03"), [
     { kind: "text", text: "lab-04: read " },

@@ -28,4 +28,5 @@ test("all points with a failing test to look at is not every test", () => {
 test("a run of one task has no score", () => {
   const tasks = [task(1, "not run"), task(2, "PASS")];
   assert.equal(summary(report({ complete: false, tasks })), "task 2: PASS.");
+  assert.equal(summary(report({ complete: false, tasks: tasks.slice(0, 1) })), "No test ran.");
 });
