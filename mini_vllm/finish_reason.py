@@ -36,6 +36,11 @@ class FinishReason(IntEnum):
         """Whether the answer came to an end that clients accept: neither cancelled nor failed."""
         return self in (FinishReason.END_ID, FinishReason.STOP_WORDS, FinishReason.LENGTH)
 
+    @property
+    def cuts(self) -> bool:
+        """Whether the text ended where the model would have written on."""
+        return self not in (FinishReason.END_ID, FinishReason.STOP_WORDS)
+
     def openai(self, *, called: bool = False) -> str | None:
         """Return the `finish_reason` of the OpenAI API, or None while the text runs.
 

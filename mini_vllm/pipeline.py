@@ -202,7 +202,7 @@ class TextPipeline:
         tools.feed_into(text, events)
 
     def _end(self, reason: FinishReason, events: list[Event], stop_id: int | None = None) -> None:
-        """Flush the layers, first to last; then decide why the text ended."""
+        """Flush the layers, first to last; decide why the text ended before the calls' turn."""
         self._pour(self._stream.flush(), events)
         if self._stop_first is not None:
             rest = self._stop_first.flush()
@@ -214,10 +214,10 @@ class TextPipeline:
             rest = self._stop_later.flush()
             if rest:
                 self._answer(rest, events)
-        if self._tools is not None:
-            self._called = self._tools.completed > 0
-            rest_of_calls = self._tools.flush()
-            self._called |= any(isinstance(event, CallEnd) for event in rest_of_calls)
-            events += rest_of_calls
         stop_string = None if self._stop is None else self._stop.matched
         self.ending = Ending.decide(reason, stop_id=stop_id, stop_string=stop_string)
+        if self._tools is not None:
+            self._called = self._tools.completed > 0
+            rest_of_calls = self._tools.flush(cut=self.ending.reason.cuts)
+            self._called |= any(isinstance(event, CallEnd) for event in rest_of_calls)
+            events += rest_of_calls

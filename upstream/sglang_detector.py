@@ -9,7 +9,8 @@ A package that is installed beside SGLang can instead name `register` in its ent
 
 But: a detector cannot tell SGLang the id of a call, so ids that the model wrote are lost. Unlike
 SGLang's own detectors, these forward calls of functions that the request does not have, because the
-model wrote them. They do not constrain generation, and reasoning comes out as text.
+model wrote them. They do not constrain generation, and reasoning comes out as text. SGLang does not
+tell them why a text ended, so one that a length cut off ends like any other.
 
 Written for SGLang 0.5.23.
 """

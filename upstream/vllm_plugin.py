@@ -5,7 +5,8 @@
 
 But: it does not constrain generation. With `tool_choice` "required" or a named function the text is
 still parsed, and nothing forces the model to write a call. Splitting reasoning is the work of
-`--reasoning-parser`; reasoning that a format marks comes out as content.
+`--reasoning-parser`; reasoning that a format marks comes out as content. vLLM does not tell a
+parser why a text ended, so one that a length cut off ends like any other.
 
 Written for vLLM 0.33.0. Versions without `finish_streaming` lose the text held at the end.
 """

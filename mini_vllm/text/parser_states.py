@@ -92,7 +92,8 @@ class Gap:
     Attributes:
         on: where the markers lead.
         otherwise: where anything else leads; without it, anything else makes the call malformed.
-        may_end: a text may end here, and then the call is complete.
+        may_end: the call lacks only its closing marker, so it is complete if the text ends here
+            without being cut off. What may have been the marker is text then.
     """
 
     on: Mapping[str, On]
@@ -129,13 +130,13 @@ class Gap:
         pending = parser.scratch.pending
         if self.otherwise is not None:
             parser.follow(self.otherwise, "")
-            parser.pour(pending)
-            return parser.state.end(parser)
-        if not self.may_end or pending:
-            return False
-        if parser.announced:
+        elif self.may_end and not parser.cut:
             parser.complete_call()
-        return True
+            parser.go(parser.format.home)
+        else:
+            return False
+        parser.pour(pending)
+        return parser.state.end(parser)
 
 
 @dataclass(frozen=True)

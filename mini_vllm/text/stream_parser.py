@@ -93,12 +93,13 @@ class StreamParser:
     """Text in, events out.
 
     `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
-    text is cut never changes the events, once neighbours of a kind are joined.
+    text is cut into pieces never changes the events, once neighbours of a kind are joined.
 
     Attributes:
         events: what the present feed has found so far; states append to it.
         calls: how many calls have ended, complete or malformed.
         completed: how many of them were complete.
+        cut: whether the text that ends was cut off, for states that ask at its end.
 
     Args:
         format: the table.
@@ -124,6 +125,7 @@ class StreamParser:
         self.scratch = Scratch()
         self.calls = 0
         self.completed = 0
+        self.cut = False
         self.name = ""
         self.parameters: int | None = None
         self.parameter = ""
@@ -160,8 +162,14 @@ class StreamParser:
         while text:
             text = self.state.take(self, text)
 
-    def flush(self) -> list[Event]:
-        """End the text; return the rest of the events. A second flush returns an empty list."""
+    def flush(self, *, cut: bool = False) -> list[Event]:
+        """End the text; return the rest of the events. A second flush returns an empty list.
+
+        Args:
+            cut: the text was cut off, by a length or an abort: a call that lacks only its closing
+                marker is `Malformed`. Where the model itself has ended, such a call is complete.
+        """
+        self.cut = cut
         while not self.state.end(self):
             self.pour(self.fail("the text ended inside the call"))
         self._release()

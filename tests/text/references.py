@@ -81,6 +81,16 @@ def call_object(text, place, keys=("arguments",), others=None):
     return name, members["arguments"], id, end
 
 
+def call_end(text, place, closer, *openers):
+    """Return where a call's closing marker ends; it may lack at the end and before an opener."""
+    place = skip(text, place)
+    if text.startswith(closer, place):
+        return place + len(closer)
+    if place < len(text) and not text.startswith(openers, place):
+        raise Invalid
+    return place
+
+
 def blocks(text, opener, read):
     """Prose and blocks: `read(text, place, expected)` reads one from behind its opener."""
     expected, place = Expected(), 0
@@ -137,29 +147,24 @@ def tagged(opener, *patterns, framed=False):
     return lambda text, types: blocks(text, opener, partial(read, types=types))
 
 
-qwen3_coder = tagged(
-    "<tool_call>",
-    rf"{S}<function=\s*{NAME}\s*>{S}",
-    rf"<parameter=\s*{NAME}\s*>(.*?)</parameter>{S}",
-    rf"</function>{S}</tool_call>",
-    framed=True,
-)
-
-
 def sections(text, opener, closer, call):
-    """Calls in a section: `call` matches the header of one and captures id and name."""
+    """Calls in a section: the opener, header and closing marker of one; the header has names."""
+    begin, header, end = call
 
     def read(text, place, expected):
-        head, end = call
-        count = 0
-        while not (stop := re.compile(S + re.escape(closer)).match(text, place)):
-            match = expect(S + head, text, place)
-            arguments, place = object_at(text, match.end())
-            expected.call(match["name"], arguments, match.groupdict().get("id"))
-            place = expect(S + re.escape(end), text, place).end()
-            count += 1
-        if not count:
-            raise Invalid
-        return stop.end()
+        match = expect(S + re.escape(begin) + header, text, place)
+        arguments, place = object_at(text, match.end())
+        expected.call(match["name"], arguments, match.groupdict().get("id"))
+        return call_end(text, place, end, begin, closer)
 
-    return blocks(text, opener, read)
+    return blocks(text, opener, partial(section, closer=closer, read=read))
+
+
+def section(text, place, expected, closer, read):
+    """Read one call after the other, up to the closing marker or the end."""
+    place = read(text, place, expected)
+    while text[place:].strip(" \t\r\n"):
+        if stop := re.compile(S + re.escape(closer)).match(text, place):
+            return stop.end()
+        place = read(text, place, expected)
+    return place

@@ -148,7 +148,7 @@ SCENES = {
         ({"tools": "hermes", "stop": ["</tool_call>"], "include_stop_str_in_output": True},
         OTHER + "x", LENGTH, call(), "tool_calls", "</tool_call>"),
     "a hidden stop does not": ({"tools": "hermes", "stop": ["</tool_call>"]}, OTHER + "x", LENGTH,
-        half("{}", "}"), "stop", "</tool_call>"),
+        call(), "tool_calls", "</tool_call>"),
     # The last `>` waits as a possible stop; the call ends all the same, and was a call.
     "a call that only the flush completes": ({"tools": "hermes", "stop": ["</tool_call>!"]}, OTHER,
         END_ID, call(), "tool_calls", None),
@@ -167,6 +167,13 @@ SCENES = {
         f"{OTHER}</think>ok{OTHER}", END_ID, r(OTHER) + t("ok") + call(), "tool_calls", None),
     "a call may end the reasoning": (BOTH, f"hm{OTHER}", END_ID, r("hm") + call(),
         "tool_calls", None),
+    "a call without its closing tag, which the model ended": ({"tools": "hermes"}, OTHER[:-12],
+        END_ID, call(), "tool_calls", None),
+    "a call without its closing tag, which the length cut": ({"tools": "hermes"}, OTHER[:-12],
+        LENGTH, half("{}", "}"), "length", None),
+    "a stop string that only the flush completes ends a call": (
+        {"tools": "hermes", "stop": [" !"]}, OTHER[:-12] + " !", LENGTH,
+        call(), "tool_calls", " !"),
     "harmony has both": ({"tools": "harmony"}, HARMONY, END_ID, r("hm") + call('{"a": 1}'),
         "tool_calls", None),
     # P12, the reasoning before a parser: rows of the tool catalogue.

@@ -164,6 +164,7 @@ def test_drawn_texts_have_every_property(style, data):
     assert all(event.reason for event in events if isinstance(event, Malformed))
     check_p7_without_a_call_all_is_text(style, text, events)
     check_p11_flush_in_any_state(style, text)
+    check_a_cut_completes_nothing(style, text, events)
     check_p13_interleaved(style, [text, text[len(text) // 2 :], text[::-1]])
 
 
@@ -215,6 +216,26 @@ def check_p11_flush_in_any_state(style, text):
     assert run(parser, sized(text, 3)) == first
 
 
+def check_a_cut_completes_nothing(style, text, events):
+    """A text that was cut off has the same events, but its last call may lack the end.
+
+    Then what comes instead of the end is malformed, and is the last event.
+    """
+    parser = make(style)
+    cut = norm([*parser.feed(text), *parser.flush(cut=True)])
+    if cut != events:
+        *same, end = cut
+        assert isinstance(end, Malformed)
+        ended = events.index(CallEnd(end.index))
+        assert all(isinstance(event, TextDelta) for event in events[ended + 1 :])
+        if style.json:
+            assert same == events[:ended]
+        else:
+            # The brace that closes the arguments comes with the end.
+            assert_prefix(same, events[:ended])
+            assert events[ended - 1].text.endswith("}")
+
+
 def check_p13_interleaved(style, texts):
     """Streams that take turns give the events that each gives alone."""
     parsers = [make(style) for _ in texts]
@@ -250,6 +271,7 @@ def test_p1_p7_p11_samples_that_end_at_every_place(name):
         for size in (1, 2, 5):
             assert run(make(style), sized(text[:end], size)) == events
         assert run(parser, [text[:end]]) == events
+        check_a_cut_completes_nothing(style, text[:end], events)
         assert (parser.held, parser.flush()) == ("", [])
         assert run(parser, [text]) == expected
     for end in (len(text), *range(0, len(text), 7)):

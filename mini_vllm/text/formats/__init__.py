@@ -1,6 +1,10 @@
 """The tool-call formats, one table each, in files by what a call looks like.
 
 In each table `content` is the text around calls, `broken` the way out of a malformed call.
+
+The marker that closes a call may be missing before the next opener and, unless the text was cut
+off, at its end. What the model did write is complete then: a JSON object up to its last brace, or
+parameters that are all closed.
 """
 
 import difflib

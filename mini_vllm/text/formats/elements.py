@@ -7,17 +7,27 @@ from mini_vllm.text.parameter_state import Value, read_name, read_parameter
 from mini_vllm.text.parser_states import Broken, Gap, Header, Prose
 from mini_vllm.text.stream_parser import Format, On
 
-# (<tool_call> <function=n> (<parameter=k> NL v NL </parameter>)* </function> </tool_call>)*
+# (<tool_call>? <function=n> (<parameter=k> NL v NL </parameter>)* </function> </tool_call>?)*
+# A line that begins with <parameter= or </function> ends a value that has no </parameter>, as in
+# vLLM and SGLang; they take these tags anywhere in a value, this leaves them to text that quotes
+# them within a line.
 QWEN3_CODER = Format(
     "qwen3_coder",
     {
-        "content": Prose({"<tool_call>": On("function", "open")}),
+        "content": Prose({"<tool_call>": On("function", "open"), "<function=": On("name", "open")}),
         "function": Gap({"<function=": On("name")}),
         "name": Header({">": On("parameters")}, forbidden=("<tool_call>",), read=read_name),
-        "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "arguments")}),
+        "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "end")}),
         "key": Header({">": On("value")}, read=read_parameter),
-        "value": Value({"</parameter>": On("parameters")}, framed=True),
-        "close": Gap({"</tool_call>": On("content", "end")}),
+        "value": Value(
+            {
+                "</parameter>": On("parameters"),
+                "\n<parameter=": On("key"),
+                "\n</function>": On("close", "end"),
+            },
+            framed=True,
+        ),
+        "close": Gap({"</tool_call>": On("content", "close")}, otherwise=On("content", "text")),
         "broken": Broken({"</tool_call>": On("content")}),
     },
     aliases=("qwen3_xml",),
@@ -38,7 +48,14 @@ GLM45 = Format(
             forbidden=("<tool_call>",),
             read=read_name,
         ),
-        "keys": Gap({"<arg_key>": On("key"), "</tool_call>": On("content", "end")}),
+        "keys": Gap(
+            {
+                "<arg_key>": On("key"),
+                "</tool_call>": On("content", "end"),
+                "<tool_call>": On("content", "end", keep=True),
+            },
+            may_end=True,
+        ),
         "key": Header({"</arg_key>": On("value tag")}, read=read_parameter),
         "value tag": Gap({"<arg_value>": On("value")}),
         "value": Value({"</arg_value>": On("keys")}),
@@ -63,7 +80,15 @@ MINIMAX_M2 = Format(
         "name": Header(
             {'">': On("parameters")}, forbidden=("<minimax:tool_call>",), read=read_name
         ),
-        "parameters": Gap({'<parameter name="': On("key"), "</invoke>": On("section", "end")}),
+        "parameters": Gap(
+            {
+                '<parameter name="': On("key"),
+                "</invoke>": On("section", "end"),
+                '<invoke name="': On("section", "end", keep=True),
+                "</minimax:tool_call>": On("section", "end", keep=True),
+            },
+            may_end=True,
+        ),
         "key": Header({'">': On("value")}, read=read_parameter),
         "value": Value({"</parameter>": On("parameters")}),
         "broken": Broken({"</invoke>": On("section"), "</minimax:tool_call>": On("content")}),

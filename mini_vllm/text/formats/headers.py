@@ -37,7 +37,14 @@ KIMI_K2 = Format(
             read=_kimi_header,
         ),
         "arguments": Json(On("close")),
-        "close": Gap({"<|tool_call_end|>": On("section", "end")}),
+        "close": Gap(
+            {
+                "<|tool_call_end|>": On("section", "end"),
+                "<|tool_call_begin|>": On("section", "end", keep=True),
+                "<|tool_calls_section_end|>": On("section", "end", keep=True),
+            },
+            may_end=True,
+        ),
         "broken": Broken(
             {
                 "<|tool_call_end|>": On("section"),
@@ -66,7 +73,14 @@ DEEPSEEK_V31 = Format(
             read=announce,
         ),
         "arguments": Json(On("close")),
-        "close": Gap({"<｜tool▁call▁end｜>": On("section", "end")}),
+        "close": Gap(
+            {
+                "<｜tool▁call▁end｜>": On("section", "end"),
+                "<｜tool▁call▁begin｜>": On("section", "end", keep=True),
+                "<｜tool▁calls▁end｜>": On("section", "end", keep=True),
+            },
+            may_end=True,
+        ),
         "broken": Broken(
             {"<｜tool▁call▁end｜>": On("section"), "<｜tool▁calls▁end｜>": On("content")}
         ),

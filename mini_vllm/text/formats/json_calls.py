@@ -15,7 +15,10 @@ HERMES = Format(
         "object": Gap({"{": On("call", keep=True)}),
         "call": Object(On("close")),
         "arguments": Json(On("call")),
-        "close": Gap({"</tool_call>": On("content", "end")}),
+        "close": Gap(
+            {"</tool_call>": On("content", "end"), "<tool_call>": On("content", "end", keep=True)},
+            may_end=True,
+        ),
         "broken": Broken({"</tool_call>": On("content")}),
     },
     aliases=(

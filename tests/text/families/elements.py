@@ -1,9 +1,10 @@
 """Calls with an element for each parameter: Qwen3-Coder, GLM, MiniMax."""
 
 import re
+from functools import partial
 
-from references import NAME, Invalid, S, blocks, element, tagged
-from renderers import Style, calls_in_prose, space, tagged_call
+from references import NAME, S, blocks, element, section, tagged
+from renderers import Expected, Style, calls_in_prose, space, tagged_call
 
 
 def _qwen_parameter(key, text, layout):
@@ -43,19 +44,27 @@ _MINIMAX = (
     "</minimax:tool_call>",
 )  # fmt: skip
 
-read_qwen3_coder = tagged(
-    "<tool_call>",
-    rf"{S}<function=\s*{NAME}\s*>{S}",
-    rf"<parameter=\s*{NAME}\s*>(.*?)</parameter>{S}",
-    rf"</function>{S}</tool_call>",
-    framed=True,
-)
+
+def read_qwen3_coder(text, types):
+    patterns = (
+        rf"<function=\s*{NAME}\s*>{S}",
+        rf"<parameter=\s*{NAME}\s*>(.*?)(?:</parameter>|(?=\n<parameter=|\n</function>)){S}",
+        rf"</function>(?:{S}</tool_call>)?",
+    )
+    expected, place = Expected(), 0
+    opener = re.compile(rf"(?:<tool_call>{S})?(?=<function=)")
+    while start := opener.search(text, place):
+        expected.text(text[place : start.start()])
+        place = element(text, start.end(), expected, types, *patterns, framed=True)
+    expected.text(text[place:])
+    return expected.events
+
 
 read_glm45 = tagged(
     "<tool_call>",
-    rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<)){S}",
+    rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<arg_key>|</tool_call>)){S}",
     rf"<arg_key>\s*{NAME}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
-    "</tool_call>",
+    r"</tool_call>|(?=<tool_call>)|\Z",
 )
 
 
@@ -63,17 +72,13 @@ def read_minimax_m2(text, types):
     patterns = (
         rf'{S}<invoke name="\s*{NAME}\s*">{S}',
         rf'<parameter name="\s*{NAME}\s*">(.*?)</parameter>{S}',
-        "</invoke>",
+        r"</invoke>|(?=<invoke name=\"|</minimax:tool_call>)|\Z",
     )
 
     def read(text, place, expected):
-        first = place
-        while not (end := re.compile(rf"{S}</minimax:tool_call>").match(text, place)):
-            place = element(text, place, expected, types, *patterns)
-        if place == first:
-            raise Invalid
-        return end.end()
+        return element(text, place, expected, types, *patterns)
 
+    read = partial(section, closer="</minimax:tool_call>", read=read)
     return blocks(text, "<minimax:tool_call>", read)
 
 
@@ -83,8 +88,8 @@ STYLES = {
         read_qwen3_coder,
         calls_in_prose(_qwen_call),
         _QWEN,
-        _QWEN[:1],
-        ("</parameter>",),
+        _QWEN[:2],
+        ("</parameter>", "\n<parameter=", "\n</function>"),
         sample="So:\n<tool_call>\n<function=f>\n<parameter=path>\n\n  a <b>\n</parameter>\n"
         "<parameter=count>\n42\n</parameter>\n<parameter=flag>true</parameter></function>\n</tool_call>"
         "\n<tool_call><function=g></function></tool_call>.",

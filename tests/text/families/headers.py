@@ -34,18 +34,15 @@ _DEEPSEEK = (
 
 def read_kimi_k2(text, types):
     head = (
-        r"<\|tool_call_begin\|>\s*(?P<id>functions\.(?P<name>[^\s<>\"'{}()\[\]|]+?):\d+)\s*"
+        r"\s*(?P<id>functions\.(?P<name>[^\s<>\"'{}()\[\]|]+?):\d+)\s*"
         r"<\|tool_call_argument_begin\|>"
     )
-    end = "<|tool_call_end|>"
-    return sections(text, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", (head, end))
+    return sections(text, _KIMI[0], _KIMI[-1], (_KIMI[1], head, _KIMI[3]))
 
 
 def read_deepseek_v31(text, types):
-    head = rf"<｜tool▁call▁begin｜>\s*(?P<name>{NAME[1:-1]})\s*<｜tool▁sep｜>"
-    return sections(
-        text, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", (head, "<｜tool▁call▁end｜>")
-    )
+    head = rf"\s*(?P<name>{NAME[1:-1]})\s*<｜tool▁sep｜>"
+    return sections(text, _DEEPSEEK[0], _DEEPSEEK[-1], (_DEEPSEEK[1], head, _DEEPSEEK[3]))
 
 
 STYLES = {

@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from references import NAME, Invalid, blocks, call_object, expect, object_at, skip
+from references import NAME, Invalid, blocks, call_end, call_object, expect, object_at, skip
 from renderers import Expected, Style, calls_in_prose, json_object, json_value, space, whole_text
 
 
@@ -59,7 +59,7 @@ def read_hermes(text, types):
     def read(text, place, expected):
         name, arguments, id, place = call_object(text, place)
         expected.call(name, arguments, id)
-        return expect(r"[ \t\r\n]*</tool_call>", text, place).end()
+        return call_end(text, place, "</tool_call>", "<tool_call>")
 
     return blocks(text, "<tool_call>", read)
 
