@@ -68,6 +68,8 @@ class Format:
         home: the state to go on in after something that only looked like a call.
         broken: the state that skips the rest of a malformed call.
         aliases: what vLLM and SGLang call it, where that is something else.
+        ends_reasoning: the openers that end reasoning which its models leave open; empty where
+            such an opener is a draft of theirs, or where the format has no opener of its own.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Format:
     home: str = "content"
     broken: str = "broken"
     aliases: tuple[str, ...] = ()
+    ends_reasoning: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ QWEN3_CODER = Format(
         "broken": Broken({"</tool_call>": On("content")}),
     },
     aliases=("qwen3_xml",),
+    # vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector.
+    ends_reasoning=("<tool_call>",),
 )
 
 
@@ -65,6 +67,8 @@ GLM45 = Format(
         "glm47",
         "glm",
     ),
+    # vLLM 0.33.0 parser/glm47_moe.py, SGLang 0.5.23 Glm45Detector; only </think> in ollama.
+    ends_reasoning=("<tool_call>",),
 )
 
 
@@ -93,4 +97,6 @@ MINIMAX_M2 = Format(
         "value": Value({"</parameter>": On("parameters")}),
         "broken": Broken({"</invoke>": On("section"), "</minimax:tool_call>": On("content")}),
     },
+    # vLLM 0.33.0 parser/minimax_m2.py.
+    ends_reasoning=("<minimax:tool_call>",),
 )

@@ -52,6 +52,8 @@ KIMI_K2 = Format(
             }
         ),
     },
+    # vLLM 0.33.0 parser/kimi_k2.py, SGLang 0.5.23 KimiK2Detector.
+    ends_reasoning=("<|tool_calls_section_begin|>",),
 )
 
 
@@ -85,4 +87,6 @@ DEEPSEEK_V31 = Format(
             {"<｜tool▁call▁end｜>": On("section"), "<｜tool▁calls▁end｜>": On("content")}
         ),
     },
+    # Only </think> does in vLLM 0.33.0 (deepseek_v3), SGLang 0.5.23 (deepseek-v3) and ollama.
+    ends_reasoning=(),
 )

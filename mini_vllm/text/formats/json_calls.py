@@ -25,6 +25,8 @@ HERMES = Format(
         "qwen25",
         "qwen3_json",
     ),
+    # vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector, ollama's qwen3.
+    ends_reasoning=("<tool_call>",),
 )
 
 
@@ -69,6 +71,8 @@ MISTRAL = Format(
         "arguments": Json(On("content", "end")),
         "broken": Broken({"[TOOL_CALLS]": On("content", keep=True)}),
     },
+    # vLLM 0.33.0 parser/mistral.py; SGLang 0.5.23 keeps it in the reasoning.
+    ends_reasoning=("[TOOL_CALLS]",),
 )
 
 
