@@ -53,16 +53,27 @@ def expect(pattern, text, place):
     return match
 
 
-def call_object(text, place, keys=("arguments",), others=None):
-    """Read an object with a name and arguments; return (name, arguments, id, end)."""
+def call_object(text, place, keys=("arguments",), others=None, names=("name", "id")):
+    """Read an object with a name and arguments; return (name, arguments, id, end).
+
+    Args:
+        text: all of the text.
+        place: where the object begins.
+        keys: what the member with the arguments may be called.
+        others: which members may be there besides, or None for any.
+        names: what the members with the name and the id are called.
+    """
+    renamed = {names[0]: "name", names[1]: "id", **dict.fromkeys(keys, "arguments")}
     source, end = object_at(text, place)
     members, inner = {}, skip(source, 1)
     while source[inner] != "}":
         key, inner = DECODER.raw_decode(source, inner)
         start = skip(source, expect(r"[ \t\r\n]*:", source, inner).end())
         inner = value_end(source, start)
-        key = "arguments" if key in keys else key
-        if key in members or (others is not None and key not in {"arguments", *others}):
+        if key not in renamed and others is not None and key not in others:
+            raise Invalid
+        key = renamed.get(key, ("other", key))
+        if key in members:
             raise Invalid
         members[key] = source[start:inner]
         inner = skip(source, inner)
@@ -91,12 +102,30 @@ def call_end(text, place, closer, *openers):
     return place
 
 
-def blocks(text, opener, read):
-    """Prose and blocks: `read(text, place, expected)` reads one from behind its opener."""
+def call_array(text, place, expected, **members):
+    """Read an array of call objects from behind its bracket; return its end."""
+    while True:
+        name, arguments, id, place = call_object(text, place, **members)
+        expected.call(name, arguments, id)
+        place = expect(r"[ \t\r\n]*[,\]]", text, place).end()
+        if text[place - 1] == "]":
+            return place
+
+
+def blocks(text, openers, read):
+    """Prose and blocks: `read(text, place, expected)` reads one from behind its opener.
+
+    Args:
+        text: all of the text.
+        openers: an opener, or several of which none is the beginning of another.
+        read: takes the place behind the opener; returns the place behind the block.
+    """
+    openers = [openers] if isinstance(openers, str) else openers
+    opener = re.compile("|".join(map(re.escape, openers)))
     expected, place = Expected(), 0
-    while (start := text.find(opener, place)) >= 0:
-        expected.text(text[place:start])
-        place = read(text, start + len(opener), expected)
+    while start := opener.search(text, place):
+        expected.text(text[place : start.start()])
+        place = read(text, start.end(), expected)
     expected.text(text[place:])
     return expected.events
 

@@ -110,16 +110,19 @@ def json_value(value, layout):
     return json.dumps(value)
 
 
-def json_object(call, layout, keys=("arguments",), id=None, others=()):
-    """A call as one object, members in any order; return (text, arguments, id if it is seen)."""
+def json_object(call, layout, keys=("arguments",), id=None, others=(), names=("name", "id")):
+    """A call as one object, members in any order; return (text, arguments, id if it is seen).
+
+    `names` is what the members with the name and the id are called.
+    """
     arguments = json_value(call.arguments, layout)
-    members = [("name", json_string(call.name, layout)), (layout.choice(keys), arguments)]
+    members = [(names[0], json_string(call.name, layout)), (layout.choice(keys), arguments)]
     if layout.random() < 0.2:
         members.reverse()
     needed = 2
     if id is not None:
         place = layout.randint(0, 2)
-        members.insert(place, ("id", json.dumps(id)))
+        members.insert(place, (names[1], json.dumps(id)))
         needed += place < 2
         id = id if place < 2 else None
     for other in others:
@@ -216,6 +219,33 @@ def calls_in_prose(write, opening="", closing=""):
     return render
 
 
+def json_array(calls, expected, layout, **members):
+    """Calls as one array, with ids or without; adds their events to `expected`."""
+    text = "["
+    for number, call in enumerate(calls):
+        id = layout.choice([None, "Abc123xyZ"])
+        body, arguments, id = json_object(call, layout, id=id, **members)
+        text += f"{',' if number else ''}{space(layout)}{body}{space(layout)}"
+        expected.call(call.name, arguments, id)
+    return text + "]"
+
+
+def array_in_prose(openers, closer="", **members):
+    """A renderer of a format whose calls are one array, with prose before and behind it."""
+
+    def render(calls, prose, layout):
+        expected, text = Expected(), prose[0]
+        expected.text(text)
+        if calls:
+            text += f"{layout.choice(openers)}{space(layout)}"
+            text += json_array(calls, expected, layout, **members)
+            text += f"{space(layout)}{closer}{prose[-1]}" if closer else prose[-1]
+            expected.text(prose[-1])
+        return text, expected.events
+
+    return render
+
+
 def whole_text(tag, write):
     """A renderer of a format whose calls are all of the text, behind a tag or without it.
 
@@ -259,8 +289,9 @@ class Style:
         markers: all strings that mean something in it.
         openers: those that mean something in prose.
         closers: those that may not be in the text of a parameter.
-        sample: a text to be cut in every way.
         opening: what prose may not begin with, in a format that has no marker.
+        sample: a text to be cut in every way.
+        punctuation: a regex of what stands between calls, besides markers and white space.
     """
 
     format: str
@@ -271,6 +302,7 @@ class Style:
     closers: tuple = ()
     opening: str = ""
     sample: str = ""
+    punctuation: str = ""
 
     @property
     def json(self):

@@ -418,7 +418,6 @@ def check_calls(events):
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 TOKEN = rf"{STRING.pattern}|[\s{{}}\[\]:,;]|[^\s<>\"'{{}}()\[\]|]"
-PUNCTUATION = {"mistral": r"|[,\[\]]", "llama_json": "|;", "pythonic": r"|[\[\](),='\"]|\\\n"}
 
 
 def steps(parser, text):
@@ -441,7 +440,7 @@ def markup(style, *, starts, inside, behind):
         header = r"<\|(?:start|channel)\|>(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
         gap = f"{header}|{gap}"
     if inside or behind or starts:
-        gap += PUNCTUATION.get(style.format, "")
+        gap += f"|{style.punctuation}" if style.punctuation else ""
     if starts or (inside and style.json):
         gap += f"|{TOKEN}"
     return re.compile(f"(?:{gap})*+")

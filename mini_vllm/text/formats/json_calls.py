@@ -3,9 +3,11 @@
 Above each table stands its grammar; NL is a line break, J a JSON object.
 """
 
+from typing import Any
+
 from mini_vllm.text.object_state import Object
 from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose, announce
-from mini_vllm.text.stream_parser import Format, On, StreamParser
+from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 # (<tool_call> {"name": n, "arguments": J} </tool_call>)*
 HERMES = Format(
@@ -101,4 +103,33 @@ LLAMA_JSON = Format(
         "llama4_json",
         "llama3",
     ),
+)
+
+
+def _array(after: On, **members: Any) -> dict[str, State]:
+    """Return the states of `[{...}, {...}]`, from `array` behind the bracket on.
+
+    Args:
+        after: where the closing bracket leads.
+        members: what `Object` should know of the members.
+    """
+    return {
+        "array": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("next", "end"), stream="arguments", **members),
+        "arguments": Json(On("call")),
+        "next": Gap({",": On("array"), "]": after}),
+    }
+
+
+# (<tool_calls> [{"name": n, "arguments": J}, ...] </tool_calls>)*
+JAMBA = Format(
+    "jamba",
+    {
+        "content": Prose({"<tool_calls>": On("bracket", "open")}),
+        "bracket": Gap({"[": On("array")}),
+        **_array(On("close", "close")),
+        "close": Gap({"</tool_calls>": On("content", "close")}, otherwise=On("content", "text")),
+        "broken": Broken({"</tool_calls>": On("content")}),
+    },
+    aliases=("hunyuan_a13b",),
 )

@@ -3,8 +3,27 @@
 import re
 from functools import partial
 
-from references import NAME, Invalid, blocks, call_end, call_object, expect, object_at, skip
-from renderers import Expected, Style, calls_in_prose, json_object, json_value, space, whole_text
+from references import (
+    NAME,
+    Invalid,
+    blocks,
+    call_array,
+    call_end,
+    call_object,
+    expect,
+    object_at,
+    skip,
+)
+from renderers import (
+    Expected,
+    Style,
+    array_in_prose,
+    calls_in_prose,
+    json_object,
+    json_value,
+    space,
+    whole_text,
+)
 
 
 def _hermes_call(call, number, layout):
@@ -13,20 +32,6 @@ def _hermes_call(call, number, layout):
     id = layout.choice([None, None, "call_1"])
     body, arguments, id = json_object(call, layout, id=id, others=others)
     return f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>", arguments, id
-
-
-def _mistral_array(calls, prose, layout):
-    expected, text = Expected(), prose[0]
-    expected.text(text)
-    if calls:
-        text += f"[TOOL_CALLS]{space(layout)}["
-        for number, call in enumerate(calls):
-            body, arguments, id = json_object(call, layout, id=layout.choice([None, "Abc123xyZ"]))
-            text += f"{',' if number else ''}{space(layout)}{body}{space(layout)}"
-            expected.call(call.name, arguments, id)
-        text += "]" + prose[-1]
-        expected.text(prose[-1])
-    return text, expected.events
 
 
 def _mistral_call(call, number, layout, *, with_ids=False):
@@ -75,13 +80,7 @@ def read_mistral(text, types):
             arguments, end = object_at(text, behind.end())
             expected.call(header[1], arguments, header[2])
             return end
-        place = bracket + 1
-        while True:
-            name, arguments, id, place = call_object(text, place)
-            expected.call(name, arguments, id)
-            place = expect(r"[ \t\r\n]*[,\]]", text, place).end()
-            if text[place - 1] == "]":
-                return place
+        return call_array(text, bracket + 1, expected)
 
     return blocks(text, "[TOOL_CALLS]", read)
 
@@ -120,11 +119,12 @@ STYLES = {
     "mistral-array": Style(
         "mistral",
         read_mistral,
-        _mistral_array,
+        array_in_prose(_MISTRAL[:1]),
         _MISTRAL,
         _MISTRAL[:1],
         sample='Hm.[TOOL_CALLS] [{"name": "f", "arguments": {"a": "]}[TOOL_CALLS]"}, '
         '"id": "abc123XYZ"}, {"name": "g", "arguments": {}}] a[0]',
+        punctuation=r"[,\[\]]",
     ),
     "mistral-ids": Style(
         "mistral",
@@ -134,6 +134,7 @@ STYLES = {
         _MISTRAL[:1],
         sample='I.[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": "[ARGS]"}[TOOL_CALLS]g[CALL_ID]x1'
         "[ARGS]{}",
+        punctuation=r"[,\[\]]",
     ),
     "mistral-args": Style(
         "mistral",
@@ -142,6 +143,7 @@ STYLES = {
         _MISTRAL,
         _MISTRAL[:1],
         sample='[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}[TOOL_CALLS]g{} done',
+        punctuation=r"[,\[\]]",
     ),
     "llama_json": Style(
         "llama_json",
@@ -151,5 +153,6 @@ STYLES = {
         opening="{<",
         sample=' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
         '{"type": "function", "name": "g", "parameters": {}}',
+        punctuation=";",
     ),
 }

@@ -77,5 +77,6 @@ STYLES = {
         ("<|python_start|>", "<|python_end|>", "(", ")"),
         opening="[<",
         sample="[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
+        punctuation=r"[\[\](),='\"]|\\\n",
     ),
 }
