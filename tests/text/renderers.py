@@ -237,8 +237,10 @@ def array_in_prose(openers, closer="", **members):
         expected, text = Expected(), prose[0]
         expected.text(text)
         if calls:
-            text += f"{layout.choice(openers)}{space(layout)}"
-            text += json_array(calls, expected, layout, **members)
+            opener = layout.choice(openers)
+            array = json_array(calls, expected, layout, **members)
+            text += opener + space(layout)
+            text += array.removeprefix("[") if opener.endswith("[") else array
             text += f"{space(layout)}{closer}{prose[-1]}" if closer else prose[-1]
             expected.text(prose[-1])
         return text, expected.events

@@ -121,7 +121,7 @@ def _array(after: On, **members: Any) -> dict[str, State]:
     }
 
 
-# (<tool_calls> [{"name": n, "arguments": J}, ...] </tool_calls>)*
+# (<tool_calls> [{"name": n, "arguments": J}, ...] </tool_calls>)*   whose end may be missing
 JAMBA = Format(
     "jamba",
     {
@@ -132,4 +132,15 @@ JAMBA = Format(
         "broken": Broken({"</tool_calls>": On("content")}),
     },
     aliases=("hunyuan_a13b",),
+)
+
+
+# functools[{"name": n, "arguments": J}, ...]
+PHI4_MINI_JSON = Format(
+    "phi4_mini_json",
+    {
+        "content": Prose({"functools[": On("array", "open")}),
+        **_array(On("content", "close"), arguments=("arguments", "parameters")),
+        "broken": Broken({"functools[": On("content", keep=True)}),
+    },
 )

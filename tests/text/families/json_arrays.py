@@ -1,4 +1,4 @@
-"""Calls as an array of JSON objects: Jamba and others."""
+"""Calls as an array of JSON objects: Jamba, Phi."""
 
 import re
 
@@ -6,18 +6,21 @@ from references import S, blocks, call_array, expect
 from renderers import Style, array_in_prose
 
 
-def array(openers, closer="", **members):
+def array(openers, closer="", bracket=rf"{S}\[", **members):
     """A reader of arrays behind openers; the closer may be missing."""
 
     def read(text, place, expected):
-        end = call_array(text, expect(rf"{S}\[", text, place).end(), expected, **members)
+        end = call_array(text, expect(bracket, text, place).end(), expected, **members)
         closed = re.compile(S + re.escape(closer)).match(text, end)
         return closed.end() if closer and closed else end
 
     return lambda text, types: blocks(text, openers, read)
 
 
+_ARRAY = r"[,\[\]]"
 _JAMBA = ("<tool_calls>", "</tool_calls>")
+_PHI = ("functools[",)
+_ANY_KEY = {"keys": ("arguments", "parameters")}
 
 
 STYLES = {
@@ -27,8 +30,18 @@ STYLES = {
         array_in_prose(_JAMBA[:1], _JAMBA[1]),
         _JAMBA,
         _JAMBA[:1],
+        punctuation=_ARRAY,
         sample='Ok. <tool_calls>[\n  {"name": "f", "arguments": {"a": "</tool_calls>]"}},\n'
         '  {"name": "g", "arguments": {}}\n]</tool_calls> [1]',
-        punctuation=r"[,\[\]]",
+    ),
+    "phi4_mini_json": Style(
+        "phi4_mini_json",
+        array(_PHI, bracket="", **_ANY_KEY),
+        array_in_prose(_PHI, **_ANY_KEY),
+        _PHI,
+        _PHI,
+        punctuation=_ARRAY,
+        sample='So functools[{"name": "f", "arguments": {"a": "functools[]"}}, '
+        '{"name": "g", "parameters": {}}] f]',
     ),
 }
