@@ -12,7 +12,14 @@ import difflib
 from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
-from mini_vllm.text.formats.json_calls import HERMES, JAMBA, LLAMA_JSON, MISTRAL, PHI4_MINI_JSON
+from mini_vllm.text.formats.json_calls import (
+    GRANITE,
+    HERMES,
+    JAMBA,
+    LLAMA_JSON,
+    MISTRAL,
+    PHI4_MINI_JSON,
+)
 from mini_vllm.text.formats.python_calls import PYTHONIC
 from mini_vllm.text.stream_parser import Format
 
@@ -31,6 +38,7 @@ FORMATS = {
         MINIMAX_M2,
         JAMBA,
         PHI4_MINI_JSON,
+        GRANITE,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -144,3 +144,19 @@ PHI4_MINI_JSON = Format(
         "broken": Broken({"functools[": On("content", keep=True)}),
     },
 )
+
+
+# (<|tool_call|> [{"name": n, "arguments": J}, ...])*   or <tool_call>, from version 3.1 on
+GRANITE = Format(
+    "granite",
+    {
+        "content": Prose(
+            {"<|tool_call|>": On("bracket", "open"), "<tool_call>": On("bracket", "open")}
+        ),
+        "bracket": Gap({"[": On("array")}),
+        **_array(On("content", "close")),
+        "broken": Broken(
+            {"<|tool_call|>": On("content", keep=True), "<tool_call>": On("content", keep=True)}
+        ),
+    },
+)

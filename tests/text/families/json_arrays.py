@@ -1,4 +1,4 @@
-"""Calls as an array of JSON objects: Jamba, Phi."""
+"""Calls as an array of JSON objects: Jamba, Phi, Granite."""
 
 import re
 
@@ -20,6 +20,7 @@ def array(openers, closer="", bracket=rf"{S}\[", **members):
 _ARRAY = r"[,\[\]]"
 _JAMBA = ("<tool_calls>", "</tool_calls>")
 _PHI = ("functools[",)
+_GRANITE = ("<|tool_call|>", "<tool_call>")
 _ANY_KEY = {"keys": ("arguments", "parameters")}
 
 
@@ -43,5 +44,15 @@ STYLES = {
         punctuation=_ARRAY,
         sample='So functools[{"name": "f", "arguments": {"a": "functools[]"}}, '
         '{"name": "g", "parameters": {}}] f]',
+    ),
+    "granite": Style(
+        "granite",
+        array(_GRANITE),
+        array_in_prose(_GRANITE),
+        _GRANITE,
+        _GRANITE,
+        punctuation=_ARRAY,
+        sample='Hm <|tool_call|>[\n    {"arguments": {"a": "<tool_call>[{"}, "name": "f"}\n]'
+        '<tool_call> [{"name": "g", "arguments": {}}] a[0]',
     ),
 }
