@@ -6,6 +6,7 @@ from the calls alone, so neither a parser nor a reference is asked.
 """
 
 import json
+import re
 from dataclasses import dataclass
 
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
@@ -246,6 +247,31 @@ def array_in_prose(openers, closer="", **members):
         return text, expected.events
 
     return render
+
+
+def framed_prose(render, markers):
+    """A renderer that also writes, around prose, markers that stand for nothing.
+
+    Args:
+        render: the renderer of the calls; markers are not in its prose otherwise.
+        markers: opening and closing ones, in turn.
+    """
+    pairs = list(zip(markers[::2], markers[1::2], strict=True))
+
+    def render_framed(calls, prose, layout):
+        framed = [
+            text if not text or layout.random() < 0.5 else text.join(layout.choice(pairs))
+            for text in prose
+        ]
+        text, events = render(calls, framed, layout)
+        return text, [
+            TextDelta(re.sub("|".join(map(re.escape, markers)), "", event.text))
+            if isinstance(event, TextDelta)
+            else event
+            for event in events
+        ]
+
+    return render_framed
 
 
 def whole_text(tag, write):

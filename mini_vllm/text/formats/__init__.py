@@ -13,6 +13,7 @@ from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
 from mini_vllm.text.formats.json_calls import (
+    COHERE_COMMAND3,
     GRANITE,
     HERMES,
     JAMBA,
@@ -39,6 +40,7 @@ FORMATS = {
         JAMBA,
         PHI4_MINI_JSON,
         GRANITE,
+        COHERE_COMMAND3,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

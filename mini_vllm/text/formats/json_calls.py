@@ -160,3 +160,29 @@ GRANITE = Format(
         ),
     },
 )
+
+
+# <|START_ACTION|> [{"tool_call_id": i, "tool_name": n, "parameters": J}, ...] <|END_ACTION|>
+# and text between <|START_RESPONSE|> and <|END_RESPONSE|>, in Command 4 START_TEXT and END_TEXT.
+# Citations, <co>text</co: 0:[1]>, stay in the text.
+COHERE_COMMAND3 = Format(
+    "cohere_command3",
+    {
+        "content": Prose(
+            {
+                "<|START_ACTION|>": On("bracket", "open"),
+                "<|START_RESPONSE|>": On("content", "close"),
+                "<|END_RESPONSE|>": On("content", "close"),
+                "<|START_TEXT|>": On("content", "close"),
+                "<|END_TEXT|>": On("content", "close"),
+            }
+        ),
+        "bracket": Gap({"[": On("array")}),
+        **_array(
+            On("close", "close"), name="tool_name", arguments=("parameters",), id="tool_call_id"
+        ),
+        "close": Gap({"<|END_ACTION|>": On("content", "close")}, otherwise=On("content", "text")),
+        "broken": Broken({"<|END_ACTION|>": On("content")}),
+    },
+    aliases=("cohere_command4",),
+)

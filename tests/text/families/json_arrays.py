@@ -1,26 +1,41 @@
-"""Calls as an array of JSON objects: Jamba, Phi, Granite."""
+"""Calls as an array of JSON objects: Jamba, Phi, Granite, Cohere."""
 
 import re
 
 from references import S, blocks, call_array, expect
-from renderers import Style, array_in_prose
+from renderers import Style, array_in_prose, framed_prose
 
 
-def array(openers, closer="", bracket=rf"{S}\[", **members):
-    """A reader of arrays behind openers; the closer may be missing."""
+def array(openers, closer="", bracket=rf"{S}\[", dropped=(), **members):
+    """A reader of arrays behind openers; the closer may be missing.
+
+    Args:
+        openers: what stands before an array.
+        closer: what stands behind it.
+        bracket: what stands between an opener and the first object.
+        dropped: markers that stand for nothing.
+        members: what `call_object` should know of the members.
+    """
 
     def read(text, place, expected):
+        if text.endswith(dropped, 0, place):
+            return place
         end = call_array(text, expect(bracket, text, place).end(), expected, **members)
         closed = re.compile(S + re.escape(closer)).match(text, end)
         return closed.end() if closer and closed else end
 
-    return lambda text, types: blocks(text, openers, read)
+    return lambda text, types: blocks(text, (*openers, *dropped), read)
 
 
 _ARRAY = r"[,\[\]]"
 _JAMBA = ("<tool_calls>", "</tool_calls>")
 _PHI = ("functools[",)
 _GRANITE = ("<|tool_call|>", "<tool_call>")
+_COHERE = ("<|START_ACTION|>", "<|END_ACTION|>")
+_COHERE_TEXT = (
+    "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>",
+)  # fmt: skip
+_COHERE_KEYS = {"names": ("tool_name", "tool_call_id"), "keys": ("parameters",)}
 _ANY_KEY = {"keys": ("arguments", "parameters")}
 
 
@@ -54,5 +69,16 @@ STYLES = {
         punctuation=_ARRAY,
         sample='Hm <|tool_call|>[\n    {"arguments": {"a": "<tool_call>[{"}, "name": "f"}\n]'
         '<tool_call> [{"name": "g", "arguments": {}}] a[0]',
+    ),
+    "cohere_command3": Style(
+        "cohere_command3",
+        array(_COHERE[:1], _COHERE[1], dropped=_COHERE_TEXT, **_COHERE_KEYS),
+        framed_prose(array_in_prose(_COHERE[:1], _COHERE[1], **_COHERE_KEYS), _COHERE_TEXT),
+        (*_COHERE, *_COHERE_TEXT),
+        (*_COHERE[:1], *_COHERE_TEXT),
+        punctuation=_ARRAY,
+        sample="<|START_RESPONSE|>So.<|END_RESPONSE|><|START_ACTION|>[\n"
+        '    {"tool_call_id": "0", "tool_name": "f", "parameters": {"name": "<|END_ACTION|>"}},\n'
+        '    {"tool_call_id": "1", "tool_name": "g", "parameters": {}}\n]<|END_ACTION|>',
     ),
 }
