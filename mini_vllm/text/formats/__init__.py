@@ -20,6 +20,7 @@ from mini_vllm.text.formats.json_calls import (
     LLAMA_JSON,
     MISTRAL,
     PHI4_MINI_JSON,
+    XLAM,
 )
 from mini_vllm.text.formats.python_calls import PYTHONIC
 from mini_vllm.text.stream_parser import Format
@@ -41,6 +42,7 @@ FORMATS = {
         PHI4_MINI_JSON,
         GRANITE,
         COHERE_COMMAND3,
+        XLAM,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

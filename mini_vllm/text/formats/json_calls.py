@@ -106,18 +106,22 @@ LLAMA_JSON = Format(
 )
 
 
-def _array(after: On, **members: Any) -> dict[str, State]:
+def _array(after: On, kind: str = "", **members: Any) -> dict[str, State]:
     """Return the states of `[{...}, {...}]`, from `array` behind the bracket on.
 
     Args:
         after: where the closing bracket leads.
+        kind: a word before the states' names, in a format with several kinds of arrays.
         members: what `Object` should know of the members.
     """
+    array, call, arguments, next = (
+        f"{kind}{name}" for name in ("array", "call", "arguments", "next")
+    )
     return {
-        "array": Gap({"{": On("call", keep=True)}),
-        "call": Object(On("next", "end"), stream="arguments", **members),
-        "arguments": Json(On("call")),
-        "next": Gap({",": On("array"), "]": after}),
+        array: Gap({"{": On(call, keep=True)}),
+        call: Object(On(next, "end"), stream=arguments, **members),
+        arguments: Json(On(call)),
+        next: Gap({",": On(array), "]": after}),
     }
 
 
@@ -185,4 +189,31 @@ COHERE_COMMAND3 = Format(
         "broken": Broken({"<|END_ACTION|>": On("content")}),
     },
     aliases=("cohere_command4",),
+)
+
+
+# [{"name": n, "arguments": J}, ...]   as the whole text, and anywhere with a mark:
+# ```json A ```, <tool_call> A </tool_call> and [TOOL_CALLS] A, where A is such an array
+XLAM = Format(
+    "xlam",
+    {
+        "start": Gap({"[": On("array")}, otherwise=On("content", "text")),
+        "content": Prose(
+            {
+                "[TOOL_CALLS]": On("bracket", "open"),
+                "```": On("fence", "open"),
+                "<tool_call>": On("fence", "open"),
+            }
+        ),
+        "bracket": Gap({"[": On("array")}),
+        "fence": Gap({"json": On("fence"), "[": On("closed array")}),
+        **_array(On("content", "close"), others=frozenset(["type"])),
+        **_array(On("close", "close"), "closed "),
+        "close": Gap(
+            {"```": On("content", "close"), "</tool_call>": On("content", "close")},
+            otherwise=On("content", "text"),
+        ),
+        "broken": Broken({"```": On("content"), "</tool_call>": On("content")}),
+    },
+    start="start",
 )

@@ -1,9 +1,9 @@
-"""Calls as an array of JSON objects: Jamba, Phi, Granite, Cohere."""
+"""Calls as an array of JSON objects: Jamba, Phi, Granite, Cohere, xLAM."""
 
 import re
 
-from references import S, blocks, call_array, expect
-from renderers import Style, array_in_prose, framed_prose
+from references import Invalid, S, blocks, call_array, expect, skip
+from renderers import Expected, Style, array_in_prose, framed_prose, json_array, space
 
 
 def array(openers, closer="", bracket=rf"{S}\[", dropped=(), **members):
@@ -36,7 +36,35 @@ _COHERE_TEXT = (
     "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>",
 )  # fmt: skip
 _COHERE_KEYS = {"names": ("tool_name", "tool_call_id"), "keys": ("parameters",)}
+_XLAM = ("[TOOL_CALLS]", "<tool_call>", "```", "</tool_call>")
 _ANY_KEY = {"keys": ("arguments", "parameters")}
+
+
+def xlam(calls, prose, layout):
+    """A bare array as the whole text, or what is no array."""
+    expected = Expected()
+    if calls:
+        return space(layout, 1) + json_array(calls, expected, layout), expected.events
+    expected.text(prose[0])
+    return prose[0], expected.events
+
+
+def read_xlam(text, types):
+    def read(text, place, expected):
+        fenced = not text.endswith("[TOOL_CALLS]", 0, place)
+        bracket = rf"{S}(?:json{S})*\[" if fenced else rf"{S}\["
+        end = call_array(text, expect(bracket, text, place).end(), expected)
+        closed = re.compile(rf"{S}(?:```|</tool_call>)").match(text, end)
+        return closed.end() if fenced and closed else end
+
+    if not text[skip(text, 0) :].startswith("["):
+        return blocks(text, _XLAM[:3], read)
+    expected = Expected()
+    end = call_array(text, skip(text, 0) + 1, expected, others=("type",))
+    if any(opener in text[end:] for opener in _XLAM[:3]):
+        raise Invalid
+    expected.text(text[end:])
+    return expected.events
 
 
 STYLES = {
@@ -80,5 +108,37 @@ STYLES = {
         sample="<|START_RESPONSE|>So.<|END_RESPONSE|><|START_ACTION|>[\n"
         '    {"tool_call_id": "0", "tool_name": "f", "parameters": {"name": "<|END_ACTION|>"}},\n'
         '    {"tool_call_id": "1", "tool_name": "g", "parameters": {}}\n]<|END_ACTION|>',
+    ),
+    "xlam": Style(
+        "xlam",
+        read_xlam,
+        xlam,
+        _XLAM,
+        _XLAM[:3],
+        opening="[",
+        punctuation=_ARRAY,
+        sample=' [{"name": "f", "arguments": {"a": "```"}},\n{"name": "g", "arguments": {}}] a.',
+    ),
+    "xlam-fenced": Style(
+        "xlam",
+        read_xlam,
+        array_in_prose(["```json", "```"], "```"),
+        _XLAM,
+        _XLAM[:3],
+        opening="[",
+        punctuation=f"{_ARRAY}|json",
+        sample='I.\n```json\n[{"name": "f", "arguments": {"a": "]```"}}, '
+        '{"name": "g", "arguments": {}}]\n```\nDone. ``',
+    ),
+    "xlam-tagged": Style(
+        "xlam",
+        read_xlam,
+        array_in_prose(["<tool_call>"], "</tool_call>"),
+        _XLAM,
+        _XLAM[:3],
+        opening="[",
+        punctuation=_ARRAY,
+        sample='I.<tool_call>[{"name": "f", "arguments": {"a": "[TOOL_CALLS]"}}]</tool_call> '
+        '[TOOL_CALLS][{"name": "g", "arguments": {}}]\n',
     ),
 }
