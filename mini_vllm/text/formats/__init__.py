@@ -13,6 +13,7 @@ from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
 from mini_vllm.text.formats.json_calls import (
+    APERTUS,
     COHERE_COMMAND3,
     GRANITE,
     HERMES,
@@ -43,6 +44,7 @@ FORMATS = {
         GRANITE,
         COHERE_COMMAND3,
         XLAM,
+        APERTUS,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

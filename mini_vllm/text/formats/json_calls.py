@@ -217,3 +217,22 @@ XLAM = Format(
     },
     start="start",
 )
+
+
+# (<|tools_prefix|> [{n: J}, ...] <|tools_suffix|>)*   whose end may be missing
+APERTUS = Format(
+    "apertus",
+    {
+        "content": Prose({"<|tools_prefix|>": On("bracket", "open")}),
+        "bracket": Gap({"[": On("object")}),
+        "object": Gap({"{": On("quote")}),
+        "quote": Gap({'"': On("name")}),
+        "name": Header({'"': On("colon")}, read=announce),
+        "colon": Gap({":": On("arguments")}),
+        "arguments": Json(On("brace")),
+        "brace": Gap({"}": On("next", "end")}),
+        "next": Gap({",": On("object"), "]": On("close", "close")}),
+        "close": Gap({"<|tools_suffix|>": On("content", "close")}, otherwise=On("content", "text")),
+        "broken": Broken({"<|tools_suffix|>": On("content")}),
+    },
+)

@@ -1,9 +1,17 @@
-"""Calls as an array of JSON objects: Jamba, Phi, Granite, Cohere, xLAM."""
+"""Calls as an array of JSON objects: Jamba, Phi, Granite, Cohere, xLAM, Apertus."""
 
 import re
 
-from references import Invalid, S, blocks, call_array, expect, skip
-from renderers import Expected, Style, array_in_prose, framed_prose, json_array, space
+from references import NAME, Invalid, S, blocks, call_array, expect, object_at, skip
+from renderers import (
+    Expected,
+    Style,
+    array_in_prose,
+    framed_prose,
+    json_array,
+    json_value,
+    space,
+)
 
 
 def array(openers, closer="", bracket=rf"{S}\[", dropped=(), **members):
@@ -37,6 +45,7 @@ _COHERE_TEXT = (
 )  # fmt: skip
 _COHERE_KEYS = {"names": ("tool_name", "tool_call_id"), "keys": ("parameters",)}
 _XLAM = ("[TOOL_CALLS]", "<tool_call>", "```", "</tool_call>")
+_APERTUS = ("<|tools_prefix|>", "<|tools_suffix|>")
 _ANY_KEY = {"keys": ("arguments", "parameters")}
 
 
@@ -65,6 +74,39 @@ def read_xlam(text, types):
         raise Invalid
     expected.text(text[end:])
     return expected.events
+
+
+def apertus(calls, prose, layout):
+    """An array of objects whose only key is the name."""
+    expected, text = Expected(), prose[0]
+    expected.text(text)
+    objects = []
+    for call in calls:
+        arguments = json_value(call.arguments, layout)
+        gaps = [space(layout, 1) for _ in range(6)]
+        key = f'{{{gaps[0]}"{call.name}"{gaps[1]}:'
+        objects.append(f"{gaps[2]}{key}{gaps[3]}{arguments}{gaps[4]}}}{gaps[5]}")
+        expected.call(call.name, arguments)
+    if calls:
+        text += f"{_APERTUS[0]}{space(layout, 1)}[{','.join(objects)}]{space(layout, 1)}"
+        text += _APERTUS[1] + prose[-1]
+        expected.text(prose[-1])
+    return text, expected.events
+
+
+def read_apertus(text, types):
+    def read(text, place, expected):
+        place = expect(rf"{S}\[", text, place).end()
+        while True:
+            name = expect(rf'{S}{{{S}"\s*{NAME}\s*"{S}:', text, place)
+            arguments, end = object_at(text, name.end())
+            expected.call(name[1], arguments)
+            place = expect(rf"{S}}}{S}[,\]]", text, end).end()
+            if text[place - 1] == "]":
+                closed = re.compile(S + re.escape(_APERTUS[1])).match(text, place)
+                return closed.end() if closed else place
+
+    return blocks(text, _APERTUS[0], read)
 
 
 STYLES = {
@@ -140,5 +182,14 @@ STYLES = {
         punctuation=_ARRAY,
         sample='I.<tool_call>[{"name": "f", "arguments": {"a": "[TOOL_CALLS]"}}]</tool_call> '
         '[TOOL_CALLS][{"name": "g", "arguments": {}}]\n',
+    ),
+    "apertus": Style(
+        "apertus",
+        read_apertus,
+        apertus,
+        _APERTUS,
+        _APERTUS[:1],
+        punctuation=r'[,\[\]{}:"]',
+        sample='I. <|tools_prefix|>[{"f": {"a": "<|tools_suffix|>"}}, {"g": {}}]<|tools_suffix|>',
     ),
 }
