@@ -19,6 +19,7 @@ from mini_vllm.text.formats.json_calls import (
     HERMES,
     JAMBA,
     LLAMA_JSON,
+    LONGCAT,
     MISTRAL,
     PHI4_MINI_JSON,
     XLAM,
@@ -45,6 +46,7 @@ FORMATS = {
         COHERE_COMMAND3,
         XLAM,
         APERTUS,
+        LONGCAT,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -3,6 +3,7 @@
 Above each table stands its grammar; NL is a line break, J a JSON object.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from mini_vllm.text.object_state import Object
@@ -236,3 +237,30 @@ APERTUS = Format(
         "broken": Broken({"<|tools_suffix|>": On("content")}),
     },
 )
+
+
+def _tagged(
+    opener: str, closer: str, prose: Mapping[str, On] | None = None, **members: Any
+) -> dict[str, State]:
+    """Return the states of objects between tags, as `HERMES` has them.
+
+    Args:
+        opener: what stands before an object.
+        closer: what stands behind it.
+        prose: more markers of the text around the objects.
+        members: what `Object` should know of the members.
+    """
+    return {
+        "content": Prose({opener: On("object", "open"), **(prose or {})}),
+        "object": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("close"), **members),
+        "arguments": Json(On("call")),
+        "close": Gap(
+            {closer: On("content", "end"), opener: On("content", "end", keep=True)}, may_end=True
+        ),
+        "broken": Broken({closer: On("content")}),
+    }
+
+
+# (<longcat_tool_call> {"name": n, "arguments": J} </longcat_tool_call>)*
+LONGCAT = Format("longcat", _tagged("<longcat_tool_call>", "</longcat_tool_call>"))

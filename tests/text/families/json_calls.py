@@ -1,4 +1,4 @@
-"""Calls that are one JSON object each: Hermes, Mistral, Llama."""
+"""Calls that are one JSON object each: Hermes and formats like it, Mistral, Llama."""
 
 import re
 from functools import partial
@@ -26,12 +26,18 @@ from renderers import (
 )
 
 
-def _hermes_call(call, number, layout):
-    others = [("note", '["}", "</tool_call>", {"arguments": 1}]')]
-    others = others if layout.random() < 0.2 else []
-    id = layout.choice([None, None, "call_1"])
-    body, arguments, id = json_object(call, layout, id=id, others=others)
-    return f"<tool_call>{space(layout)}{body}{space(layout)}</tool_call>", arguments, id
+def tagged_object(opener, closer="", **members):
+    """A renderer of objects between tags."""
+
+    def write(call, number, layout):
+        others = [("note", f'["}}", "{closer}", {{"arguments": 1}}]')]
+        others = others if layout.random() < 0.2 else []
+        id = layout.choice([None, None, "call_1"])
+        body, arguments, id = json_object(call, layout, id=id, others=others, **members)
+        end = space(layout) + closer if closer else ""
+        return f"{opener}{space(layout)}{body}{end}", arguments, id
+
+    return calls_in_prose(write)
 
 
 def _mistral_call(call, number, layout, *, with_ids=False):
@@ -57,16 +63,22 @@ def _llama_calls(calls, tagged, expected, layout):
     return text
 
 
+_HERMES = ("<tool_call>", "</tool_call>")
+_LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
-def read_hermes(text, types):
-    def read(text, place, expected):
-        name, arguments, id, place = call_object(text, place)
-        expected.call(name, arguments, id)
-        return call_end(text, place, "</tool_call>", "<tool_call>")
+def between_tags(opener, closer, dropped=(), **members):
+    """A reader of objects between tags, and of `dropped` markers that stand for nothing."""
 
-    return blocks(text, "<tool_call>", read)
+    def read(text, place, expected):
+        if text.endswith(dropped, 0, place):
+            return place
+        name, arguments, id, place = call_object(text, place, **members)
+        expected.call(name, arguments, id)
+        return call_end(text, place, closer, opener)
+
+    return lambda text, types: blocks(text, (opener, *dropped), read)
 
 
 def read_mistral(text, types):
@@ -108,10 +120,10 @@ def read_llama_json(text, types):
 STYLES = {
     "hermes": Style(
         "hermes",
-        read_hermes,
-        calls_in_prose(_hermes_call),
-        ("<tool_call>", "</tool_call>"),
-        ("<tool_call>",),
+        between_tags(*_HERMES),
+        tagged_object(*_HERMES),
+        _HERMES,
+        _HERMES[:1],
         sample='Let me see.\n<tool_call>\n{"name": "f", "arguments": {"a": "}</tool_call>\\"", '
         '"b": [1, {"c": null}]}}\n</tool_call>\n<tool_call>{"arguments":{},'
         '"name":"g"}</tool_call> ok',
@@ -154,5 +166,14 @@ STYLES = {
         sample=' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
         '{"type": "function", "name": "g", "parameters": {}}',
         punctuation=";",
+    ),
+    "longcat": Style(
+        "longcat",
+        between_tags(*_LONGCAT),
+        tagged_object(*_LONGCAT),
+        _LONGCAT,
+        _LONGCAT[:1],
+        sample='<longcat_tool_call>\n{"name": "f", "arguments": {"a": "<longcat_tool_call>"}}\n'
+        '</longcat_tool_call>\n<longcat_tool_call>{"name": "g", "arguments": {}}',
     ),
 }
