@@ -15,6 +15,7 @@ from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
 from mini_vllm.text.formats.json_calls import (
     APERTUS,
     COHERE_COMMAND3,
+    ERNIE45,
     GRANITE,
     HERMES,
     JAMBA,
@@ -47,6 +48,7 @@ FORMATS = {
         XLAM,
         APERTUS,
         LONGCAT,
+        ERNIE45,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -264,3 +264,14 @@ def _tagged(
 
 # (<longcat_tool_call> {"name": n, "arguments": J} </longcat_tool_call>)*
 LONGCAT = Format("longcat", _tagged("<longcat_tool_call>", "</longcat_tool_call>"))
+
+
+# Hermes's calls, and text between <response> and </response>
+ERNIE45 = Format(
+    "ernie45",
+    _tagged(
+        "<tool_call>",
+        "</tool_call>",
+        {"<response>": On("content", "close"), "</response>": On("content", "close")},
+    ),
+)

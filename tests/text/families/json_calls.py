@@ -19,6 +19,7 @@ from renderers import (
     Style,
     array_in_prose,
     calls_in_prose,
+    framed_prose,
     json_object,
     json_value,
     space,
@@ -65,6 +66,7 @@ def _llama_calls(calls, tagged, expected, layout):
 
 _HERMES = ("<tool_call>", "</tool_call>")
 _LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
+_RESPONSE = ("<response>", "</response>")
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
@@ -175,5 +177,15 @@ STYLES = {
         _LONGCAT[:1],
         sample='<longcat_tool_call>\n{"name": "f", "arguments": {"a": "<longcat_tool_call>"}}\n'
         '</longcat_tool_call>\n<longcat_tool_call>{"name": "g", "arguments": {}}',
+    ),
+    "ernie45": Style(
+        "ernie45",
+        between_tags(*_HERMES, dropped=_RESPONSE),
+        framed_prose(tagged_object(*_HERMES), _RESPONSE),
+        (*_HERMES, *_RESPONSE),
+        (_HERMES[0], *_RESPONSE),
+        sample='<response>\nSo.\n</response>\n<tool_call>\n{"name": "f", "arguments": '
+        '{"a": "<response>"}}\n</tool_call>\n<tool_call>\n{"name": "g", "arguments": {}}\n'
+        "</tool_call>\n",
     ),
 }
