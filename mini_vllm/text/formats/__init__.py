@@ -18,6 +18,7 @@ from mini_vllm.text.formats.json_calls import (
     ERNIE45,
     GRANITE,
     HERMES,
+    INTERNLM,
     JAMBA,
     LLAMA_JSON,
     LONGCAT,
@@ -49,6 +50,7 @@ FORMATS = {
         APERTUS,
         LONGCAT,
         ERNIE45,
+        INTERNLM,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -275,3 +275,10 @@ ERNIE45 = Format(
         {"<response>": On("content", "close"), "</response>": On("content", "close")},
     ),
 )
+
+
+# (<|action_start|><|plugin|> {"name": n, "parameters": J} <|action_end|>)*
+INTERNLM = Format(
+    "internlm",
+    _tagged("<|action_start|><|plugin|>", "<|action_end|>", arguments=("parameters", "arguments")),
+)

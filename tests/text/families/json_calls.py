@@ -67,6 +67,8 @@ def _llama_calls(calls, tagged, expected, layout):
 _HERMES = ("<tool_call>", "</tool_call>")
 _LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
 _RESPONSE = ("<response>", "</response>")
+_INTERNLM = ("<|action_start|><|plugin|>", "<|action_end|>")
+_EITHER = {"keys": ("parameters", "arguments")}
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
@@ -187,5 +189,14 @@ STYLES = {
         sample='<response>\nSo.\n</response>\n<tool_call>\n{"name": "f", "arguments": '
         '{"a": "<response>"}}\n</tool_call>\n<tool_call>\n{"name": "g", "arguments": {}}\n'
         "</tool_call>\n",
+    ),
+    "internlm": Style(
+        "internlm",
+        between_tags(*_INTERNLM, **_EITHER),
+        tagged_object(*_INTERNLM, **_EITHER),
+        _INTERNLM,
+        _INTERNLM[:1],
+        sample='Hm.<|action_start|><|plugin|>\n{"name": "f", "arguments": {"a": "<|action_end|>"}}'
+        '<|action_end|><|action_start|><|plugin|>{"parameters": {}, "name": "g"}<|action_end|>\n.',
     ),
 }
