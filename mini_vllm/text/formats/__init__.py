@@ -17,6 +17,7 @@ from mini_vllm.text.formats.json_calls import (
     COHERE_COMMAND3,
     ERNIE45,
     GRANITE,
+    GRANITE_20B_FC,
     HERMES,
     INTERNLM,
     JAMBA,
@@ -51,6 +52,7 @@ FORMATS = {
         LONGCAT,
         ERNIE45,
         INTERNLM,
+        GRANITE_20B_FC,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -282,3 +282,17 @@ INTERNLM = Format(
     "internlm",
     _tagged("<|action_start|><|plugin|>", "<|action_end|>", arguments=("parameters", "arguments")),
 )
+
+
+# (<function_call> {"name": n, "arguments": J})*
+GRANITE_20B_FC = Format(
+    "granite_20b_fc",
+    {
+        "content": Prose({"<function_call>": On("object", "open")}),
+        "object": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("content", "end")),
+        "arguments": Json(On("call")),
+        "broken": Broken({"<function_call>": On("content", keep=True)}),
+    },
+    aliases=("granite-20b-fc",),
+)

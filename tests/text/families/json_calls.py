@@ -69,10 +69,11 @@ _LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
 _RESPONSE = ("<response>", "</response>")
 _INTERNLM = ("<|action_start|><|plugin|>", "<|action_end|>")
 _EITHER = {"keys": ("parameters", "arguments")}
+_GRANITE_20B = ("<function_call>",)
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
-def between_tags(opener, closer, dropped=(), **members):
+def between_tags(opener, closer="", dropped=(), **members):
     """A reader of objects between tags, and of `dropped` markers that stand for nothing."""
 
     def read(text, place, expected):
@@ -80,7 +81,7 @@ def between_tags(opener, closer, dropped=(), **members):
             return place
         name, arguments, id, place = call_object(text, place, **members)
         expected.call(name, arguments, id)
-        return call_end(text, place, closer, opener)
+        return call_end(text, place, closer, opener) if closer else place
 
     return lambda text, types: blocks(text, (opener, *dropped), read)
 
@@ -198,5 +199,14 @@ STYLES = {
         _INTERNLM[:1],
         sample='Hm.<|action_start|><|plugin|>\n{"name": "f", "arguments": {"a": "<|action_end|>"}}'
         '<|action_end|><|action_start|><|plugin|>{"parameters": {}, "name": "g"}<|action_end|>\n.',
+    ),
+    "granite_20b_fc": Style(
+        "granite_20b_fc",
+        between_tags(*_GRANITE_20B),
+        tagged_object(*_GRANITE_20B),
+        _GRANITE_20B,
+        _GRANITE_20B,
+        sample='I.\n<function_call> {"name": "f", "arguments": {"a": "<function_call>"}}\n'
+        '<function_call> {"name": "g", "arguments": {}}}',
     ),
 }
