@@ -204,6 +204,7 @@ def check_p2_prefixes(style, text):
 def check_p7_without_a_call_all_is_text(style, text, events):
     sections = {
         "harmony", "kimi_k2", "deepseek_v31", "minimax_m2", "cohere_command3", "ernie45",
+        "gigachat3",
     }  # fmt: skip
     closed = style.format in sections and any(marker in text for marker in style.openers)
     if not closed and not any(isinstance(event, CallStart) for event in events):

@@ -16,6 +16,7 @@ from mini_vllm.text.formats.json_calls import (
     APERTUS,
     COHERE_COMMAND3,
     ERNIE45,
+    GIGACHAT3,
     GRANITE,
     GRANITE_20B_FC,
     HERMES,
@@ -53,6 +54,7 @@ FORMATS = {
         ERNIE45,
         INTERNLM,
         GRANITE_20B_FC,
+        GIGACHAT3,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

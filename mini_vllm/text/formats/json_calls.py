@@ -296,3 +296,24 @@ GRANITE_20B_FC = Format(
     },
     aliases=("granite-20b-fc",),
 )
+
+
+# <|message_sep|> function call<|role_sep|> {"name": n, "arguments": J}   and, from version 3.1 on,
+# <|function_call|> {...}, where <|message_sep|> ends a message
+GIGACHAT3 = Format(
+    "gigachat3",
+    {
+        "content": Prose(
+            {
+                "function call<|role_sep|>": On("object", "open"),
+                "<|function_call|>": On("object", "open"),
+                "<|message_sep|>": On("turn", "open"),
+            }
+        ),
+        "turn": Gap({"function call<|role_sep|>": On("object")}, otherwise=On("content", "close")),
+        "object": Gap({"{": On("call", keep=True)}),
+        "call": Object(On("content", "end")),
+        "arguments": Json(On("call")),
+        "broken": Broken({"<|message_sep|>": On("content", keep=True)}),
+    },
+)

@@ -70,6 +70,7 @@ _RESPONSE = ("<response>", "</response>")
 _INTERNLM = ("<|action_start|><|plugin|>", "<|action_end|>")
 _EITHER = {"keys": ("parameters", "arguments")}
 _GRANITE_20B = ("<function_call>",)
+_GIGACHAT = ("<|function_call|>", "function call<|role_sep|>", "<|message_sep|>")
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
@@ -84,6 +85,25 @@ def between_tags(opener, closer="", dropped=(), **members):
         return call_end(text, place, closer, opener) if closer else place
 
     return lambda text, types: blocks(text, (opener, *dropped), read)
+
+
+def write_gigachat3(call, number, layout):
+    written, arguments, id = json_object(call, layout)
+    opener = layout.choice(
+        [_GIGACHAT[0], f"{_GIGACHAT[2]}{space(layout)}{_GIGACHAT[1]}", _GIGACHAT[1]]
+    )
+    return f"{opener}{space(layout)}{written}", arguments, id
+
+
+def read_gigachat3(text, types):
+    def read(text, place, expected):
+        if text.endswith(_GIGACHAT[2], 0, place):
+            return skip(text, place)
+        name, arguments, id, place = call_object(text, place)
+        expected.call(name, arguments, id)
+        return place
+
+    return blocks(text, _GIGACHAT, read)
 
 
 def read_mistral(text, types):
@@ -208,5 +228,14 @@ STYLES = {
         _GRANITE_20B,
         sample='I.\n<function_call> {"name": "f", "arguments": {"a": "<function_call>"}}\n'
         '<function_call> {"name": "g", "arguments": {}}}',
+    ),
+    "gigachat3": Style(
+        "gigachat3",
+        read_gigachat3,
+        calls_in_prose(write_gigachat3),
+        _GIGACHAT,
+        _GIGACHAT,
+        sample='Hm.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "f", "arguments": '
+        '{"a": "<|message_sep|>"}}<|function_call|>{"name": "g", "arguments": {}}<|message_sep|>\n',
     ),
 }
