@@ -17,6 +17,8 @@ SPACE = " \t\r\n"
 _MOST_SHARED = 1 << 14
 _LONGEST_SHARED = 32
 JSON = JsonScanner()
+# A name that nothing but its markers frames: all that fits in a line, spaces and quotes included.
+LINE = re.compile(r"\s*[^\n]*\s*")
 
 
 @dataclass(frozen=True)

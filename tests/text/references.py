@@ -13,6 +13,8 @@ from renderers import Expected, canonical
 
 SPACE = re.compile(r"[ \t\r\n]*")
 NAME = r"([^\s<>\"'{}()\[\]|]{1,200})"
+# A name between markers of its own; of names with angle brackets readers have no opinion.
+LINE = r"([^\s<>](?:[^<>\n]{0,198}[^\s<>])?)"
 
 
 class Invalid(Exception):

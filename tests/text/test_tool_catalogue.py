@@ -266,7 +266,22 @@ ROWS = {
     "vllm-0.33.0 parser/kimi_k2: the section ends in a call": ("kimi_k2",
         f"{KIMI_BEGIN}{KIMI_CALL}functions.f:0{KIMI_ARGS}{{}}{KIMI_END}",
         call("{}", id="functions.f:0")),
+    "ollama fb30760 qwen3coder_test: names with spaces": ("qwen3_coder",
+        "<tool_call><function=get current temperature>\n<parameter=location with spaces>\nx\n"
+        "</parameter>\n</function></tool_call>",
+        call('{"location with spaces": "x"}', "get current temperature")),
+    "ollama fb30760 qwen3coder_test: names with quotes": ("qwen3_coder",
+        '<tool_call><function="a b"><parameter="c d">\n"x"\n</parameter></function></tool_call>',
+        call(r'{"\"c d\"": "\"x\""}', '"a b"')),
     # More than the catalogue has: found while these tests were written.
+    "a name with brackets, GLM": ("glm45",
+        "<tool_call>f\n<arg_key>a[0].b</arg_key><arg_value>x</arg_value></tool_call>",
+        call('{"a[0].b": "x"}')),
+    "names with quotes, MiniMax": ("minimax_m2",
+        '<minimax:tool_call><invoke name="a "b""><parameter name="c "d"">x</parameter></invoke>'
+        "</minimax:tool_call>", call(r'{"c \"d\"": "x"}', 'a "b"')),
+    "an opener without its wrapper, in prose": ("qwen3_coder", "Use <function=a name> here.",
+        text("Use <function=a name> here.")),
     "the next parameter in a line": ("qwen3_coder",
         "<tool_call><function=f><parameter=a>x<parameter=b>y</parameter></function></tool_call>",
         call('{"a": "x<parameter=b>y"}')),

@@ -58,6 +58,8 @@ LOOK_ALIKES = [
 ]  # fmt: skip
 
 
+# Whatever the markup around a name allows.
+ODD_NAMES = ["first name", "a[0].b", 'say "it"', "l'été", "{k}|(1)=2"]
 SAMPLES = {name: style.sample for name, style in STYLES.items()}
 
 ALLOWED = create_tool_parser("hermes", tools=TOOLS).types
@@ -108,11 +110,13 @@ def calls(style):
         names, keys = st.sampled_from(names), st.sampled_from([*PARAMETERS, "größe"])
     elif not style.json:
         names = st.sampled_from([*NAMES, "unknown"])
-        keys = st.sampled_from([*PARAMETERS, "größe", "x-1"])
+        keys = st.sampled_from([*PARAMETERS, "größe", "x-1", *ODD_NAMES])
     else:
         names, keys = st.sampled_from(NAMES), texts(style, 3)
         if style.format in ("hermes", "llama_json"):
             names |= texts(style, 3).filter(bool)
+    if style.format in ("qwen3_coder", "minimax_m2", "kimi_k2", "deepseek_v31"):
+        names |= st.sampled_from(ODD_NAMES)
     arguments = st.dictionaries(keys, values(style), max_size=3)
     return st.builds(Call, names, arguments)
 

@@ -4,7 +4,7 @@ Above each table stands its grammar; NL is a line break.
 """
 
 from mini_vllm.text.parameter_state import Value, read_name, read_parameter
-from mini_vllm.text.parser_states import Broken, Gap, Header, Prose
+from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Prose
 from mini_vllm.text.stream_parser import Format, On
 
 # (<tool_call>? <function=n> (<parameter=k> NL v NL </parameter>)* </function> </tool_call>?)*
@@ -14,11 +14,25 @@ from mini_vllm.text.stream_parser import Format, On
 QWEN3_CODER = Format(
     "qwen3_coder",
     {
-        "content": Prose({"<tool_call>": On("function", "open"), "<function=": On("name", "open")}),
+        "content": Prose(
+            {"<tool_call>": On("function", "open"), "<function=": On("bare name", "open")}
+        ),
         "function": Gap({"<function=": On("name")}),
-        "name": Header({">": On("parameters")}, forbidden=("<tool_call>",), read=read_name),
+        "name": Header(
+            {">": On("parameters")},
+            forbidden=("<tool_call>", "</function>", "</tool_call>"),
+            read=read_name,
+            allowed=LINE,
+        ),
+        # In prose this may be something else, so the name may have no spaces.
+        "bare name": Header({">": On("parameters")}, forbidden=("<tool_call>",), read=read_name),
         "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "end")}),
-        "key": Header({">": On("value")}, read=read_parameter),
+        "key": Header(
+            {">": On("value")},
+            forbidden=("<parameter=", "</parameter>", "</function>", "</tool_call>"),
+            read=read_parameter,
+            allowed=LINE,
+        ),
         "value": Value(
             {
                 "</parameter>": On("parameters"),
@@ -58,7 +72,12 @@ GLM45 = Format(
             },
             may_end=True,
         ),
-        "key": Header({"</arg_key>": On("value tag")}, read=read_parameter),
+        "key": Header(
+            {"</arg_key>": On("value tag")},
+            forbidden=("<arg_key>", "<arg_value>", "</tool_call>"),
+            read=read_parameter,
+            allowed=LINE,
+        ),
         "value tag": Gap({"<arg_value>": On("value")}),
         "value": Value({"</arg_value>": On("keys")}),
         "broken": Broken({"</tool_call>": On("content")}),
@@ -82,7 +101,10 @@ MINIMAX_M2 = Format(
             {'<invoke name="': On("name"), "</minimax:tool_call>": On("content", "close")}
         ),
         "name": Header(
-            {'">': On("parameters")}, forbidden=("<minimax:tool_call>",), read=read_name
+            {'">': On("parameters")},
+            forbidden=("<minimax:tool_call>", "</invoke>", "</minimax:tool_call>"),
+            read=read_name,
+            allowed=LINE,
         ),
         "parameters": Gap(
             {
@@ -93,7 +115,12 @@ MINIMAX_M2 = Format(
             },
             may_end=True,
         ),
-        "key": Header({'">': On("value")}, read=read_parameter),
+        "key": Header(
+            {'">': On("value")},
+            forbidden=("<parameter", "</parameter>", "</invoke>", "</minimax:tool_call>"),
+            read=read_parameter,
+            allowed=LINE,
+        ),
         "value": Value({"</parameter>": On("parameters")}),
         "broken": Broken({"</invoke>": On("section"), "</minimax:tool_call>": On("content")}),
     },

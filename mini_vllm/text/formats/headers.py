@@ -5,7 +5,7 @@ Above each table stands its grammar; J is a JSON object.
 
 import re
 
-from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose, announce
+from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Json, Prose, announce
 from mini_vllm.text.stream_parser import Format, On, StreamParser
 
 _KIMI_NAME = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?")
@@ -35,6 +35,7 @@ KIMI_K2 = Format(
             {"<|tool_call_argument_begin|>": On("arguments")},
             forbidden=("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_end|>"),
             read=_kimi_header,
+            allowed=LINE,
         ),
         "arguments": Json(On("close")),
         "close": Gap(
@@ -73,6 +74,7 @@ DEEPSEEK_V31 = Format(
             {"<｜tool▁sep｜>": On("arguments")},
             forbidden=("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
             read=announce,
+            allowed=LINE,
         ),
         "arguments": Json(On("close")),
         "close": Gap(

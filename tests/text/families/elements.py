@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from references import NAME, S, blocks, element, section, tagged
+from references import LINE, NAME, S, blocks, element, section, tagged
 from renderers import Expected, Style, calls_in_prose, space, tagged_call
 
 
@@ -46,16 +46,16 @@ _MINIMAX = (
 
 
 def read_qwen3_coder(text, types):
-    patterns = (
-        rf"<function=\s*{NAME}\s*>{S}",
-        rf"<parameter=\s*{NAME}\s*>(.*?)(?:</parameter>|(?=\n<parameter=|\n</function>)){S}",
+    inside = (
+        rf"<parameter=\s*{LINE}\s*>(.*?)(?:</parameter>|(?=\n<parameter=|\n</function>)){S}",
         rf"</function>(?:{S}</tool_call>)?",
     )
     expected, place = Expected(), 0
-    opener = re.compile(rf"(?:<tool_call>{S})?(?=<function=)")
+    opener = re.compile(rf"(<tool_call>{S})?<function=")
     while start := opener.search(text, place):
         expected.text(text[place : start.start()])
-        place = element(text, start.end(), expected, types, *patterns, framed=True)
+        header = rf"\s*{LINE if start[1] else NAME}\s*>{S}"
+        place = element(text, start.end(), expected, types, header, *inside, framed=True)
     expected.text(text[place:])
     return expected.events
 
@@ -63,15 +63,15 @@ def read_qwen3_coder(text, types):
 read_glm45 = tagged(
     "<tool_call>",
     rf"[^\S\n]*{NAME}[^\S\n]*(?:\n|(?=<arg_key>|</tool_call>)){S}",
-    rf"<arg_key>\s*{NAME}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
+    rf"<arg_key>\s*{LINE}\s*</arg_key>{S}<arg_value>(.*?)</arg_value>{S}",
     r"</tool_call>|(?=<tool_call>)|\Z",
 )
 
 
 def read_minimax_m2(text, types):
     patterns = (
-        rf'{S}<invoke name="\s*{NAME}\s*">{S}',
-        rf'<parameter name="\s*{NAME}\s*">(.*?)</parameter>{S}',
+        rf'{S}<invoke name="\s*{LINE}\s*">{S}',
+        rf'<parameter name="\s*{LINE}\s*">(.*?)</parameter>{S}',
         r"</invoke>|(?=<invoke name=\"|</minimax:tool_call>)|\Z",
     )
 

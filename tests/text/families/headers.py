@@ -1,6 +1,6 @@
 """Calls whose name stands in a header: Kimi, DeepSeek."""
 
-from references import NAME, sections
+from references import LINE, sections
 from renderers import Style, calls_in_prose, json_value, space
 
 
@@ -34,14 +34,14 @@ _DEEPSEEK = (
 
 def read_kimi_k2(text, types):
     head = (
-        r"\s*(?P<id>functions\.(?P<name>[^\s<>\"'{}()\[\]|]+?):\d+)\s*"
+        r"\s*(?P<id>functions\.(?P<name>[^\s<>](?:[^<>\n]{0,180}?[^\s<>])?):\d+)\s*"
         r"<\|tool_call_argument_begin\|>"
     )
     return sections(text, _KIMI[0], _KIMI[-1], (_KIMI[1], head, _KIMI[3]))
 
 
 def read_deepseek_v31(text, types):
-    head = rf"\s*(?P<name>{NAME[1:-1]})\s*<｜tool▁sep｜>"
+    head = rf"\s*(?P<name>{LINE[1:-1]})\s*<｜tool▁sep｜>"
     return sections(text, _DEEPSEEK[0], _DEEPSEEK[-1], (_DEEPSEEK[1], head, _DEEPSEEK[3]))
 
 
