@@ -114,20 +114,27 @@ def call_array(text, place, expected, **members):
             return place
 
 
-def blocks(text, openers, read):
+def blocks(text, openers, read, bare=None):
     """Prose and blocks: `read(text, place, expected)` reads one from behind its opener.
 
     Args:
         text: all of the text.
         openers: an opener, or several of which none is the beginning of another.
         read: takes the place behind the opener; returns the place behind the block.
+        bare: what needs no opener where the text begins; before an opener there white space is
+            dropped then.
     """
     openers = [openers] if isinstance(openers, str) else openers
     opener = re.compile("|".join(map(re.escape, openers)))
-    expected, place = Expected(), 0
-    while start := opener.search(text, place):
-        expected.text(text[place : start.start()])
-        place = read(text, start.end(), expected)
+    expected, place, first = Expected(), 0, skip(text, 0)
+    if bare and text.startswith(bare, first):
+        expected.text(text[:first])
+        place = read(text, first, expected)
+    elif bare and opener.match(text, first):
+        place = first
+    while found := opener.search(text, place):
+        expected.text(text[place : found.start()])
+        place = read(text, found.end(), expected)
     expected.text(text[place:])
     return expected.events
 

@@ -274,20 +274,26 @@ def framed_prose(render, markers):
     return render_framed
 
 
-def whole_text(tag, write):
-    """A renderer of a format whose calls are all of the text, behind a tag or without it.
+def at_start_or_tagged(tag, write, goes_on):
+    """A renderer of a format whose calls begin the text, or stand anywhere behind a tag.
 
-    `write(calls, tagged, expected, layout)` returns the text of all calls.
+    Args:
+        tag: the tag.
+        write: `write(calls, tagged, expected, layout)` returns the text of all calls.
+        goes_on: what after calls is not prose.
     """
 
     def render(calls, prose, layout):
-        expected, text = Expected(), space(layout, 1) if calls else prose[0]
+        expected = Expected()
         tagged = bool(calls) and layout.random() < 0.5
-        if tagged:
-            text += tag + space(layout, 1)
-        else:
-            expected.text(text)
-        text += write(calls, tagged, expected, layout) if calls else ""
+        text = prose[0] if tagged or not calls else space(layout, 1)
+        expected.text(text if text.strip(" \t\r\n") or not tagged else "")
+        if calls:
+            text += tag + space(layout, 1) if tagged else ""
+            text += write(calls, tagged, expected, layout)
+            if not prose[-1].lstrip(" \t\r\n").startswith(goes_on):
+                text += prose[-1]
+                expected.text(prose[-1])
         return text, expected.events
 
     return render

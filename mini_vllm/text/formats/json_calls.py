@@ -79,7 +79,7 @@ MISTRAL = Format(
 )
 
 
-# <|python_tag|>? {"name": n, "parameters": J} (; {...})*   as the whole text
+# {"name": n, "parameters": J} (; {...})*   where the text begins, or behind <|python_tag|> anywhere
 LLAMA_JSON = Format(
     "llama_json",
     {
@@ -87,6 +87,7 @@ LLAMA_JSON = Format(
             {"<|python_tag|>": On("object"), "{": On("call", "open", keep=True)},
             otherwise=On("content", "text"),
         ),
+        "content": Prose({"<|python_tag|>": On("object", "open")}),
         "object": Gap({"{": On("call", keep=True)}),
         "call": Object(
             On("next", "end"),
@@ -95,8 +96,7 @@ LLAMA_JSON = Format(
         ),
         "arguments": Json(On("call")),
         "next": Gap({";": On("object")}, otherwise=On("content", "text")),
-        "content": Prose({}),
-        "broken": Broken({}),
+        "broken": Broken({"<|python_tag|>": On("content", keep=True)}),
     },
     start="start",
     aliases=(

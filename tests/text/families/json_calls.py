@@ -15,15 +15,14 @@ from references import (
     skip,
 )
 from renderers import (
-    Expected,
     Style,
     array_in_prose,
+    at_start_or_tagged,
     calls_in_prose,
     framed_prose,
     json_object,
     json_value,
     space,
-    whole_text,
 )
 
 
@@ -123,23 +122,17 @@ def read_mistral(text, types):
 
 
 def read_llama_json(text, types):
-    expected, place = Expected(), skip(text, 0)
-    if text.startswith("<|python_tag|>", place):
-        place += len("<|python_tag|>")
-    elif text[place : place + 1] == "{":
-        expected.text(text[:place])
-    elif place == len(text) or text[place] != "<":
-        expected.text(text)
-        return expected.events
-    while True:
-        keys = ("parameters", "arguments")
-        name, arguments, id, place = call_object(text, place, keys, ("name", "type", "id"))
-        expected.call(name, arguments, id)
-        more = re.compile(r"[ \t\r\n]*;").match(text, place)
-        if more is None:
-            expected.text(text[place:])
-            return expected.events
-        place = more.end()
+    def read(text, place, expected):
+        while True:
+            keys = ("parameters", "arguments")
+            name, arguments, id, place = call_object(text, place, keys, ("name", "type", "id"))
+            expected.call(name, arguments, id)
+            more = re.compile(r"[ \t\r\n]*;").match(text, place)
+            if more is None:
+                return place
+            place = more.end()
+
+    return blocks(text, "<|python_tag|>", read, bare="{")
 
 
 STYLES = {
@@ -185,9 +178,10 @@ STYLES = {
     "llama_json": Style(
         "llama_json",
         read_llama_json,
-        whole_text("<|python_tag|>", _llama_calls),
+        at_start_or_tagged("<|python_tag|>", _llama_calls, goes_on=";"),
         ("<|python_tag|>", ";"),
-        opening="{<",
+        ("<|python_tag|>",),
+        opening="{",
         sample=' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
         '{"type": "function", "name": "g", "parameters": {}}',
         punctuation=";",

@@ -3,8 +3,8 @@
 import ast
 import re
 
-from references import Invalid, skip
-from renderers import Expected, Style, canonical, python_value, space, whole_text
+from references import Invalid, S, blocks, skip
+from renderers import Style, at_start_or_tagged, canonical, python_value, space
 
 
 def _pythonic_calls(calls, tagged, expected, layout):
@@ -25,34 +25,38 @@ def _pythonic_calls(calls, tagged, expected, layout):
 
 
 def read_pythonic(text, types):
-    expected, place = Expected(), skip(text, 0)
-    if text.startswith("<|python_start|>", place):
-        place += len("<|python_start|>")
-    elif text[place : place + 1] == "[":
-        expected.text(text[:place])
-    elif place == len(text) or text[place] != "<":
-        expected.text(text)
-        return expected.events
-    body = text[place:].strip(" \t\r\n")
-    if body.endswith("<|python_end|>"):
-        body = body.removesuffix("<|python_end|>")
-    elif text[-1:] != "]":
-        raise Invalid
-    try:
-        tree = ast.parse(body.strip(), mode="eval").body
-        if not isinstance(tree, ast.List) or not tree.elts or re.search(r"\\[\r\n]", body):
-            raise Invalid
+    def read(text, place, expected):
+        tree, end = list_at(text, skip(text, place))
         for call in tree.elts:
             if not isinstance(call, ast.Call) or call.args:
                 raise Invalid
             name = ast.unparse(call.func)
-            arguments = {item.arg: literal(item.value) for item in call.keywords}
+            try:
+                arguments = {item.arg: literal(item.value) for item in call.keywords}
+                written = canonical(arguments)
+            except (ValueError, RecursionError):
+                raise Invalid from None
             if not re.fullmatch(r"[^\W\d][\w.]*", name) or len(arguments) < len(call.keywords):
                 raise Invalid
-            expected.call(name, canonical(arguments))
-    except (SyntaxError, ValueError, RecursionError):
-        raise Invalid from None
-    return expected.events
+            expected.call(name, written)
+        tag = re.compile(rf"{S}<\|python_end\|>").match(text, end)
+        return tag.end() if tag else end
+
+    return blocks(text, "<|python_start|>", read, bare="[")
+
+
+def list_at(text, place):
+    """Return (the list there, its end): the first bracket up to which the text is Python."""
+    for bracket in re.finditer(r"\]", text):
+        source = text[place : bracket.end()]
+        try:
+            tree = ast.parse(source, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        if not isinstance(tree, ast.List) or not tree.elts or re.search(r"\\[\r\n]", source):
+            raise Invalid
+        return tree, bracket.end()
+    raise Invalid
 
 
 def literal(node):
@@ -73,9 +77,10 @@ STYLES = {
     "pythonic": Style(
         "pythonic",
         read_pythonic,
-        whole_text("<|python_start|>", _pythonic_calls),
+        at_start_or_tagged("<|python_start|>", _pythonic_calls, goes_on="<|python_end|>"),
         ("<|python_start|>", "<|python_end|>", "(", ")"),
-        opening="[<",
+        ("<|python_start|>",),
+        opening="[",
         sample="[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
         punctuation=r"[\[\](),='\"]|\\\n",
     ),
