@@ -7,6 +7,7 @@ from mini_vllm.engine.request import Request
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import Event
+from mini_vllm.text.formats import find_format
 from mini_vllm.text.reasoning import create_reasoning_splitter
 from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer.protocols import Tokenizer
@@ -49,6 +50,10 @@ MakeTextPath = Callable[[Request, Sequence[int]], TextPath]
 class TextPathFactory:
     """Makes a `TextPipeline` for each choice.
 
+    Reasoning that the model leaves open ends at an opener of its tool format that says so
+    (`Format.ends_reasoning`), but only where the request has tools: where nothing can be called, an
+    opener among the thoughts is one of them.
+
     Args:
         tokenizer: turns ids into text.
         tool_format: the format of the model's tool calls, used where a request has tools.
@@ -69,8 +74,9 @@ class TextPathFactory:
     ) -> None:
         if stop_scope not in ("all", "content"):
             raise ValueError(f"stop_scope is {stop_scope!r}; it must be all or content")
-        if tool_format is not None:
-            create_tool_parser(tool_format)
+        self._ends_reasoning = (
+            () if tool_format is None else find_format(tool_format).ends_reasoning
+        )
         if reasoning_format is not None:
             create_reasoning_splitter(reasoning_format)
         self._tokenizer = tokenizer
@@ -90,7 +96,9 @@ class TextPathFactory:
             tools = create_tool_parser(self._tool_format, tools=request.tools)
         if request.split_reasoning and self._reasoning_format is not None:
             reasoning = create_reasoning_splitter(
-                self._reasoning_format, in_reasoning=request.thinking
+                self._reasoning_format,
+                in_reasoning=request.thinking,
+                ends_at=() if tools is None else self._ends_reasoning,
             )
         return TextPipeline(
             self._tokenizer,

@@ -6,6 +6,7 @@ the prompt, a closing tag cut in two, none at all. P12 (before a parser) and P13
 together) are in `test_pipeline`.
 """
 
+import itertools
 import os
 import re
 from functools import partial
@@ -17,18 +18,70 @@ from hypothesis import strategies as st
 
 from mini_vllm.text.events import ReasoningDelta, TextDelta
 from mini_vllm.text.formats import FORMATS
-from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.reasoning import create_reasoning_splitter, prompt_in_reasoning
+from mini_vllm.text.reasoning_formats import (
+    REASONING_ALIASES,
+    REASONING_FORMATS,
+    UNREAD_REASONING,
+    find_reasoning_format,
+)
 from mini_vllm.text.stream_parser import StreamParser
 
-# The tags of a family, and whether a text begins in the reasoning.
+THINK = (["<think>"], ["</think>"])
+COHERE = (["<|START_THINKING|>"], ["<|END_THINKING|>"])
+K3 = "<|{}|>{}<|sep|>".format
+# What begins the reasoning of a family and what ends it, whether a text begins in it, and what may
+# stand before and after an answer.
 FAMILIES = {
-    "deepseek_r1": ("<think>", "</think>", True),
-    "qwen3": ("<think>", "</think>", False),
-    "glm45": ("<think>", "</think>", False),
-    "kimi_k2": ("<think>", "</think>", False),
-    "minimax_m2": ("<think>", "</think>", True),
-    "mistral": ("[THINK]", "[/THINK]", False),
-}
+    "deepseek_r1": (*THINK, True),
+    "deepseek_v3": (*THINK, False),
+    "qwen3": (*THINK, False),
+    "glm45": (*THINK, False),
+    "kimi_k2": (*THINK, False),
+    "minimax_m2": (*THINK, True),
+    "mistral": (["[THINK]"], ["[/THINK]"], False),
+    "granite_thinking_parser": (*THINK, True),
+    "holo2": (*THINK, True),
+    "nemotron_v3": (*THINK, True),
+    "olmo3": (*THINK, True),
+    "step3": (*THINK, True),
+    "step3p5": (*THINK, True),
+    "seed_oss": (["<seed:think>"], ["</seed:think>"], False),
+    "minimax_m3": (["<mm:think>"], ["</mm:think>"], False),
+    "gemma4": (["<|channel>thought\n"], ["<channel|>"], False),
+    "kimi": (["◁think▷"], ["◁/think▷"], False),
+    "plamo3": (["<|plamo:begin_think:plamo|>"], ["<|plamo:end_think:plamo|>"], True),
+    "k2_horizon": (
+        ["<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"],
+        ["</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"], True),
+    "granite": (
+        ["Here is my thought process:", "Here's my thought process:"],
+        ["Here is my response:", "Here's my response:"], False),
+    "hunyuan_a13b": (*THINK, False, ["<answer>"], ["</answer>"]),
+    "ernie45": (*THINK, True, ["<response>"], ["</response>"]),
+    "cohere_command3": (*COHERE, False, ["<|START_RESPONSE|>"], ["<|END_RESPONSE|>"]),
+    "cohere_command4": (
+        *COHERE, False,
+        ["<|START_RESPONSE|>", "<|START_TEXT|>"], ["<|END_RESPONSE|>", "<|END_TEXT|>"]),
+    "kimi_k3": (
+        [K3("open", "think")], [K3("close", "think")], True,
+        [K3("open", "response")], [K3("close", "response"), K3("close", "message")]),
+}  # fmt: skip
+# vLLM 0.33.0, vllm/reasoning/__init__.py, and SGLang 0.5.23, srt/parser/reasoning_parser.py.
+PEERS = """
+deepseek_r1 deepseek_v3 deepseek_v4 deepseek_v41 poolside_v1 cohere_command3
+cohere_command4 ernie45 gemma4 glm45 glm47 ling3 openai_gptoss granite
+granite_thinking_parser hf beam holo2 hunyuan_a13b hy_v3 hy_v4 kimi_k2 kimi_k3 k2_horizon
+mimo minicpmv minimax_m2 minimax_m2_append_think minimax_m3 mistral nemotron_v3 olmo3
+plamo3 muse muse_glimmer musespark1x qwen3 seed_oss step3 step3p5 step5 inkling
+apertus2509 deepseek-r1 deepseek-v3 deepseek-v4 deepseek-v41 dots hunyuan gpt-oss kimi
+qwen3-thinking minimax minimax-append-think minimax-m3 nanbeige nemotron_3 interns1
+gigachat35 iquest_q1 response_template
+"""
+# One family of each shape: the others differ from one of them only in their markers.
+SHAPES = (
+    "deepseek_r1", "qwen3", "mistral", "gemma4", "k2_horizon", "granite", "hunyuan_a13b", "kimi_k3",
+)  # fmt: skip
 TAGS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<tool_call>")
 PARTS = [
     *TAGS, "<th", "</thi", "nk>", "[/TH", "<", "[", " ", "\n\n", "a", "é", "😀", "\r\n", "word",
@@ -48,29 +101,68 @@ def t(text):
     return TextDelta(text)
 
 
-def reference(text, opening, closing, *, inside, ends_at=()):
+def markers_of(family):
+    opening, closing, _, *frame = FAMILIES[family]
+    return [*opening, *closing, *(marker for markers in frame for marker in markers)]
+
+
+def texts_of(family):
+    """Texts of a family's markers, their halves, and what may stand around them."""
+    markers = markers_of(family)
+    halves = [half for one in markers for half in (one[: len(one) // 2], one[len(one) // 2 :])]
+    parts = st.sampled_from([*markers * 2, *halves, *PARTS])
+    return st.lists(parts, max_size=8).map("".join)
+
+
+def reference(text, family, *, inside=None, ends_at=()):
     """By definition, from the whole text."""
-    begins = re.match(rf"[ \t\r\n]*{re.escape(opening)}", text)
-    if not begins and not inside:
-        return [t(text)] if text else []
+    openings, closings, usual, *frame = FAMILIES[family]
+    before, behind = frame or ([], [])
+    begins = re.match(rf"[ \t\r\n]*{one_of(openings)}", text)
+    ended = "" if begins or (usual if inside is None else inside) else "none"
     text = text[begins.end() :] if begins else text
-    ends = "|".join(map(re.escape, (closing, *ends_at)))
-    end = re.search(ends, text)
-    reasoning = text[: end.start()] if end else text
-    answer = text[end.end() if end[0] == closing else end.start() :] if end else ""
+    if not ended:
+        end = re.search(one_of([*closings, *ends_at]), text)
+        reasoning, ended = (text[: end.start()], end[0]) if end else (text, "")
+        text = text[end.start() if ended in ends_at else end.end() :] if end else ""
+    else:
+        reasoning = ""
+    if ended not in ends_at:
+        text = re.sub(rf"\A[ \t\r\n]*{one_of(before)}", "", text)
+    answer = re.sub(one_of(behind), "", text)
     return [*([r(reasoning)] if reasoning else []), *([t(answer)] if answer else [])]
 
 
-@every_family
+def one_of(markers):
+    return f"(?:{'|'.join(map(re.escape, markers)) or '(?!)'})"
+
+
+@pytest.mark.parametrize("family", SHAPES)
 @EXAMPLES
-@given(text=TEXTS, seeded=st.sampled_from([None, False, True]))
-def test_p1_p7_equal_to_the_reference_under_every_cut(family, text, seeded):
-    opening, closing, inside = FAMILIES[family]
+@given(data=st.data(), seeded=st.sampled_from([None, False, True]))
+def test_p1_p7_equal_to_the_reference_under_every_cut(family, data, seeded):
+    text, markers = data.draw(texts_of(family)), markers_of(family)
     events = same_under_all(
-        lambda: create_reasoning_splitter(family, in_reasoning=seeded), text, TAGS, every_cut=False
-    )
-    expected = reference(text, opening, closing, inside=inside if seeded is None else seeded)
-    assert events == expected
+        lambda: create_reasoning_splitter(family, in_reasoning=seeded),
+        text, markers, every_cut=False,
+    )  # fmt: skip
+    assert events == reference(text, family, inside=seeded)
+
+
+@every_family
+def test_p1_p7_every_marker_of_every_family(family):
+    openings, closings, _, *frame = FAMILIES[family]
+    before, behind = frame or ([""], [""])
+    for opening, closing in itertools.product(openings, closings):
+        for begin, end in itertools.product(before, behind):
+            for text in (
+                f"\n{opening}a{closing}\n{begin}b{end}", f"a{opening}{closing}\n b{end}{end}",
+                f"{closing}{begin}a{end} {begin}", f" {begin}b{end}{opening}", closing[:-1], "a",
+            ):  # fmt: skip
+                expected = reference(text, family)
+                make = partial(create_reasoning_splitter, family)
+                for size in (1, 4, 99):
+                    assert run(make(), sized(text, size)) == expected, text
 
 
 @EXAMPLES
@@ -80,7 +172,7 @@ def test_p1_openers_that_end_the_reasoning(text, inside):
         return create_reasoning_splitter("qwen3", in_reasoning=inside, ends_at=["<tool_call>"])
 
     events = same_under_all(make, text, TAGS, every_cut=False)
-    expected = reference(text, "<think>", "</think>", inside=inside, ends_at=["<tool_call>"])
+    expected = reference(text, "qwen3", inside=inside, ends_at=["<tool_call>"])
     assert events == expected
 
 
@@ -178,8 +270,8 @@ def test_p10_each_character_is_examined_at_most_twice():
 
 @every_family
 def test_p11_after_a_flush_at_any_place_the_splitter_is_fresh(family):
-    opening, closing, _ = FAMILIES[family]
-    text = f"{opening}a{closing}b"
+    openings, closings, *_ = FAMILIES[family]
+    text = f"{openings[0]}a{closings[0]}b"
     splitter = create_reasoning_splitter(family)
     expected = run(splitter, [text])
     for end in range(len(text)):
@@ -195,6 +287,35 @@ def test_unknown_names_list_the_known_and_the_near():
     with pytest.raises(ValueError, match="unknown reasoning format 'zzz'; known: ") as error:
         create_reasoning_splitter("zzz")
     assert set(str(error.value).split("known: ")[1].split(", ")) == set(FAMILIES)
+    with pytest.raises(ValueError, match="hy_v3 cannot be read: its tags end in a suffix"):
+        create_reasoning_splitter("hy_v3")
+
+
+@pytest.mark.parametrize(
+    ("family", "prompt", "inside"),
+    [
+        ("qwen3", "<|im_start|>assistant\n", None),
+        ("qwen3", "<|im_start|>assistant\n<think>\n", True),
+        ("qwen3", "<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
+        ("qwen3", "<think>a</think>b<|im_end|>", None),
+        ("glm47", "<|assistant|></think>", False),
+        ("k2_horizon", "<ifm|think_fast>", True),
+        ("gemma4", "<|turn>model\n<|channel>thought\n<channel|>", False),
+        ("gemma4", "<|turn>model\n<|channel>thought\n", True),
+        ("cohere_command3", "<|CHATBOT_TOKEN|><|START_THINKING|>", True),
+        ("kimi_k3", "<|open|>response<|sep|>", False),
+    ],
+)
+def test_a_prompt_shows_whether_it_ends_inside(family, prompt, inside):
+    assert prompt_in_reasoning(family, prompt) is inside
+
+
+def test_every_name_of_a_peer_is_read_or_said_to_be_unread():
+    names = [*REASONING_FORMATS, *REASONING_ALIASES, *UNREAD_REASONING]
+    assert len(names) == len(set(names))
+    for alias, name in REASONING_ALIASES.items():
+        assert find_reasoning_format(alias) is REASONING_FORMATS[name]
+    assert set(names) >= set(PEERS.split())
 
 
 def test_harmony_has_its_reasoning_in_the_format():

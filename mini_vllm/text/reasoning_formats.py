@@ -1,0 +1,160 @@
+"""How families of models mark their reasoning: `REASONING_FORMATS`, by vLLM's names.
+
+Markers and names are those of vLLM 0.33.0, `vllm/reasoning` and `vllm/parser`, and the aliases also
+those of SGLang 0.5.23, `srt/parser/reasoning_parser.py`.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReasoningFormat:
+    """The markers of a family.
+
+    Attributes:
+        name: what users call it.
+        openings: the markers that begin the reasoning, any of them.
+        closings: the markers that end it, any of them.
+        inside: whether a text begins inside where its prompt does not show it.
+        frame: what may stand before the answer, then what may end it; neither is part of it.
+        aliases: other names, also those of families with the same markers.
+    """
+
+    name: str
+    openings: tuple[str, ...]
+    closings: tuple[str, ...]
+    inside: bool = False
+    frame: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    aliases: tuple[str, ...] = ()
+
+
+_THINK = (("<think>",), ("</think>",))
+_COHERE = (("<|START_THINKING|>",), ("<|END_THINKING|>",))
+
+REASONING_FORMATS = {
+    format.name: format
+    for format in (
+        ReasoningFormat(
+            "deepseek_r1",
+            *_THINK,
+            inside=True,
+            aliases=("deepseek-r1", "gigachat35", "iquest_q1", "qwen3-thinking", "step5"),
+        ),
+        ReasoningFormat(
+            "deepseek_v3",
+            *_THINK,
+            aliases=(
+                "deepseek-v3",
+                "deepseek_v4",
+                "deepseek-v4",
+                "deepseek_v41",
+                "deepseek-v41",
+                "poolside_v1",
+            ),
+        ),
+        ReasoningFormat("qwen3", *_THINK, aliases=("dots", "interns1", "mimo", "nanbeige")),
+        ReasoningFormat("glm45", *_THINK, aliases=("glm47", "ling3")),
+        ReasoningFormat("kimi_k2", *_THINK),
+        ReasoningFormat("minimax_m2", *_THINK, inside=True, aliases=("minimax",)),
+        ReasoningFormat("mistral", ("[THINK]",), ("[/THINK]",)),
+        ReasoningFormat(
+            "granite_thinking_parser", *_THINK, inside=True, aliases=("granite_thinking",)
+        ),
+        ReasoningFormat("holo2", *_THINK, inside=True),
+        ReasoningFormat("nemotron_v3", *_THINK, inside=True, aliases=("nemotron_3",)),
+        ReasoningFormat("olmo3", *_THINK, inside=True),
+        ReasoningFormat("step3", *_THINK, inside=True),
+        ReasoningFormat("step3p5", *_THINK, inside=True),
+        ReasoningFormat("seed_oss", ("<seed:think>",), ("</seed:think>",)),
+        ReasoningFormat("minimax_m3", ("<mm:think>",), ("</mm:think>",), aliases=("minimax-m3",)),
+        ReasoningFormat("gemma4", ("<|channel>thought\n",), ("<channel|>",)),
+        ReasoningFormat("kimi", ("◁think▷",), ("◁/think▷",)),
+        ReasoningFormat(
+            "plamo3",
+            ("<|plamo:begin_think:plamo|>",),
+            ("<|plamo:end_think:plamo|>",),
+            inside=True,
+        ),
+        # One pair of markers for each reasoning effort.
+        ReasoningFormat(
+            "k2_horizon",
+            ("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
+            ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
+            inside=True,
+        ),
+        # Phrases: Granite 3.2 writes no markers, and quantized it writes "Here's".
+        ReasoningFormat(
+            "granite",
+            ("Here is my thought process:", "Here's my thought process:"),
+            ("Here is my response:", "Here's my response:"),
+        ),
+        ReasoningFormat("hunyuan_a13b", *_THINK, frame=(("<answer>",), ("</answer>",))),
+        ReasoningFormat("ernie45", *_THINK, inside=True, frame=(("<response>",), ("</response>",))),
+        ReasoningFormat(
+            "cohere_command3",
+            *_COHERE,
+            frame=(("<|START_RESPONSE|>",), ("<|END_RESPONSE|>",)),
+        ),
+        ReasoningFormat(
+            "cohere_command4",
+            *_COHERE,
+            frame=(
+                ("<|START_RESPONSE|>", "<|START_TEXT|>"),
+                ("<|END_RESPONSE|>", "<|END_TEXT|>"),
+            ),
+        ),
+        ReasoningFormat(
+            "kimi_k3",
+            ("<|open|>think<|sep|>",),
+            ("<|close|>think<|sep|>",),
+            inside=True,
+            frame=(
+                ("<|open|>response<|sep|>",),
+                ("<|close|>response<|sep|>", "<|close|>message<|sep|>"),
+            ),
+        ),
+    )
+}
+REASONING_ALIASES = {
+    alias: format.name for format in REASONING_FORMATS.values() for alias in format.aliases
+}
+
+_CHANNELS = "its messages go to channels that a header names, as in harmony"
+_TEMPLATE = "its markers stand in the response template of each tokenizer"
+_SUFFIX = "its tags end in a suffix that each checkpoint chooses"
+# Names of vLLM and SGLang that are no pair of markers, and why.
+UNREAD_REASONING = {
+    "openai_gptoss": "the tool format harmony reads it together with the calls",
+    "gpt-oss": "the tool format harmony reads it together with the calls",
+    "apertus2509": "calls stand among its thoughts, which go on after each result",
+    "beam": _TEMPLATE,
+    "hf": _TEMPLATE,
+    "response_template": _TEMPLATE,
+    "hunyuan": _SUFFIX,
+    "hy_v3": _SUFFIX,
+    "hy_v4": _SUFFIX,
+    "inkling": "it writes typed blocks, any number in any order, that end in the same marker",
+    "minicpmv": "its tokenizer spells line breaks with two characters, undone outside of code",
+    "minimax_m2_append_think": "it leaves the reasoning in the content: name no format",
+    "minimax-append-think": "it leaves the reasoning in the content: name no format",
+    "muse": _CHANNELS,
+    "muse_glimmer": _CHANNELS,
+    "musespark1x": _CHANNELS,
+}
+
+
+def find_reasoning_format(name: str) -> ReasoningFormat:
+    """Return the reasoning format of a name or an alias.
+
+    Raises:
+        ValueError: the name is unknown, or known for what cannot be read; the message says which.
+    """
+    if name in UNREAD_REASONING:
+        raise ValueError(f"the reasoning format {name} cannot be read: {UNREAD_REASONING[name]}")
+    if name not in REASONING_FORMATS and name not in REASONING_ALIASES:
+        near = difflib.get_close_matches(name, [*REASONING_FORMATS, *REASONING_ALIASES])
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        known = ", ".join(REASONING_FORMATS)
+        raise ValueError(f"unknown reasoning format {name!r}; {hint}known: {known}")
+    return REASONING_FORMATS[REASONING_ALIASES.get(name, name)]

@@ -1,0 +1,54 @@
+"""From a request to its text path: which layers it has, and what they are told of each other."""
+
+import pytest
+from chunking import norm, run, sized
+from families import STYLES
+
+from mini_vllm.engine import FinishReason, Request, SamplingParams, TextPathFactory
+from mini_vllm.text.events import CallEnd, ReasoningDelta
+from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.tool_parsers import create_tool_parser
+from mini_vllm.tokenizer import ByteTokenizer
+
+TOKENIZER = ByteTokenizer()
+THOUGHT = "I need the file.\n\n"
+every_style = pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+
+
+def events_of(text, *, tool_format, tools=(), thinking=True, size=3):
+    """What a factory's path makes of a text that begins in the reasoning."""
+    factory = TextPathFactory(TOKENIZER, tool_format=tool_format, reasoning_format="qwen3")
+    request = Request((1,), SamplingParams(max_tokens=9999), tools=tools, thinking=thinking)
+    path = factory(request, (1,))
+    ids = TOKENIZER.encode(text).ids
+    events = [event for part in sized(ids, size) for event in path.feed(part)]
+    return norm([*events, *path.finish(FinishReason.END_ID)])
+
+
+@every_style
+def test_a_call_ends_reasoning_left_open_where_its_format_says_so(style):
+    openers = FORMATS[style.format].ends_reasoning
+    events = events_of(THOUGHT + style.sample, tool_format=style.format)
+    if not openers:
+        assert events == [ReasoningDelta(THOUGHT + style.sample)]
+        return
+    start = min(at for at in map(style.sample.find, openers) if at >= 0)
+    calls = run(create_tool_parser(style.format), [style.sample[start:]])
+    assert any(isinstance(event, CallEnd) for event in calls)
+    assert events == [ReasoningDelta(THOUGHT + style.sample[:start]), *calls]
+
+
+@every_style
+def test_where_nothing_can_be_called_an_opener_is_a_thought(style):
+    for thinking in (True, None):
+        text = "" if thinking else "<think>"
+        events = events_of(
+            text + style.sample, tool_format=style.format, tools=None, thinking=thinking
+        )
+        assert events == [ReasoningDelta(style.sample)]
+
+
+def test_unknown_formats_are_refused_when_the_factory_is_made():
+    for wrong in ({"tool_format": "hermess"}, {"reasoning_format": "qwen33"}):
+        with pytest.raises(ValueError, match=r"unknown .*; did you mean"):
+            TextPathFactory(TOKENIZER, **wrong)
