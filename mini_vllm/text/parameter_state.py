@@ -1,7 +1,8 @@
 """Arguments that a format writes as tagged text, turned into the JSON that clients expect.
 
 A string streams as it is written. A value of another type waits for its end, because only the whole
-shows whether it has that type; if it does not, it is passed on as a string.
+shows whether it has that type; if it does not, it is passed on as a string. Where a string and
+another type are allowed, the value waits as long as it may be the other.
 
 The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the members in the order
 in which the model wrote them.
@@ -10,9 +11,25 @@ in which the model wrote them.
 import json
 from dataclasses import dataclass
 
-from mini_vllm.text.parser_states import Marked
-from mini_vllm.text.schemas import typed
-from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.text.json_scanner import FAILED, JsonState
+from mini_vllm.text.parser_states import JSON, SPACE, Marked
+from mini_vllm.text.schemas import EVERY_TYPE, typed
+from mini_vllm.text.stream_parser import Scratch, StreamParser
+
+# For `Value.types`.
+TEXT = frozenset({"string"})
+ANY_JSON = EVERY_TYPE
+
+_NUMBER = "-0123456789"
+_STARTS = {
+    "integer": _NUMBER,
+    "number": _NUMBER,
+    "boolean": "tf",
+    "array": "[",
+    "object": "{",
+    "null": "n",
+}
+_COMPLETE = JsonState("complete", "")
 
 
 @dataclass(frozen=True)
@@ -21,9 +38,12 @@ class Value(Marked):
 
     Attributes:
         framed: a line break after the opening tag, and one before the closing tag, are markup.
+        types: the JSON types that the markup states, such as `TEXT` or `ANY_JSON`; without them
+            the schemas of the request's tools do, and a parameter without a schema is a string.
     """
 
     framed: bool = False
+    types: frozenset[str] | None = None
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters, or keep the text of another type."""
@@ -33,10 +53,10 @@ class Value(Marked):
             self._text(parser, shown)
         if marker is None:
             return ""
-        if _is_string(parser):
+        if scratch.json is FAILED:
             parser.arguments('"')
         else:
-            parser.arguments(typed("".join(scratch.parts), _allowed(parser)))
+            parser.arguments(typed("".join(scratch.parts), self._allowed(parser)))
         return parser.follow(self.on[marker], marker) + rest
 
     def _text(self, parser: StreamParser, text: str) -> None:
@@ -49,15 +69,41 @@ class Value(Marked):
         scratch.pending = ""
         if self.framed and text.endswith("\n"):
             text, scratch.pending = text[:-1], "\n"
-        if _is_string(parser):
-            parser.arguments(_escaped(text))
-        else:
+        if not text:
+            return
+        if scratch.json is not FAILED:
             scratch.parts.append(text)
             parser.hold(text)
+            scratch.json = _typed_state(scratch, text, self._allowed(parser))
+            if scratch.json is not FAILED:
+                return
+            text = "".join(scratch.parts)
+            parser.arguments('"')
+        parser.arguments(_escaped(text))
+
+    def _allowed(self, parser: StreamParser) -> frozenset[str]:
+        named = parser.types.get(parser.name, {}).get(parser.parameter, TEXT)
+        return self.types or named
 
     def waiting(self, parser: StreamParser) -> str:
         """Return a line break that may be markup, and the beginning of a marker."""
         return parser.scratch.pending + super().waiting(parser)
+
+
+def _typed_state(scratch: Scratch, text: str, allowed: frozenset[str]) -> JsonState | None:
+    """Take more of a value; return `FAILED` once it can only be a string."""
+    if "string" not in allowed:
+        return None
+    state: JsonState | None = scratch.json
+    if state is None:
+        text = text.lstrip(SPACE)
+        if text and all(text[0] not in _STARTS[name] for name in allowed - TEXT):
+            return FAILED
+        state = JSON.start if text else None
+    if state is None or state is _COMPLETE:
+        return FAILED if text.strip(SPACE) else state
+    taken, state = JSON.scan(state, text)
+    return state or (FAILED if text[taken:].strip(SPACE) else _COMPLETE)
 
 
 def read_name(parser: StreamParser, name: str, marker: str) -> str | None:
@@ -75,19 +121,9 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
         return None
     parser.parameter = key
     start = "{" if parser.parameters == 0 else ", "
-    quote = '"' if _is_string(parser) else ""
-    parser.arguments(f'{start}"{_escaped(key)}": {quote}')
+    parser.arguments(f'{start}"{_escaped(key)}": ')
     parser.parameters += 1
     return ""
-
-
-def _allowed(parser: StreamParser) -> frozenset[str] | None:
-    return parser.types.get(parser.name, {}).get(parser.parameter)
-
-
-def _is_string(parser: StreamParser) -> bool:
-    allowed = _allowed(parser)
-    return allowed is None or "string" in allowed
 
 
 def _escaped(text: str) -> str:

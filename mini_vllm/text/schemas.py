@@ -5,8 +5,10 @@ Arguments are not validated against the schemas.
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -17,6 +19,32 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "null": type(None),
 }
+EVERY_TYPE = frozenset(_TYPES)
+# What schemas made from databases and programs say, up to a bracket or a digit: `varchar(255)`,
+# `int64`, `list[str]`. vLLM 0.33.0 and SGLang 0.5.23 take these names too.
+_KIN = {
+    kin: name
+    for name, words in {
+        "string": "str text varchar char enum uuid date datetime time timestamp binary varbinary "
+        "blob bytea bytes",
+        "integer": "int uint long short unsigned bigint smallint tinyint",
+        "number": "num float double decimal real numeric",
+        "boolean": "bool",
+        "array": "arr list tuple set sequence",
+        "object": "dict map mapping",
+        "null": "none nil",
+    }.items()
+    for kin in (name, *words.split())
+}
+_WORD = re.compile("[a-z]+")
+# A schema without a type has the one to which such members belong.
+_MEMBERS = {
+    "properties": "object",
+    "additionalProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+}
+_BRANCHES = ("anyOf", "oneOf", "allOf")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # What models write for true, false and null when they think in Python.
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
@@ -27,12 +55,15 @@ def parameter_types(
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Return for each function and parameter the types that its schema allows.
 
+    A schema is read as far as it can be: `$ref` into the same schema, `anyOf`, `oneOf`, `allOf`,
+    `nullable`, names of types that other languages have. What cannot be read allows anything.
+
     Args:
         tools: as in a chat completion request: `{"type": "function", "function": {"name": ...,
             "parameters": {...}}}`. Parameters whose schema names no type are left out.
 
     Raises:
-        ValueError: a tool or schema is invalid; the message names the field.
+        ValueError: a tool is invalid; the message names the field.
     """
     types: dict[str, dict[str, frozenset[str]]] = {}
     for number, tool in enumerate(tools or ()):
@@ -41,34 +72,72 @@ def parameter_types(
         name = function.get("name")
         if not isinstance(name, str) or not name:
             raise ValueError(f"{at}.name is {name!r}; it must be a string that is not empty")
-        schema = _mapping(function.get("parameters") or {}, f"{at}.parameters")
-        properties = _mapping(schema.get("properties") or {}, f"{at}.parameters.properties")
+        root = _mapping(function.get("parameters") or {}, f"{at}.parameters")
         types[name] = {}
-        for key, value in properties.items():
-            allowed = _types(value, f"{at}.parameters.properties.{key}")
-            if allowed:
-                types[name][key] = allowed
+        for branch in _branches(root, root):
+            properties = branch.get("properties")
+            for key, schema in properties.items() if isinstance(properties, Mapping) else ():
+                allowed = _types(schema, root)
+                if allowed:
+                    types[name].setdefault(key, allowed)
     return types
 
 
-def _types(schema: Any, at: str) -> frozenset[str]:
-    if schema is True:
-        return frozenset()
-    schema = _mapping(schema, at)
-    named = schema.get("type", [])
-    found: set[str] = set()
-    for name in [named] if isinstance(named, str) else _list(named, f"{at}.type"):
-        if not isinstance(name, str) or name not in _TYPES:
-            raise ValueError(f"{at}.type is {name!r:.60}; known types: {', '.join(_TYPES)}")
-        found.add(name)
-    for word in ("anyOf", "oneOf"):
-        for number, option in enumerate(_list(schema.get(word, []), f"{at}.{word}")):
-            found |= _types(option, f"{at}.{word}[{number}]")
-    if not found:
-        values = _list(schema.get("enum", []), f"{at}.enum")
-        for value in [*values, schema["const"]] if "const" in schema else values:
-            found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
-    return frozenset(found)
+def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a schema and all that it refers to or chooses from, each once, outermost first."""
+    found: list[Mapping[str, Any]] = []
+    waiting = deque([schema])
+    seen: set[int] = set()
+    while waiting:
+        schema = waiting.popleft()
+        if not isinstance(schema, Mapping) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        found.append(schema)
+        waiting.append(_target(schema.get("$ref"), root))
+        for word in _BRANCHES:
+            options = schema.get(word)
+            waiting.extend(options if isinstance(options, list) else ())
+    return found
+
+
+def _target(reference: Any, root: Mapping[str, Any]) -> Any:
+    """Return what a reference such as `#/$defs/city` means (RFC 6901), or None."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    target: Any = root
+    for word in unquote(reference[1:]).split("/")[1:]:
+        word = word.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, list) and word.isdecimal() and int(word) < len(target):
+            target = target[int(word)]
+        else:
+            target = target.get(word) if isinstance(target, Mapping) else None
+    return target
+
+
+def _types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for branch in _branches(schema, root):
+        found |= _own_types(branch)
+    return found
+
+
+def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the types that a schema names itself."""
+    named = schema.get("type")
+    names = [name for name in (named if isinstance(named, list) else [named]) if name is not None]
+    found = {"null"} if schema.get("nullable") else set()
+    for name in names:
+        word = _WORD.match(name.strip().lower()) if isinstance(name, str) else None
+        kin = _KIN.get(word[0]) if word else None
+        found |= EVERY_TYPE if kin is None else {kin}
+    if names:
+        return frozenset(found)
+    values = schema.get("enum")
+    values = [*values] if isinstance(values, list) else []
+    for value in [*values, schema["const"]] if "const" in schema else values:
+        found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
+    return frozenset(found | {name for member, name in _MEMBERS.items() if member in schema})
 
 
 def _mapping(value: Any, at: str) -> Mapping[str, Any]:
@@ -77,21 +146,21 @@ def _mapping(value: Any, at: str) -> Mapping[str, Any]:
     return value
 
 
-def _list(value: Any, at: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{at} is {value!r:.60}; it must be a list")
-    return value
+def typed(text: str, allowed: frozenset[str]) -> str:
+    """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string.
 
-
-def typed(text: str, allowed: frozenset[str] | None) -> str:
-    """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string."""
+    A string is what fits no other type, so `42` is an integer where both may be. There only JSON
+    counts: `None` and `True` are strings.
+    """
     bare = text.strip()
+    if "string" not in allowed:
+        bare = PYTHON_WORDS.get(bare, bare)
     try:
-        value = json.loads(PYTHON_WORDS.get(bare, bare), parse_constant=_refuse)
+        value = json.loads(bare, parse_constant=_refuse)
         canonical(value)
     except (ValueError, RecursionError):
         value = text
-    if not any(_is_a(value, name, _TYPES[name]) for name in allowed or ()):
+    if not any(_is_a(value, name, _TYPES[name]) for name in allowed - {"string"}):
         value = text
     return canonical(value)
 

@@ -159,18 +159,18 @@ def element(text, place, expected, types, header, parameter, closer, framed=Fals
 def typed(text, kind):
     """A parameter as the type of its schema if it is one, else as it is written."""
     bare = text.strip()
-    words = {"True": True, "False": False, "None": None}
+    kinds = [kind] if isinstance(kind, str) else kind or []
+    words = {} if "string" in kinds else {"True": True, "False": False, "None": None}
     try:
         value = words[bare] if bare in words else json.loads(bare, parse_constant=_refuse)
         json.dumps(value, allow_nan=False)
     except ValueError:
         return text
-    kinds = [kind] if isinstance(kind, str) else kind or []
     names = {
         bool: ["boolean"], int: ["integer", "number"], float: ["number"], list: ["array"],
         dict: ["object"], type(None): ["null"],
     }.get(type(value), [])  # fmt: skip
-    return value if "string" not in kinds and set(names) & set(kinds) else text
+    return value if set(names) & set(kinds) else text
 
 
 S = r"[ \t\r\n]*"

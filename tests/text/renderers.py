@@ -21,6 +21,8 @@ PARAMETERS = {
     "options": "object",
     "nothing": "null",
     "either": ["integer", "null"],
+    "maybe": ["string", "null"],
+    "mixed": ["string", "integer", "array"],
     "any": None,
 }
 NAMES = ["f", "get_weather", "browser.search", "größe", "search-web2"]
@@ -181,6 +183,7 @@ def canonical(value):
 def tagged_value(call, key, value, layout):
     """The text of a parameter, and the value that a reader gets."""
     kind = PARAMETERS.get(key) if call.name in NAMES else None
+    kinds = [kind] if isinstance(kind, str) else kind or []
     if isinstance(value, str):
         # In place of another type, a text that is not one by chance.
         value = value if kind in ("string", None) else "x" + value
@@ -188,8 +191,8 @@ def tagged_value(call, key, value, layout):
     text = json_value(value, layout)
     if isinstance(value, bool | None) and layout.random() < 0.5:
         text = str(value)
-    kinds = [kind] if isinstance(kind, str) else kind or []
-    fits = any(isinstance(value, _KINDS[name]) for name in kinds)
+        kinds = [] if "string" in kinds else kinds
+    fits = any(isinstance(value, _KINDS[name]) for name in kinds if name != "string")
     if isinstance(value, bool):
         fits = "boolean" in kinds
     return text, value if fits else text

@@ -411,7 +411,7 @@ def test_every_row_of_a_parser_is_there():
 def test_t48_arguments_are_out_with_their_piece():
     for format, before, after in (
         ("hermes", BEGIN + '{"name": "f", "arguments": {"a": "', '"}}' + END),
-        ("qwen3_coder", "<tool_call><function=f><parameter=a>", "</parameter></function>"),
+        ("qwen3_coder", "<tool_call><function=f><parameter=a>> ", "</parameter></function>"),
         ("pythonic", "[f(a='", "')]"),
         ("kimi_k2", KIMI_BEGIN + KIMI_CALL + "functions.f:0" + KIMI_ARGS + '{"a": "', '"}'),
     ):
