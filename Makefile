@@ -52,7 +52,7 @@ help:
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
 	@echo "  make bench             benchmarks, as ratios to a named peer"
-	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 440 MB)"
+	@echo "  make oracles           compare with real peers: tests and benchmarks (downloads 520 MB)"
 	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
@@ -157,7 +157,7 @@ bench:
 oracles:
 	$(setup) dev
 	$(setup) oracles
-	@.venv/bin/python upstream/sources.py
+	@.venv/bin/python upstream/sources.py peers
 	@.venv/bin/python -m benchmarks.peers.fetch_vllm
 	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
 	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline

@@ -2,6 +2,7 @@
 
     python upstream/sources.py           fetch what is missing, then check
     python upstream/sources.py check     check only
+    python upstream/sources.py peers     fetch also what only `make oracles` reads
 
 pip fetches the packages from the package index and compares their hashes. They are unpacked into
 `upstream/.sources/`, at the paths that they have in the engines: `vllm/v1/engine/detokenizer.py`.
@@ -13,6 +14,7 @@ engines.
 """
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -43,6 +45,7 @@ class Source:
         leaves_out: folders in these that nobody needs here: models and kernels.
         options: for pip. An archive of sources needs none; a wheel has its tags, so that every
             machine gets the same file.
+        folder: the folder in `.sources/`, for one whose paths another engine has, too.
     """
 
     name: str
@@ -54,11 +57,13 @@ class Source:
     keeps: tuple[str, ...]
     leaves_out: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def mark(self) -> Path:
         """The file that says that all of it was unpacked."""
-        return SOURCES / f".{self.package}-{self.version}"
+        kept = hashlib.sha256(repr((self.keeps, self.leaves_out)).encode()).hexdigest()[:8]
+        return SOURCES / f".{self.package}-{self.version}-{kept}"
 
 
 ENGINES = (
@@ -84,7 +89,16 @@ ENGINES = (
         keeps=("tokenizers",),
     ),
 )  # fmt: skip
-_KEPT = (".py", ".rs")
+# What only `make oracles` reads.
+PEERS = (
+    Source(
+        "llama.cpp", "llama_cpp_python", "0.3.36",
+        "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e", 77,
+        "llama_cpp_python-0.3.36/vendor/llama.cpp/", keeps=("tests", "models/templates"),
+        folder="llama_cpp",
+    ),
+)  # fmt: skip
+_KEPT = (".py", ".rs", ".cpp", ".jinja")
 
 # pip asks an archive of sources for its metadata, which would install what it is built with and run
 # its code. This stands in the place of what builds it, and answers with the file that is there.
@@ -98,7 +112,11 @@ def prepare_metadata_for_build_wheel(directory, settings=None):
     (folder / "METADATA").write_text(text, encoding="utf-8")
     return folder.name
 """
-_BUILDERS = {"setuptools": "build_meta.py", "maturin": "__init__.py"}
+_BUILDERS = {
+    "setuptools": "build_meta.py",
+    "maturin": "__init__.py",
+    "scikit_build_core": "build.py",
+}
 
 
 def fetch(source: Source) -> bool:
@@ -115,7 +133,7 @@ def fetch(source: Source) -> bool:
         for name, data in _files(archive):
             path = name.removeprefix(source.inside)
             if _is_kept(path, source):
-                target = SOURCES / path
+                target = SOURCES / source.folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
                 kept += 1
@@ -272,7 +290,9 @@ class _Everything:
     def has(self, name: str) -> bool:
         """Return whether some file of the engines has a name."""
         if self._all is None:
+            others = {SOURCES / peer.folder for peer in PEERS}
             files = (path for path in SOURCES.rglob("*") if path.suffix in _KEPT)
+            files = (path for path in files if others.isdisjoint(path.parents))
             self._all = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
         return _has(self._all, name)
 
@@ -280,15 +300,16 @@ class _Everything:
 def main() -> int:
     """Fetch, unless told to check only, and check; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", nargs="?", choices=("fetch", "check"), default="fetch",
-                        help="check reads what is there (default: fetch first)")  # fmt: skip
+    parser.add_argument("what", nargs="?", choices=("fetch", "check", "peers"), default="fetch",
+                        help="check reads what is there; peers fetches what make oracles reads, "
+                        "too (default: fetch, then check)")  # fmt: skip
     what = parser.parse_args().what
-    marks = {source.mark for source in ENGINES}
+    marks = {source.mark for source in (*ENGINES, *PEERS)}
     if not set(SOURCES.glob(".*-*")) <= marks:
         # Of other versions, or of a run that was stopped.
         shutil.rmtree(SOURCES)
-    if what == "fetch":
-        fetched = [fetch(source) for source in ENGINES]
+    if what != "check":
+        fetched = [fetch(source) for source in (*ENGINES, *(PEERS if what == "peers" else ()))]
         if not all(fetched):
             return 1
     missing = [source for source in ENGINES if not source.mark.exists()]
