@@ -12,7 +12,8 @@ from benchmarks.peers.detokenizers import HAS_VLLM, ROOT
 from benchmarks.peers.mistral import HAS_MISTRAL
 
 GROUPS = (
-    "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "pipeline",
+    "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "formats",
+    "pipeline",
     "engine", "server", "grading",
 )  # fmt: skip
 

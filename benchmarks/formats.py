@@ -1,0 +1,72 @@
+"""Every tool-call format: the time per character of the same calls, as a multiple of Hermes'.
+
+Each format writes the same prose and calls in its own way, as the renderers of its tests do. The
+texts come in pieces of about four characters, as a model's tokens are. A format that writes Python
+or literals of its own has its arguments turned into JSON; the others pass them on.
+"""
+
+import random
+import sys
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness import Report, Work, interleaved, main
+from mini_vllm.text.tool_parsers import create_tool_parser
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "text"))
+from families import STYLES
+from renderers import TOOLS, Call
+
+BASE = "hermes"
+MOST = 2.0
+CALLS = 40
+QUICK_CALLS = 2
+ARGUMENTS = {
+    "path": "src/engine/stream.py: the text of a line, with a word or two more, and \u00e9 \u4f60. "
+    * 4,
+    "count": 12345,
+    "options": {"recursive": True, "depth": 3, "names": ["alpha", "beta", "gamma"]},
+    "items": [1, 2, 3, None, 4.5],
+}
+
+
+def work(report: Report) -> None:
+    """Measure each style of each format."""
+    pieces = {name: _pieces(name, QUICK_CALLS if report.quick else CALLS) for name in STYLES}
+    runs: dict[str, Work] = {name: partial(_run, name, pieces[name]) for name in STYLES}
+    taken = interleaved(runs, report.repeats)
+    sizes = {name: sum(map(len, parts)) for name, parts in pieces.items()}
+    each = {name: seconds / sizes[name] for name, seconds in taken.items()}
+    rows = [
+        [name, sizes[name], each[name] * 1e9, each[name] / each[BASE]]
+        for name in sorted(STYLES, key=each.__getitem__)
+    ]
+    header = ["way of writing", "characters", "ns a character", f"{BASE} x"]
+    report.table("Every format", header, rows)
+    dearest = max(each, key=each.__getitem__)
+    report.at_most(f"the dearest format, {dearest} / {BASE}", each[dearest] / each[BASE], MOST)
+    report.counts = sizes
+
+
+def _pieces(name: str, calls: int) -> list[str]:
+    """Return calls as a format writes them, in pieces of two to six characters."""
+    layout = random.Random(0)
+    prose = [""] * (calls + 1)
+    text, _ = STYLES[name].render([Call("get_weather", ARGUMENTS)] * calls, prose, layout)
+    pieces, place = [], 0
+    while place < len(text):
+        size = layout.randint(2, 6)
+        pieces.append(text[place : place + size])
+        place += size
+    return pieces
+
+
+def _run(name: str, pieces: list[str]) -> None:
+    parser = create_tool_parser(STYLES[name].format, tools=TOOLS)
+    for piece in pieces:
+        parser.feed(piece)
+    parser.flush()
+
+
+if __name__ == "__main__":
+    main(work, name="formats", about=__doc__)
