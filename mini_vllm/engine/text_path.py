@@ -56,7 +56,8 @@ class TextPathFactory:
 
     Args:
         tokenizer: turns ids into text.
-        tool_format: the format of the model's tool calls, used where a request has tools.
+        tool_format: the format of the model's tool calls, used where a request has tools, and in
+            every chat if it marks the reasoning too.
         reasoning_format: the format of the model's reasoning, or None for a model without.
         stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
 
@@ -74,13 +75,10 @@ class TextPathFactory:
     ) -> None:
         if stop_scope not in ("all", "content"):
             raise ValueError(f"stop_scope is {stop_scope!r}; it must be all or content")
-        self._ends_reasoning = (
-            () if tool_format is None else find_format(tool_format).ends_reasoning
-        )
+        self._format = None if tool_format is None else find_format(tool_format)
         if reasoning_format is not None:
             create_reasoning_splitter(reasoning_format)
         self._tokenizer = tokenizer
-        self._tool_format = tool_format
         self._reasoning_format = reasoning_format
         self._stop_scope = stop_scope
 
@@ -90,15 +88,17 @@ class TextPathFactory:
         Raises:
             ValueError: the schema of a tool is invalid.
         """
-        params = request.params
+        params, format = request.params, self._format
         tools = reasoning = None
-        if request.tools is not None and self._tool_format is not None:
-            tools = create_tool_parser(self._tool_format, tools=request.tools)
+        ends_at: tuple[str, ...] = ()
+        if format is not None and request.tools is not None:
+            tools = create_tool_parser(format.name, tools=request.tools)
+            ends_at = format.ends_reasoning
+        elif format is not None and format.marks_reasoning and request.split_reasoning:
+            tools = create_tool_parser(format.name)
         if request.split_reasoning and self._reasoning_format is not None:
             reasoning = create_reasoning_splitter(
-                self._reasoning_format,
-                in_reasoning=request.thinking,
-                ends_at=() if tools is None else self._ends_reasoning,
+                self._reasoning_format, in_reasoning=request.thinking, ends_at=ends_at
             )
         return TextPipeline(
             self._tokenizer,

@@ -19,10 +19,10 @@ from mini_vllm.models.remote import RemoteModel
 from mini_vllm.models.script_file import ScriptFileModel, read_script
 from mini_vllm.models.spelled import SpelledModel
 from mini_vllm.server.app import create_app
+from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
 from mini_vllm.server.http_server import listen, make_server
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, Wire, create_service
-from mini_vllm.text.formats import FORMATS
 from mini_vllm.tokenizer import (
     CacheConfig,
     ChatTemplate,
@@ -75,7 +75,8 @@ def main(
             found = _remote(options, metrics.tokenizer)
         else:
             found = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
-        service = _service(options, found, metrics, text_path, wire or Wire())
+        formats = _formats(options, found)
+        service = _service(options, found, formats, metrics, text_path, wire or Wire())
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
@@ -89,7 +90,9 @@ def main(
             f"set {_KEY}, or listen at 127.0.0.1.",
             file=sys.stderr,
         )
-    welcome = _welcome(listener, found.name, bool(key), note)
+    # Another text path reads what it reads.
+    reads = "" if text_path else str(formats)
+    welcome = _welcome(listener, found.name, bool(key), note, reads)
     server = make_server(
         app,
         service,
@@ -104,9 +107,19 @@ def main(
     return 0
 
 
+def _formats(options: argparse.Namespace, found: _Model) -> ChosenFormats:
+    return choose_formats(
+        options.tool_call_parser,
+        options.reasoning_parser,
+        found.chat_template.template,
+        found.tool_format,
+    )
+
+
 def _service(
     options: argparse.Namespace,
     found: _Model,
+    formats: ChosenFormats,
     metrics: PrometheusMetrics,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
     wire: Wire,
@@ -134,8 +147,8 @@ def _service(
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
         wire=wire,
-        tool_format=options.tool_call_parser or found.tool_format,
-        reasoning_format=options.reasoning_parser,
+        tool_format=formats.tools.name,
+        reasoning_format=formats.reasoning.name,
     )
 
 
@@ -266,9 +279,7 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         help="wait before each step, to watch tokens arrive (default: 0)",
     )
     text = parser.add_argument_group("the text path")
-    text.add_argument("--tool-call-parser", choices=sorted(FORMATS), metavar="NAME",
-                      help=f"format of tool calls: {', '.join(sorted(FORMATS))}")  # fmt: skip
-    text.add_argument("--reasoning-parser", metavar="NAME", help="format of reasoning")
+    add_format_options(text)
     text.add_argument(
         "--stop-scope",
         choices=("all", "content"),
@@ -365,7 +376,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _welcome(listener: socket.socket, name: str, has_key: bool, note: str) -> str:
+def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, reads: str) -> str:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     key = " -H 'Authorization: Bearer KEY'" if has_key else ""
@@ -374,6 +385,7 @@ def _welcome(listener: socket.socket, name: str, has_key: bool, note: str) -> st
 
   a page to watch it      {url}/
   its metrics             {url}/metrics
+{reads}\
   a streamed chat:
     curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \\
       -d '{{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'

@@ -20,6 +20,7 @@ from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.chat_stream import chat_stream
 from mini_vllm.server.wire.sse import Events, StreamHead
+from mini_vllm.text.formats import find_format
 from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
 from mini_vllm.tokenizer.protocols import Tokenizer
 
@@ -151,6 +152,13 @@ class Service:
                 param="model",
                 code="model_not_found",
             )
+
+    def reads_markers(self, *, calls: bool) -> bool:
+        """Return whether the text of a chat is read for markers, as that of calls is if it may."""
+        if self.reasoning_format is not None:
+            return True
+        format = None if self.tool_format is None else find_format(self.tool_format)
+        return format is not None and (calls or format.marks_reasoning)
 
     def naive(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids when each is decoded by itself: wrong, as the course shows."""

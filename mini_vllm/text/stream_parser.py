@@ -70,6 +70,8 @@ class Format:
         aliases: what vLLM and SGLang call it, where that is something else.
         ends_reasoning: the openers that end reasoning which its models leave open; empty where
             such an opener is a draft of theirs, or where the format has no opener of its own.
+        marks_reasoning: whether it tells reasoning and answer apart too, so that its parser is
+            needed where nothing can be called.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Format:
     broken: str = "broken"
     aliases: tuple[str, ...] = ()
     ends_reasoning: tuple[str, ...] = ()
+    marks_reasoning: bool = False
 
 
 @dataclass(slots=True)

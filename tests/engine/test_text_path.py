@@ -5,7 +5,7 @@ from chunking import norm, run, sized
 from families import STYLES
 
 from mini_vllm.engine import FinishReason, Request, SamplingParams, TextPathFactory
-from mini_vllm.text.events import CallEnd, ReasoningDelta
+from mini_vllm.text.events import CallEnd, ReasoningDelta, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer
@@ -40,12 +40,27 @@ def test_a_call_ends_reasoning_left_open_where_its_format_says_so(style):
 
 @every_style
 def test_where_nothing_can_be_called_an_opener_is_a_thought(style):
+    if FORMATS[style.format].marks_reasoning:
+        return
     for thinking in (True, None):
         text = "" if thinking else "<think>"
         events = events_of(
             text + style.sample, tool_format=style.format, tools=None, thinking=thinking
         )
         assert events == [ReasoningDelta(style.sample)]
+
+
+def test_a_format_that_marks_reasoning_is_read_where_nothing_can_be_called():
+    text = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Ok"
+    factory = TextPathFactory(TOKENIZER, tool_format="gpt-oss")
+    for split, expected in (
+        (True, [ReasoningDelta("Hm."), TextDelta("Ok")]),
+        (False, [TextDelta(text)]),
+    ):
+        request = Request((1,), SamplingParams(max_tokens=9999), split_reasoning=split)
+        path = factory(request, (1,))
+        events = path.feed(TOKENIZER.encode(text).ids)
+        assert norm([*events, *path.finish(FinishReason.END_ID)]) == expected
 
 
 def test_unknown_formats_are_refused_when_the_factory_is_made():

@@ -91,8 +91,7 @@ def _engine_request(
     params: SamplingParams,
     tools: Tools | None,
 ) -> Request:
-    marked = (tools and service.tool_format) or service.reasoning_format
-    if marked and asked.skip_special_tokens is None:
+    if service.reads_markers(calls=bool(tools)) and asked.skip_special_tokens is None:
         # The markers of many formats are special tokens; if skipped, no parser would see them.
         params = replace(params, skip_special_tokens=False)
     thinking = None

@@ -70,4 +70,5 @@ HARMONY = Format(
         "openai",
         "gpt-oss",
     ),
+    marks_reasoning=True,
 )

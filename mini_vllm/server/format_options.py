@@ -1,0 +1,97 @@
+"""Which formats a server reads: those that are named, or those that the chat template shows."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mini_vllm.text.detect import detect_format
+from mini_vllm.text.formats import FORMATS, find_format
+from mini_vllm.text.reasoning_formats import REASONING_FORMATS, find_reasoning_format
+
+NONE = "none"
+
+
+class ChosenFormat(NamedTuple):
+    """A format, and who chose it.
+
+    Attributes:
+        name: of the format, or None where none is read.
+        why: who chose it, for people.
+    """
+
+    name: str | None
+    why: str
+
+
+class ChosenFormats(NamedTuple):
+    """What a server reads."""
+
+    tools: ChosenFormat
+    reasoning: ChosenFormat
+
+    def __str__(self) -> str:
+        """Return two lines for the log."""
+        return (
+            f"  its tool calls          {self.tools.name or NONE} ({self.tools.why})\n"
+            f"  its reasoning           {self.reasoning.name or NONE} ({self.reasoning.why})\n"
+        )
+
+
+def add_format_options(group: argparse._ArgumentGroup) -> None:
+    """Add `--tool-call-parser` and `--reasoning-parser`, whose default is None."""
+    for option, what, known, find in (
+        ("--tool-call-parser", "tool calls", FORMATS, find_format),
+        ("--reasoning-parser", "reasoning", REASONING_FORMATS, find_reasoning_format),
+    ):
+        group.add_argument(
+            option,
+            type=_known_to(find),
+            metavar="NAME",
+            help=f"format of {what}: {', '.join(sorted(known))}, another name of one, or {NONE} "
+            "(default: what the chat template shows)",
+        )
+
+
+def _known_to(find: Callable[[str], Any]) -> Callable[[str], str]:
+    def name(text: str) -> str:
+        try:
+            return text if text == NONE else str(find(text).name)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return name
+
+
+def choose_formats(
+    tools: str | None, reasoning: str | None, chat_template: str, written: str | None
+) -> ChosenFormats:
+    """Return what to read.
+
+    Args:
+        tools: the tool format that was named, `none`, or None to look for it.
+        reasoning: the same of the reasoning format.
+        chat_template: the text of the template where to look.
+        written: the tool format of the model where the template shows none.
+    """
+    found = detect_format(chat_template)
+    shown = found.tool_format
+    if shown is None and written is not None:
+        shown_by = ChosenFormat(written, "as the model writes them")
+    else:
+        shown_by = _shown(shown, "--tool-call-parser")
+    return ChosenFormats(
+        _named(tools) or shown_by,
+        _named(reasoning) or _shown(found.reasoning_format, "--reasoning-parser"),
+    )
+
+
+def _named(name: str | None) -> ChosenFormat | None:
+    if name is None:
+        return None
+    return ChosenFormat(None if name == NONE else name, "as you asked")
+
+
+def _shown(name: str | None, option: str) -> ChosenFormat:
+    if name is None:
+        return ChosenFormat(None, f"its chat template shows none; {option} names one")
+    return ChosenFormat(name, f"its chat template shows it; {option} {NONE} turns it off")

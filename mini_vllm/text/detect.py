@@ -1,0 +1,116 @@
+"""Which formats a model writes, from the text of its chat template, as llama.cpp guesses it.
+
+A template shows the model's past calls and reasoning as the model wrote them, so their markers
+stand in it. llama.cpp (common/chat.cpp) and SGLang 0.5.23 (srt/parser/template_detection.py) look
+for them too.
+
+But: a template that leaves calls to prose, or writes markers that no row here knows, shows nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mini_vllm.text.formats import ALIASES, FORMATS
+from mini_vllm.text.reasoning_formats import REASONING_ALIASES, REASONING_FORMATS
+
+# What a template must contain, and the format that it shows then. The first row counts, so the most
+# specific are first; a name that cannot be read here keeps its templates from a more general row.
+_Rows = Sequence[tuple[tuple[str, ...], str]]
+_TOOL_FORMATS: _Rows = (
+    (("<|open|>", "<|sep|>"), "kimi_k3"),
+    (("<ifm|tool_call",), "k2_horizon"),
+    (("]<]minimax[>[",), "minimax_m3"),
+    (("<minimax:tool_call>",), "minimax_m2"),
+    (("<seed:tool_call>",), "seed_oss"),
+    (("<｜GCML｜tool_calls>",), "gigachat35"),
+    (("function call<|role_sep|>",), "gigachat3"),
+    (("<｜DSML｜ calls>",), "deepseek_v41"),
+    (("<｜DSML｜tool_calls>",), "deepseek_v4"),
+    (("<｜DSML｜function_calls>",), "deepseek_v32"),
+    (("<｜tool▁sep｜>", "```json"), "deepseek_v3"),
+    (("<｜tool▁sep｜>",), "deepseek_v31"),
+    (("<steptml:",), "step3"),
+    (("<|tool_calls_section_begin|>",), "kimi_k2"),
+    (("<|channel|>", "<rfl:parameter"), "beam"),
+    (("<|channel|>", "functions."), "harmony"),
+    (("<|tool_call>", "<tool_call|>"), "gemma4"),
+    (("<start_function_call>",), "functiongemma"),
+    (("<|tools_prefix|>",), "apertus"),
+    (("<|START_ACTION|>", "<|START_TEXT|>"), "cohere_command4"),
+    (("<|START_ACTION|>",), "cohere_command3"),
+    (("<longcat_tool_call>",), "longcat"),
+    (("<|action_start|>", "<|plugin|>"), "internlm"),
+    (("<|tool_call_start|>",), "lfm2"),
+    (("<|plamo:begin_tool_request",), "plamo3"),
+    (("<atem:function_calls>",), "muse"),
+    (("<|function_call_library|>", "<function_call>"), "granite_20b_fc"),
+    (("<|tool_call|>",), "granite"),
+    (("functools[",), "phi4_mini_json"),
+    (("<tool_sep>",), "hy_v3"),
+    (("<tool_calls>", "</think>"), "hunyuan_a13b"),
+    (("<tool_calls>",), "jamba"),
+    (("<TOOLCALL>",), "nemotron_v2"),
+    (("<function_calls>",), "olmo3"),
+    (("<arg_key>",), "glm45"),
+    (("<function=", "<parameter="), "qwen3_coder"),
+    (("<function=",), "functionary"),
+    (("<tool_call>", "<response>"), "ernie45"),
+    (("make calls in a single JSON array",), "xlam"),
+    (("<tool_call>",), "hermes"),
+    (("[TOOL_CALLS]",), "mistral"),
+    (('{"name": function name, "parameters": dictionary',), "llama_json"),
+    (("[func_name1(",), "pythonic"),
+)
+_REASONING_FORMATS: _Rows = (
+    (("<|open|>", "<|sep|>"), "kimi_k3"),
+    (("<ifm|think>",), "k2_horizon"),
+    (("<|channel>thought",), "gemma4"),
+    (("<mm:think>",), "minimax_m3"),
+    (("<seed:think>",), "seed_oss"),
+    (("<|START_THINKING|>", "<|START_TEXT|>"), "cohere_command4"),
+    (("<|START_THINKING|>",), "cohere_command3"),
+    (("<|plamo:begin_think",), "plamo3"),
+    (("[THINK]",), "mistral"),
+    (("◁think▷",), "kimi"),
+    (("Here is my thought process:",), "granite"),
+    (("</think>", "<tool_calls>"), "hunyuan_a13b"),
+    (("</think>", "<response>"), "ernie45"),
+    (("</think>", "<minimax:tool_call>"), "minimax_m2"),
+    (("</think>", "<|tool_calls_section_begin|>"), "kimi_k2"),
+    (("</think>", "<｜DSML｜"), "deepseek_v4"),
+    (("</think>", "<｜tool▁calls▁begin｜>", "thinking = false"), "deepseek_v3"),
+    (("</think>", "<｜tool▁calls▁begin｜>"), "deepseek_r1"),
+    (("</think>", "<steptml:"), "step3"),
+    (("</think>", "<arg_key>"), "glm45"),
+    (("</think>", "truncate_history_thinking"), "nemotron_v3"),
+    (("</think>", "<function_calls>"), "olmo3"),
+    (("<think>",), "qwen3"),
+    (("</think>",), "qwen3"),
+)
+
+
+class Detected(NamedTuple):
+    """The formats that a template shows.
+
+    Attributes:
+        tool_format: for `create_tool_parser`, or None.
+        reasoning_format: for `create_reasoning_splitter`, or None.
+    """
+
+    tool_format: str | None
+    reasoning_format: str | None
+
+
+def detect_format(chat_template: str) -> Detected:
+    """Return the formats that a chat template shows, each None where it shows none that is read."""
+    tools = _first(_TOOL_FORMATS, chat_template)
+    reasoning = _first(_REASONING_FORMATS, chat_template)
+    return Detected(
+        tools if tools in FORMATS or tools in ALIASES else None,
+        reasoning if reasoning in REASONING_FORMATS or reasoning in REASONING_ALIASES else None,
+    )
+
+
+def _first(rows: _Rows, template: str) -> str | None:
+    """Return the name of the first row whose texts are all in a template, or None."""
+    return next((name for texts, name in rows if all(text in template for text in texts)), None)
