@@ -11,22 +11,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mini_vllm.text.formats import ALIASES, FORMATS
-from mini_vllm.text.reasoning_formats import REASONING_ALIASES, REASONING_FORMATS
 
 # What a template must contain, and the format that it shows then. The first row counts, so the most
-# specific are first; a name that cannot be read here keeps its templates from a more general row.
-_Rows = Sequence[tuple[tuple[str, ...], str]]
-_TOOL_FORMATS: _Rows = (
+# specific are first; a tool format that cannot be read keeps its templates from a more general row.
+Rows = Sequence[tuple[tuple[str, ...], str]]
+TOOL_MARKERS: Rows = (
     (("<|open|>", "<|sep|>"), "kimi_k3"),
     (("<ifm|tool_call",), "k2_horizon"),
     (("]<]minimax[>[",), "minimax_m3"),
     (("<minimax:tool_call>",), "minimax_m2"),
     (("<seed:tool_call>",), "seed_oss"),
     (("<｜GCML｜tool_calls>",), "gigachat35"),
-    (("function call<|role_sep|>",), "gigachat3"),
+    (("role_sep", "function call"), "gigachat3"),
     (("<｜DSML｜ calls>",), "deepseek_v41"),
-    (("<｜DSML｜tool_calls>",), "deepseek_v4"),
-    (("<｜DSML｜function_calls>",), "deepseek_v32"),
+    # The templates put the tags together from their parts.
+    (("｜DSML｜", "function_calls>"), "deepseek_v32"),
+    (("｜DSML｜", "tool_calls>"), "deepseek_v4"),
     (("<｜tool▁sep｜>", "```json"), "deepseek_v3"),
     (("<｜tool▁sep｜>",), "deepseek_v31"),
     (("<steptml:",), "step3"),
@@ -41,13 +41,16 @@ _TOOL_FORMATS: _Rows = (
     (("<longcat_tool_call>",), "longcat"),
     (("<|action_start|>", "<|plugin|>"), "internlm"),
     (("<|tool_call_start|>",), "lfm2"),
+    (("<|tool_list_start|>",), "lfm2"),
     (("<|plamo:begin_tool_request",), "plamo3"),
     (("<atem:function_calls>",), "muse"),
     (("<|function_call_library|>", "<function_call>"), "granite_20b_fc"),
     (("<|tool_call|>",), "granite"),
     (("functools[",), "phi4_mini_json"),
+    (('<function name="', '<param name="'), "minicpm5"),
     (("<tool_sep>",), "hy_v3"),
     (("<tool_calls>", "</think>"), "hunyuan_a13b"),
+    (("<tool_calls>", "<beginning_of_sentence>"), "minimax"),
     (("<tool_calls>",), "jamba"),
     (("<TOOLCALL>",), "nemotron_v2"),
     (("<function_calls>",), "olmo3"),
@@ -61,7 +64,7 @@ _TOOL_FORMATS: _Rows = (
     (('{"name": function name, "parameters": dictionary',), "llama_json"),
     (("[func_name1(",), "pythonic"),
 )
-_REASONING_FORMATS: _Rows = (
+REASONING_MARKERS: Rows = (
     (("<|open|>", "<|sep|>"), "kimi_k3"),
     (("<ifm|think>",), "k2_horizon"),
     (("<|channel>thought",), "gemma4"),
@@ -74,10 +77,11 @@ _REASONING_FORMATS: _Rows = (
     (("◁think▷",), "kimi"),
     (("Here is my thought process:",), "granite"),
     (("</think>", "<tool_calls>"), "hunyuan_a13b"),
-    (("</think>", "<response>"), "ernie45"),
     (("</think>", "<minimax:tool_call>"), "minimax_m2"),
+    (("</think>", "<response>", "<|start_of_role|>"), "granite_3_3"),
+    (("</think>", "<response>"), "ernie45"),
     (("</think>", "<|tool_calls_section_begin|>"), "kimi_k2"),
-    (("</think>", "<｜DSML｜"), "deepseek_v4"),
+    (("</think>", "｜DSML｜"), "deepseek_v3"),
     (("</think>", "<｜tool▁calls▁begin｜>", "thinking = false"), "deepseek_v3"),
     (("</think>", "<｜tool▁calls▁begin｜>"), "deepseek_r1"),
     (("</think>", "<steptml:"), "step3"),
@@ -103,14 +107,13 @@ class Detected(NamedTuple):
 
 def detect_format(chat_template: str) -> Detected:
     """Return the formats that a chat template shows, each None where it shows none that is read."""
-    tools = _first(_TOOL_FORMATS, chat_template)
-    reasoning = _first(_REASONING_FORMATS, chat_template)
+    tools = _first(TOOL_MARKERS, chat_template)
     return Detected(
         tools if tools in FORMATS or tools in ALIASES else None,
-        reasoning if reasoning in REASONING_FORMATS or reasoning in REASONING_ALIASES else None,
+        _first(REASONING_MARKERS, chat_template),
     )
 
 
-def _first(rows: _Rows, template: str) -> str | None:
+def _first(rows: Rows, template: str) -> str | None:
     """Return the name of the first row whose texts are all in a template, or None."""
     return next((name for texts, name in rows if all(text in template for text in texts)), None)

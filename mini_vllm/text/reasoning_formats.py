@@ -89,6 +89,8 @@ REASONING_FORMATS = {
             ("Here is my thought process:", "Here's my thought process:"),
             ("Here is my response:", "Here's my response:"),
         ),
+        # Of IBM, without a name in vLLM.
+        ReasoningFormat("granite_3_3", *_THINK, frame=(("<response>",), ("</response>",))),
         ReasoningFormat("hunyuan_a13b", *_THINK, frame=(("<answer>",), ("</answer>",))),
         ReasoningFormat("ernie45", *_THINK, inside=True, frame=(("<response>",), ("</response>",))),
         ReasoningFormat(

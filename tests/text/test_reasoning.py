@@ -57,6 +57,7 @@ FAMILIES = {
     "granite": (
         ["Here is my thought process:", "Here's my thought process:"],
         ["Here is my response:", "Here's my response:"], False),
+    "granite_3_3": (*THINK, False, ["<response>"], ["</response>"]),
     "hunyuan_a13b": (*THINK, False, ["<answer>"], ["</answer>"]),
     "ernie45": (*THINK, True, ["<response>"], ["</response>"]),
     "cohere_command3": (*COHERE, False, ["<|START_RESPONSE|>"], ["<|END_RESPONSE|>"]),
