@@ -55,9 +55,11 @@ def add_format_options(group: argparse._ArgumentGroup) -> None:
 def _known_to(find: Callable[[str], Any]) -> Callable[[str], str]:
     def name(text: str) -> str:
         try:
-            return text if text == NONE else str(find(text).name)
+            if text != NONE:
+                find(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
+        return text
 
     return name
 

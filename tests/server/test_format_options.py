@@ -1,0 +1,85 @@
+"""Which formats a server reads: named, shown by the chat template, or none."""
+
+import json
+
+import pytest
+from processes import process
+from running import WEATHER, Client
+
+from mini_vllm.server.format_options import choose_formats
+
+QWEN = "{{ '<tool_call>\n<function=f>\n<parameter=a>' }}{{ '<think>' }}"
+HERMES = "{{ '<tool_call>' }}"
+PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("tools", "reasoning", "template", "written", "chosen"),
+    [
+        (None, None, QWEN, None, ("qwen3_coder", "qwen3")),
+        (None, None, QWEN, "hermes", ("qwen3_coder", "qwen3")),
+        (None, None, HERMES, None, ("hermes", None)),
+        (None, None, PLAIN, None, (None, None)),
+        (None, None, PLAIN, "hermes", ("hermes", None)),
+        ("none", "none", QWEN, "hermes", (None, None)),
+        ("kimi_k2", None, QWEN, None, ("kimi_k2", "qwen3")),
+        (None, "mistral", QWEN, None, ("qwen3_coder", "mistral")),
+    ],
+)
+def test_what_is_named_counts_before_what_is_shown(tools, reasoning, template, written, chosen):
+    formats = choose_formats(tools, reasoning, template, written)
+    assert (formats.tools.name, formats.reasoning.name) == chosen
+    for line, name, named in zip(
+        str(formats).splitlines(), chosen, (tools, reasoning), strict=True
+    ):
+        assert f"  {name or 'none'} (" in line
+        assert ("as you asked" in line) is (named is not None)
+
+
+SCRIPT = """\
+[[turn]]
+text = '''I need it.
+<tool_call>
+<function=get_weather>
+<parameter=city>
+Oslo
+</parameter>
+</function>
+</tool_call>'''
+"""
+TEMPLATE = """\
+{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% if m.tool_calls %}<tool_call>
+<function={{ m.name }}>
+<parameter=city>
+{{ m.city }}
+</parameter>
+</function>
+</tool_call>{% endif %}
+{% endfor %}assistant: {{ '<think>\n' }}"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "calls"),
+    [
+        ((), ("qwen3_coder (its chat template shows it", "qwen3 (its chat template shows it"), 1),
+        (("--tool-call-parser", "none", "--reasoning-parser", "glm47"),
+         ("none (as you asked)", "glm47 (as you asked)"), 0),
+    ],
+)  # fmt: skip
+def test_a_server_reads_what_its_template_shows_and_says_so(tmp_path, arguments, said, calls):
+    """A call in reasoning that begins in the prompt and is left open."""
+    (tmp_path / "answers.toml").write_text(SCRIPT)
+    (tmp_path / "chat.jinja").write_text(TEMPLATE)
+    files = ("--script", str(tmp_path / "answers.toml"))
+    files += ("--chat-template", str(tmp_path / "chat.jinja"))
+    body = {"messages": [{"role": "user", "content": "?"}], "tools": [WEATHER]}
+    with process(*files, *arguments) as (child, port), Client("127.0.0.1", port) as client:
+        lines = [child.stdout.readline() for _ in range(3)]
+        assert [one in line for one, line in zip(said, lines[1:], strict=True)] == [True, True]
+        message = client.fetch("/v1/chat/completions", body).json()["choices"][0]["message"]
+    assert message["reasoning_content"].startswith("I need it.\n")
+    made = [one["function"] for one in message.get("tool_calls") or ()]
+    assert len(made) == calls
+    for one in made:
+        assert (one["name"], json.loads(one["arguments"])) == ("get_weather", {"city": "Oslo"})
