@@ -444,7 +444,7 @@ def markup(style, *, starts, inside, behind):
         return re.compile(r"[\s\S]*")
     gap = "|".join([*map(re.escape, style.markers), r"\s"])
     if style.format == "harmony" and not inside:
-        header = r"<\|(?:start|channel)\|>(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
+        header = r"(?:<\|(?:start|channel)\|>|to=)(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
         gap = f"{header}|{gap}"
     if inside or behind or starts:
         gap += f"|{style.punctuation}" if style.punctuation else ""

@@ -9,17 +9,19 @@ from mini_vllm.text.events import ReasoningDelta
 from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose
 from mini_vllm.text.stream_parser import Format, On, StreamParser
 
-_HARMONY_RECIPIENT = re.compile(r"to=(?:functions\.)?(\S+?)(?=\s|<\||$)")
+_HARMONY_RECIPIENT = re.compile(r"to=(\S+?)(?=\s|<\||$)")
 _HARMONY_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
+# The built-in tools, as vLLM 0.33.0 lists them in harmony_utils.py, and what is no tool.
+_NO_FUNCTION = re.compile(r"(?:python|browser|container)(?:\..*)?|assistant|functions\.")
 
 
 def _harmony_header(parser: StreamParser, header: str, marker: str) -> str | None:
     recipient = _HARMONY_RECIPIENT.search(header)
-    if recipient:
-        parser.announce(recipient[1])
+    if recipient and not _NO_FUNCTION.fullmatch(recipient[1]):
+        parser.announce(recipient[1].removeprefix("functions."))
         return "arguments"
     channels = _HARMONY_CHANNEL.findall(header)
-    return "reasoning" if channels[-1:] == ["analysis"] else "message"
+    return "reasoning" if recipient or channels[-1:] == ["analysis"] else "message"
 
 
 _HARMONY_END = {
@@ -30,10 +32,14 @@ _HARMONY_END = {
 }
 
 # (<|start|>role)? <|channel|>c (to=functions.n)? (<|constrain|>json)? <|message|> text <|end|>
-# where <|call|> or <|return|> may stand in for <|end|>, and the text of a call is J
+# where <|call|> or <|return|> may stand in for <|end|>, and the text of a call is J. The recipient
+# may stand before the channel, and a text may begin with it, as prompts end with the role. A
+# message to a built-in tool or to the assistant itself is for neither the reader nor the client's
+# functions: it is reasoning, and its text, which may be code, stays as it is.
 HARMONY = Format(
     "harmony",
     {
+        "start": Gap({"to=": On("header", keep=True)}, otherwise=On("content", "text")),
         "content": Prose(
             {
                 "<|start|>": On("header", "open"),
@@ -66,6 +72,7 @@ HARMONY = Format(
             }
         ),
     },
+    start="start",
     aliases=(
         "openai",
         "gpt-oss",

@@ -9,22 +9,23 @@ from mini_vllm.text.events import ReasoningDelta, TextDelta
 
 
 def write(calls, prose, layout):
-    """Prose as final messages or preambles, reasoning before each call."""
+    """Prose as messages to the reader, to itself or to a built-in tool, before each call."""
     expected, text = Expected(), ""
     for call, before in zip([*calls, None], prose, strict=True):
         start = "<|start|>assistant" if text or layout.random() < 0.5 else ""
         if before:
             channel = layout.choice(["final", "commentary", "analysis"])
             end = layout.choice(["<|end|>", "<|return|>"])
-            text += f"{start}<|channel|>{channel}<|message|>{before}{end}"
-            expected.text(before, ReasoningDelta if channel == "analysis" else TextDelta)
+            tool = layout.choice(["", "", " to=python code", " to=browser.open", " to=assistant"])
+            text += f"{start}<|channel|>{channel}{tool}<|message|>{before}{end}"
+            expected.text(before, ReasoningDelta if tool or channel == "analysis" else TextDelta)
             start = "<|start|>assistant"
         if call is not None:
             arguments = json_value(call.arguments, layout)
             recipient = f" to=functions.{call.name}"
             kind = layout.choice(["", " <|constrain|>json", "<|constrain|>json"])
             header = f"<|channel|>commentary{recipient}{kind}"
-            if start and layout.random() < 0.3:
+            if (start or not text) and layout.random() < 0.3:
                 header = f"{recipient}<|channel|>commentary{kind}"
             text += f"{start}{header}<|message|>{space(layout, 1)}{arguments}{space(layout, 1)}"
             text += layout.choice(["<|call|>", "<|call|>", "<|end|>"])
@@ -40,27 +41,32 @@ _HARMONY = (
 def read_harmony(text, types):
     expected, place = Expected(), 0
     header = re.compile(
-        r"(?:<\|start\|>(?:assistant)?(?: to=functions\.(?P<first>[\w.-]+))?)?"
-        r"<\|channel\|>(?P<channel>analysis|commentary|final)"
-        r"(?: to=functions\.(?P<second>[\w.-]+))?\s*(?:<\|constrain\|>json)?\s*<\|message\|>"
+        rf"(?:<\|start\|>(?:assistant)?(?: to=(?P<first>[\w.-]+))?|\A{S}to=(?P<begun>[\w.-]+)|)"
+        r"<\|channel\|>(?P<channel>analysis|commentary|final)(?: to=(?P<second>[\w.-]+))?"
+        r"(?: code)?\s*(?:<\|constrain\|>json)?\s*<\|message\|>"
     )
+    opener = re.compile(rf"<\|start\|>|<\|channel\|>|\A{S}to=")
     body = re.compile(r"(.*?)(<\|end\|>|<\|return\|>|<\|call\|>|(?=<\|start\|>)|\Z)", re.DOTALL)
     while place < len(text):
-        start = re.compile(r"<\|start\|>|<\|channel\|>").search(text, place)
+        start = opener.search(text, place)
         expected.text(text[place : start.start() if start else len(text)])
         if not start:
             break
         head = header.match(text, start.start())
         if head is None:
             raise Invalid
-        name = head["first"] or head["second"]
-        if name:
+        recipient = head["first"] or head["begun"] or head["second"] or ""
+        if recipient == "functions.":
+            raise Invalid
+        tool = recipient.split(".")[0] in ("python", "browser", "container", "assistant")
+        if recipient and not tool:
+            name = recipient.removeprefix("functions.")
             arguments, end = object_at(text, head.end())
             expected.call(name, arguments)
             place = expect(rf"{S}(?:<\|call\|>|<\|end\|>|<\|return\|>|\Z)", text, end).end()
         else:
             message = body.match(text, head.end())
-            kind = (ReasoningDelta,) if head["channel"] == "analysis" else ()
+            kind = (ReasoningDelta,) if tool or head["channel"] == "analysis" else ()
             expected.text(message[1], *kind)
             place = message.end()
     return expected.events
