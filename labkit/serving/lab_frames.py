@@ -35,8 +35,9 @@ class LabFramesFactory:
         *,
         named_function: bool = False,
         parallel_tool_calls: bool = True,
+        strip: bool = False,
     ) -> "LabFrames":
-        """Return the frames of one chat.
+        """Return the frames of one chat. Theirs keep white space, whatever `strip` says.
 
         Raises:
             ApiError: 400; the request needs what the lab does not build.

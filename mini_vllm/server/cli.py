@@ -147,6 +147,7 @@ def _service(
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
         wire=wire,
+        strip=options.strip,
         tool_format=formats.tools.name,
         reasoning_format=formats.reasoning.name,
     )
@@ -280,6 +281,8 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     )
     text = parser.add_argument_group("the text path")
     add_format_options(text)
+    text.add_argument("--strip", action="store_true",
+                      help="leave out the white space beside tool calls")  # fmt: skip
     text.add_argument(
         "--stop-scope",
         choices=("all", "content"),

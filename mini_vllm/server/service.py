@@ -75,6 +75,7 @@ class MakeChatStream(Protocol):
         *,
         named_function: bool,
         parallel_tool_calls: bool,
+        strip: bool,
     ) -> Events:
         """Return it.
 
@@ -85,9 +86,16 @@ class MakeChatStream(Protocol):
 
 
 def _chat_stream(
-    head: StreamHead, request: Request, *, named_function: bool, parallel_tool_calls: bool
+    head: StreamHead,
+    request: Request,
+    *,
+    named_function: bool,
+    parallel_tool_calls: bool,
+    strip: bool,
 ) -> Events:
-    return chat_stream(head, named_function=named_function, parallel_tool_calls=parallel_tool_calls)
+    return chat_stream(
+        head, named_function=named_function, parallel_tool_calls=parallel_tool_calls, strip=strip
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ class Service:
         reasoning_format: the format of the model's reasoning, or None.
         body_seconds: how long the body of a request may take to arrive.
         ping_seconds: after so much silence a stream sends a comment.
+        strip: whether clients get the content without the white space beside tool calls.
         wire: the way of a stream to its client.
         created: when the service was made, in seconds since 1970.
     """
@@ -136,6 +145,7 @@ class Service:
     reasoning_format: str | None = None
     body_seconds: float = 30.0
     ping_seconds: float = 15.0
+    strip: bool = False
     wire: Wire = Wire()
     created: int = field(default_factory=lambda: int(time()))
 

@@ -260,7 +260,9 @@ def test_a_whole_chat():
 
 def test_deltas_add_up_however_the_events_came():
     fold = MessageFold(new_id=new_ids())
-    message = add_up(delta for event in (TextDelta("a"), *CALL) for delta in fold.feed([event]))
+    message = add_up(
+        delta for event in (TextDelta("a"), *CALL) for delta in fold.feed([event], finished=False)
+    )
     assert message.content == "a"
     assert [call.function.arguments for call in message.tool_calls] == ['{"a": 1}']
 
@@ -273,6 +275,36 @@ def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
     assert whole(output((ReasoningDelta("a"),)))["choices"][0]["message"] == {
         "role": "assistant", "content": "", "reasoning_content": "a",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "content"),
+    [
+        ((TextDelta("\n"), TextDelta("\r\n"), *CALL), ""),
+        ((TextDelta("Let me see.\n"), TextDelta(" \t\n"), *CALL), "Let me see."),
+        ((*CALL, TextDelta("\n"), TextDelta("\n"), *SECOND, TextDelta(" \n")), ""),
+        ((*CALL, TextDelta("\n"), TextDelta("\nDone.\n"), TextDelta(" a")), "Done.\n a"),
+        ((*CALL, TextDelta("\nDone.")), "Done."),
+        ((TextDelta("a\n"), TextDelta("\n"), TextDelta("b ")), "a\n\nb "),
+        ((TextDelta("\n"), ReasoningDelta("r"), TextDelta("\n"), *CALL), "\n"),
+        ((TextDelta("a\n"), CALL[0], Malformed(0, "\nx\n", "why"), TextDelta("\nb")), "a\nx\n\nb"),
+        ((TextDelta("\xa0"), *CALL), "\xa0"),
+    ],
+)
+def test_white_space_beside_calls_is_left_out(events, content):
+    strip = {"strip": True}
+    parts = [
+        StreamChunk(text=event.text) if isinstance(event, TextDelta) else events_chunk(event)
+        for event in events
+    ]
+    assert read_one(events_chunk(*events, **END), options=strip)["content"] == content
+    assert read_one(*parts, StreamChunk(**END), options=strip)["content"] == content
+    assert whole(output(events), strip=True)["choices"][0]["message"]["content"] == (
+        content or None
+    )
+    written = "".join(getattr(event, "raw", "") or event.text
+                      for event in events if isinstance(event, TextDelta | Malformed))  # fmt: skip
+    assert read_one(*parts, StreamChunk(**END))["content"] == written
 
 
 PIECES = st.lists(

@@ -121,6 +121,18 @@ def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, content
     assert whole["finish_reason"] == reason
 
 
+def test_a_server_that_strips_sends_no_white_space_beside_calls(server, monkeypatch):
+    monkeypatch.setattr(server.service, "strip", True)
+    for name, fields, content in (
+        ("calls", {"tools": TOOLS}, None),
+        ("call", {"tools": TOOLS}, "I shall look."),
+        ("call", {}, TEXTS["call"]),
+    ):
+        assert server.told(name, **fields)[0]["content"] == (content or "")
+        message = server.chat(asking(name, **fields)).json()["choices"][0]["message"]
+        assert message["content"] == content
+
+
 def test_usage_counts_the_tokens_and_is_null_before(server):
     body = asking("plain", stream=True, stream_options={"include_usage": True})
     _, usage = read_chat(server.chat(body).body, include_usage=True)

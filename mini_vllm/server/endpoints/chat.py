@@ -65,6 +65,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
     options: dict[str, Any] = {
         "named_function": isinstance(asked.tool_choice, NamedToolChoice),
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
+        "strip": service.strip and tools is not None,
     }
     if asked.stream:
         events = service.wire.chat_stream(head, request, **options)

@@ -14,6 +14,7 @@ from itertools import groupby
 import msgspec
 
 from mini_vllm.engine import FinishReason
+from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -65,6 +66,7 @@ class MessageFold:
         named_function: the request chose a function by its name.
         parallel_tool_calls: false drops all calls but the first, as vLLM does: the model made
             them, the client never hears of them.
+        strip: leave out the white space beside calls; see `WhiteSpaceStrip`.
         new_id: makes ids for calls.
 
     Attributes:
@@ -76,17 +78,26 @@ class MessageFold:
         *,
         named_function: bool = False,
         parallel_tool_calls: bool = True,
+        strip: bool = False,
         new_id: Callable[[], str] = new_call_id,
     ) -> None:
         self._named = named_function
         self._parallel = parallel_tool_calls
+        self._strip = WhiteSpaceStrip() if strip else None
         self._new_id = new_id
         self.completed = 0
 
-    def feed(self, events: Iterable[Event]) -> list[DeltaMessage]:
-        """Return the deltas of the next events; neighbours of one kind become one."""
+    def feed(self, events: Iterable[Event], *, finished: bool) -> list[DeltaMessage]:
+        """Return the deltas of the next events; neighbours of one kind become one.
+
+        Args:
+            events: the next ones.
+            finished: whether they are the last.
+        """
         if not self._parallel:
             events = (event for event in events if getattr(event, "index", 0) == 0)
+        if self._strip is not None:
+            events = self._strip.feed(events, finished=finished)
         deltas = []
         for (kind, index), run in groupby(events, _kind):
             if kind is CallEnd:
@@ -98,6 +109,10 @@ class MessageFold:
                 if text:
                     deltas.append(_delta(kind, index, text))
         return deltas
+
+    def shows(self, text: str) -> bool:
+        """Return whether a text, not empty, is news as it is."""
+        return self._strip is None or self._strip.passes(text)
 
     def finish_reason(self, reason: FinishReason) -> str | None:
         """Return how the choice ended, in the API's words.

@@ -41,13 +41,17 @@ class ChatWriter:
         """Return the role."""
         return [ChatStreamChoice(self._index, DeltaMessage(role="assistant", content=""))]
 
+    def shows(self, text: str) -> bool:
+        """Return whether none of a text has to wait."""
+        return self._fold.shows(text)
+
     def text(self, text: str) -> ChatStreamChoice:
         """Return a piece of content, or an empty delta."""
         return ChatStreamChoice(self._index, DeltaMessage(content=text) if text else DeltaMessage())
 
     def news(self, chunk: StreamChunk) -> list[Any]:
         """Return the deltas of a chunk."""
-        deltas = self._fold.feed(chunk.all_events)
+        deltas = self._fold.feed(chunk.all_events, finished=chunk.finished)
         return [ChatStreamChoice(self._index, delta) for delta in deltas]
 
     def last(self, chunk: StreamChunk) -> ChatStreamChoice:
@@ -67,6 +71,7 @@ def chat_stream(
     *,
     named_function: bool = False,
     parallel_tool_calls: bool = True,
+    strip: bool = False,
     new_id: Callable[[], str] = new_call_id,
 ) -> SseStream:
     """Return the events of one chat; see `MessageFold` for the options."""
@@ -76,6 +81,7 @@ def chat_stream(
             MessageFold(
                 named_function=named_function,
                 parallel_tool_calls=parallel_tool_calls,
+                strip=strip,
                 new_id=new_id,
             ),
         )
@@ -137,6 +143,7 @@ def chat_response(
     *,
     named_function: bool = False,
     parallel_tool_calls: bool = True,
+    strip: bool = False,
     new_id: Callable[[], str] = new_call_id,
 ) -> ChatResponse:
     """Return the answer made of finished choices.
@@ -146,6 +153,7 @@ def chat_response(
         outputs: the choices.
         named_function: see `MessageFold`, as for the other options.
         parallel_tool_calls: likewise.
+        strip: likewise.
         new_id: likewise.
 
     Raises:
@@ -158,9 +166,12 @@ def chat_response(
             raise broken_off(output.finish_reason)
         completion_tokens += len(output.token_ids)
         fold = MessageFold(
-            named_function=named_function, parallel_tool_calls=parallel_tool_calls, new_id=new_id
+            named_function=named_function,
+            parallel_tool_calls=parallel_tool_calls,
+            strip=strip,
+            new_id=new_id,
         )
-        deltas = fold.feed(output.events or (TextDelta(output.text),))
+        deltas = fold.feed(output.events or (TextDelta(output.text),), finished=True)
         choices.append(
             ChatChoice(
                 output.index,

@@ -36,6 +36,10 @@ class CompletionWriter:
         """Return nothing: a completion begins with its text."""
         return []
 
+    def shows(self, text: str) -> bool:
+        """Return True: all text is shown at once."""
+        return True
+
     def text(self, text: str) -> CompletionChoice:
         """Return a piece of text."""
         return CompletionChoice(self._index, text)

@@ -135,6 +135,10 @@ class ChoiceWriter(Protocol):
         """Return what comes before any token."""
         ...
 
+    def shows(self, text: str) -> bool:
+        """Return whether a text, not empty, is news as it is: `text` may then stand for `news`."""
+        ...
+
     def text(self, text: str) -> Any:
         """Return the news that is a text and nothing else; it may be empty."""
         ...
@@ -207,9 +211,12 @@ class SseStream:
                 f"last chunk closes its own"
             )
         self._completion_tokens += len(chunk.token_ids)
+        writer, text = self._writers[index], chunk.text
         if self._plain and not (chunk.events or chunk.finished or chunk.logprobs):
-            return self._text_event(index, chunk.text) if chunk.text else b""
-        writer = self._writers[index]
+            if not text:
+                return b""
+            if writer.shows(text):
+                return self._text_event(index, text)
         choices = writer.news(chunk)
         if chunk.finished:
             self._open.remove(index)
