@@ -185,14 +185,19 @@ def tagged(opener, *patterns, framed=False):
     return lambda text, types: blocks(text, opener, partial(read, types=types))
 
 
-def sections(text, opener, closer, call):
-    """Calls in a section: the opener, header and closing marker of one; the header has names."""
+def sections(text, opener, closer, call, behind=""):
+    """Calls in a section: the opener, header and closing marker of one; the header has names.
+
+    `behind` is what may stand behind the arguments.
+    """
     begin, header, end = call
 
     def read(text, place, expected):
         match = expect(S + re.escape(begin) + header, text, place)
         arguments, place = object_at(text, match.end())
         expected.call(match["name"], arguments, match.groupdict().get("id"))
+        if behind and text.startswith(behind, skip(text, place)):
+            place = skip(text, place) + len(behind)
         return call_end(text, place, end, begin, closer)
 
     return blocks(text, opener, partial(section, closer=closer, read=read))

@@ -50,6 +50,19 @@ TEMPLATES = {
         "{{ arguments | tojson }}<|call|>",
         None,
     ),
+    "deepseek_v3": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>go\n```json\n"
+        "{{ arguments | tojson }}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        None,
+    ),
+    "plamo3": (
+        "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
+        "<|plamo:begin_tool_name:plamo|>go<|plamo:end_tool_name:plamo|>"
+        "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
+        "{{ arguments | tojson }}<|plamo:end_tool_arguments:plamo|>"
+        "<|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>",
+        None,
+    ),
     "deepseek_v31": (
         "{% set thinking = false %}" + THINK + "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>go"
         "<｜tool▁sep｜>{{ arguments | tojson }}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",

@@ -19,7 +19,7 @@ import sys
 
 import pytest
 from chunking import chunkings, cut_at, norm, run, same_under_all, sized
-from families import STYLES, reference
+from families import STYLES, headers, reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from renderers import NAMES, PARAMETERS, TOOLS, Call
@@ -115,7 +115,7 @@ def calls(style):
         names, keys = st.sampled_from(NAMES), texts(style, 3)
         if style.format in ("hermes", "llama_json"):
             names |= texts(style, 3).filter(bool)
-    if style.format in ("qwen3_coder", "minimax_m2", "kimi_k2", "deepseek_v31"):
+    if style.format in ("qwen3_coder", "minimax_m2", *headers.STYLES):
         names |= st.sampled_from(ODD_NAMES)
     arguments = st.dictionaries(keys, values(style), max_size=3)
     return st.builds(Call, names, arguments)
@@ -207,8 +207,7 @@ def check_p2_prefixes(style, text):
 
 def check_p7_without_a_call_all_is_text(style, text, events):
     sections = {
-        "harmony", "kimi_k2", "deepseek_v31", "minimax_m2", "cohere_command3", "ernie45",
-        "gigachat3",
+        "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", *headers.STYLES,
     }  # fmt: skip
     closed = style.format in sections and any(marker in text for marker in style.openers)
     if not closed and not any(isinstance(event, CallStart) for event in events):
@@ -449,7 +448,7 @@ def markup(style, *, starts, inside, behind):
     if inside or behind or starts:
         gap += f"|{style.punctuation}" if style.punctuation else ""
     if starts or (inside and style.json):
-        gap += f"|{TOKEN}"
+        gap = "|".join([*map(re.escape, starts), gap, TOKEN])
     return re.compile(f"(?:{gap})*+")
 
 

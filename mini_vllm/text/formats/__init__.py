@@ -11,7 +11,7 @@ import difflib
 
 from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
 from mini_vllm.text.formats.harmony import HARMONY
-from mini_vllm.text.formats.headers import DEEPSEEK_V31, KIMI_K2
+from mini_vllm.text.formats.headers import DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, PLAMO3
 from mini_vllm.text.formats.json_calls import (
     APERTUS,
     COHERE_COMMAND3,
@@ -41,7 +41,9 @@ FORMATS = {
         QWEN3_CODER,
         KIMI_K2,
         HARMONY,
+        DEEPSEEK_V3,
         DEEPSEEK_V31,
+        PLAMO3,
         GLM45,
         MINIMAX_M2,
         JAMBA,

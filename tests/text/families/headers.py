@@ -1,6 +1,8 @@
-"""Calls whose name stands in a header: Kimi, DeepSeek."""
+"""Calls whose name stands in a header: Kimi, DeepSeek, PLaMo."""
 
-from references import LINE, sections
+import re
+
+from references import LINE, S, sections
 from renderers import Style, calls_in_prose, json_value, space
 
 
@@ -21,6 +23,20 @@ def _deepseek_call(call, number, layout):
     return f"{head}{arguments}{space(layout, 1)}<｜tool▁call▁end｜>", arguments, None
 
 
+def _deepseek_v3_call(call, number, layout):
+    arguments = json_value(call.arguments, layout)
+    fence = layout.choice([("```json\n", "\n```"), ("```json\n", "\n```"), ("", "")])
+    head = f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{call.name}\n{fence[0]}"
+    return f"{head}{arguments}{fence[1]}<｜tool▁call▁end｜>{space(layout, 1)}", arguments, None
+
+
+def _plamo_call(call, number, layout):
+    arguments = json_value(call.arguments, layout)
+    gaps = [space(layout, 1) for _ in range(6)]
+    head = f"{_PLAMO[1]}{gaps[0]}{_PLAMO[2]}{call.name}{_PLAMO[3]}{gaps[1]}{_PLAMO[4]}{gaps[2]}"
+    return f"{head}{arguments}{gaps[3]}{_PLAMO[5]}{gaps[4]}{_PLAMO[6]}", arguments, None
+
+
 _KIMI = (
     "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
     "<|tool_call_end|>", "<|tool_calls_section_end|>",
@@ -29,6 +45,17 @@ _KIMI = (
 _DEEPSEEK = (
     "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
     "<｜tool▁calls▁end｜>",
+)  # fmt: skip
+
+
+_DEEPSEEK_V3 = (*_DEEPSEEK, "```json", "```")
+
+_PLAMO = (
+    "<|plamo:begin_tool_requests:plamo|>", "<|plamo:begin_tool_request:plamo|>",
+    "<|plamo:begin_tool_name:plamo|>", "<|plamo:end_tool_name:plamo|>",
+    "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>",
+    "<|plamo:end_tool_arguments:plamo|>", "<|plamo:end_tool_request:plamo|>",
+    "<|plamo:end_tool_requests:plamo|>",
 )  # fmt: skip
 
 
@@ -45,7 +72,39 @@ def read_deepseek_v31(text, types):
     return sections(text, _DEEPSEEK[0], _DEEPSEEK[-1], (_DEEPSEEK[1], head, _DEEPSEEK[3]))
 
 
+def read_deepseek_v3(text, types):
+    head = rf"\s*(?:function)?\s*<｜tool▁sep｜>(?P<name>{LINE[1:-1]})[^\S\n]*\n(?:{S}```json)?"
+    call = _DEEPSEEK[1], head, _DEEPSEEK[3]
+    return sections(text, _DEEPSEEK[0], _DEEPSEEK[-1], call, behind="```")
+
+
+def read_plamo3(text, types):
+    name, name_end, arguments = map(re.escape, _PLAMO[2:5])
+    head = rf"{S}{name}\s*(?P<name>{LINE[1:-1]})\s*{name_end}{S}{arguments}"
+    return sections(text, _PLAMO[0], _PLAMO[-1], (_PLAMO[1], head, _PLAMO[6]), behind=_PLAMO[5])
+
+
 STYLES = {
+    "deepseek_v3": Style(
+        "deepseek_v3",
+        read_deepseek_v3,
+        calls_in_prose(_deepseek_v3_call, _DEEPSEEK[0], _DEEPSEEK[-1]),
+        _DEEPSEEK_V3,
+        _DEEPSEEK[:1],
+        sample="Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
+        '{"code": "```"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n'
+        "```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    "plamo3": Style(
+        "plamo3",
+        read_plamo3,
+        calls_in_prose(_plamo_call, _PLAMO[0], _PLAMO[-1]),
+        _PLAMO,
+        _PLAMO[:1],
+        sample='Ok.{0}{1}{2}f{3}{4}{{"a": "{5}"}}{5}{6}\n{1}{2}g{3}{4}{{}}{5}{6}{7}'.format(
+            *_PLAMO
+        ),
+    ),
     "kimi_k2": Style(
         "kimi_k2",
         read_kimi_k2,
