@@ -46,9 +46,9 @@ class On:
 
     Attributes:
         next: the state that follows.
-        do: `open` where a call may begin; `arguments` where its parameters are complete; `end`
-            where the call itself is; `close` where markup without a call ends; `text` or
-            `reasoning` where what was kept turns out to be that; or nothing.
+        do: `open` where a call may begin; `end` where it is complete; `close` where markup
+            without a call ends; `text` or `reasoning` where what was kept turns out to be that;
+            or nothing.
         keep: let the next state take the marker too.
     """
 
@@ -202,8 +202,7 @@ class StreamParser:
             self._release()
         if on.do == "end":
             self.complete_call()
-        elif on.do in ("arguments", "close"):
-            self._end_parameters()
+        elif on.do == "close":
             self._raw.clear()
         elif on.do in ("text", "reasoning"):
             self._release(TextDelta if on.do == "text" else ReasoningDelta)
@@ -226,14 +225,11 @@ class StreamParser:
             if self._raw:
                 self._raw.clear()
 
-    def _end_parameters(self) -> None:
+    def complete_call(self) -> None:
+        """End a call whose arguments are complete."""
         if self.parameters is not None:
             self.arguments("}" if self.parameters else "{}")
             self.parameters = None
-
-    def complete_call(self) -> None:
-        """End a call whose arguments are complete."""
-        self._end_parameters()
         self.progress = None
         self.emit(CallEnd(self.calls))
         self.completed += 1
