@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.parser_states import JSON, SPACE, Marked
-from mini_vllm.text.schemas import EVERY_TYPE, typed
+from mini_vllm.text.schemas import EVERY_TYPE, type_named, typed
 from mini_vllm.text.stream_parser import Scratch, StreamParser
 
 # For `Value.types`.
@@ -124,6 +124,11 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
     parser.arguments(f'{start}"{_escaped(key)}": ')
     parser.parameters += 1
     return ""
+
+
+def read_type(parser: StreamParser, name: str, marker: str) -> str | None:
+    """Read the type of a value: go to the state that it names, or where the marker leads."""
+    return type_named(name) or ""
 
 
 def _escaped(text: str) -> str:

@@ -128,8 +128,7 @@ def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     names = [name for name in (named if isinstance(named, list) else [named]) if name is not None]
     found = {"null"} if schema.get("nullable") else set()
     for name in names:
-        word = _WORD.match(name.strip().lower()) if isinstance(name, str) else None
-        kin = _KIN.get(word[0]) if word else None
+        kin = type_named(name) if isinstance(name, str) else None
         found |= EVERY_TYPE if kin is None else {kin}
     if names:
         return frozenset(found)
@@ -138,6 +137,12 @@ def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     for value in [*values, schema["const"]] if "const" in schema else values:
         found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
     return frozenset(found | {name for member, name in _MEMBERS.items() if member in schema})
+
+
+def type_named(name: str) -> str | None:
+    """Return the JSON type that a name means, such as `integer` for `int64`, or None."""
+    word = _WORD.match(name.strip().lower())
+    return _KIN.get(word[0]) if word else None
 
 
 def _mapping(value: Any, at: str) -> Mapping[str, Any]:

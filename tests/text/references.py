@@ -140,20 +140,33 @@ def blocks(text, openers, read, bare=None):
 
 
 def element(text, place, expected, types, header, parameter, closer, framed=False):
-    """Read a call with one element per parameter; the patterns are those of whole elements."""
+    """Read a call with one element per parameter; the patterns are those of whole elements.
+
+    That of a parameter has groups: the first is its key, `value` or else the second its text,
+    `verbatim` one without a frame, `kind` the type that the markup states.
+    """
     head = expect(header, text, place)
     place, arguments, allowed = head.end(), {}, types.get(head[1], {})
     while match := re.compile(parameter, re.DOTALL).match(text, place):
-        key, value = match[1], match[2]
-        if framed:
+        groups = match.groupdict()
+        key, value = match[1], groups.get("value", match[2])
+        if framed and value is not None:
             value = value.removeprefix("\n").removesuffix("\n")
         if key in arguments:
             raise Invalid
-        arguments[key] = typed(value, allowed.get(key))
+        value = groups["verbatim"] if value is None else value
+        arguments[key] = typed(value, KINDS.get(groups.get("kind"), allowed.get(key)))
         place = match.end()
     place = expect(closer, text, place).end()
     expected.call(head[1], canonical(arguments))
     return place
+
+
+KINDS = {
+    kind: kind for kind in ("string", "integer", "number", "boolean", "array", "object", "null")
+}
+# In DSML a parameter is JSON unless it says that it is a string.
+KINDS |= {' string="true"': "string", ' string="false"': list(KINDS), "": list(KINDS)}
 
 
 def typed(text, kind):

@@ -302,13 +302,16 @@ def at_start_or_tagged(tag, write, goes_on):
     return render
 
 
-def tagged_call(header, parameter, closer):
-    """What writes a call with one piece of text per parameter."""
+def tagged_call(header, parameter, closer, value_of=tagged_value):
+    """What writes a call with one piece of text per parameter.
+
+    `value_of(call, key, value, layout)` returns the text, and the value that a reader gets.
+    """
 
     def write(call, number, layout):
         text, value = header(call, layout), {}
         for key, item in call.arguments.items():
-            written, value[key] = tagged_value(call, key, item, layout)
+            written, value[key] = value_of(call, key, item, layout)
             text += parameter(key, written, layout)
         return text + closer(layout), canonical(value), None
 
@@ -344,4 +347,4 @@ class Style:
     @property
     def json(self):
         """Whether arguments are passed on as they are written."""
-        return self.format not in {"pythonic", "qwen3_coder", "glm45", "minimax_m2"}
+        return self.format != "pythonic" and not self.closers

@@ -207,7 +207,8 @@ def check_p2_prefixes(style, text):
 
 def check_p7_without_a_call_all_is_text(style, text, events):
     sections = {
-        "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", *headers.STYLES,
+        "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", "deepseek_v32",
+        "deepseek_v4", "deepseek_v41", "step3", "hy_v3", "k2_horizon", "dots", *headers.STYLES,
     }  # fmt: skip
     closed = style.format in sections and any(marker in text for marker in style.openers)
     if not closed and not any(isinstance(event, CallStart) for event in events):
@@ -630,7 +631,7 @@ def long_texts(style, size):
         yield text
         yield text[: -len(text) // 3]
     text, _ = style.render([Call("f", {"path": "x"})] * 3, [""] * 4, Plain())
-    yield text * (size // len(text))
+    yield (text * (size // len(text) + 1))[:size]
     yield opener * (size // len(opener))
     yield opener[:-1] * (size // len(opener))
     yield opener + " " * size + "x"

@@ -9,7 +9,21 @@ parameters that are all closed.
 
 import difflib
 
-from mini_vllm.text.formats.elements import GLM45, MINIMAX_M2, QWEN3_CODER
+from mini_vllm.text.formats.elements import (
+    DEEPSEEK_V4,
+    DEEPSEEK_V32,
+    DEEPSEEK_V41,
+    DOTS,
+    GLM45,
+    HY_V3,
+    K2_HORIZON,
+    MIMO,
+    MINICPM5,
+    MINIMAX_M2,
+    QWEN3_CODER,
+    SEED_OSS,
+    STEP3,
+)
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, PLAMO3
 from mini_vllm.text.formats.json_calls import (
@@ -46,6 +60,16 @@ FORMATS = {
         PLAMO3,
         GLM45,
         MINIMAX_M2,
+        SEED_OSS,
+        DEEPSEEK_V32,
+        DEEPSEEK_V4,
+        DEEPSEEK_V41,
+        STEP3,
+        MIMO,
+        HY_V3,
+        K2_HORIZON,
+        DOTS,
+        MINICPM5,
         JAMBA,
         PHI4_MINI_JSON,
         GRANITE,

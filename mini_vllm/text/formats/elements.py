@@ -1,129 +1,328 @@
-"""Formats in which each parameter is an element of its own, whose text has no type.
+"""Formats in which each parameter is an element of its own, whose text is no JSON.
 
-Above each table stands its grammar; NL is a line break.
+They are of three kinds, a function for each, and differ in their markers. Above each table stands
+its grammar; NL is a line break. The text of a parameter has the type that the schemas of the
+request's tools give it, unless the markup says one.
 """
 
-from mini_vllm.text.parameter_state import Value, read_name, read_parameter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mini_vllm.text.parameter_state import (
+    ANY_JSON,
+    TEXT,
+    Value,
+    read_name,
+    read_parameter,
+    read_type,
+)
 from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Prose
-from mini_vllm.text.stream_parser import Format, On
+from mini_vllm.text.schemas import EVERY_TYPE
+from mini_vllm.text.stream_parser import Format, On, State
+
+
+def _functions(name: str, call: str, *, framed: bool = True) -> Format:
+    """Return a table of `<function=n>` and `<parameter=k>`, as Qwen3-Coder has it.
+
+    A line that begins with `<parameter=` or `</function>` ends a value that has no `</parameter>`,
+    as in vLLM and SGLang; they take these tags anywhere in a value, this leaves them to text that
+    quotes them within a line.
+    """
+    opener, closer = f"<{call}>", f"</{call}>"
+    return Format(
+        name,
+        {
+            "content": Prose(
+                {opener: On("function", "open"), "<function=": On("bare name", "open")}
+            ),
+            "function": Gap({"<function=": On("name")}),
+            "name": Header(
+                {">": On("parameters")},
+                forbidden=(opener, "</function>", closer),
+                read=read_name,
+                allowed=LINE,
+            ),
+            # In prose this may be something else, so the name may have no spaces.
+            "bare name": Header({">": On("parameters")}, forbidden=(opener,), read=read_name),
+            "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "end")}),
+            "key": Header(
+                {">": On("value")},
+                forbidden=("<parameter=", "</parameter>", "</function>", closer),
+                read=read_parameter,
+                allowed=LINE,
+            ),
+            "value": Value(
+                {
+                    "</parameter>": On("parameters"),
+                    "\n<parameter=": On("key"),
+                    "\n</function>": On("close", "end"),
+                },
+                framed=framed,
+            ),
+            "close": Gap({closer: On("content", "close")}, otherwise=On("content", "text")),
+            "broken": Broken({closer: On("content")}),
+        },
+        ends_reasoning=(opener,),
+    )
+
 
 # (<tool_call>? <function=n> (<parameter=k> NL v NL </parameter>)* </function> </tool_call>?)*
-# A line that begins with <parameter= or </function> ends a value that has no </parameter>, as in
-# vLLM and SGLang; they take these tags anywhere in a value, this leaves them to text that quotes
-# them within a line.
-QWEN3_CODER = Format(
-    "qwen3_coder",
-    {
-        "content": Prose(
-            {"<tool_call>": On("function", "open"), "<function=": On("bare name", "open")}
-        ),
-        "function": Gap({"<function=": On("name")}),
-        "name": Header(
-            {">": On("parameters")},
-            forbidden=("<tool_call>", "</function>", "</tool_call>"),
-            read=read_name,
-            allowed=LINE,
-        ),
-        # In prose this may be something else, so the name may have no spaces.
-        "bare name": Header({">": On("parameters")}, forbidden=("<tool_call>",), read=read_name),
-        "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "end")}),
-        "key": Header(
-            {">": On("value")},
-            forbidden=("<parameter=", "</parameter>", "</function>", "</tool_call>"),
-            read=read_parameter,
-            allowed=LINE,
-        ),
-        "value": Value(
-            {
-                "</parameter>": On("parameters"),
-                "\n<parameter=": On("key"),
-                "\n</function>": On("close", "end"),
-            },
-            framed=True,
-        ),
-        "close": Gap({"</tool_call>": On("content", "close")}, otherwise=On("content", "text")),
-        "broken": Broken({"</tool_call>": On("content")}),
-    },
-    aliases=("qwen3_xml",),
-    # vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector.
-    ends_reasoning=("<tool_call>",),
+# Reasoning ends at the opener: vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector.
+QWEN3_CODER = replace(
+    _functions("qwen3_coder", "tool_call"),
+    aliases=("qwen3_xml", "step3p5", "step5", "nanbeige"),
 )
 
+# The same with <seed:tool_call>. Reasoning: vLLM 0.33.0 parser/seed_oss.py.
+SEED_OSS = _functions("seed_oss", "seed:tool_call")
 
-# (<tool_call> n NL? (<arg_key> k </arg_key> <arg_value> v </arg_value>)* </tool_call>)*
-GLM45 = Format(
-    "glm45",
-    {
-        "content": Prose({"<tool_call>": On("name", "open")}),
+# The same, but for line breaks: they belong to values. Reasoning: vLLM 0.33.0 parser/mimo.py.
+MIMO = _functions("mimo", "tool_call", framed=False)
+
+
+def _keys(
+    name: str,
+    tag: str = "",
+    *,
+    section: str = "",
+    after_name: tuple[str, ...] = (),
+    types: bool = False,
+) -> Format:
+    """Return a table of `<arg_key>k</arg_key><arg_value>v</arg_value>`, as GLM has it.
+
+    Args:
+        name: the format's name.
+        tag: what the names of all tags begin with.
+        section: the tag around all calls, without `tag`, if there is one.
+        after_name: what may end a function's name, besides the tags of a parameter and a call.
+        types: between key and value the type of the value may stand, in `<arg_type>`.
+    """
+    opener, closer = f"<{tag}tool_call>", f"</{tag}tool_call>"
+    key, key_end, value = f"<{tag}arg_key>", f"</{tag}arg_key>", f"<{tag}arg_value>"
+    type_, type_end, value_end = f"<{tag}arg_type>", f"</{tag}arg_type>", f"</{tag}arg_value>"
+    first, last = f"<{tag}{section}>", f"</{tag}{section}>"
+    between = "section" if section else "content"
+    states: dict[str, State] = {
+        "content": Prose(
+            {first: On("section", "open")} if section else {opener: On("name", "open")}
+        ),
         "name": Header(
             {
-                "\n": On("keys"),
-                "<arg_key>": On("keys", keep=True),
-                "</tool_call>": On("keys", keep=True),
+                **{marker: On("keys") for marker in after_name},
+                key: On("keys", keep=True),
+                closer: On("keys", keep=True),
             },
-            forbidden=("<tool_call>",),
+            forbidden=(opener,),
             read=read_name,
         ),
         "keys": Gap(
             {
-                "<arg_key>": On("key"),
-                "</tool_call>": On("content", "end"),
-                "<tool_call>": On("content", "end", keep=True),
+                key: On("key"),
+                closer: On(between, "end"),
+                opener: On(between, "end", keep=True),
+                **({last: On(between, "end", keep=True)} if section else {}),
             },
             may_end=True,
         ),
         "key": Header(
-            {"</arg_key>": On("value tag")},
-            forbidden=("<arg_key>", "<arg_value>", "</tool_call>"),
+            {key_end: On("value tag")},
+            forbidden=(key, value, closer),
             read=read_parameter,
             allowed=LINE,
         ),
-        "value tag": Gap({"<arg_value>": On("value")}),
-        "value": Value({"</arg_value>": On("keys")}),
-        "broken": Broken({"</tool_call>": On("content")}),
-    },
-    aliases=(
-        "glm47",
-        "glm",
-    ),
-    # vLLM 0.33.0 parser/glm47_moe.py, SGLang 0.5.23 Glm45Detector; only </think> in ollama.
-    ends_reasoning=("<tool_call>",),
+        "value tag": Gap({value: On("value")} | ({type_: On("type")} if types else {})),
+        "value": Value({value_end: On("keys")}),
+        "broken": Broken({closer: On(between), **({last: On("content")} if section else {})}),
+    }
+    if section:
+        states["section"] = Gap({opener: On("name"), last: On("content", "close")})
+    for kind in EVERY_TYPE if types else ():
+        states[kind] = Gap({value: On(f"{kind} value")})
+        states[f"{kind} value"] = Value({value_end: On("keys")}, types=frozenset({kind}))
+    if types:
+        states["type"] = Header({type_end: On("value tag")}, read=read_type, allowed=LINE)
+    return Format(name, states, ends_reasoning=(first if section else opener,))
+
+
+# (<tool_call> n NL? (<arg_key> k </arg_key> <arg_value> v </arg_value>)* </tool_call>)*
+# Reasoning: vLLM 0.33.0 parser/glm47_moe.py, SGLang 0.5.23 Glm45Detector; only </think> in ollama.
+GLM45 = replace(
+    _keys("glm45", after_name=("\n",)), aliases=("glm47", "glm", "ling3", "poolside_v1")
 )
+
+# <tool_calls> (<tool_call> n <tool_sep>? (<arg_key> k </arg_key> <arg_value> v </arg_value>)*
+# </tool_call>)* </tool_calls>
+# Reasoning: vLLM 0.33.0 reasoning/hy_v3_reasoning_parser.py ends it at </think> alone.
+HY_V3 = replace(
+    _keys("hy_v3", section="tool_calls", after_name=("<tool_sep>", "\n")),
+    aliases=("hy_v4", "hunyuan"),
+    ends_reasoning=(),
+)
+
+
+# <ifm|tool_calls> (<ifm|tool_call> n (<ifm|arg_key> k </ifm|arg_key> (<ifm|arg_type> t
+# </ifm|arg_type>)? <ifm|arg_value> v </ifm|arg_value>)* </ifm|tool_call>)* </ifm|tool_calls>
+# Calls as JSON, which a request can ask this model for, are not read.
+# Reasoning: vLLM 0.33.0 reasoning/k2_horizon_reasoning_parser.py.
+K2_HORIZON = _keys("k2_horizon", "ifm|", section="tool_calls", after_name=("\n",), types=True)
+
+
+def _invokes(
+    name: str,
+    sections: tuple[str, ...],
+    invoke: str = "invoke",
+    parameter: str = "parameter",
+    *,
+    last: str = "",
+    between: Mapping[str, On] | None = None,
+    types: bool = False,
+    bare: bool = False,
+) -> Format:
+    """Return a table of `<invoke name="n">` and `<parameter name="k">`, as MiniMax M2 has it.
+
+    Args:
+        name: the format's name.
+        sections: the tag around all calls; then other spellings of its opening tag.
+        invoke: the tag of a call.
+        parameter: the tag of a parameter.
+        last: what ends the section, where that is not its closing tag.
+        between: other markers that may stand between calls, and before the first.
+        types: a parameter may say `string="true"`, or `"false"` for JSON.
+        bare: a call may stand without the tag around all.
+    """
+    first, last = f"<{sections[0]}>", last or f"</{sections[0]}>"
+    opener, closer = f'<{invoke} name="', f"</{invoke}>"
+    key, key_end = f'<{parameter} name="', f"</{parameter}>"
+    typed = {'" string="true">': On("text"), '" string="false">': On("value")}
+    openers = {f"<{section}>": On("section", "open") for section in sections}
+    return Format(
+        name,
+        {
+            "content": Prose(openers | ({opener: On("name", "open")} if bare else {})),
+            "section": Gap({opener: On("name"), last: On("content", "close"), **(between or {})}),
+            "name": Header(
+                {'">': On("parameters"), '"/>': On("section", "end")},
+                forbidden=(first, opener, closer, last),
+                read=read_name,
+                allowed=LINE,
+            ),
+            "parameters": Gap(
+                {
+                    key: On("key"),
+                    closer: On("section", "end"),
+                    opener: On("section", "end", keep=True),
+                    last: On("section", "end", keep=True),
+                },
+                may_end=True,
+            ),
+            "key": Header(
+                {**(typed if types else {}), '">': On("value")},
+                forbidden=(key.split()[0], key_end, closer, last),
+                read=read_parameter,
+                allowed=LINE,
+            ),
+            "text": Value({key_end: On("parameters")}, types=TEXT),
+            "value": Value({key_end: On("parameters")}, types=ANY_JSON if types else None),
+            "broken": Broken({closer: On("section"), last: On("content")}),
+        },
+        ends_reasoning=tuple(openers),
+    )
 
 
 # <minimax:tool_call> (<invoke name="n"> (<parameter name="k">v</parameter>)* </invoke>)*
 # </minimax:tool_call>
-MINIMAX_M2 = Format(
-    "minimax_m2",
+# Reasoning: vLLM 0.33.0 parser/minimax_m2.py.
+MINIMAX_M2 = _invokes("minimax_m2", ("minimax:tool_call",))
+
+# The same with <dots_function_call>. Reasoning: vLLM 0.33.0 has no parser for it.
+DOTS = replace(_invokes("dots", ("dots_function_call",)), ends_reasoning=())
+
+# The same with <｜DSML｜function_calls>, <｜DSML｜invoke name="n"> and
+# <｜DSML｜parameter name="k" string="true">; calls also stand alone.
+# Drafts of calls stay reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
+DEEPSEEK_V32 = replace(
+    _invokes(
+        "deepseek_v32",
+        ("｜DSML｜function_calls",),
+        "｜DSML｜invoke",
+        "｜DSML｜parameter",
+        types=True,
+        bare=True,
+    ),
+    aliases=("deepseekv32",),
+    ends_reasoning=(),
+)
+
+# The same with <｜DSML｜tool_calls>, which models also spell otherwise: vLLM 0.33.0
+# parser/deepseek_v4.py, where also reasoning ends at it.
+DEEPSEEK_V4 = replace(
+    _invokes(
+        "deepseek_v4",
+        ("｜DSML｜tool_calls", "｜DSML｜toolcalls", "｜DSML｜tool"),
+        "｜DSML｜invoke",
+        "｜DSML｜parameter",
+        types=True,
+        bare=True,
+    ),
+    aliases=("deepseekv4",),
+)
+
+# The same with <｜DSML｜ calls>. Reasoning: vLLM 0.33.0 parser/deepseek_v41.py.
+DEEPSEEK_V41 = replace(
+    _invokes(
+        "deepseek_v41",
+        ("｜DSML｜ calls",),
+        "｜DSML｜ invoke",
+        "｜DSML｜ parameter",
+        types=True,
+        bare=True,
+    ),
+    aliases=("deepseekv41",),
+)
+
+# <｜tool_calls_begin｜> (<｜tool_call_begin｜> (function <｜tool_sep｜>)? <steptml:invoke name="n">
+# (<steptml:parameter name="k">v</steptml:parameter>)* </steptml:invoke> <｜tool_call_end｜>
+# <｜tool_sep｜>?)* <｜tool_calls_end｜>
+# Reasoning: vLLM 0.33.0 reasoning/step3_reasoning_parser.py ends it at </think> alone.
+STEP3 = replace(
+    _invokes(
+        "step3",
+        ("｜tool_calls_begin｜",),
+        "steptml:invoke",
+        "steptml:parameter",
+        last="<｜tool_calls_end｜>",
+        between={
+            "<｜tool_call_begin｜>": On("section"),
+            "function": On("section"),
+            "<｜tool_sep｜>": On("section"),
+            "<｜tool_call_end｜>": On("section", "close"),
+        },
+    ),
+    ends_reasoning=(),
+)
+
+# (<function name="n"> (<param name="k"> (v | <![CDATA[v]]>) </param>)* </function>)*
+# White space before a value is markup, as is the line break behind one; in CDATA all counts.
+# Reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
+MINICPM5 = Format(
+    "minicpm5",
     {
-        "content": Prose({"<minimax:tool_call>": On("section", "open")}),
-        "section": Gap(
-            {'<invoke name="': On("name"), "</minimax:tool_call>": On("content", "close")}
-        ),
+        "content": Prose({'<function name="': On("name", "open")}),
         "name": Header(
-            {'">': On("parameters")},
-            forbidden=("<minimax:tool_call>", "</invoke>", "</minimax:tool_call>"),
-            read=read_name,
-            allowed=LINE,
+            {'">': On("parameters")}, forbidden=('<function name="', "</function>"), read=read_name
         ),
         "parameters": Gap(
             {
-                '<parameter name="': On("key"),
-                "</invoke>": On("section", "end"),
-                '<invoke name="': On("section", "end", keep=True),
-                "</minimax:tool_call>": On("section", "end", keep=True),
+                '<param name="': On("key"),
+                "</function>": On("content", "end"),
+                '<function name="': On("content", "end", keep=True),
             },
             may_end=True,
         ),
-        "key": Header(
-            {'">': On("value")},
-            forbidden=("<parameter", "</parameter>", "</invoke>", "</minimax:tool_call>"),
-            read=read_parameter,
-            allowed=LINE,
-        ),
-        "value": Value({"</parameter>": On("parameters")}),
-        "broken": Broken({"</invoke>": On("section"), "</minimax:tool_call>": On("content")}),
+        "key": Header({'">': On("frame")}, ("</function>",), read=read_parameter, allowed=LINE),
+        "frame": Gap({"<![CDATA[": On("verbatim")}, otherwise=On("value")),
+        "verbatim": Value({"]]></param>": On("parameters")}),
+        "value": Value({"</param>": On("parameters")}, framed=True),
+        "broken": Broken({"</function>": On("content")}),
     },
-    # vLLM 0.33.0 parser/minimax_m2.py.
-    ends_reasoning=("<minimax:tool_call>",),
 )
