@@ -27,6 +27,7 @@ HERMES = Format(
     aliases=(
         "qwen25",
         "qwen3_json",
+        "granite4",
     ),
     # vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector, ollama's qwen3.
     ends_reasoning=("<tool_call>",),
@@ -236,6 +237,7 @@ APERTUS = Format(
         "close": Gap({"<|tools_suffix|>": On("content", "close")}, otherwise=On("content", "text")),
         "broken": Broken({"<|tools_suffix|>": On("content")}),
     },
+    aliases=("apertus2509",),
 )
 
 
@@ -277,10 +279,15 @@ ERNIE45 = Format(
 )
 
 
-# (<|action_start|><|plugin|> {"name": n, "parameters": J} <|action_end|>)*
+# (<|action_start|> <|plugin|> {"name": n, "parameters": J} <|action_end|>)*
 INTERNLM = Format(
     "internlm",
-    _tagged("<|action_start|><|plugin|>", "<|action_end|>", arguments=("parameters", "arguments")),
+    {
+        **_tagged("<|action_start|>", "<|action_end|>", arguments=("parameters", "arguments")),
+        "content": Prose({"<|action_start|>": On("plugin", "open")}),
+        "plugin": Gap({"<|plugin|>": On("object")}),
+    },
+    aliases=("interns1",),
 )
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from references import (
     NAME,
     Invalid,
+    S,
     blocks,
     call_array,
     call_end,
@@ -26,8 +27,8 @@ from renderers import (
 )
 
 
-def tagged_object(opener, closer="", **members):
-    """A renderer of objects between tags."""
+def tagged_object(opener, closer="", mark="", **members):
+    """A renderer of objects between tags, with a second mark behind the opening tag."""
 
     def write(call, number, layout):
         others = [("note", f'["}}", "{closer}", {{"arguments": 1}}]')]
@@ -35,7 +36,8 @@ def tagged_object(opener, closer="", **members):
         id = layout.choice([None, None, "call_1"])
         body, arguments, id = json_object(call, layout, id=id, others=others, **members)
         end = space(layout) + closer if closer else ""
-        return f"{opener}{space(layout)}{body}{end}", arguments, id
+        begin = f"{opener}{space(layout)}{mark}{space(layout)}"
+        return f"{begin}{body}{end}", arguments, id
 
     return calls_in_prose(write)
 
@@ -66,19 +68,20 @@ def _llama_calls(calls, tagged, expected, layout):
 _HERMES = ("<tool_call>", "</tool_call>")
 _LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
 _RESPONSE = ("<response>", "</response>")
-_INTERNLM = ("<|action_start|><|plugin|>", "<|action_end|>")
+_INTERNLM = ("<|action_start|>", "<|plugin|>", "<|action_end|>")
 _EITHER = {"keys": ("parameters", "arguments")}
 _GRANITE_20B = ("<function_call>",)
 _GIGACHAT = ("<|function_call|>", "function call<|role_sep|>", "<|message_sep|>")
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
-def between_tags(opener, closer="", dropped=(), **members):
+def between_tags(opener, closer="", dropped=(), mark="", **members):
     """A reader of objects between tags, and of `dropped` markers that stand for nothing."""
 
     def read(text, place, expected):
         if text.endswith(dropped, 0, place):
             return place
+        place = expect(S + re.escape(mark), text, place).end()
         name, arguments, id, place = call_object(text, place, **members)
         expected.call(name, arguments, id)
         return call_end(text, place, closer, opener) if closer else place
@@ -207,12 +210,12 @@ STYLES = {
     ),
     "internlm": Style(
         "internlm",
-        between_tags(*_INTERNLM, **_EITHER),
-        tagged_object(*_INTERNLM, **_EITHER),
+        between_tags(_INTERNLM[0], _INTERNLM[2], mark=_INTERNLM[1], **_EITHER),
+        tagged_object(_INTERNLM[0], _INTERNLM[2], mark=_INTERNLM[1], **_EITHER),
         _INTERNLM,
         _INTERNLM[:1],
         sample='Hm.<|action_start|><|plugin|>\n{"name": "f", "arguments": {"a": "<|action_end|>"}}'
-        '<|action_end|><|action_start|><|plugin|>{"parameters": {}, "name": "g"}<|action_end|>\n.',
+        '<|action_end|><|action_start|> <|plugin|>{"parameters": {}, "name": "g"}<|action_end|>\n.',
     ),
     "granite_20b_fc": Style(
         "granite_20b_fc",
