@@ -1,7 +1,8 @@
 """Python literals as models write them, to JSON, without evaluating anything.
 
 Only what JSON can express is read: strings, numbers in JSON's spelling, True, False, None, lists,
-tuples, and dictionaries with string keys.
+tuples, and dictionaries with string keys. Two things that models write are taken too: a set, as a
+list, and an integer that begins with zeros.
 """
 
 import json
@@ -35,32 +36,37 @@ class EscapeError(ValueError):
         self.place = place
 
 
-def _complete(quote: str) -> re.Pattern[str]:
+def _complete(outside: str) -> re.Pattern[str]:
     """Return a regex for the characters and complete escapes of a string."""
     return re.compile(
-        rf"(?:[^\\\n{quote}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
+        rf"(?:[^\\{outside}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
         r"|\\[0-7]{3}|\\[0-7]{1,2}(?![0-7]|\Z)|\\[^xuUN0-7])*"
     )
 
 
-_COMPLETE = {quote: _complete(quote) for quote in "'\""}
+_COMPLETE = {
+    (quote, lines): _complete(quote if lines else f"\n{quote}")
+    for quote in "'\""
+    for lines in (False, True)
+}
 _INCOMPLETE = re.compile(
     rf"\\(?:x{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{1,2}}|N(?:{{{_NAME})?)?"
 )
+_ZEROS = re.compile(r"(-?)0+([1-9]\d*)")
 _TOKEN = re.compile(
     r"\s*(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<mark>[,:])|(?P<word>[^\s\[\](){},:'\"]+)"
-    r"|(?P<string>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"))\s*",
+    r"|(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\s*",
     re.DOTALL,
 )
 
 
-def split_string(text: str, quote: str) -> tuple[str, str, bool]:
+def split_string(text: str, quote: str, lines: bool = False) -> tuple[str, str, bool]:
     """Split a string's inside: (what is complete, the rest, whether the rest is possible).
 
     The rest begins with the closing quote, or is an escape that more text may complete, or cannot
-    stand in a string.
+    stand in a string, as a line break unless `lines` allows it.
     """
-    match = _COMPLETE[quote].match(text)
+    match = _COMPLETE[quote, lines].match(text)
     end = match.end() if match else 0
     rest = text[end:]
     possible = not rest or rest[0] == quote or _INCOMPLETE.fullmatch(rest) is not None
@@ -91,8 +97,12 @@ def _character(match: re.Match[str]) -> str:
     return _SIMPLE.get(match[6], f"\\{match[6]}")
 
 
-def to_json(text: str) -> str:
+def to_json(text: str, lines: bool = False) -> str:
     """Return a literal as JSON.
+
+    Args:
+        text: the literal.
+        lines: whether its strings may hold line breaks.
 
     Raises:
         ValueError: it is not a literal of these kinds.
@@ -107,7 +117,7 @@ def to_json(text: str) -> str:
         place = match.end()
         if match["string"]:
             quote = match["string"][0]
-            inside, rest, _ = split_string(match["string"][1:], quote)
+            inside, rest, _ = split_string(match["string"][1:], quote, lines)
             if rest != quote:
                 raise ValueError(f"{rest[0]!r} in a string")
             parts.append(canonical(unescape(inside)))
@@ -119,7 +129,8 @@ def to_json(text: str) -> str:
             if match["open"]:
                 opened.append(len(parts))
             token = match["open"] or match["mark"] or match["word"]
-            parts.append(PYTHON_WORDS.get(token, token))
+            zeros = _ZEROS.fullmatch(token)
+            parts.append(zeros[1] + zeros[2] if zeros else PYTHON_WORDS.get(token, token))
     try:
         return canonical(json.loads(" ".join(parts)))
     except RecursionError:
@@ -134,5 +145,6 @@ def _close(parts: list[str], start: int, bracket: str) -> None:
         inside.pop()
     if bracket == ")" and ":" in inside:
         raise ValueError("':' in a tuple")
-    brackets = "[]" if tuple_ else "  " if bracket == ")" else parts[start] + bracket
+    set_ = parts[start] + bracket == "{}" and inside and ":" not in inside
+    brackets = "[]" if tuple_ or set_ else "  " if bracket == ")" else parts[start] + bracket
     parts[start:] = [" ".join([brackets[0], *inside, brackets[1]])]

@@ -1,4 +1,4 @@
-"""Calls as a list of Python calls, `[f(a=1, b="x"), g()]`, to JSON arguments.
+"""Calls as Python calls, `f(a=1, b="x")`, to JSON arguments.
 
 A call is announced at its closing bracket or its first `name=`; until then `[f(` may be prose.
 Strings stream as they are written; other literals wait for their end. Arguments are literals by
@@ -22,12 +22,12 @@ _CLOSES = {"[": "]", "(": ")", "{": "}"}
 
 @dataclass
 class _Progress:
-    """Where in the list a stream is.
+    """Where in the call a stream is.
 
     `expects` is the first of a pair in `_NEXT`, or `word`, `string` or `literal` inside one.
     """
 
-    expects: str = "list"
+    expects: str = "call"
     word: str = ""
     after_word: str = ""
     quote: str = ""
@@ -38,17 +38,19 @@ class _Progress:
 
 
 @dataclass(frozen=True)
-class PythonCalls:
-    """The list of calls, from its bracket on.
+class PythonCall:
+    """One call, up to its closing bracket.
 
     Attributes:
         then: where its end leads.
+        lines: a string may hold line breaks as they are, which Python allows in other quotes only.
     """
 
     then: On
+    lines: bool = False
 
     def take(self, parser: StreamParser, text: str) -> str:
-        """Go through the calls."""
+        """Go through the call."""
         scratch = parser.scratch
         progress = scratch.json = scratch.json or _Progress()
         if progress.expects == "word":
@@ -73,7 +75,7 @@ class PythonCalls:
             return text
         after = _NEXT.get((expects, char))
         if after is None:
-            return parser.fail(f"{char!r} where a list of Python calls does not allow it", text)
+            return parser.fail(f"{char!r} where a Python call does not allow it", text)
         progress.expects = after
         parser.hold(char)
         if after == "value":
@@ -83,9 +85,7 @@ class PythonCalls:
             parser.arguments(f"{start}{canonical(progress.word)}: ")
         elif char == ")":
             self._announce(parser, progress)
-            parser.complete_call()
-        elif char == "]":
-            return parser.follow(self.then, "") + text[1:]
+            parser.follow(self.then, "")
         return text[1:]
 
     def _announce(self, parser: StreamParser, progress: _Progress) -> None:
@@ -121,7 +121,7 @@ class PythonCalls:
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Emit the characters of a string, except for an incomplete escape."""
-        inside, rest, possible = split_string(progress.tail + text, progress.quote)
+        inside, rest, possible = split_string(progress.tail + text, progress.quote, self.lines)
         progress.tail = ""
         try:
             parser.arguments(canonical(unescape(inside))[1:-1])
@@ -167,7 +167,7 @@ class PythonCalls:
     def _end_literal(self, parser: StreamParser, progress: _Progress, text: str, place: int) -> str:
         progress.literal.append(text[:place])
         try:
-            parser.arguments(to_json("".join(progress.literal)))
+            parser.arguments(to_json("".join(progress.literal), self.lines))
         except ValueError as error:
             parser.hold(text[:place])
             return parser.fail(str(error), text[place:])
@@ -185,12 +185,9 @@ class PythonCalls:
 
 
 _NEXT = {
-    ("list", "["): "call",
     ("bracket", "("): "argument",
     ("equals", "="): "value",
-    ("argument", ")"): "after call",
+    ("argument", ")"): "end",
     ("after value", ","): "argument",
-    ("after value", ")"): "after call",
-    ("after call", ","): "call",
-    ("after call", "]"): "end",
+    ("after value", ")"): "end",
 }

@@ -137,16 +137,19 @@ def json_object(call, layout, keys=("arguments",), id=None, others=(), names=("n
     return "{" + inside + space(layout) + "}", arguments, id
 
 
-def python_string(text, layout):
-    """A string as Python, in either quotes, with any of its escapes."""
+def python_string(text, layout, plain=""):
+    """A string as Python, in either quotes, with any of its escapes.
+
+    `plain` are the characters that need none, though Python would say so.
+    """
     quote = layout.choice("'\"")
     spelled = []
     for char in text:
-        plain = repr("'\"" + char)[4:-1] if char not in "'\"" else char
+        escaped = repr("'\"" + char)[4:-1] if char not in "'\"" else char
         if char == quote:
-            plain = "\\" + quote
-        ways = [plain, plain, plain, f"\\U{ord(char):08x}"]
-        if char.isprintable() and char not in "'\"\\":
+            escaped = "\\" + quote
+        ways = [escaped, escaped, escaped, f"\\U{ord(char):08x}"]
+        if (char.isprintable() and char not in "'\"\\") or char in plain:
             ways.append(char)
         if ord(char) < 0x10000:
             ways.append(f"\\u{ord(char):04X}")
@@ -156,20 +159,23 @@ def python_string(text, layout):
     return quote + "".join(spelled) + quote
 
 
-def python_value(value, layout):
-    """A value as a Python literal; lists also as tuples."""
+def python_value(value, layout, plain=""):
+    """A value as a Python literal; lists also as tuples and, if that is possible, as sets."""
     if isinstance(value, str):
-        return python_string(value, layout)
+        return python_string(value, layout, plain)
     if isinstance(value, dict):
         members = [
-            f"{python_string(key, layout)}:{space(layout, 1)}{python_value(item, layout)}"
+            f"{python_string(key, layout, plain)}:{space(layout, 1)}"
+            f"{python_value(item, layout, plain)}"
             for key, item in value.items()
         ]
         return "{" + ", ".join(members) + ("," if members and layout.random() < 0.2 else "") + "}"
     if isinstance(value, list):
-        items = ", ".join(python_value(item, layout) for item in value)
+        items = ", ".join(python_value(item, layout, plain) for item in value)
         if layout.random() < 0.3:
             return f"({items}{',' if len(value) == 1 else ''})"
+        if value and layout.random() < 0.1:
+            return f"{{{items}}}"
         return f"[{items}{',' if value and layout.random() < 0.2 else ''}]"
     if value is None or isinstance(value, bool):
         return str(value)
@@ -332,6 +338,7 @@ class Style:
         opening: what prose may not begin with, in a format that has no marker.
         sample: a text to be cut in every way.
         punctuation: a regex of what stands between calls, besides markers and white space.
+        python: whether calls are written as Python writes them.
     """
 
     format: str
@@ -343,8 +350,9 @@ class Style:
     opening: str = ""
     sample: str = ""
     punctuation: str = ""
+    python: bool = False
 
     @property
     def json(self):
         """Whether arguments are passed on as they are written."""
-        return self.format != "pythonic" and not self.closers
+        return not self.python and not self.closers

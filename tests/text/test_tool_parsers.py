@@ -20,8 +20,10 @@ import sys
 import pytest
 from chunking import chunkings, cut_at, norm, run, same_under_all, sized
 from families import STYLES, headers, reference
+from families.python_calls import read_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from references import Invalid
 from renderers import NAMES, PARAMETERS, TOOLS, Call
 
 from mini_vllm.text import json_scanner, object_state, parser_states
@@ -105,7 +107,7 @@ def values(style):
 
 
 def calls(style):
-    if style.format == "pythonic":
+    if style.python:
         names = [name for name in NAMES if re.fullmatch(r"[\w.]+", name)]
         names, keys = st.sampled_from(names), st.sampled_from([*PARAMETERS, "größe"])
     elif not style.json:
@@ -193,7 +195,7 @@ def check_p1_cuts(style, text):
     events = same_under_all(lambda: make(style), text, style.markers, every_cut=False)
     expected = reference(style, text, TYPES)
     # The parser takes less than Python does: no `"a" "b"`, no `0x1`.
-    less = style.format == "pythonic" and any(isinstance(e, Malformed | TextDelta) for e in events)
+    less = style.python and any(isinstance(e, Malformed | TextDelta) for e in events)
     assert less or expected is None or events == expected
     return events
 
@@ -490,7 +492,7 @@ READS = (
     lambda text: text,
     lambda text: WORDS[text],
     json.loads,
-    lambda text: ast.literal_eval(text.strip()),
+    read_literal,
     lambda text: ast.literal_eval(f"'{text}'"),
     lambda text: ast.literal_eval(f'"{text}"'),
 )
@@ -501,7 +503,7 @@ def stands_for(written, text):
     for read in READS:
         try:
             value = json.dumps(read(written))
-        except (ValueError, SyntaxError, KeyError, TypeError):
+        except (ValueError, SyntaxError, KeyError, TypeError, Invalid):
             continue
         for meant in (text, f'"{text}"'):
             try:

@@ -42,7 +42,7 @@ from mini_vllm.text.formats.json_calls import (
     PHI4_MINI_JSON,
     XLAM,
 )
-from mini_vllm.text.formats.python_calls import PYTHONIC
+from mini_vllm.text.formats.python_calls import LFM2, PYTHONIC
 from mini_vllm.text.stream_parser import Format
 
 FORMATS = {
@@ -81,6 +81,7 @@ FORMATS = {
         INTERNLM,
         GRANITE_20B_FC,
         GIGACHAT3,
+        LFM2,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

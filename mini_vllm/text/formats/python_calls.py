@@ -1,10 +1,11 @@
 """Formats in which calls are written as Python writes them.
 
-Above each table stands its grammar.
+Above each table stands its grammar; J is a JSON object.
 """
 
-from mini_vllm.text.parser_states import Broken, Gap, Prose
-from mini_vllm.text.pythonic_state import PythonCalls
+from mini_vllm.text.object_state import Object
+from mini_vllm.text.parser_states import Broken, Gap, Json, Prose
+from mini_vllm.text.pythonic_state import PythonCall
 from mini_vllm.text.stream_parser import Format, On
 
 # [f(k=literal, ...), ...] <|python_end|>?   where the text begins, or anywhere behind
@@ -13,15 +14,44 @@ PYTHONIC = Format(
     "pythonic",
     {
         "start": Gap(
-            {"<|python_start|>": On("list"), "[": On("list", "open", keep=True)},
+            {"<|python_start|>": On("list"), "[": On("call", "open")},
             otherwise=On("content", "text"),
         ),
         "content": Prose({"<|python_start|>": On("list", "open")}),
-        "list": PythonCalls(On("after", "close")),
+        "list": Gap({"[": On("call")}),
+        "call": PythonCall(On("next", "end")),
+        "next": Gap({",": On("call"), "]": On("after", "close")}),
         "after": Gap({"<|python_end|>": On("content", "close")}, otherwise=On("content", "text")),
         "broken": Broken(
             {"<|python_end|>": On("content"), "<|python_start|>": On("content", keep=True)}
         ),
     },
     start="start",
+)
+
+
+# (<|tool_call_start|> [f(k=literal, ...), ...] <|tool_call_end|>)*   whose end may be missing, with
+# or without brackets, and with {"name": n, "arguments": J} in place of any call. The strings hold
+# shell scripts, so their line breaks are as they are.
+LFM2 = Format(
+    "lfm2",
+    {
+        "content": Prose({"<|tool_call_start|>": On("block", "open")}),
+        "block": Gap({"[": On("item"), "{": On("object", keep=True)}, otherwise=On("call")),
+        "item": Gap({"{": On("object", keep=True)}, otherwise=On("call")),
+        "call": PythonCall(On("next", "end"), lines=True),
+        "object": Object(On("next", "end"), arguments=("arguments", "parameters")),
+        "arguments": Json(On("object")),
+        "next": Gap(
+            {
+                ",": On("item"),
+                "]": On("close", "close"),
+                "<|tool_call_end|>": On("content", "close"),
+            }
+        ),
+        "close": Gap(
+            {"<|tool_call_end|>": On("content", "close")}, otherwise=On("content", "text")
+        ),
+        "broken": Broken({"<|tool_call_end|>": On("content")}),
+    },
 )

@@ -2,43 +2,51 @@
 
 import ast
 import re
+from functools import partial
 
-from references import Invalid, S, blocks, skip
-from renderers import Style, at_start_or_tagged, canonical, python_value, space
+from references import Invalid, S, blocks, call_array, call_object, skip
+from renderers import (
+    Style,
+    array_in_prose,
+    at_start_or_tagged,
+    calls_in_prose,
+    canonical,
+    python_value,
+    space,
+)
+
+
+def write_call(call, layout, plain=""):
+    members = [
+        f"{space(layout, 1)}{key}{space(layout, 1)}={space(layout, 1)}"
+        f"{python_value(value, layout, plain)}{space(layout, 1)}"
+        for key, value in call.arguments.items()
+    ]
+    tail = "," if members and layout.random() < 0.2 else ""
+    return f"{call.name}({','.join(members)}{tail})"
 
 
 def _pythonic_calls(calls, tagged, expected, layout):
-    written = []
+    text = f",{space(layout, 1)}".join(write_call(call, layout) for call in calls)
     for call in calls:
-        members = [
-            f"{space(layout, 1)}{key}{space(layout, 1)}={space(layout, 1)}"
-            f"{python_value(value, layout)}{space(layout, 1)}"
-            for key, value in call.arguments.items()
-        ]
-        tail = "," if members and layout.random() < 0.2 else ""
-        written.append(f"{call.name}({','.join(members)}{tail})")
         expected.call(call.name, canonical(call.arguments))
-    text = "[" + f",{space(layout, 1)}".join(written) + space(layout, 1) + "]"
+    text = f"[{text}{space(layout, 1)}]"
     if tagged and layout.random() < 0.7:
         text += space(layout, 1) + "<|python_end|>"
     return text
 
 
+def _lfm2_call(call, number, layout):
+    text = write_call(call, layout, "\n\r")
+    text = f"[{space(layout, 1)}{text}{space(layout, 1)}]" if layout.random() < 0.8 else text
+    text = f"{space(layout, 1)}{text}{space(layout, 1)}"
+    return f"{_LFM2[0]}{text}{_LFM2[1]}", canonical(call.arguments), None
+
+
 def read_pythonic(text, types):
     def read(text, place, expected):
         tree, end = list_at(text, skip(text, place))
-        for call in tree.elts:
-            if not isinstance(call, ast.Call) or call.args:
-                raise Invalid
-            name = ast.unparse(call.func)
-            try:
-                arguments = {item.arg: literal(item.value) for item in call.keywords}
-                written = canonical(arguments)
-            except (ValueError, RecursionError):
-                raise Invalid from None
-            if not re.fullmatch(r"[^\W\d][\w.]*", name) or len(arguments) < len(call.keywords):
-                raise Invalid
-            expected.call(name, written)
+        read_calls(tree, expected)
         tag = re.compile(rf"{S}<\|python_end\|>").match(text, end)
         return tag.end() if tag else end
 
@@ -53,25 +61,110 @@ def list_at(text, place):
             tree = ast.parse(source, mode="eval").body
         except (SyntaxError, ValueError, RecursionError):
             continue
-        if not isinstance(tree, ast.List) or not tree.elts or re.search(r"\\[\r\n]", source):
+        if re.search(r"\\[\r\n]", source):
             raise Invalid
         return tree, bracket.end()
     raise Invalid
 
 
-def literal(node):
-    """Evaluate what JSON has, too; no sums, bytes, sets, or keys that are no strings."""
-    for inner in ast.walk(node):
-        constant = isinstance(inner, ast.Constant) and not isinstance(inner.value, bytes | complex)
-        rest = ast.Dict | ast.List | ast.Tuple | ast.UnaryOp | ast.USub | ast.Load
-        if not constant and not isinstance(inner, rest):
+def read_calls(tree, expected):
+    """Read a list of calls."""
+    if not isinstance(tree, ast.List) or not tree.elts:
+        raise Invalid
+    for call in tree.elts:
+        if not isinstance(call, ast.Call) or call.args:
             raise Invalid
-        if isinstance(inner, ast.Dict) and not all(
-            isinstance(key, ast.Constant) and isinstance(key.value, str) for key in inner.keys
-        ):
+        name = ast.unparse(call.func)
+        try:
+            arguments = {item.arg: literal(item.value) for item in call.keywords}
+            written = canonical(arguments)
+        except (ValueError, RecursionError):
+            raise Invalid from None
+        if not re.fullmatch(r"[^\W\d][\w.]*", name) or len(arguments) < len(call.keywords):
             raise Invalid
-    return ast.literal_eval(node)
+        expected.call(name, written)
 
+
+def parsed(text):
+    """Return the tree of an expression.
+
+    Raises:
+        Invalid: it is none.
+    """
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        raise Invalid from None
+
+
+def escape_lines(text):
+    """Write the line breaks inside of strings as Python demands."""
+    for char, escape in (("\n", r"\n"), ("\r", r"\r")):
+        inside = partial(lambda char, escape, match: match[0].replace(char, escape), char, escape)
+        text = re.sub(_STRING, inside, text, flags=re.DOTALL)
+    return text
+
+
+def read_lfm2(text, types):
+    def read(text, place, expected):
+        parts = re.compile(f"{_STRING}|{re.escape(_LFM2[1])}", re.DOTALL).finditer(text, place)
+        ends = (match for match in parts if match[0] == _LFM2[1])
+        end = next(ends, None)
+        if end is None:
+            raise Invalid
+        body = text[place : end.start()].strip(" \t\r\n")
+        if re.search(r"\\[\r\n]", body):
+            raise Invalid
+        if re.match(r"\[?[ \t\r\n]*{", body):
+            if read_objects(text, place, expected) != end.start():
+                raise Invalid
+            return end.end()
+        body = escape_lines(body)
+        read_calls(parsed(body if body[:1] == "[" else f"[{body}]"), expected)
+        return end.end()
+
+    return blocks(text, _LFM2[0], read)
+
+
+def read_objects(text, place, expected):
+    """Read an object or an array of them; return the end of what follows it."""
+    keys = ("arguments", "parameters")
+    start = skip(text, place)
+    if text[start] == "[":
+        return skip(text, call_array(text, start + 1, expected, keys=keys))
+    name, arguments, id, end = call_object(text, start, keys)
+    expected.call(name, arguments, id)
+    return skip(text, end)
+
+
+def read_literal(text):
+    """Evaluate one literal.
+
+    Raises:
+        Invalid: it is none.
+    """
+    return literal(parsed(escape_lines(text)))
+
+
+def literal(node):
+    """Evaluate what JSON has, and sets as lists; no sums, bytes, or keys that are no strings."""
+    if isinstance(node, ast.Constant) and not isinstance(node.value, bytes | complex):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [literal(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
+        if all(isinstance(key, str) for key in keys):
+            return dict(zip(keys, map(literal, node.values), strict=True))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = literal(node.operand)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return -number
+    raise Invalid
+
+
+_STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_LFM2 = ("<|tool_call_start|>", "<|tool_call_end|>")
 
 STYLES = {
     "pythonic": Style(
@@ -82,6 +175,28 @@ STYLES = {
         ("<|python_start|>",),
         opening="[",
         sample="[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
+        python=True,
         punctuation=r"[\[\](),='\"]|\\\n",
+    ),
+    "lfm2": Style(
+        "lfm2",
+        read_lfm2,
+        calls_in_prose(_lfm2_call),
+        (*_LFM2, "(", ")"),
+        _LFM2[:1],
+        python=True,
+        punctuation=r"[\[\](),='\"]|\\\n",
+        sample="I.<|tool_call_start|>[f(a='<|tool_call_end|>)\n', n=-1, s={1, 'x'}), g()]"
+        "<|tool_call_end|>\nOk.",
+    ),
+    "lfm2-json": Style(
+        "lfm2",
+        read_lfm2,
+        array_in_prose(_LFM2[:1], _LFM2[1], keys=("arguments", "parameters")),
+        _LFM2,
+        _LFM2[:1],
+        punctuation=r"[,\[\]]",
+        sample='<|tool_call_start|>[{"name": "f", "arguments": {"a": "<|tool_call_end|>"}}, '
+        '{"name": "g", "parameters": {}}]<|tool_call_end|>',
     ),
 }
