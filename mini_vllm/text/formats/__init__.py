@@ -42,7 +42,7 @@ from mini_vllm.text.formats.json_calls import (
     PHI4_MINI_JSON,
     XLAM,
 )
-from mini_vllm.text.formats.python_calls import LFM2, PYTHONIC
+from mini_vllm.text.formats.python_calls import LFM2, OLMO3, PYTHONIC
 from mini_vllm.text.stream_parser import Format
 
 FORMATS = {
@@ -82,6 +82,7 @@ FORMATS = {
         GRANITE_20B_FC,
         GIGACHAT3,
         LFM2,
+        OLMO3,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

@@ -55,3 +55,16 @@ LFM2 = Format(
         "broken": Broken({"<|tool_call_end|>": On("content")}),
     },
 )
+
+
+# (<function_calls> (f(k=literal, ...) NL)* </function_calls>)*   where true, false and null are
+# literals too
+OLMO3 = Format(
+    "olmo3",
+    {
+        "content": Prose({"<function_calls>": On("call", "open")}),
+        "call": PythonCall(On("next", "end")),
+        "next": Gap({"</function_calls>": On("content", "close")}, otherwise=On("call")),
+        "broken": Broken({"</function_calls>": On("content")}),
+    },
+)

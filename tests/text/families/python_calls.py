@@ -4,7 +4,7 @@ import ast
 import re
 from functools import partial
 
-from references import Invalid, S, blocks, call_array, call_object, skip
+from references import Invalid, S, blocks, call_array, call_object, expect, skip
 from renderers import (
     Style,
     array_in_prose,
@@ -34,6 +34,14 @@ def _pythonic_calls(calls, tagged, expected, layout):
     if tagged and layout.random() < 0.7:
         text += space(layout, 1) + "<|python_end|>"
     return text
+
+
+def _olmo3_call(call, number, layout):
+    return (
+        write_call(call, layout) + layout.choice(["\n", "\n", ""]),
+        canonical(call.arguments),
+        None,
+    )
 
 
 def _lfm2_call(call, number, layout):
@@ -105,6 +113,26 @@ def escape_lines(text):
     return text
 
 
+def read_olmo3(text, types):
+    def read(text, place, expected):
+        while name := re.compile(rf"{S}[^\W\d][\w.]*{S}(?=\()").match(text, place):
+            start, place = place, bracket_end(text, name.end())
+            read_calls(parsed(f"[{text[start:place].strip()}]"), expected)
+        return expect(rf"{S}</function_calls>", text, place).end()
+
+    return blocks(text, _OLMO3[0], read)
+
+
+def bracket_end(text, place):
+    """Return the place behind the bracket that closes the one at `place`."""
+    depth = 0
+    for part in re.compile(rf"{_STRING}|[()]", re.DOTALL).finditer(text, place):
+        depth += {"(": 1, ")": -1}.get(part[0], 0)
+        if depth == 0:
+            return part.end()
+    raise Invalid
+
+
 def read_lfm2(text, types):
     def read(text, place, expected):
         parts = re.compile(f"{_STRING}|{re.escape(_LFM2[1])}", re.DOTALL).finditer(text, place)
@@ -164,6 +192,7 @@ def literal(node):
 
 
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_OLMO3 = ("<function_calls>", "</function_calls>")
 _LFM2 = ("<|tool_call_start|>", "<|tool_call_end|>")
 
 STYLES = {
@@ -198,5 +227,16 @@ STYLES = {
         punctuation=r"[,\[\]]",
         sample='<|tool_call_start|>[{"name": "f", "arguments": {"a": "<|tool_call_end|>"}}, '
         '{"name": "g", "parameters": {}}]<|tool_call_end|>',
+    ),
+    "olmo3": Style(
+        "olmo3",
+        read_olmo3,
+        calls_in_prose(_olmo3_call, *_OLMO3),
+        (*_OLMO3, "(", ")"),
+        _OLMO3[:1],
+        python=True,
+        punctuation=r"[\[\](),='\"]|\\\n",
+        sample="I. <function_calls>f(a='</function_calls>', n=-1, l=[1, (2, 'x')], o=None)\ng()\n"
+        "</function_calls> Ok.",
     ),
 }
