@@ -451,7 +451,7 @@ def markup(style, *, starts, inside, behind):
     if inside or behind or starts:
         gap += f"|{style.punctuation}" if style.punctuation else ""
     if starts or (inside and style.json):
-        gap = "|".join([*map(re.escape, starts), gap, TOKEN])
+        gap = "|".join([gap, *map(re.escape, starts), TOKEN])
     return re.compile(f"(?:{gap})*+")
 
 
@@ -464,7 +464,7 @@ def sources(style, released, event, gap):
     typed = isinstance(event, ArgsDelta) and not style.json
     if typed:
         known = [unquoted(event.text)]
-        if event.text in ('"', "}", "{}"):
+        if event.text in ('"', "}", "{}", ", "):
             yield 0, 0
         key = re.fullmatch(rf'(?:\{{|, )({STRING.pattern}): ("?)', event.text)
         known += [json.loads(key[1])] if key else []

@@ -24,6 +24,7 @@ from mini_vllm.text.formats.elements import (
     SEED_OSS,
     STEP3,
 )
+from mini_vllm.text.formats.gemma import FUNCTIONGEMMA, GEMMA4
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, PLAMO3
 from mini_vllm.text.formats.json_calls import (
@@ -83,6 +84,8 @@ FORMATS = {
         GIGACHAT3,
         LFM2,
         OLMO3,
+        GEMMA4,
+        FUNCTIONGEMMA,
     )
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}

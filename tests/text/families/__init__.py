@@ -2,11 +2,11 @@
 
 from references import Invalid
 
-from families import elements, harmony, headers, json_arrays, json_calls, python_calls
+from families import elements, gemma, harmony, headers, json_arrays, json_calls, python_calls
 
 STYLES = {
     name: style
-    for family in (json_calls, json_arrays, python_calls, elements, headers, harmony)
+    for family in (json_calls, json_arrays, python_calls, gemma, elements, headers, harmony)
     for name, style in family.STYLES.items()
 }
 

@@ -97,8 +97,10 @@ def parsed(text):
     """Return the tree of an expression.
 
     Raises:
-        Invalid: it is none.
+        Invalid: it is none, or it has a backslash at the end of a line, which we do not read.
     """
+    if re.search(r"\\[\r\n]", text):
+        raise Invalid
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):

@@ -1,0 +1,219 @@
+"""Arguments as an object with bare keys, `{k:<|"|>text<|"|>,n:-1,l:[true,{}]}`, to JSON.
+
+A marker stands on both sides of a string, so a string has no escapes. Strings stream as they are
+written; keys and bare literals wait for their end. A key may be written as a string too.
+
+The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the members in the order
+in which the model wrote them.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from mini_vllm.text.markers import MarkerScanner
+from mini_vllm.text.parameter_state import TEXT
+from mini_vllm.text.parser_states import SPACE
+from mini_vllm.text.schemas import canonical, typed
+from mini_vllm.text.stream_parser import On, StreamParser
+
+_DEEPEST = 64
+_LONGEST_BARE = 256
+_LITERALS = frozenset(["integer", "number", "boolean", "null"])
+_KEY_END = re.compile(r"[:,{}\[\]]")
+_LITERAL_END = re.compile(r"[,}\]]")
+_SPACE = re.compile(f"[{SPACE}]+")
+_CLOSES = {"{": "}", "[": "]"}
+
+
+class _Place(NamedTuple):
+    """Where in the object a stream is.
+
+    Attributes:
+        expects: `key`, `colon`, `value`, `item` or `after`; or what it is inside: `bare key`,
+            `key text`, `bare value`, `text` or `typed text`.
+        brackets: the open ones, outermost first.
+        before: what JSON has before the next key or item, and is not emitted yet.
+        bare: the key or bare literal so far.
+    """
+
+    expects: str = "key"
+    brackets: str = "{"
+    before: str = "{"
+    bare: str = ""
+
+
+@dataclass(frozen=True)
+class BareObject:
+    """The object, from behind its opening brace.
+
+    Attributes:
+        then: where its end leads.
+        quote: the marker on both sides of a string.
+        typed: a parameter of another type may stand between these markers too, as its schema says.
+    """
+
+    then: On
+    quote: str
+    typed: bool = False
+
+    @cached_property
+    def scanner(self) -> MarkerScanner:
+        """The automaton of the marker."""
+        return MarkerScanner([self.quote])
+
+    def take(self, parser: StreamParser, text: str) -> str:
+        """Go through the members."""
+        scratch = parser.scratch
+        text, scratch.pending = scratch.pending + text, ""
+        at = 0
+        while at < len(text):
+            place = scratch.json = scratch.json or _Place()
+            # An index, as long as the object goes on; then what the next state should take.
+            step = self._step(parser, place, text, at)
+            if isinstance(step, str):
+                return step
+            at = step
+        return ""
+
+    def _step(self, parser: StreamParser, place: _Place, text: str, at: int) -> int | str:
+        if place.expects in ("text", "typed text", "key text"):
+            return self._text(parser, place, text, at)
+        if place.expects in ("bare key", "bare value"):
+            return self._bare(parser, place, text, at)
+        space = _SPACE.match(text, at)
+        if space:
+            parser.hold(space[0])
+            return space.end()
+        if place.expects in ("key", "value", "item") and text[at] == self.quote[0]:
+            if text.startswith(self.quote, at):
+                self._open_text(parser, place)
+                return at + len(self.quote)
+            if self.quote.startswith(text[at:]):
+                parser.scratch.pending = text[at:]
+                return len(text)
+        return self._punctuation(parser, place, text, at)
+
+    def _punctuation(self, parser: StreamParser, place: _Place, text: str, at: int) -> int | str:
+        char, expects, inner = text[at], place.expects, place.brackets[-1]
+        if char == _CLOSES[inner] and expects in ("key", "item", "after"):
+            parser.hold(char)
+            if self._close(parser, place, char):
+                return parser.follow(self.then, "") + text[at + 1 :]
+        elif char == ":" and expects == "colon":
+            parser.hold(char)
+            self._end_key(parser, place, place.bare)
+        elif char == "," and expects == "after":
+            parser.hold(char)
+            expects = "key" if inner == "{" else "item"
+            parser.scratch.json = place._replace(expects=expects, before=", ")
+        elif char in "{[" and expects in ("value", "item") and len(place.brackets) < _DEEPEST:
+            parser.hold(char)
+            parser.arguments(place.before)
+            expects = "key" if char == "{" else "item"
+            parser.scratch.json = _Place(expects, place.brackets + char, char)
+        elif char not in ":,{}[]" and expects in ("key", "value", "item"):
+            kind = "bare key" if expects == "key" else "bare value"
+            parser.scratch.json = place._replace(expects=kind, bare="")
+            return at
+        else:
+            return parser.fail(f"{char!r} where the arguments do not allow it", text[at:])
+        return at + 1
+
+    def _close(self, parser: StreamParser, place: _Place, char: str) -> bool:
+        """Close the innermost bracket; return whether it was the last."""
+        if place.before in ("{", "["):
+            parser.arguments(place.before)
+        parser.arguments(char)
+        parser.scratch.json = _Place("after", place.brackets[:-1], "")
+        return len(place.brackets) == 1
+
+    def _end_key(self, parser: StreamParser, place: _Place, key: str) -> None:
+        if len(place.brackets) == 1:
+            parser.parameter = key
+        parser.arguments(f"{place.before}{canonical(key)}: ")
+        parser.scratch.json = _Place("value", place.brackets, "")
+
+    def _bare(self, parser: StreamParser, place: _Place, text: str, at: int) -> int | str:
+        """Take more of a bare key or literal."""
+        is_key = place.expects == "bare key"
+        match = (_KEY_END if is_key else _LITERAL_END).search(text, at)
+        end = match.start() if match else len(text)
+        bare = place.bare + text[at:end]
+        if len(bare) > _LONGEST_BARE:
+            return parser.fail(f"{bare:.40} is too long without quotes", text[at:])
+        parser.hold(text[at:end])
+        parser.scratch.json = place._replace(bare=bare)
+        if match is None:
+            return end
+        if not is_key:
+            parser.arguments(place.before)
+            parser.arguments(_literal(bare.strip(SPACE), self._allowed(parser, place)))
+            parser.scratch.json = _Place("after", place.brackets, "")
+            return end
+        if match[0] != ":":
+            return parser.fail(f"{match[0]!r} behind a key", text[end:])
+        parser.hold(":")
+        self._end_key(parser, place, bare.strip(SPACE))
+        return end + 1
+
+    def _open_text(self, parser: StreamParser, place: _Place) -> None:
+        parser.hold(self.quote)
+        expects = "key text"
+        if place.expects != "key":
+            parser.arguments(place.before)
+            allowed = self._allowed(parser, place) if self.typed else None
+            expects = "typed text" if (allowed or TEXT) - TEXT else "text"
+            if expects == "text":
+                parser.arguments('"')
+        parser.scratch.json = place._replace(expects=expects, bare="")
+
+    def _text(self, parser: StreamParser, place: _Place, text: str, at: int) -> int:
+        """Take more of a string."""
+        scratch = parser.scratch
+        end = -1 if scratch.marker else text.find(self.quote, at)
+        if end >= 0:
+            shown, marker, after = text[at:end], True, end + len(self.quote)
+        else:
+            shown, scratch.marker, found, rest = self.scanner.scan(scratch.marker, text[at:])
+            marker, after = found is not None, len(text) - len(rest)
+        if place.expects == "text":
+            parser.arguments(canonical(shown)[1:-1])
+        else:
+            scratch.parts.append(shown)
+            parser.hold(shown)
+        if not marker:
+            return after
+        kept, scratch.parts = "".join(scratch.parts), []
+        if place.expects == "key text":
+            scratch.json = place._replace(expects="colon", bare=kept)
+        else:
+            is_text = place.expects == "text"
+            allowed = self._allowed(parser, place) or TEXT
+            parser.arguments('"' if is_text else typed(kept, allowed))
+            scratch.json = _Place("after", place.brackets, "")
+        parser.hold(self.quote)
+        return after
+
+    def _allowed(self, parser: StreamParser, place: _Place) -> frozenset[str] | None:
+        """Return the types of a parameter; values inside of others have none."""
+        if len(place.brackets) > 1:
+            return None
+        return parser.types.get(parser.name, {}).get(parser.parameter)
+
+    def waiting(self, parser: StreamParser) -> str:
+        """Return the beginning of a marker."""
+        return parser.scratch.pending + self.scanner.held(parser.scratch.marker)
+
+    def end(self, parser: StreamParser) -> bool:
+        """Return False: a text that ends here is incomplete."""
+        return False
+
+
+def _literal(text: str, allowed: frozenset[str] | None) -> str:
+    """Return a bare literal as JSON: a number may be meant as a string, null may not."""
+    value = typed(text, _LITERALS)
+    if value == "null" or allowed is None or "string" not in allowed:
+        return value
+    return typed(text, allowed)
