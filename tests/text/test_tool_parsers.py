@@ -545,6 +545,46 @@ def is_json(text):
     return True
 
 
+# A malformed call is skipped, and no more than that.
+
+# In these nothing shows where a malformed call ends: calls are items of one list, and the list goes
+# with it; where the list has no closing marker either, so does the rest of the text.
+LISTS = {
+    "mistral-array", "llama_json", "jamba", "phi4_mini_json", "granite", "cohere_command3", "xlam",
+    "xlam-fenced", "xlam-tagged", "apertus", "lfm2-json", "olmo3", "pythonic",
+}  # fmt: skip
+ENDLESS = {
+    "mistral-array", "mistral-ids", "mistral-args", "llama_json", "phi4_mini_json", "granite",
+    "granite_20b_fc", "gigachat3", "pythonic",
+}  # fmt: skip
+
+
+def recovers(style, calls, broken):
+    """Whether a character too many in a call makes it malformed, and leaves the rest as it is."""
+    text, expected = style.render(calls, ["", "", "end"], Plain())
+    start, end = (
+        next(place for place, event in enumerate(expected)
+             if isinstance(event, kind) and event.index == broken)
+        for kind in (CallStart, CallEnd)
+    )  # fmt: skip
+    for place in range(len(text)):
+        events = parse(style, f"{text[:place]}!{text[place:]}")
+        kinds = [type(event) for event in events]
+        if events[: start + 1] == expected[: start + 1] and Malformed in kinds:
+            rest = events[kinds.index(Malformed) + 1 :]
+            if rest == expected[end + 1 :]:
+                return True
+    return False
+
+
+@every_style
+def test_what_follows_a_malformed_call_is_read(style):
+    name = next(name for name, one in STYLES.items() if one is style)
+    long, short = Call("f", {"path": "x"}), Call("g", {})
+    assert recovers(style, [long, short], 0) == (name not in LISTS)
+    assert recovers(style, [short, long], 1) == (name not in ENDLESS)
+
+
 # P8: markers count only where the grammar allows them.
 
 

@@ -321,6 +321,12 @@ GIGACHAT3 = Format(
         "object": Gap({"{": On("call", keep=True)}),
         "call": Object(On("content", "end")),
         "arguments": Json(On("call")),
-        "broken": Broken({"<|message_sep|>": On("content", keep=True)}),
+        "broken": Broken(
+            {
+                "<|message_sep|>": On("content", keep=True),
+                "function call<|role_sep|>": On("content", keep=True),
+                "<|function_call|>": On("content", keep=True),
+            }
+        ),
     },
 )
