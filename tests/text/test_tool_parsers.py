@@ -464,7 +464,7 @@ def sources(style, released, event, gap):
     typed = isinstance(event, ArgsDelta) and not style.json
     if typed:
         known = [unquoted(event.text)]
-        if event.text in ('"', "}", "{}", ", "):
+        if event.text in ('"', '""', "}", "{}", ", "):
             yield 0, 0
         key = re.fullmatch(rf'(?:\{{|, )({STRING.pattern}): ("?)', event.text)
         known += [json.loads(key[1])] if key else []

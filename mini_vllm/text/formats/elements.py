@@ -175,8 +175,7 @@ def _invokes(
     *,
     last: str = "",
     between: Mapping[str, On] | None = None,
-    types: bool = False,
-    bare: bool = False,
+    dsml: bool = False,
 ) -> Format:
     """Return a table of `<invoke name="n">` and `<parameter name="k">`, as MiniMax M2 has it.
 
@@ -187,18 +186,22 @@ def _invokes(
         parameter: the tag of a parameter.
         last: what ends the section, where that is not its closing tag.
         between: other markers that may stand between calls, and before the first.
-        types: a parameter may say `string="true"`, or `"false"` for JSON.
-        bare: a call may stand without the tag around all.
+        dsml: the tags have a token in them that nothing else has. A call may stand without the tag
+            around all, a value ends at the next tag too, and a parameter may say `string="true"`,
+            or `"false"` for JSON.
     """
     first, last = f"<{sections[0]}>", last or f"</{sections[0]}>"
     opener, closer = f'<{invoke} name="', f"</{invoke}>"
     key, key_end = f'<{parameter} name="', f"</{parameter}>"
-    typed = {'" string="true">': On("text"), '" string="false">': On("value")}
+    typed = {'" string="true">': On("text"), '" string="false">': On("value")} if dsml else {}
+    ends = {key_end: On("parameters")}
+    if dsml:
+        ends |= {key: On("key"), closer: On("section", "end")}
     openers = {f"<{section}>": On("section", "open") for section in sections}
     return Format(
         name,
         {
-            "content": Prose(openers | ({opener: On("name", "open")} if bare else {})),
+            "content": Prose(openers | ({opener: On("name", "open")} if dsml else {})),
             "section": Gap({opener: On("name"), last: On("content", "close"), **(between or {})}),
             "name": Header(
                 {'">': On("parameters"), '"/>': On("section", "end")},
@@ -216,13 +219,13 @@ def _invokes(
                 may_end=True,
             ),
             "key": Header(
-                {**(typed if types else {}), '">': On("value")},
+                {**typed, '">': On("value")},
                 forbidden=(key.split()[0], key_end, closer, last),
                 read=read_parameter,
                 allowed=LINE,
             ),
-            "text": Value({key_end: On("parameters")}, types=TEXT),
-            "value": Value({key_end: On("parameters")}, types=ANY_JSON if types else None),
+            "text": Value(ends, types=TEXT),
+            "value": Value(ends, types=ANY_JSON if dsml else None),
             "broken": Broken({closer: On("section"), last: On("content")}),
         },
         ends_reasoning=tuple(openers),
@@ -246,8 +249,7 @@ DEEPSEEK_V32 = replace(
         ("｜DSML｜function_calls",),
         "｜DSML｜invoke",
         "｜DSML｜parameter",
-        types=True,
-        bare=True,
+        dsml=True,
     ),
     aliases=("deepseekv32",),
     ends_reasoning=(),
@@ -261,8 +263,7 @@ DEEPSEEK_V4 = replace(
         ("｜DSML｜tool_calls", "｜DSML｜toolcalls", "｜DSML｜tool"),
         "｜DSML｜invoke",
         "｜DSML｜parameter",
-        types=True,
-        bare=True,
+        dsml=True,
     ),
     aliases=("deepseekv4",),
 )
@@ -274,8 +275,7 @@ DEEPSEEK_V41 = replace(
         ("｜DSML｜ calls",),
         "｜DSML｜ invoke",
         "｜DSML｜ parameter",
-        types=True,
-        bare=True,
+        dsml=True,
     ),
     aliases=("deepseekv41",),
 )

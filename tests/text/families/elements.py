@@ -140,7 +140,7 @@ def _flagged(call, key, value, layout):
     return (layout.choice([' string="false"', ""]), json_value(value, layout)), value
 
 
-def invokes(format, tags, prefix="", closer="", between=("", ""), types=False, sample=""):
+def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sample=""):
     """The style of a format with `<invoke name="n">` in a section.
 
     Args:
@@ -149,7 +149,8 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), types=False, s
         prefix: what the tags of calls and parameters begin with.
         closer: the end of a section, where it is another.
         between: what stands before and behind each call, without it or with it.
-        types: parameters say whether they are strings; calls also stand without a section.
+        dsml: parameters say whether they are strings and end at the next tag too; calls also stand
+            without a section.
         sample: a text to be cut in every way.
     """
     first, last = f"<{tags[0]}>", closer or f"</{tags[0]}>"
@@ -158,7 +159,7 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), types=False, s
     marks = tuple(mark for mark in between if mark)
 
     def parameter(name, text, layout):
-        flag, text = text if types else ("", text)
+        flag, text = text if dsml else ("", text)
         return f'{key}{name}"{flag}>{text}{key_end}{space(layout, 1)}'
 
     write = tagged_call(
@@ -167,13 +168,14 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), types=False, s
         ),
         parameter,
         lambda layout: end + between[1],
-        _flagged if types else tagged_value,
+        _flagged if dsml else tagged_value,
     )
     free = rf"(?:{S}(?:{'|'.join(map(re.escape, _split(marks)))}))*" if marks else ""
-    flag = r'(?P<kind> string="true"| string="false"|)' if types else ""
+    flag = r'(?P<kind> string="true"| string="false"|)' if dsml else ""
+    ends = f"(?={key}|{end})" if dsml else key_end
     patterns = (
         rf'{free}{S}{opener}\s*{SHORT}\s*">{S}',
-        rf'{key}\s*{SHORT}\s*"{flag}>(?P<value>.*?){key_end}{S}',
+        rf'{key}\s*{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
         rf"(?:{end}{free}|(?={opener}|{last})|\Z)",
     )
 
@@ -182,19 +184,19 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), types=False, s
             place -= len(opener)
         return element(text, place, expected, types, *patterns)
 
-    openers = tuple(f"<{tag}>" for tag in tags) + ((opener,) if types else ())
+    openers = tuple(f"<{tag}>" for tag in tags) + ((opener,) if dsml else ())
 
     def read_all(text, types):
         return blocks(text, openers, partial(section, closer=last, read=partial(read, types=types)))
 
-    flags = ('" string="true">', '" string="false">') if types else ()
+    flags = ('" string="true">', '" string="false">') if dsml else ()
     return Style(
         format,
         read_all,
         calls_in_prose(write, first, last),
         (first, *_split(marks), opener, '">', key, *flags, key_end, end, last),
         openers,
-        (key_end,),
+        (key_end, key, end) if dsml else (key_end,),
         sample=sample,
     )
 
@@ -256,7 +258,7 @@ _DSML_SAMPLE = (
 
 def _dsml(calls, space=""):
     sample = _DSML_SAMPLE.replace("|D|calls", f"|D|{calls}").replace("|D|", f"｜DSML｜{space}")
-    return {"prefix": f"｜DSML｜{space}", "types": True, "sample": sample}
+    return {"prefix": f"｜DSML｜{space}", "dsml": True, "sample": sample}
 
 
 STYLES = {
