@@ -1,0 +1,151 @@
+"""Texts of formats with elements that peers' own suites have, and what is decided about them.
+
+A row is a format, a text, and the calls as pairs of name and arguments, with texts between them.
+The texts are written anew after the cases of vLLM 0.33.0 (tests/tool_parsers, tests/parser/engine)
+and SGLang 0.5.23.
+"""
+
+import json
+
+import pytest
+from chunking import same_under_all
+from families import STYLES
+from renderers import Expected
+
+from mini_vllm.text.tool_parsers import create_tool_parser
+
+MARKERS = {style.format: style.markers for style in STYLES.values()}
+TOOL = {
+    "function": {
+        "name": "f",
+        "parameters": {
+            "properties": {
+                "text": {"type": "string"},
+                "count": {"type": "int"},
+                "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                "place": {"$ref": "#/$defs/place"},
+                "list": {"anyOf": [{"type": "array"}, {"type": "string"}]},
+            },
+            "$defs": {"place": {"properties": {"city": {"type": "string"}}}},
+        },
+    }
+}
+D = "｜DSML｜"
+
+
+def dsml(*parameters, end=f"</{D}parameter>"):
+    body = "".join(f"<{D}parameter name={one}{end}\n" for one in parameters)
+    return f'<{D}invoke name="f">\n{body}</{D}invoke>\n'
+
+
+def v4(inside):
+    return f"<{D}tool_calls>\n{inside}</{D}tool_calls>"
+
+
+def step(call):
+    return f"<｜tool_calls_begin｜>{call}<｜tool_calls_end｜>"
+
+
+def ifm(*calls):
+    written = "".join(f"<ifm|tool_call>{call}</ifm|tool_call>" for call in calls)
+    return f"<ifm|tool_calls>{written}</ifm|tool_calls>"
+
+
+STEP_CALL = (
+    '<steptml:invoke name="f"><steptml:parameter name="text">a < b</steptml:parameter>'
+    "</steptml:invoke><｜tool_call_end｜>"
+)
+DOTS = '<dots_function_call><invoke name="f"><parameter name="place">{"city": "北京"}</parameter>'
+
+ROWS = {
+    "Seed-OSS: types and line breaks": ("seed_oss",
+        "<seed:tool_call>\n<function=f>\n<parameter=count>\n3\n</parameter>\n<parameter=maybe>null"
+        "</parameter>\n<parameter=text>\n a\n\n</parameter>\n</function>\n</seed:tool_call>",
+        [("f", {"count": 3, "maybe": None, "text": " a\n"})]),
+    "Seed-OSS: no opener": ("seed_oss",
+        "<function=f>\n<parameter=maybe>\nnow\n</parameter>\n</function>\n</seed:tool_call>",
+        [("f", {"maybe": "now"})]),
+    "Seed-OSS: another opener is text": ("seed_oss", "<tool_call>f</tool_call>",
+        ["<tool_call>f</tool_call>"]),
+    "MiMo: line breaks are the value's": ("mimo",
+        "<tool_call>\n<function=f>\n<parameter=text>\na\n</parameter>\n</function>\n</tool_call>",
+        [("f", {"text": "\na\n"})]),
+    "DSML: types of the markup, not of the schema": ("deepseek_v4",
+        v4(dsml('"text" string="true">42', '"count" string="true">42', '"x" string="false">[1]')),
+        [("f", {"text": "42", "count": "42", "x": [1]})]),
+    "DSML: no attribute": ("deepseek_v4", v4(dsml('"a">Paris', '"b">5', '"c">"x"', '"d">null')),
+        [("f", {"a": "Paris", "b": 5, "c": '"x"', "d": None})]),
+    "DSML: JSON that is none": ("deepseek_v32",
+        f"<{D}function_calls>" + dsml('"a" string="false">{oops', '"b" string="false">True')
+        + f"</{D}function_calls>", [("f", {"a": "{oops", "b": "True"})]),
+    "DSML: a value without its end": ("deepseek_v4",
+        v4(dsml('"a" string="true">Tokyo', '"b" string="true">1 < 2', end="")),
+        [("f", {"a": "Tokyo\n", "b": "1 < 2\n"})]),
+    "DSML: calls without a section": ("deepseek_v4",
+        "So: " + dsml('"a" string="true">x') + dsml() + f"</{D}tool_calls>",
+        ["So: ", ("f", {"a": "x"}), ("f", {})]),
+    "DSML: prose behind a bare call": ("deepseek_v32", dsml() + "so", [("f", {}), "\nso"]),
+    "DSML: a section behind a bare call": ("deepseek_v4", dsml() + v4(dsml()),
+        [("f", {}), "\n", ("f", {})]),
+    "DSML: another section's tag is text": ("deepseek_v4", f"<{D}function_calls>\n{dsml()}",
+        [f"<{D}function_calls>\n", ("f", {})]),
+    "DSML: other spellings": ("deepseek_v4", f"<{D}toolcalls>{dsml()}</{D}tool_calls><{D}tool>"
+        f"{dsml()}", [("f", {}), ("f", {}), "\n"]),
+    "DSML: an element without content": ("deepseek_v4", v4(f'<{D}invoke name="f"/>'), [("f", {})]),
+    "DSML: no end of the call": ("deepseek_v4", v4(dsml().replace(f"</{D}invoke>", "")),
+        [("f", {})]),
+    "DSML: an end of text in the value": ("deepseek_v4", v4(dsml('"a" string="true">2>&1 </DSML>')),
+        [("f", {"a": "2>&1 </DSML>"})]),
+    "DSML 4.1: spaces": ("deepseek_v41", v4(dsml('"a" string="true">x')).replace("tool_", "")
+        .replace(D, f"{D} "), [("f", {"a": "x"})]),
+    "Step 3: with a kind": ("step3",
+        step(f"<｜tool_call_begin｜>function<｜tool_sep｜>{STEP_CALL}") + "\n\nok",
+        [("f", {"text": "a < b"}), "\n\nok"]),
+    "Step 3: with a separator between": ("step3",
+        step(f"<｜tool_call_begin｜>{STEP_CALL}<｜tool_sep｜><｜tool_call_begin｜>{STEP_CALL}"),
+        [("f", {"text": "a < b"})] * 2),
+    "Step 3: a call without a section": ("step3", f"<｜tool_call_begin｜>{STEP_CALL}",
+        [f"<｜tool_call_begin｜>{STEP_CALL}"]),
+    "Step 3: no end of the section": ("step3", step(STEP_CALL).replace("<｜tool_calls_end｜>", ""),
+        [("f", {"text": "a < b"})]),
+    "Hunyuan: no parameters": ("hy_v3",
+        "<tool_calls>\n<tool_call>f<tool_sep>\n</tool_call>\n</tool_calls>", [("f", {})]),
+    "Hunyuan: without a separator": ("hy_v4",
+        "<tool_calls><tool_call>f<arg_key>count</arg_key><arg_value>3</arg_value></tool_call>"
+        "<tool_call>g</tool_call></tool_calls>", [("f", {"count": 3}), ("g", {})]),
+    "K2: types of the schema": ("k2_horizon", ifm("f<ifm|arg_key>count</ifm|arg_key>"
+        "<ifm|arg_value> 5 </ifm|arg_value>", "ping"), [("f", {"count": 5}), ("ping", {})]),
+    "K2: types of the markup": ("k2_horizon", ifm("f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>"
+        "array[integer]</ifm|arg_type><ifm|arg_value>[1]</ifm|arg_value><ifm|arg_key>b"
+        "</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n<ifm|arg_value>2</ifm|arg_value>"),
+        [("f", {"a": [1], "b": "2"})]),
+    "K2: a type that nobody knows": ("k2_horizon", ifm("f<ifm|arg_key>count</ifm|arg_key>"
+        "<ifm|arg_type>any</ifm|arg_type><ifm|arg_value>5</ifm|arg_value>"), [("f", {"count": 5})]),
+    "dots: references": ("dots", DOTS + "</invoke></dots_function_call>",
+        [("f", {"place": {"city": "北京"}})]),
+    "dots: no ends": ("dots", DOTS, [("f", {"place": {"city": "北京"}})]),
+    "MiniCPM 5: CDATA and white space": ("minicpm5",
+        '<function name="f"><param name="text"><![CDATA[  a\n]]></param><param name="count"> 3\n'
+        "</param></function>", [("f", {"text": "  a\n", "count": 3})]),
+    "MiniCPM 5: two calls": ("minicpm5", '<function name="f"></function>\n<function name="g">',
+        [("f", {}), "\n", ("g", {})]),
+    "GLM: names of kin": ("poolside_v1", "<tool_call>f\n<arg_key>list</arg_key><arg_value>[1]"
+        "</arg_value></tool_call>", [("f", {"list": [1]})]),
+    "Qwen: names of kin": ("step5", "<tool_call><function=f><parameter=list>\n[1\n</parameter>"
+        "</function></tool_call>", [("f", {"list": "[1"})]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("format", "text", "parts"), ROWS.values(), ids=ROWS)
+def test_calls_as_models_write_them(format, text, parts):
+    expected = Expected()
+    for part in parts:
+        if isinstance(part, str):
+            expected.text(part)
+        else:
+            expected.call(part[0], json.dumps(part[1], ensure_ascii=False))
+    markers = MARKERS[create_tool_parser(format).format.name]
+    events = same_under_all(
+        lambda: create_tool_parser(format, tools=[TOOL]), text, markers, every_cut=False
+    )
+    assert events == expected.events
