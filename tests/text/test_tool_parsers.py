@@ -585,6 +585,23 @@ def test_what_follows_a_malformed_call_is_read(style):
     assert recovers(style, [short, long], 1) == (name not in ENDLESS)
 
 
+@every_style
+def test_a_call_that_begins_anew_makes_its_first_beginning_text(style):
+    text, expected = style.render([Call("f", {"path": "x"})], ["", ""], Plain())
+    opener = next(filter(text.startswith, style.openers), "")
+    if style.format == "harmony" or not opener:
+        return  # its headers may be doubled; what needs no opener begins but once
+    parser = make(style)
+    parser.feed(opener)
+    for end in range(len(opener), len(text)):
+        begun = text[:end]
+        # In a string of JSON an opener is text, and a value of JSON may begin like an opener.
+        if not (style.json and (begun.count('"') % 2 or begun.endswith(":"))):
+            assert parse(style, begun + text) == [TextDelta(begun), *expected]
+        if any(isinstance(event, CallStart) for event in parser.feed(text[end])):
+            break
+
+
 # P8: markers count only where the grammar allows them.
 
 
