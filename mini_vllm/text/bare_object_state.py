@@ -109,8 +109,8 @@ class BareObject:
             expects = "key" if inner == "{" else "item"
             parser.scratch.json = place._replace(expects=expects, before=", ")
         elif char in "{[" and expects in ("value", "item") and len(place.brackets) < _DEEPEST:
-            parser.hold(char)
             parser.arguments(place.before)
+            parser.hold(char)
             expects = "key" if char == "{" else "item"
             parser.scratch.json = _Place(expects, place.brackets + char, char)
         elif char not in ":,{}[]" and expects in ("key", "value", "item"):
@@ -159,14 +159,14 @@ class BareObject:
         return end + 1
 
     def _open_text(self, parser: StreamParser, place: _Place) -> None:
-        parser.hold(self.quote)
         expects = "key text"
         if place.expects != "key":
             parser.arguments(place.before)
             allowed = self._allowed(parser, place) if self.typed else None
             expects = "typed text" if (allowed or TEXT) - TEXT else "text"
-            if expects == "text":
-                parser.arguments('"')
+        parser.hold(self.quote)
+        if expects == "text":
+            parser.arguments('"')
         parser.scratch.json = place._replace(expects=expects, bare="")
 
     def _text(self, parser: StreamParser, place: _Place, text: str, at: int) -> int:

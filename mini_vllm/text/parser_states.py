@@ -1,6 +1,7 @@
 """The states that most formats are made of: prose, gaps, headers, JSON, and the rest of a mess.
 
-Three larger kinds have files of their own: `object_state`, `parameter_state`, `pythonic_state`.
+Larger kinds have files of their own: `object_state`, `parameter_state`, `pythonic_state` and
+`bare_object_state`.
 """
 
 import re

@@ -199,7 +199,9 @@ COHERE_COMMAND3 = Format(
 XLAM = Format(
     "xlam",
     {
-        "start": Gap({"[": On("array")}, otherwise=On("content", "text")),
+        "start": Gap(
+            {"[TOOL_CALLS]": On("bracket"), "[": On("array")}, otherwise=On("content", "text")
+        ),
         "content": Prose(
             {
                 "[TOOL_CALLS]": On("bracket", "open"),

@@ -27,6 +27,7 @@ PYTHONIC = Format(
         ),
     },
     start="start",
+    aliases=("llama4_pythonic",),
 )
 
 
