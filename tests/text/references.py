@@ -139,17 +139,19 @@ def blocks(text, openers, read, bare=None):
     return expected.events
 
 
-def element(text, place, expected, types, header, parameter, closer, framed=False):
+def element(text, place, expected, types, header, parameter, closer, framed=False, named=str):
     """Read a call with one element per parameter; the patterns are those of whole elements.
 
     That of a parameter has groups: the first is its key, `value` or else the second its text,
-    `verbatim` one without a frame, `kind` the type that the markup states.
+    `verbatim` one without a frame, `kind` the type that the markup states. `named` makes a name of
+    what is written.
     """
     head = expect(header, text, place)
-    place, arguments, allowed = head.end(), {}, types.get(head[1], {})
+    name = named(head[1])
+    place, arguments, allowed = head.end(), {}, types.get(name, {})
     while match := re.compile(parameter, re.DOTALL).match(text, place):
         groups = match.groupdict()
-        key, value = match[1], groups.get("value", match[2])
+        key, value = named(match[1]), groups.get("value", match[2])
         if framed and value is not None:
             value = value.removeprefix("\n").removesuffix("\n")
         if key in arguments:
@@ -158,7 +160,7 @@ def element(text, place, expected, types, header, parameter, closer, framed=Fals
         arguments[key] = typed(value, KINDS.get(groups.get("kind"), allowed.get(key)))
         place = match.end()
     place = expect(closer, text, place).end()
-    expected.call(head[1], canonical(arguments))
+    expected.call(name, canonical(arguments))
     return place
 
 

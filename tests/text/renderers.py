@@ -78,6 +78,11 @@ class Expected:
         self.calls += 1
 
 
+def with_references(text):
+    """The text of an attribute."""
+    return text.replace("&", "&amp;").replace('"', "&quot;")
+
+
 def space(layout, most=2):
     return "".join(layout.choice(" \n\t\r") for _ in range(layout.randint(0, most)))
 

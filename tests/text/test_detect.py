@@ -55,6 +55,17 @@ TEMPLATES = {
         "{{ arguments | tojson }}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
         None,
     ),
+    "kimi_k3": (
+        "{{ '<|open|>think<|sep|>' + reasoning + '<|close|>think<|sep|>' if reasoning else '' }}"
+        '<|open|>tools<|sep|><|open|>call tool="go" index="1"<|sep|>'
+        + EACH.replace(
+            "KEY",
+            '<|open|>argument key="{{ key }}" type="string"<|sep|>{{ value }}'
+            "<|close|>argument<|sep|>",
+        )
+        + "<|close|>call<|sep|><|close|>tools<|sep|>",
+        "kimi_k3",
+    ),
     "plamo3": (
         "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
         "<|plamo:begin_tool_name:plamo|>go<|plamo:end_tool_name:plamo|>"

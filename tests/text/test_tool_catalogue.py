@@ -297,7 +297,15 @@ ROWS = {
         [ReasoningDelta('{"query": "x"}')]),
     "vllm-0.33.0 parser/test_harmony: tool_call_dotted_name": ("harmony",
         "<|channel|>commentary to=math.sum<|message|>{}<|call|>", call("{}", "math.sum")),
+    "vllm-0.33.0 test_kimi_k3: extract_tool_calls_unescapes_attributes": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="a&amp;b" index="1"<|sep|><|open|>argument '
+        'key="&quot;k&amp;quot;" type="object"<|sep|>{"a":1}<|close|>argument<|sep|>'
+        "<|close|>call<|sep|><|close|>tools<|sep|>",
+        call(r'{"\"k&quot;": {"a": 1}}', "a&b")),
     # More than the catalogue has: found while these tests were written.
+    "no tools' end, and a type that JSON has not": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="k" type="foo"<|sep|>'
+        "1<|close|>argument<|sep|>", call('{"k": "1"}')),
     "a function that is called like a built-in tool": ("harmony",
         "<|channel|>commentary to=functions.python<|message|>{}<|call|>", call("{}", "python")),
     "no function at all": ("harmony", "<|channel|>commentary to=functions.<|message|>x",

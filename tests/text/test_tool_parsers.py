@@ -24,7 +24,7 @@ from families.python_calls import read_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from references import Invalid
-from renderers import NAMES, PARAMETERS, TOOLS, Call
+from renderers import NAMES, PARAMETERS, TOOLS, Call, with_references
 
 from mini_vllm.text import json_scanner, object_state, parser_states
 from mini_vllm.text.events import (
@@ -467,7 +467,7 @@ def sources(style, released, event, gap):
         if event.text in ('"', '""', "}", "{}", ", "):
             yield 0, 0
         key = re.fullmatch(rf'(?:\{{|, )({STRING.pattern}): ("?)', event.text)
-        known += [json.loads(key[1])] if key else []
+        known += [json.loads(key[1]), with_references(json.loads(key[1]))] if key else []
     for source in known:
         start = released.find(source) if source is not None else -1
         while start >= 0:

@@ -44,6 +44,7 @@ from mini_vllm.text.formats.json_calls import (
     XLAM,
 )
 from mini_vllm.text.formats.python_calls import LFM2, OLMO3, PYTHONIC
+from mini_vllm.text.formats.xtml import KIMI_K3
 from mini_vllm.text.stream_parser import Format
 
 FORMATS = {
@@ -55,6 +56,7 @@ FORMATS = {
         PYTHONIC,
         QWEN3_CODER,
         KIMI_K2,
+        KIMI_K3,
         HARMONY,
         DEEPSEEK_V3,
         DEEPSEEK_V31,

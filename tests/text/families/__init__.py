@@ -2,11 +2,20 @@
 
 from references import Invalid
 
-from families import elements, gemma, harmony, headers, json_arrays, json_calls, python_calls
+from families import (
+    elements,
+    gemma,
+    harmony,
+    headers,
+    json_arrays,
+    json_calls,
+    python_calls,
+    xtml,
+)
 
 STYLES = {
     name: style
-    for family in (json_calls, json_arrays, python_calls, gemma, elements, headers, harmony)
+    for family in (json_calls, json_arrays, python_calls, gemma, elements, headers, harmony, xtml)
     for name, style in family.STYLES.items()
 }
 

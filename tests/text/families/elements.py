@@ -65,7 +65,7 @@ def functions(format, call="tool_call", framed=True, sample=""):
     )
 
 
-def _typed_by_tag(call, key, value, layout):
+def typed_by_tag(call, key, value, layout):
     """What K2 writes for a value: (type or "", text), and what a reader gets."""
     if layout.random() < 0.5:
         text, meant = tagged_value(call, key, value, layout)
@@ -95,7 +95,7 @@ def keys(format, tag="", around="", after_name=("\n", ""), types=False, sample="
         lambda call, layout: f"{opener}{call.name}" + layout.choice(after_name),
         parameter,
         lambda layout: closer,
-        _typed_by_tag if types else tagged_value,
+        typed_by_tag if types else tagged_value,
     )
     openers = rf"{opener}|{last}" if around else opener
     named = "|".join(re.escape(mark) for mark in after_name if mark)
