@@ -74,6 +74,7 @@ class Request:
         params: how to continue it.
         request_id: a name that no other running request has; None lets the engine choose one.
         tools: the functions whose calls are to be told from text; None leaves all of it text.
+        tool_format: in which their calls are written; None for the format of the server's model.
         split_reasoning: whether the model's reasoning is to be told from its answer.
         thinking: whether the prompt ends inside the model's reasoning; None for the format's
             default.
@@ -83,5 +84,6 @@ class Request:
     params: SamplingParams = field(default_factory=SamplingParams)
     request_id: str | None = None
     tools: tuple[Mapping[str, Any], ...] | None = None
+    tool_format: str | None = None
     split_reasoning: bool = True
     thinking: bool | None = None

@@ -86,9 +86,11 @@ class TextPathFactory:
         """Return a new pipeline.
 
         Raises:
-            ValueError: the schema of a tool is invalid.
+            ValueError: the schema of a tool is invalid, or the request's format unknown.
         """
         params, format = request.params, self._format
+        if request.tool_format is not None:
+            format = find_format(request.tool_format)
         tools = reasoning = None
         ends_at: tuple[str, ...] = ()
         if format is not None and request.tools is not None:

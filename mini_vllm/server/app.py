@@ -42,6 +42,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/models", models),
+            Route("/tool_examples", tool_examples),
             Route("/tokenize", tokenize, methods=["POST"]),
             Route("/detokenize", detokenize, methods=["POST"]),
             Route("/health", health),
@@ -61,6 +62,12 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
     app.router.redirect_slashes = False
     app.state.service = service
     return app
+
+
+async def tool_examples(request: Request) -> JsonResponse:
+    """Answer with what `tool_example` of a chat may name: texts by tool-call format."""
+    service: Service = request.app.state.service
+    return JsonResponse(dict(service.tool_examples))
 
 
 async def models(request: Request) -> JsonResponse:

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.remote import RemoteModel
 from mini_vllm.models.script_file import ScriptFileModel, read_script
 from mini_vllm.models.spelled import SpelledModel
+from mini_vllm.models.tool_examples import WithToolExamples, read_tool_examples
 from mini_vllm.server.app import create_app
 from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
 from mini_vllm.server.http_server import listen, make_server
@@ -44,6 +45,7 @@ class _Model(NamedTuple):
     tokenizer: Tokenizer
     chat_template: ChatTemplate
     tool_format: str | None
+    tool_examples: Mapping[str, str] = {}
 
 
 def main(
@@ -149,6 +151,7 @@ def _service(
         wire=wire,
         strip=options.strip,
         tool_format=formats.tools.name,
+        tool_examples={} if text_path else found.tool_examples,
         reasoning_format=formats.reasoning.name,
     )
 
@@ -169,6 +172,9 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
         tokenizer = create_tokenizer(name, metrics=metrics)
         if name != _BYTE and not options.script:
             model = SpelledModel(model, tokenizer)
+        examples = {} if options.script else read_tool_examples()
+        if examples:
+            model = WithToolExamples(model, tokenizer, examples)
     if options.script:
         model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
         if options.chat_template:
@@ -179,7 +185,7 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             "the embedded model knows its own alone"
         )
     served = options.served_model_name or ("script" if options.script else "embedded")
-    return _Model(model, served, tokenizer, template, embedded.tool_format)
+    return _Model(model, served, tokenizer, template, embedded.tool_format, examples)
 
 
 def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:

@@ -9,6 +9,7 @@ from running import EOS, labs_path, running
 
 from labkit.serving.lab_path import LabTextPath
 from mini_vllm.models.scripted import Hook, ScriptedModel
+from mini_vllm.models.tool_examples import WithToolExamples, read_tool_examples
 from mini_vllm.tokenizer import ByteTokenizer
 
 ARGUMENTS = '{"city":  "São Paulo", "days": [1, 2.50]}'
@@ -23,6 +24,7 @@ ANSWERS = {
     "breaks": "So far",
     "waits": "A token",
 }
+EXAMPLES = read_tool_examples()
 # How many requests it takes before it answers 429.
 FULL = 2
 SECONDS = 60
@@ -65,9 +67,9 @@ def labs_with_an_echo(request, prompt):
 
 def page_server(model=None, **options):
     """Serve at a free port until the block ends."""
-    return running(
-        model or PageModel(), reasoning_format="qwen3", max_num_seqs=1, max_waiting=1, **options
-    )
+    model = WithToolExamples(model or PageModel(), ByteTokenizer(), EXAMPLES)
+    options = {"reasoning_format": "qwen3", "tool_examples": EXAMPLES, **options}
+    return running(model, max_num_seqs=1, max_waiting=1, **options)
 
 
 class Page:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from page_stub import EXAMPLES, page_server
 from processes import process
 from running import WEATHER, Client
 
@@ -83,3 +84,22 @@ def test_a_server_reads_what_its_template_shows_and_says_so(tmp_path, arguments,
     assert len(made) == calls
     for one in made:
         assert (one["name"], json.loads(one["arguments"])) == ("get_weather", {"city": "Oslo"})
+
+
+def test_a_chat_can_ask_for_the_example_of_a_format():
+    """Read in that format, whatever the server's own model writes, and with or without tools."""
+    with page_server() as server, server.connect() as client:
+        assert client.fetch("/tool_examples").json() == EXAMPLES
+        for format in EXAMPLES:
+            for tools in (None, [WEATHER]):
+                asked = {"role": "user", "content": "rocket"}
+                body = {"messages": [asked], "tool_example": format, "tools": tools}
+                choice = client.fetch("/v1/chat/completions", body).json()["choices"][0]
+                (call,) = choice["message"]["tool_calls"]
+                assert call["function"]["name"] == "get_weather"
+                assert json.loads(call["function"]["arguments"]) == {"city": "Paris"}
+                assert choice["finish_reason"] == "tool_calls"
+                assert not choice["message"]["content"]
+        refused = client.fetch("/v1/chat/completions", {**body, "tool_example": "no"})
+        assert (refused.status, refused.error["param"]) == (400, "tool_example")
+        assert "is 'no'; this server plays hermes, " in refused.error["message"]

@@ -6,7 +6,16 @@ from contextlib import nullcontext
 from urllib.parse import urlsplit
 
 import pytest
-from page_stub import ANSWERS, ARGUMENTS, FULL, SECONDS, Page, labs_with_an_echo, page_server
+from page_stub import (
+    ANSWERS,
+    ARGUMENTS,
+    EXAMPLES,
+    FULL,
+    SECONDS,
+    Page,
+    labs_with_an_echo,
+    page_server,
+)
 
 from labkit.course.lab import ROLES, ROOT
 from labkit.serving.composed import find_composed
@@ -300,6 +309,24 @@ def test_an_example_is_one_press_away(page):
     assert page.end() == "Finished"
     assert page["prompt"].get_attribute("value") == example.get_attribute("data-prompt")
     assert page["use-tools"].is_selected()
+
+
+def test_a_call_is_shown_and_played_in_any_format(stage):
+    stage["formats"].click()
+    for format in ("kimi_k2", "glm45"):
+        stage["format"].send_keys(format)
+        assert stage["written"].text == EXAMPLES[format].strip()
+        stage["play"].click()
+        assert stage.end() == "Finished"
+        assert stage.text(".call .name") == "get_weather"
+        assert json.loads(stage.text(".call .arguments")) == {"city": "Paris"}
+        assert stage.text("#naive").removesuffix("<eos>").strip() == EXAMPLES[format].strip()
+
+
+def test_where_nothing_is_played_there_is_nothing_to_choose(driver):
+    with page_server(tool_examples={}) as server:
+        page = Page(driver, server.url)
+        assert not page["formats"].is_displayed()
 
 
 # The reader of server-sent events

@@ -14,6 +14,7 @@ UNTIL_THE_ROCKET = ANSWERS[GREETING].encode().index("🚀".encode())
 
 def test_the_keyboard_reaches_everything(page):
     page["use-tools"].click()
+    page["formats"].click()
     wanted = page.js(
         "const all = document.querySelectorAll(arguments[0]);"
         "all.forEach((e, i) => e.dataset.walk = i); return all.length",
@@ -32,6 +33,7 @@ def test_the_keyboard_reaches_everything(page):
 
 def test_everything_has_a_name(page):
     page["use-tools"].click()
+    page["formats"].click()
     assert page.js("return [...document.querySelectorAll('label')].every((e) => e.control)")
     for element in page.driver.find_elements("css selector", CONTROLS):
         assert element.accessible_name, element.get_attribute("outerHTML")

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from mini_vllm.engine import Request, SamplingParams
+from mini_vllm.models.tool_examples import example_id
 from mini_vllm.server.endpoints.chat_request import (
     ChatCompletionRequest,
     NamedToolChoice,
@@ -19,6 +20,7 @@ from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
 from mini_vllm.server.endpoints.request_body import read_body
 from mini_vllm.server.endpoints.sampling import to_sampling_params
 from mini_vllm.server.service import Service
+from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.server.wire.chat_stream import chat_response
 from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.text.reasoning import prompt_in_reasoning
@@ -92,6 +94,8 @@ def _engine_request(
     params: SamplingParams,
     tools: Tools | None,
 ) -> Request:
+    if asked.tool_example is not None:
+        return _example_request(service, asked.tool_example, prompt, params, tools)
     if service.reads_markers(calls=bool(tools)) and asked.skip_special_tokens is None:
         # The markers of many formats are special tokens; if skipped, no parser would see them.
         params = replace(params, skip_special_tokens=False)
@@ -100,4 +104,20 @@ def _engine_request(
         thinking = prompt_in_reasoning(service.reasoning_format, prompt.text)
     return Request(
         prompt.token_ids, params, tools=None if tools is None else tuple(tools), thinking=thinking
+    )
+
+
+def _example_request(
+    service: Service, format: str, prompt: Prompt, params: SamplingParams, tools: Tools | None
+) -> Request:
+    if format not in service.tool_examples:
+        known = ", ".join(service.tool_examples) or "no example"
+        raise invalid("tool_example", f"is {format[:100]!r}; this server plays {known}")
+    return Request(
+        prompt.token_ids,
+        replace(params, skip_special_tokens=False),
+        request_id=example_id(format),
+        tools=tuple(tools or ()),
+        tool_format=format,
+        thinking=False,
     )

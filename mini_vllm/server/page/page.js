@@ -1,6 +1,7 @@
 // The page's controls: read the form, ask the server, hand its answer to the playback and panels.
 // Every prompt starts a new conversation.
 
+import { Formats } from "./formats.js";
 import { Panels } from "./panels.js";
 import { Playback } from "./playback.js";
 import { SseReader } from "./sse.js";
@@ -9,6 +10,11 @@ const byId = (id) => document.getElementById(id);
 const form = byId("ask");
 const panels = new Panels();
 const playback = new Playback(show, drawState);
+const formats = new Formats((format) => {
+  byId("prompt").value = "What is the weather in Paris?";
+  setTools(true);
+  send({ tool_example: format });
+});
 /** The request whose answer is being shown, or null. */
 let run = null;
 
@@ -72,7 +78,8 @@ function explain(error, where) {
   return error instanceof TypeError ? new Error(`${where}: ${error.message}`) : error;
 }
 
-async function send() {
+/** Ask the server, and show what comes. `more` are further fields of the request. */
+async function send(more = {}) {
   stop();
   clearErrors();
   panels.reset();
@@ -85,7 +92,7 @@ async function send() {
     const response = await fetch("v1/chat/completions", {
       method: "POST",
       headers: headers(),
-      body: JSON.stringify(requestBody()),
+      body: JSON.stringify({ ...requestBody(), ...more }),
       signal: mine.controller.signal,
     });
     if (!response.ok) throw await refusal(response);
@@ -191,6 +198,7 @@ async function listModels() {
     const response = await fetch("v1/models", { headers: headers() });
     if (!response.ok) throw await refusal(response);
     const models = (await response.json()).data;
+    await formats.load(headers());
     byId("model").replaceChildren(...models.map(({ id }) => new Option(id, id)));
   } catch (error) {
     showError(explain(error, "The server cannot be reached"));
