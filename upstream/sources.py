@@ -71,7 +71,7 @@ ENGINES = (
         "vLLM", "vllm", "0.33.0",
         "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112", 47, "vllm-0.33.0/",
         keeps=("vllm", "rust", "tests/parser", "tests/detokenizer", "tests/tool_parsers",
-               "tests/tool_use"),
+               "tests/tool_use", "examples"),
         leaves_out=("vllm/model_executor", "vllm/models", "vllm/distributed", "vllm/third_party"),
     ),
     Source(
