@@ -20,6 +20,7 @@ TOOL_MARKERS: Rows = (
     (("<ifm|tool_call",), "k2_horizon"),
     (("]<]minimax[>[",), "minimax_m3"),
     (("<minimax:tool_call>",), "minimax_m2"),
+    (("<dots_function_call>",), "dots"),
     (("<seed:tool_call>",), "seed_oss"),
     (("<｜GCML｜tool_calls>",), "gigachat35"),
     (("role_sep", "function call"), "gigachat3"),
