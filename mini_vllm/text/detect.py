@@ -10,7 +10,7 @@ But: a template that leaves calls to prose, or writes markers that no row here k
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mini_vllm.text.formats import ALIASES, FORMATS
+from mini_vllm.text.formats import is_format
 
 # What a template must contain, and the format that it shows then. The first row counts, so the most
 # specific are first; a tool format that cannot be read keeps its templates from a more general row.
@@ -110,7 +110,7 @@ def detect_format(chat_template: str) -> Detected:
     """Return the formats that a chat template shows, each None where it shows none that is read."""
     tools = _first(TOOL_MARKERS, chat_template)
     return Detected(
-        tools if tools in FORMATS or tools in ALIASES else None,
+        tools if tools is not None and is_format(tools) else None,
         _first(REASONING_MARKERS, chat_template),
     )
 

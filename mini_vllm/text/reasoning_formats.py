@@ -7,6 +7,8 @@ those of SGLang 0.5.23, `srt/parser/reasoning_parser.py`.
 import difflib
 from dataclasses import dataclass
 
+from mini_vllm.text.formats import find_format, is_format
+
 
 @dataclass(frozen=True)
 class ReasoningFormat:
@@ -19,6 +21,7 @@ class ReasoningFormat:
         inside: whether a text begins inside where its prompt does not show it.
         frame: what may stand before the answer, then what may end it; neither is part of it.
         aliases: other names, also those of families with the same markers.
+        calls: the tool formats of its models, where that is not the one of the same name.
     """
 
     name: str
@@ -27,6 +30,13 @@ class ReasoningFormat:
     inside: bool = False
     frame: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     aliases: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+
+    @property
+    def ends_at(self) -> tuple[str, ...]:
+        """The openers of calls that end it, for those who do not know the tool format in use."""
+        formats = (find_format(name) for name in self.calls or (self.name,) if is_format(name))
+        return tuple({opener: None for format in formats for opener in format.ends_reasoning})
 
 
 _THINK = (("<think>",), ("</think>",))
@@ -52,20 +62,32 @@ REASONING_FORMATS = {
                 "deepseek-v41",
                 "poolside_v1",
             ),
+            calls=("deepseek_v31", "deepseek_v32", "deepseek_v4", "deepseek_v41"),
         ),
-        ReasoningFormat("qwen3", *_THINK, aliases=("dots", "interns1", "mimo", "nanbeige")),
+        ReasoningFormat(
+            "qwen3",
+            *_THINK,
+            aliases=("dots", "interns1", "mimo", "nanbeige"),
+            calls=("hermes", "qwen3_coder"),
+        ),
         ReasoningFormat("glm45", *_THINK, aliases=("glm47", "ling3")),
         ReasoningFormat("kimi_k2", *_THINK),
         ReasoningFormat("minimax_m2", *_THINK, inside=True, aliases=("minimax",)),
         ReasoningFormat("mistral", ("[THINK]",), ("[/THINK]",)),
         ReasoningFormat(
-            "granite_thinking_parser", *_THINK, inside=True, aliases=("granite_thinking",)
+            "granite_thinking_parser",
+            *_THINK,
+            inside=True,
+            aliases=("granite_thinking",),
+            calls=("hermes", "qwen3_coder"),
         ),
-        ReasoningFormat("holo2", *_THINK, inside=True),
-        ReasoningFormat("nemotron_v3", *_THINK, inside=True, aliases=("nemotron_3",)),
+        ReasoningFormat("holo2", *_THINK, inside=True, calls=("hermes",)),
+        ReasoningFormat(
+            "nemotron_v3", *_THINK, inside=True, aliases=("nemotron_3",), calls=("qwen3_coder",)
+        ),
         ReasoningFormat("olmo3", *_THINK, inside=True),
         ReasoningFormat("step3", *_THINK, inside=True),
-        ReasoningFormat("step3p5", *_THINK, inside=True),
+        ReasoningFormat("step3p5", *_THINK, inside=True, calls=("qwen3_coder",)),
         ReasoningFormat("seed_oss", ("<seed:think>",), ("</seed:think>",)),
         ReasoningFormat("minimax_m3", ("<mm:think>",), ("</mm:think>",), aliases=("minimax-m3",)),
         ReasoningFormat("gemma4", ("<|channel>thought\n",), ("<channel|>",)),

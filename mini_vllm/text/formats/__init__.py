@@ -93,13 +93,18 @@ FORMATS = {
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
 
 
+def is_format(name: str) -> bool:
+    """Return whether a name, or an alias, is that of a format."""
+    return name in FORMATS or name in ALIASES
+
+
 def find_format(name: str) -> Format:
     """Return the format of a name or an alias.
 
     Raises:
         ValueError: the name is unknown; the message has the known ones.
     """
-    if name not in FORMATS and name not in ALIASES:
+    if not is_format(name):
         near = difflib.get_close_matches(name, [*FORMATS, *ALIASES])
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ValueError(f"unknown tool-call format {name!r}; {hint}known: {', '.join(FORMATS)}")
