@@ -92,6 +92,22 @@ FORMATS = {
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
 
+# What vLLM 0.33.0 reads and we do not, and what it takes.
+_ATEM = (
+    "its calls count only in messages to a tool, and the header of the first message has no marker "
+    "where it begins"
+)
+_TEMPLATE = "its grammar is in the response_template of each checkpoint, which is not read here"
+UNREAD = {
+    "hf": _TEMPLATE,
+    "beam": _TEMPLATE,
+    "minimax_m3": "the closing tag of a parameter has its name, and parameters may hold others",
+    "muse": _ATEM,
+    "muse_glimmer": _ATEM,
+    "musespark1x": _ATEM,
+    "inkling": "its answer and reasoning are blocks too, each with a header that names its kind",
+}
+
 
 def is_format(name: str) -> bool:
     """Return whether a name, or an alias, is that of a format."""
@@ -102,8 +118,11 @@ def find_format(name: str) -> Format:
     """Return the format of a name or an alias.
 
     Raises:
-        ValueError: the name is unknown; the message has the known ones.
+        ValueError: the name is unknown, or of a format that we do not read; the message has the
+            known ones, or says what reading it takes.
     """
+    if name in UNREAD:
+        raise ValueError(f"the tool-call format {name!r} is not read: {UNREAD[name]}")
     if not is_format(name):
         near = difflib.get_close_matches(name, [*FORMATS, *ALIASES])
         hint = f"did you mean {', '.join(near)}? " if near else ""

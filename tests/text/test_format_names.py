@@ -1,0 +1,31 @@
+"""The names of formats: every name that vLLM knows is one of ours, or says why it is not."""
+
+import pytest
+
+from mini_vllm.text.formats import ALIASES, FORMATS, UNREAD
+from mini_vllm.text.tool_parsers import create_tool_parser
+
+# `--tool-call-parser` of vLLM 0.33.0, vllm/tool_parsers/__init__.py.
+VLLM = [
+    "apertus", "beam", "cohere_command3", "cohere_command4", "deepseek_v3", "deepseek_v31",
+    "deepseek_v32", "deepseek_v4", "deepseek_v41", "dots", "ernie45", "functiongemma",
+    "gemma4", "gigachat3", "glm45", "glm47", "granite", "granite-20b-fc", "granite4", "hermes",
+    "hf", "hunyuan_a13b", "hy_v3", "hy_v4", "inkling", "internlm", "jamba", "k2_horizon",
+    "kimi_k2", "kimi_k3", "lfm2", "ling3", "llama3_json", "llama4_json", "llama4_pythonic",
+    "longcat", "mimo", "minicpm5", "minimax_m2", "minimax_m3", "mistral", "muse",
+    "muse_glimmer", "musespark1x", "olmo3", "openai", "phi4_mini_json", "plamo3",
+    "poolside_v1", "pythonic", "qwen3_coder", "qwen3_json", "qwen3_xml", "seed_oss", "step3",
+    "step3p5", "step5", "xlam",
+]  # fmt: skip
+
+
+def test_every_name_of_vllm_is_a_format_an_alias_or_says_what_it_takes():
+    assert len(VLLM) == 58
+    assert set(VLLM) <= {*FORMATS, *ALIASES, *UNREAD}
+    assert not set(UNREAD) & {*FORMATS, *ALIASES}
+    assert set(UNREAD) <= set(VLLM)
+    assert not set(ALIASES) & set(FORMATS)
+    assert len(ALIASES) == sum(len(format.aliases) for format in FORMATS.values())
+    for name, reason in UNREAD.items():
+        with pytest.raises(ValueError, match=f"{name!r} is not read: {reason}"):
+            create_tool_parser(name)
