@@ -109,5 +109,9 @@ def register(prefix: str = "mini_") -> None:
 
 
 if __name__ == "__main__":
+    # Beside this file, whose folder is the first where Python looks.
+    from sglang_reasoning import register as register_reasoning
+
     register()
+    register_reasoning()
     runpy.run_module("sglang.launch_server", run_name="__main__", alter_sys=True)

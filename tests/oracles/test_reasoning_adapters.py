@@ -1,6 +1,7 @@
-"""The reasoning adapter in `upstream/`, on the real base class of vLLM.
+"""The reasoning adapters in `upstream/`, on the real base classes of vLLM and SGLang.
 
-But: no server is run; the adapter is called as vLLM's `DelegatingParser` calls it.
+But: no server is run; they are called as vLLM's `DelegatingParser` and SGLang's `ReasoningParser`
+call them.
 """
 
 import functools
@@ -17,9 +18,11 @@ from mini_vllm.text.reasoning import create_reasoning_splitter
 from mini_vllm.text.reasoning_formats import REASONING_FORMATS
 from upstream.sources import SOURCES
 
+DETECTOR = "sglang/srt/parser/reasoning_parser.py"
 BASE = "vllm/reasoning/abs_reasoning_parsers.py"
 pytestmark = pytest.mark.skipif(
-    not (SOURCES / BASE).is_file(), reason="vLLM was not fetched: make oracles"
+    not all((SOURCES / one).is_file() for one in (BASE, DETECTOR)),
+    reason="vLLM and SGLang were not fetched: make oracles",
 )
 QWEN_CALL = "<tool_call>\n<function=f></function></tool_call>"
 KIMI_CALL = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
@@ -117,6 +120,40 @@ def test_split_anywhere_it_is_what_our_splitter_says(parsers, name):
     assert [*streamed(make(), prompt, text)] == expected
     for cut in range(len(text) + 1):
         assert [*streamed(make(), prompt, [text[:cut], text[cut:]])] == expected
+
+
+@pytest.fixture(scope="module")
+def detectors(tmp_path_factory):
+    """SGLang's table of reasoning parsers with ours in it; all else of SGLang are stubs."""
+    root = tmp_path_factory.mktemp("sglang")
+    (root / DETECTOR).parent.mkdir(parents=True)
+    (root / DETECTOR).write_text((SOURCES / DETECTOR).read_text(encoding="utf-8"))
+    given = {"sglang.srt.parser.inkling_tokenizer": {"INKLING_CONTROL_TOKENS": ("",)}}
+    with _package(root, "transformers", {}), _package(root, "sglang", given):
+        base = importlib.import_module("sglang.srt.parser.reasoning_parser")
+        load("sglang_reasoning").register()
+    return base.ReasoningParser
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_sglang_split_anywhere_it_is_what_our_splitter_says(detectors, name):
+    family, prompt, text, over = TEXTS[name]
+    force = {"?": None}.get(prompt, not over)
+    for active in (True, False):
+        ends_at = REASONING_FORMATS[family].ends_at if active else ()
+        splitter = create_reasoning_splitter(family, in_reasoning=force, ends_at=ends_at)
+        expected = ["", ""]
+        for event in splitter.feed(text) + splitter.flush():
+            expected[not isinstance(event, ReasoningDelta)] += event.text
+        make = functools.partial(
+            detectors, f"mini_{family}", force_reasoning=force, tool_call_parser_active=active
+        )
+        assert [*make().parse_non_stream(text)] == expected
+        for cut in range(len(text) + 1):
+            one = make()
+            parts = [one.parse_stream_chunk(piece) for piece in (text[:cut], text[cut:])]
+            parts.append(one.parse_stream_end())
+            assert ["".join(part[kind] for part in parts) for kind in (0, 1)] == expected
 
 
 def test_constrained_generation_learns_of_the_end_when_it_comes(parsers):
