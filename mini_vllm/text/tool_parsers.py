@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Show the events that a text becomes while it arrives.",
     )
     parser.add_argument(
-        "format", choices=sorted(FORMATS), metavar="FORMAT", help=", ".join(FORMATS)
+        "format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}, or another name of one"
     )
     parser.add_argument(
         "--size", type=int, default=16, help="characters in a piece (default: %(default)s)"
@@ -43,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.size < 1:
         parser.error(f"--size is {options.size}; it must be at least 1")
-    tool_parser = create_tool_parser(options.format)
+    try:
+        tool_parser = create_tool_parser(options.format)
+    except ValueError as error:
+        parser.error(str(error))
     text = sys.stdin.read()
     for start in range(0, len(text), options.size):
         piece = text[start : start + options.size]
