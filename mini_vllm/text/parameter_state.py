@@ -79,7 +79,7 @@ class Value(Marked):
                 return
             text = "".join(scratch.parts)
             parser.arguments('"')
-        parser.arguments(_escaped(text))
+        parser.arguments(escaped(text))
 
     def _allowed(self, parser: StreamParser) -> frozenset[str]:
         named = parser.types.get(parser.name, {}).get(parser.parameter, TEXT)
@@ -121,7 +121,7 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
         return None
     parser.parameter = key
     start = "{" if parser.parameters == 0 else ", "
-    parser.arguments(f'{start}"{_escaped(key)}": ')
+    parser.arguments(f'{start}"{escaped(key)}": ')
     parser.parameters += 1
     return ""
 
@@ -131,5 +131,6 @@ def read_type(parser: StreamParser, name: str, marker: str) -> str | None:
     return type_named(name) or ""
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return characters as they stand in a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -50,6 +50,43 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
+class Allowed(frozenset[str]):
+    """The types that a schema allows, and what it says of the values inside one.
+
+    Args:
+        types: the types; without them, those of the schema.
+        schema: the schema.
+        root: the schema in which its references are.
+    """
+
+    def __new__(
+        cls, types: Iterable[str] | None = None, schema: Any = None, root: Any = None
+    ) -> "Allowed":
+        """Find the types."""
+        allowed = super().__new__(cls, _types(schema, root or {}) if types is None else types)
+        allowed._schema, allowed._root = schema, root or {}
+        return allowed
+
+    _schema: Any
+    _root: Any
+
+    def member(self, name: str) -> "Allowed":
+        """Return what an object's member may be."""
+        for branch in _branches(self._schema, self._root):
+            properties = branch.get("properties")
+            if isinstance(properties, Mapping) and name in properties:
+                return Allowed(None, properties[name], self._root)
+        return self._first("additionalProperties")
+
+    def item(self) -> "Allowed":
+        """Return what an array's items may be."""
+        return self._first("items")
+
+    def _first(self, word: str) -> "Allowed":
+        schemas = [branch[word] for branch in _branches(self._schema, self._root) if word in branch]
+        return Allowed(None, schemas[0] if schemas else None, self._root)
+
+
 def parameter_types(
     tools: Iterable[Mapping[str, Any]] | None,
 ) -> dict[str, dict[str, frozenset[str]]]:
@@ -77,7 +114,7 @@ def parameter_types(
         for branch in _branches(root, root):
             properties = branch.get("properties")
             for key, schema in properties.items() if isinstance(properties, Mapping) else ():
-                allowed = _types(schema, root)
+                allowed = Allowed(None, schema, root)
                 if allowed:
                     types[name].setdefault(key, allowed)
     return types
@@ -154,8 +191,8 @@ def _mapping(value: Any, at: str) -> Mapping[str, Any]:
 def typed(text: str, allowed: frozenset[str]) -> str:
     """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string.
 
-    A string is what fits no other type, so `42` is an integer where both may be. There only JSON
-    counts: `None` and `True` are strings.
+    Nothing is an empty array or object. A string is what fits no other type, so `42` is an integer
+    where both may be; there only JSON counts, and `None` and `True` are strings.
     """
     bare = text.strip()
     if "string" not in allowed:
@@ -165,6 +202,8 @@ def typed(text: str, allowed: frozenset[str]) -> str:
         canonical(value)
     except (ValueError, RecursionError):
         value = text
+    if "string" not in allowed and not bare:
+        value = [] if "array" in allowed else {} if "object" in allowed else text
     if not any(_is_a(value, name, _TYPES[name]) for name in allowed - {"string"}):
         value = text
     return canonical(value)

@@ -176,6 +176,8 @@ def typed(text, kind):
     bare = text.strip()
     kinds = [kind] if isinstance(kind, str) else kind or []
     words = {} if "string" in kinds else {"True": True, "False": False, "None": None}
+    if not bare and "string" not in kinds and {"array", "object"} & set(kinds):
+        return [] if "array" in kinds else {}
     try:
         value = words[bare] if bare in words else json.loads(bare, parse_constant=_refuse)
         json.dumps(value, allow_nan=False)

@@ -344,6 +344,7 @@ class Style:
         sample: a text to be cut in every way.
         punctuation: a regex of what stands between calls, besides markers and white space.
         python: whether calls are written as Python writes them.
+        reads: what makes values of texts, besides the readers of JSON and of Python.
     """
 
     format: str
@@ -356,6 +357,7 @@ class Style:
     sample: str = ""
     punctuation: str = ""
     python: bool = False
+    reads: tuple = ()
 
     @property
     def json(self):

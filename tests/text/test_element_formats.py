@@ -12,6 +12,8 @@ from chunking import same_under_all
 from families import STYLES
 from renderers import Expected
 
+from mini_vllm.text.element_state import DEEPEST
+from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, Malformed
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 MARKERS = {style.format: style.markers for style in STYLES.values()}
@@ -25,8 +27,16 @@ TOOL = {
                 "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
                 "place": {"$ref": "#/$defs/place"},
                 "list": {"anyOf": [{"type": "array"}, {"type": "string"}]},
+                "tree": {"$ref": "#/$defs/tree"},
+                "either": {"oneOf": [{"type": "array", "items": {"type": "integer"}}, {}]},
             },
-            "$defs": {"place": {"properties": {"city": {"type": "string"}}}},
+            "$defs": {
+                "place": {"properties": {"city": {"type": "string"}, "zip": {"type": "integer"}}},
+                "tree": {
+                    "properties": {"n": {"type": "integer"}},
+                    "additionalProperties": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+                },
+            },
         },
     }
 }
@@ -44,6 +54,12 @@ def v4(inside):
 
 def step(call):
     return f"<｜tool_calls_begin｜>{call}<｜tool_calls_end｜>"
+
+
+def m3(*calls):
+    """MiniMax M3's text, with ⟨ for what each of its tags begins with."""
+    written = "\n".join(f'⟨invoke name="f">{call}⟨/invoke>' for call in calls)
+    return f"⟨tool_call>\n{written}\n⟨/tool_call>".replace("⟨", "]<]minimax[>[<")
 
 
 def ifm(*calls):
@@ -88,7 +104,7 @@ ROWS = {
     "DSML: a section behind a bare call": ("deepseek_v4", dsml() + v4(dsml()),
         [("f", {}), "\n", ("f", {})]),
     "DSML: another section's tag is text": ("deepseek_v4", f"<{D}function_calls>\n{dsml()}",
-        [f"<{D}function_calls>\n", ("f", {})]),
+        [f"<{D}function_calls>\n", ("f", {}), "\n"]),
     "DSML: other spellings": ("deepseek_v4", f"<{D}toolcalls>{dsml()}</{D}tool_calls><{D}tool>"
         f"{dsml()}", [("f", {}), ("f", {}), "\n"]),
     "DSML: an element without content": ("deepseek_v4", v4(f'<{D}invoke name="f"/>'), [("f", {})]),
@@ -129,6 +145,27 @@ ROWS = {
         "</param></function>", [("f", {"text": "  a\n", "count": 3})]),
     "MiniCPM 5: two calls": ("minicpm5", '<function name="f"></function>\n<function name="g">',
         [("f", {}), "\n", ("g", {})]),
+    "MiniMax M3: types inside": ("minimax_m3",
+        "a\n" + m3("⟨place>⟨zip>018⟨/zip>⟨city>1⟨/city>⟨/place>⟨either>⟨item>1⟨/item>"
+        "⟨item>x⟨/item>⟨/either>", "⟨x>1⟨/x>") + "b",
+        ["a\n", ("f", {"place": {"zip": "018", "city": "1"}, "either": [1, "x"]}),
+        ("f", {"x": "1"}), "b"]),
+    "MiniMax M3: a schema that refers to itself": ("minimax_m3",
+        m3("⟨tree>⟨a>⟨i>⟨n>1⟨/n>⟨a>⟨i>⟨n>2⟨/n>⟨/i>⟨/a>⟨/i>⟨/a>⟨/tree>"),
+        [("f", {"tree": {"a": [{"n": 1, "a": [{"n": 2}]}]}})]),
+    "MiniMax M3: names twice, and text beside": ("minimax_m3",
+        m3("⟨place>hi ⟨t>x⟨/t>⟨t>y⟨/t> there⟨/place>⟨tree>x⟨$text>c⟨/$text>⟨/tree>"),
+        [("f", {"place": {"t": ["x", "y"], "$text": "hi  there"},
+            "tree": {"$text": "c", "$$text": "x"}})]),
+    "MiniMax M3: nothing inside": ("minimax_m3",
+        m3("⟨place>⟨/place>⟨list>⟨/list>⟨either> ⟨/either>⟨text>⟨/text>"),
+        [("f", {"place": {}, "list": "", "either": [], "text": ""})]),
+    "MiniMax M3: text as it is": ("minimax_m3", m3("⟨text>\n a <b> & c\n⟨/text>⟨count> 7 ⟨/count>"),
+        [("f", {"text": "\n a <b> & c\n", "count": 7})]),
+    "MiniMax M3: names of its own markup": ("minimax_m3",
+        m3("⟨a>⟨tool_call>v⟨/tool_call>⟨a>w⟨/a>⟨/a>"),
+        [("f", {"a": {"tool_call": "v", "a": "w"}})]),
+    "MiniMax M3: a call outside": ("minimax_m3", m3("").split("\n")[1], [m3("").split("\n")[1]]),
     "GLM: names of kin": ("poolside_v1", "<tool_call>f\n<arg_key>list</arg_key><arg_value>[1]"
         "</arg_value></tool_call>", [("f", {"list": [1]})]),
     "Qwen: names of kin": ("step5", "<tool_call><function=f><parameter=list>\n[1\n</parameter>"
@@ -149,3 +186,40 @@ def test_calls_as_models_write_them(format, text, parts):
         lambda: create_tool_parser(format, tools=[TOOL]), text, markers, every_cut=False
     )
     assert events == expected.events
+
+
+# What comes first of a call, and what is left of it.
+BROKEN = {
+    "another element's end": ("⟨a>1⟨/a>⟨b>x⟨/c>", '{"a": "1", "b": "x'),
+    "another element's end inside": ("⟨a>⟨b>x⟨/a>⟨/b>⟨/a>", '{"a": '),
+    "the end of nothing": ("⟨/a>", ""),
+    "elements behind text that has streamed": ("⟨text>so ⟨b>x⟨/b>⟨/text>", '{"text": "so '),
+    "a long tag": (f"⟨a>⟨{'b' * 256}>x", '{"a": '),
+    "too deep": ("⟨a>" * 130, '{"a": '),
+}
+
+
+@pytest.mark.parametrize(("inside", "arguments"), BROKEN.values(), ids=BROKEN)
+def test_elements_that_are_none(inside, arguments):
+    text = m3(inside) + m3("")
+    events = same_under_all(
+        lambda: create_tool_parser("minimax_m3", tools=[TOOL]),
+        text,
+        MARKERS["minimax_m3"],
+        every_cut=False,
+    )
+    assert (
+        "".join(event.text for event in events[1:-4] if isinstance(event, ArgsDelta)) == arguments
+    )
+    assert isinstance(events[-4], Malformed)
+    assert events[-3:] == [CallStart(1, None, "f"), ArgsDelta(1, "{}"), CallEnd(1)]
+
+
+def test_the_deepest_elements():
+    names = ["a"] * DEEPEST
+    text = "".join(f"⟨{name}>" for name in ["x", *names]) + "1"
+    text += "".join(f"⟨/{name}>" for name in [*names, "x"])
+    events = same_under_all(
+        lambda: create_tool_parser("minimax_m3"), m3(text), (), every_cut=False, seeds=1
+    )
+    assert events[1].text == '{"x": ' + '{"a": ' * DEEPEST + '"1"' + "}" * (DEEPEST + 1)

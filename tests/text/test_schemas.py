@@ -152,7 +152,9 @@ def test_properties_that_cannot_be_read_are_none():
 TYPED = [
     ("42", ["integer"], "42"), (" 42\n", ["integer"], "42"), ("42", ["string"], '"42"'),
     ("42", [], '"42"'), ("42", ["number"], "42"), ("42", ["string", "integer"], "42"),
-    ("4 2", ["string", "integer"], '"4 2"'), ("null", ["string", "null"], "null"),
+    ("", ["array", "object", "null"], "[]"), (" \n", ["object"], "{}"),
+    ("", ["array", "string"], '""'), ("4 2", ["string", "integer"], '"4 2"'),
+    ("null", ["string", "null"], "null"),
     ("None", ["string", "null"], '"None"'), ("null", ["string"], '"null"'),
     ("True", ["string", "boolean"], '"True"'), ("true", ["string", "boolean"], "true"),
     ('"x"', ["string", "null"], '"\\"x\\""'), ("[1]", ["string", "array"], "[1]"),

@@ -210,7 +210,8 @@ def check_p2_prefixes(style, text):
 def check_p7_without_a_call_all_is_text(style, text, events):
     sections = {
         "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", "deepseek_v32",
-        "deepseek_v4", "deepseek_v41", "step3", "hy_v3", "k2_horizon", "dots", *headers.STYLES,
+        "deepseek_v4", "deepseek_v41", "step3", "hy_v3", "k2_horizon", "dots", "minimax_m3",
+        *headers.STYLES,
     }  # fmt: skip
     closed = style.format in sections and any(marker in text for marker in style.openers)
     if not closed and not any(isinstance(event, CallStart) for event in events):
@@ -449,7 +450,7 @@ def markup(style, *, starts, inside, behind):
         header = r"(?:<\|(?:start|channel)\|>|to=)(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
         gap = f"{header}|{gap}"
     if inside or behind or starts:
-        gap += f"|{style.punctuation}" if style.punctuation else ""
+        gap = f"{style.punctuation}|{gap}" if style.punctuation else gap
     if starts or (inside and style.json):
         gap = "|".join([gap, *map(re.escape, starts), TOKEN])
     return re.compile(f"(?:{gap})*+")
@@ -476,7 +477,7 @@ def sources(style, released, event, gap):
     if typed:
         for start in range(gap.match(released).end() + 1):
             for end in range(len(released), max(start, len(released) - 3), -1):
-                if stands_for(released[start:end], event.text):
+                if stands_for(released[start:end], event.text, style.reads):
                     yield start, end
 
 
@@ -498,9 +499,9 @@ READS = (
 )
 
 
-def stands_for(written, text):
+def stands_for(written, text, reads):
     """Whether a part of the arguments is what is written, as a value or in a string."""
-    for read in READS:
+    for read in (*READS, *reads):
         try:
             value = json.dumps(read(written))
         except (ValueError, SyntaxError, KeyError, TypeError, Invalid):
@@ -608,7 +609,7 @@ def test_a_call_that_begins_anew_makes_its_first_beginning_text(style):
 @every_style
 def test_p8_markers_in_a_string_are_text(style):
     marks = dict.fromkeys([*style.markers, "{", "}", "[", "]", '"', "\\", '"}', "\n"])
-    inside = [mark for mark in marks if mark not in style.closers]
+    inside = [mark for mark in marks if not any(closer in mark for closer in style.closers)]
     call = Call("f", {"path": "".join(f"a {mark} b {mark}" for mark in inside)})
     text, expected = style.render([call, call], ["", "", ""], random.Random(1))
     assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected

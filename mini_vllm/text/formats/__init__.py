@@ -20,6 +20,7 @@ from mini_vllm.text.formats.elements import (
     MIMO,
     MINICPM5,
     MINIMAX_M2,
+    MINIMAX_M3,
     QWEN3_CODER,
     SEED_OSS,
     STEP3,
@@ -73,6 +74,7 @@ FORMATS = {
         K2_HORIZON,
         DOTS,
         MINICPM5,
+        MINIMAX_M3,
         JAMBA,
         PHI4_MINI_JSON,
         GRANITE,
@@ -101,7 +103,6 @@ _TEMPLATE = "its grammar is in the response_template of each checkpoint, which i
 UNREAD = {
     "hf": _TEMPLATE,
     "beam": _TEMPLATE,
-    "minimax_m3": "the closing tag of a parameter has its name, and parameters may hold others",
     "muse": _ATEM,
     "muse_glimmer": _ATEM,
     "musespark1x": _ATEM,

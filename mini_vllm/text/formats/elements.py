@@ -8,6 +8,7 @@ request's tools give it, unless the markup says one.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mini_vllm.text.element_state import Element, read_element
 from mini_vllm.text.parameter_state import (
     ANY_JSON,
     TEXT,
@@ -325,4 +326,33 @@ MINICPM5 = Format(
         "value": Value({"</param>": On("parameters")}, framed=True),
         "broken": Broken({"</function>": On("content")}),
     },
+)
+
+_NS = "]<]minimax[>["
+
+# ⟨tool_call> (⟨invoke name="n"> (⟨k> v ⟨/k>)* ⟨/invoke>)* ⟨/tool_call>, where ⟨ is ]<]minimax[>[<
+# and v is text or elements: an object's members, or items of an array, whatever their names.
+# Reasoning: vLLM 0.33.0 reasoning/minimax_m3_reasoning_parser.py ends it at </mm:think> alone.
+MINIMAX_M3 = Format(
+    "minimax_m3",
+    {
+        "content": Prose({f"{_NS}<tool_call>": On("section", "open")}),
+        "section": Gap(
+            {f'{_NS}<invoke name="': On("name"), f"{_NS}</tool_call>": On("content", "close")}
+        ),
+        "name": Header({'">': On("parameters")}, (_NS,), read=read_name, allowed=LINE),
+        "parameters": Gap(
+            {
+                f"{_NS}</invoke>": On("section", "end"),
+                f'{_NS}<invoke name="': On("section", "end", keep=True),
+                f"{_NS}</tool_call>": On("section", "end", keep=True),
+                f"{_NS}<": On("key"),
+            },
+            may_end=True,
+        ),
+        "key": Header({">": On("value")}, (_NS,), read=read_element, allowed=LINE),
+        "value": Element({f"{_NS}<": On("parameters")}),
+        "broken": Broken({f"{_NS}</invoke>": On("section"), f"{_NS}</tool_call>": On("content")}),
+    },
+    aliases=("minimax-m3",),
 )

@@ -9,13 +9,24 @@ from families import (
     headers,
     json_arrays,
     json_calls,
+    nested_elements,
     python_calls,
     xtml,
 )
 
 STYLES = {
     name: style
-    for family in (json_calls, json_arrays, python_calls, gemma, elements, headers, harmony, xtml)
+    for family in (
+        json_calls,
+        json_arrays,
+        python_calls,
+        gemma,
+        elements,
+        nested_elements,
+        headers,
+        harmony,
+        xtml,
+    )
     for name, style in family.STYLES.items()
 }
 
