@@ -143,6 +143,8 @@ ROWS = {
     "MiniCPM 5: CDATA and white space": ("minicpm5",
         '<function name="f"><param name="text"><![CDATA[  a\n]]></param><param name="count"> 3\n'
         "</param></function>", [("f", {"text": "  a\n", "count": 3})]),
+    "MiniCPM 5: no space in a tag": ("minicpm5",
+        '<functionname="f"><paramname="text">a</param></function>', [("f", {"text": "a"})]),
     "MiniCPM 5: two calls": ("minicpm5", '<function name="f"></function>\n<function name="g">',
         [("f", {}), "\n", ("g", {})]),
     "MiniMax M3: types inside": ("minimax_m3",
@@ -192,6 +194,7 @@ def test_calls_as_models_write_them(format, text, parts):
 BROKEN = {
     "another element's end": ("⟨a>1⟨/a>⟨b>x⟨/c>", '{"a": "1", "b": "x'),
     "another element's end inside": ("⟨a>⟨b>x⟨/a>⟨/b>⟨/a>", '{"a": '),
+    "another element's end deep inside": ("⟨a>⟨b>⟨c>x⟨/b>⟨/c>⟨/a>", '{"a": '),
     "the end of nothing": ("⟨/a>", ""),
     "elements behind text that has streamed": ("⟨text>so ⟨b>x⟨/b>⟨/text>", '{"text": "so '),
     "a long tag": (f"⟨a>⟨{'b' * 256}>x", '{"a": '),

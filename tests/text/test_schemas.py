@@ -204,7 +204,8 @@ def test_canonical_keeps_characters_as_they_are_but_for_lone_surrogates(value):
 STREAMED = [
     (["string"], "ab", ['"a', '"ab']), (["string", "null"], "nul", ["", "", ""]),
     (["string", "null"], "nut", ["", "", '"nut']), (["string", "null"], "9", ['"9']),
-    (["string", "integer"], " 4 2", ["", "", "", '" 4 2']), (["integer"], "x", [""]),
+    (["string", "integer"], " 4 2", ["", "", "", '" 4 2']),
+    (["string", "integer"], "4x", ["", '"4x']), (["integer"], "x", [""]),
     (["string", "array"], '["a", x', [""] * 6 + ['"[\\"a\\", x']),
     (["string", "object"], '"a', ['"\\"', '"\\"a']), (["string", "boolean"], "Tr", ['"T', '"Tr']),
 ]  # fmt: skip

@@ -302,21 +302,23 @@ STEP3 = replace(
     ends_reasoning=(),
 )
 
+_MINICPM5 = ('<function name="', '<functionname="')
+
 # (<function name="n"> (<param name="k"> (v | <![CDATA[v]]>) </param>)* </function>)*
 # White space before a value is markup, as is the line break behind one; in CDATA all counts.
+# Models also write <functionname= and <paramname=: vLLM 0.33.0 minicpm5xml_tool_parser.py.
 # Reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
 MINICPM5 = Format(
     "minicpm5",
     {
-        "content": Prose({'<function name="': On("name", "open")}),
-        "name": Header(
-            {'">': On("parameters")}, forbidden=('<function name="', "</function>"), read=read_name
-        ),
+        "content": Prose(dict.fromkeys(_MINICPM5, On("name", "open"))),
+        "name": Header({'">': On("parameters")}, (*_MINICPM5, "</function>"), read=read_name),
         "parameters": Gap(
             {
                 '<param name="': On("key"),
+                '<paramname="': On("key"),
                 "</function>": On("content", "end"),
-                '<function name="': On("content", "end", keep=True),
+                **dict.fromkeys(_MINICPM5, On("content", "end", keep=True)),
             },
             may_end=True,
         ),
