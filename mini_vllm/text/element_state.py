@@ -9,9 +9,9 @@ import json
 import re
 from dataclasses import dataclass
 
-from mini_vllm.text.parameter_state import TEXT, escaped, read_parameter
+from mini_vllm.text.parameter_state import TEXT, read_parameter
 from mini_vllm.text.parser_states import SPACE, Marked
-from mini_vllm.text.schemas import Allowed, canonical, typed
+from mini_vllm.text.schemas import Allowed, canonical, escaped, typed
 from mini_vllm.text.stream_parser import StreamParser
 
 DEEPEST = 128

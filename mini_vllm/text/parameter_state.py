@@ -8,12 +8,11 @@ The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the 
 in which the model wrote them.
 """
 
-import json
 from dataclasses import dataclass
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.parser_states import JSON, SPACE, Marked
-from mini_vllm.text.schemas import EVERY_TYPE, type_named, typed
+from mini_vllm.text.schemas import EVERY_TYPE, escaped, type_named, typed
 from mini_vllm.text.stream_parser import Scratch, StreamParser
 
 # For `Value.types`.
@@ -48,9 +47,17 @@ class Value(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters, or keep the text of another type."""
         scratch = parser.scratch
-        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        known = self.scanner.known[scratch.marker].get(text)
+        if known is not None:
+            (shown, after), marker, rest = known, None, ""
+            scratch.marker = after.state
+        else:
+            shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            self._text(parser, shown)
+            if scratch.json is FAILED and not scratch.pending and shown[-1] != "\n":
+                parser.arguments(escaped(shown))
+            else:
+                self._text(parser, shown)
         if marker is None:
             return ""
         if scratch.json is FAILED:
@@ -94,6 +101,8 @@ def _typed_state(scratch: Scratch, text: str, allowed: frozenset[str]) -> JsonSt
     """Take more of a value; return `FAILED` once it can only be a string."""
     if "string" not in allowed:
         return None
+    if allowed == TEXT:
+        return FAILED
     state: JsonState | None = scratch.json
     if state is None:
         text = text.lstrip(SPACE)
@@ -129,8 +138,3 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
 def read_type(parser: StreamParser, name: str, marker: str) -> str | None:
     """Read the type of a value: go to the state that it names, or where the marker leads."""
     return type_named(name) or ""
-
-
-def escaped(text: str) -> str:
-    """Return characters as they stand in a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]

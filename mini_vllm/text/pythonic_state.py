@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from mini_vllm.text.parser_states import SPACE
 from mini_vllm.text.python_literals import EscapeError, split_string, to_json, unescape
-from mini_vllm.text.schemas import canonical
+from mini_vllm.text.schemas import canonical, escaped
 from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64
@@ -121,12 +121,15 @@ class PythonCall:
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Emit the characters of a string, except for an incomplete escape."""
+        if not progress.tail and _NO_ESCAPES[progress.quote].fullmatch(text):
+            parser.arguments(escaped(text))
+            return ""
         inside, rest, possible = split_string(progress.tail + text, progress.quote, self.lines)
         progress.tail = ""
         try:
-            parser.arguments(canonical(unescape(inside))[1:-1])
+            parser.arguments(escaped(unescape(inside)))
         except EscapeError as error:
-            parser.arguments(canonical(unescape(inside[: error.place]))[1:-1])
+            parser.arguments(escaped(unescape(inside[: error.place])))
             return parser.fail(str(error), inside[error.place :] + rest)
         if not possible:
             return parser.fail(f"{rest[0]!r} in a string", rest)
@@ -184,6 +187,8 @@ class PythonCall:
         return False
 
 
+# What a piece of a string is that ends neither in nor with anything special.
+_NO_ESCAPES = {quote: re.compile(rf"[^\\\n{quote}]+") for quote in "'\""}
 _NEXT = {
     ("bracket", "("): "argument",
     ("equals", "="): "value",

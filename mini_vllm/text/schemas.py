@@ -3,6 +3,7 @@
 Arguments are not validated against the schemas.
 """
 
+import functools
 import json
 import re
 from collections import deque
@@ -46,6 +47,9 @@ _MEMBERS = {
 }
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST_REMEMBERED = 32
+# `json.dumps` with options makes an encoder for each call, which costs ten times a short string.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 # What models write for true, false and null when they think in Python.
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
@@ -215,8 +219,21 @@ def canonical(value: Any) -> str:
     Raises:
         ValueError, TypeError: JSON cannot express the value.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(value)
+    if _SURROGATE.search(text) is None:
+        return text
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def escaped(text: str) -> str:
+    """Return text as it stands inside a JSON string, without the quotes."""
+    return _short_escaped(text) if len(text) <= _LONGEST_REMEMBERED else canonical(text)[1:-1]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _short_escaped(text: str) -> str:
+    # Models repeat themselves, so most pieces of text have been seen.
+    return canonical(text)[1:-1]
 
 
 def _is_a(value: Any, name: str, kind: type | tuple[type, ...]) -> bool:
