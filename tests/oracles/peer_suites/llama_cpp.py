@@ -6,9 +6,23 @@ names of constants, and calls of a few helpers. They are turned into Python and 
 What uses more, such as a loop or a variable, is left out.
 """
 
+import functools
 import json
 import re
 from dataclasses import dataclass, field
+
+from mini_vllm.chat_template.template import ChatTemplate
+from mini_vllm.finish_reason import FinishReason
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text.detect import detect_format
+from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, ReasoningDelta, TextDelta
+from mini_vllm.text.formats import find_format
+from mini_vllm.text.reasoning import create_reasoning_splitter, prompt_in_reasoning
+from mini_vllm.text.tool_parsers import create_tool_parser
+from mini_vllm.tokenizer.loading.factory import create_tokenizer
+from peer_suites.cases import SOURCES, value
+
+LLAMA_CPP = SOURCES / "llama_cpp"
 
 _TOKEN = re.compile(
     r"""
@@ -54,6 +68,22 @@ class LlamaCase:
     options: dict = field(default_factory=dict)
     expected: Message = field(default_factory=Message)
 
+    @property
+    def test(self):
+        """What the case is called."""
+        return f"test-chat.cpp:{self.line}"
+
+    @property
+    def format(self):
+        """The tool format that the template shows, or the template's name."""
+        return detected(self.template).tool_format or self.template.removesuffix(".jinja")
+
+    @property
+    def outcome(self):
+        """What llama.cpp makes of the text, to be compared as `Case.outcome` is."""
+        calls = [(name, value(text)) for name, text in self.expected.calls]
+        return self.expected.content.strip(), self.expected.reasoning.strip(), calls
+
 
 def _message(content="", reasoning="", name="", arguments="", id=""):
     calls = [(name, arguments)] if name or id else []
@@ -92,7 +122,7 @@ class Chain:
         return take
 
     def tools(self, tools):
-        self.case.tools = tools
+        self.case.tools = [tool if isinstance(tool, dict) else _tool(*tool[:3]) for tool in tools]
         return self
 
     def expect(self, message):
@@ -115,8 +145,88 @@ class Chain:
         return self.case
 
 
-def read_cases(source):
+@functools.cache
+def template_of(name):
+    """Return the text of a chat template."""
+    return (LLAMA_CPP / "models" / "templates" / name).read_text("utf-8")
+
+
+@functools.cache
+def detected(name):
+    """Return the formats that a template shows."""
+    return detect_format(template_of(name))
+
+
+def _compares(case):
+    """Whether the message can be compared: not of half a call, nor of reasoning left in the text.
+
+    llama.cpp completes the JSON of a call that is under way, and where it splits no reasoning off,
+    its content has the tag that stands in the prompt.
+    """
+    return not case.options.get("is_partial") and (
+        _splits(case) or case.expected.calls or detected(case.template).reasoning_format is None
+    )
+
+
+def _splits(case):
+    asked = case.options.get("reasoning_format", "COMMON_REASONING_FORMAT_NONE")
+    return not asked.endswith("_NONE")
+
+
+@functools.cache
+def _tokenizer():
+    return create_tokenizer("byte")
+
+
+@functools.cache
+def _begins_inside(template, thinking):
+    """Whether a prompt of the template ends inside the reasoning; None if it does not show."""
+    made = ChatTemplate(template_of(template), bos_token="", eos_token="")
+    asked = [{"role": "user", "content": "Hi"}]
+    said = {} if thinking is None else {"enable_thinking": thinking, "thinking": thinking}
+    prompt = made.apply_chat_template(asked, add_generation_prompt=True, **said)
+    return prompt_in_reasoning(detected(template).reasoning_format, prompt)
+
+
+def ours(case, size=None):
+    """What our pipeline makes of a text in pieces of so many bytes; compare with `outcome`."""
+    shown, tools, reasoning, ends_at = detected(case.template), None, None, ()
+    if shown.tool_format is not None and (case.tools or shown.tool_format == "harmony"):
+        tools = create_tool_parser(shown.tool_format, tools=case.tools or None)
+        ends_at = find_format(shown.tool_format).ends_reasoning
+    if _splits(case) and shown.reasoning_format is not None:
+        inside = _begins_inside(case.template, case.options.get("enable_thinking"))
+        reasoning = create_reasoning_splitter(
+            shown.reasoning_format, in_reasoning=inside, ends_at=ends_at
+        )
+    pipeline = TextPipeline(_tokenizer(), reasoning=reasoning, tools=tools)
+    ids = list(case.text.encode())
+    size = size or len(ids) or 1
+    events = []
+    for start in range(0, len(ids), size):
+        events += pipeline.feed(ids[start : start + size])
+    return _told(events + pipeline.finish(FinishReason.END_ID))
+
+
+def _told(events):
+    content, thought, calls = "", "", []
+    for event in events:
+        if isinstance(event, TextDelta):
+            content += event.text
+        elif isinstance(event, ReasoningDelta):
+            thought += event.text
+        elif isinstance(event, CallStart):
+            calls.append([event.name, ""])
+        elif isinstance(event, ArgsDelta):
+            calls[-1][1] += event.text
+        elif isinstance(event, Malformed):
+            calls[-1] = ["malformed", f"{calls[-1][0]} {calls[-1][1]}{event.raw}"]
+    return content.strip(), thought.strip(), [(name, value(text)) for name, text in calls]
+
+
+def read_cases():
     """Return (the cases, how many chains could not be read)."""
+    source = (LLAMA_CPP / "tests" / "test-chat.cpp").read_text("utf-8")
     names = {**_HELPERS, **_tools(source)}
     for match in re.finditer(r"^const common_chat_msg (\w+)\s*=([^;]*);", source, re.MULTILINE):
         names[match[1]] = _evaluate(match[2], names)
@@ -133,7 +243,8 @@ def read_cases(source):
             chain = source[match.end() - len("test(") : end]
             case = _evaluate(chain, {**names, "test": first})
             # A template that is a variable is that of a loop over several.
-            cases += [case] if isinstance(case, LlamaCase) and template else []
+            if isinstance(case, LlamaCase) and template and _compares(case):
+                cases.append(case)
         except (SyntaxError, NameError, TypeError, ValueError):
             left_out += 1
     return cases, left_out
@@ -143,10 +254,13 @@ def _tools(source):
     """Return the constants that are tools, by name."""
     found = {}
     for match in re.finditer(r"static common_chat_tool (\w+)\{([\s\S]*?)\n\s*\};", source):
-        name, description, parameters = _evaluate(f"({match[2]})", {})[:3]
-        function = {"name": name, "description": description, "parameters": json.loads(parameters)}
-        found[match[1]] = {"type": "function", "function": function}
+        found[match[1]] = _tool(*_evaluate(f"({match[2]})", {})[:3])
     return found
+
+
+def _tool(name, description, parameters):
+    function = {"name": name, "description": description, "parameters": json.loads(parameters)}
+    return {"type": "function", "function": function}
 
 
 def _evaluate(text, names):
