@@ -11,6 +11,8 @@ import json
 import re
 from dataclasses import dataclass, field
 
+from peer_suites.cases import SOURCES, value
+
 from mini_vllm.chat_template.template import ChatTemplate
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
@@ -20,7 +22,6 @@ from mini_vllm.text.formats import find_format
 from mini_vllm.text.reasoning import create_reasoning_splitter, prompt_in_reasoning
 from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer.loading.factory import create_tokenizer
-from peer_suites.cases import SOURCES, value
 
 LLAMA_CPP = SOURCES / "llama_cpp"
 
