@@ -502,6 +502,38 @@ ROWS = {
     "vllm-0.33.0 test_functiongemma: multiple_arguments": ("functiongemma",
         "<start_function_call>call:f{a:<escape>San Francisco<escape>,n:<escape>42<escape>}"
         "<end_function_call>", call('{"a": "San Francisco", "n": "42"}')),
+    "a next call in place of a closing tag, LongCat": ("longcat",
+        f"<longcat_tool_call>{one('f', '{}')}\n<longcat_tool_call>{one('g', '{}')}",
+        calls(("f", "{}"), ("g", "{}"))),
+    "a next call in place of a closing tag, ERNIE": ("ernie45",
+        BEGIN + one("f", "{}") + hermes(("g", "{}")), calls(("f", "{}"), ("g", "{}"))),
+    "a next call in place of a closing tag, InternLM": ("internlm",
+        f"<|action_start|><|plugin|>{one('f', '{}')}<|action_start|><|plugin|>{one('g', '{}')}",
+        calls(("f", "{}"), ("g", "{}"))),
+    "a next call in place of a closing tag, FunctionGemma": ("functiongemma",
+        "<start_function_call>call:f{}<start_function_call>call:g{}",
+        calls(("f", "{}"), ("g", "{}"))),
+    "the next call behind a malformed one, Granite": ("granite",
+        f"<tool_call>[{one('f', '{!')}<tool_call>[{one('g', '{}')}]",
+        broken("{", "!}") + call("{}", "g", index=1)),
+    "the next call behind a malformed one, GigaChat": ("gigachat3",
+        f"<|function_call|>{one('f', '{!')}<|message_sep|><|function_call|>{one('g', '{!')}"
+        f"function call<|role_sep|>{one('h', '{!')}<|function_call|>{one('i', '{}')}",
+        broken("{", "!}") + broken("{", "!}", "g", index=1) + broken("{", "!}", "h", index=2)
+        + call("{}", "i", index=3)),
+    "the next call behind a malformed one, Pythonic": ("pythonic",
+        "[f(a=!)]<|python_start|>[g(b=!)<|python_end|>x<|python_start|>[h()]",
+        [*broken('{"a": ', "!)]"), *broken('{"b": ', "!)<|python_end|>", "g", index=1),
+         TextDelta("x"), *call("{}", "h", index=2)]),
+    "an opener and no call, GigaChat": ("gigachat3",
+        "x function call<|role_sep|> y <|function_call|>",
+        text("x function call<|role_sep|> y <|function_call|>")),
+    "an opener and no call, xLAM": ("xlam", "[TOOL_CALLS] x", text("[TOOL_CALLS] x")),
+    "an opener and no call, LFM2": ("lfm2", '<|tool_call_start|>{"a": 1}',
+        text('<|tool_call_start|>{"a": 1}')),
+    "an opener and no call, Pythonic": ("pythonic", "<|python_start|>[1]",
+        text("<|python_start|>[1]")),
+    "an answer that does not end": ("cohere_command4", "<|START_TEXT|>ok", text("ok")),
 }  # fmt: skip
 
 

@@ -106,7 +106,7 @@ UNREAD = {
     "muse": _ATEM,
     "muse_glimmer": _ATEM,
     "musespark1x": _ATEM,
-    "inkling": "its answer and reasoning are blocks too, each with a header that names its kind",
+    "inkling": "its text begins inside of a block or of the header of one, as the prompt ended",
 }
 
 
