@@ -52,7 +52,7 @@ class TextPathFactory:
 
     Reasoning that the model leaves open ends at an opener of its tool format that says so
     (`Format.ends_reasoning`), but only where the request has tools: where nothing can be called, an
-    opener among the thoughts is one of them.
+    opener among the thoughts is one of them. vLLM 0.33.0's engine parsers end it there, too.
 
     Args:
         tokenizer: turns ids into text.
