@@ -19,14 +19,14 @@ def _equal_runs_once(monkeypatch):
     """Most faults leave most runs of a lab as they were: run what has been run before only once."""
     run_lab = runs.run_lab
 
-    def remembered(root, lab, implementation, hurry):
+    def remembered(root, lab, implementation, *how):
         try:
             source = choose(implementation, [lab], root)[lab.path].source()
         except LoadFailure:
-            return run_lab(root, lab, implementation, hurry)
+            return run_lab(root, lab, implementation, *how)
         key = (source, lab.test_file.read_bytes(), (lab.path / "lab.toml").read_bytes())
         if key not in OUTCOMES:
-            OUTCOMES[key] = run_lab(root, lab, implementation, hurry)
+            OUTCOMES[key] = run_lab(root, lab, implementation, *how)
         return OUTCOMES[key]
 
     monkeypatch.setattr(runs, "run_lab", remembered)

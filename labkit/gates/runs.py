@@ -4,6 +4,7 @@ The processes are forked from a server that has imported pytest, which takes a n
 second.
 """
 
+import gc
 import json
 import multiprocessing
 import os
@@ -40,8 +41,9 @@ def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = 1.0) 
         hurry: the part of its time limit that a test of linear cost is given.
     """
     todo, outcomes = list(jobs), []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for outcome in pool.map(lambda job: run_lab(root, job[0], job[1], hurry), todo):
+    # No source changes while these run, so no bytecode can be stale: the runs share it.
+    with tempfile.TemporaryDirectory() as bytecode, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for outcome in pool.map(lambda job: run_lab(root, job[0], job[1], hurry, bytecode), todo):
             outcomes.append(outcome)
             if sys.stdout.isatty():
                 done = f"{len(outcomes)}/{len(todo)}"
@@ -49,15 +51,25 @@ def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = 1.0) 
     return outcomes
 
 
-def run_lab(root: Path, lab: Lab, implementation: str, hurry: float = 1.0) -> Outcome:
-    """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`."""
+def run_lab(
+    root: Path, lab: Lab, implementation: str, hurry: float = 1.0, bytecode: str | None = None
+) -> Outcome:
+    """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`.
+
+    Args:
+        root: the repository.
+        lab: the lab.
+        implementation: what is run.
+        hurry: the part of its time limit that a test of linear cost is given.
+        bytecode: see `run_pytest`.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         results = Path(scratch) / "results.json"
         command = [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
                    "-p", "labkit.gates.hurry", "--hurry", str(hurry),
                    "--lab-results", str(results)]  # fmt: skip
         env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference"}
-        _, printed = run_pytest(command, root, env)
+        _, printed = run_pytest(command, root, env, bytecode)
         if not results.exists():
             return {"error": printed.strip()[-2000:]}
         outcome: Outcome = json.loads(results.read_text(encoding="utf-8"))[0]
@@ -65,7 +77,7 @@ def run_lab(root: Path, lab: Lab, implementation: str, hurry: float = 1.0) -> Ou
 
 
 def run_pytest(
-    arguments: Sequence[str], folder: Path, env: Mapping[str, str]
+    arguments: Sequence[str], folder: Path, env: Mapping[str, str], bytecode: str | None = None
 ) -> tuple[int | None, str]:
     """Run pytest in a process of its own.
 
@@ -73,6 +85,7 @@ def run_pytest(
         arguments: of its command line.
         folder: where it runs.
         env: its environment.
+        bytecode: a folder for what is compiled; without one, nothing of it is kept.
 
     Returns:
         Its exit code, None if the process died before it had one, and all that it printed.
@@ -80,7 +93,7 @@ def run_pytest(
     output, to_output = _FORKS.Pipe(duplex=False)
     code, to_code = _FORKS.Pipe(duplex=False)
     process = _FORKS.Process(
-        target=_run_here, args=(list(arguments), folder, dict(env), to_output, to_code)
+        target=_run_here, args=(list(arguments), folder, dict(env), bytecode, to_output, to_code)
     )
     process.start()
     to_output.close()
@@ -96,13 +109,21 @@ def run_pytest(
 
 
 def _run_here(
-    arguments: list[str], folder: Path, env: dict[str, str], output: Connection, code: Connection
+    arguments: list[str],
+    folder: Path,
+    env: dict[str, str],
+    bytecode: str | None,
+    output: Connection,
+    code: Connection,
 ) -> None:
+    # What the server has imported is no garbage; pytest looks for garbage when it ends.
+    gc.freeze()
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)
     output.close()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = bytecode is None
+    sys.pycache_prefix = bytecode
     code.send(int(pytest.main(arguments)))
