@@ -19,6 +19,9 @@ quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esa
 # One more than there are processors: tests often wait for processes of their own.
 processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 
+# Each process would compile every test anew: half of its start.
+check test: export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: help lab progress hint predict race solution watch reset demo serve tokenizer bundle reference bug test \
 	grade student-edition site gradescope classroom50 check soak bench oracles upstream matrix lock
 
