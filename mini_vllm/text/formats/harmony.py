@@ -20,8 +20,10 @@ def _harmony_header(parser: StreamParser, header: str, marker: str) -> str | Non
     if recipient and not _NO_FUNCTION.fullmatch(recipient[1]):
         parser.announce(recipient[1].removeprefix("functions."))
         return "arguments"
-    channels = _HARMONY_CHANNEL.findall(header)
-    return "reasoning" if recipient or channels[-1:] == ["analysis"] else "message"
+    channel = _HARMONY_CHANNEL.findall(header)[-1:]
+    if channel == ["final"]:
+        return "message"
+    return "reasoning" if recipient or channel == ["analysis"] else "message"
 
 
 _HARMONY_END = {
@@ -35,7 +37,8 @@ _HARMONY_END = {
 # where <|call|> or <|return|> may stand in for <|end|>, and the text of a call is J. The recipient
 # may stand before the channel, and a text may begin with it, as prompts end with the role. A
 # message to a built-in tool or to the assistant itself is for neither the reader nor the client's
-# functions: it is reasoning, and its text, which may be code, stays as it is.
+# functions: it is reasoning, and its text, which may be code, stays as it is, but for the channel
+# `final`, which is for the reader.
 HARMONY = Format(
     "harmony",
     {

@@ -18,7 +18,8 @@ def write(calls, prose, layout):
             end = layout.choice(["<|end|>", "<|return|>"])
             tool = layout.choice(["", "", " to=python code", " to=browser.open", " to=assistant"])
             text += f"{start}<|channel|>{channel}{tool}<|message|>{before}{end}"
-            expected.text(before, ReasoningDelta if tool or channel == "analysis" else TextDelta)
+            thought = channel != "final" and (tool or channel == "analysis")
+            expected.text(before, ReasoningDelta if thought else TextDelta)
             start = "<|start|>assistant"
         if call is not None:
             arguments = json_value(call.arguments, layout)
@@ -66,7 +67,9 @@ def read_harmony(text, types):
             place = expect(rf"{S}(?:<\|call\|>|<\|end\|>|<\|return\|>|\Z)", text, end).end()
         else:
             message = body.match(text, head.end())
-            kind = (ReasoningDelta,) if tool or head["channel"] == "analysis" else ()
+            channel = head["channel"]
+            thought = channel != "final" and (tool or channel == "analysis")
+            kind = (ReasoningDelta,) if thought else ()
             expected.text(message[1], *kind)
             place = message.end()
     return expected.events
