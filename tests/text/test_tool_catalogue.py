@@ -308,6 +308,22 @@ ROWS = {
         "1<|close|>argument<|sep|>", call('{"k": "1"}')),
     "a function that is called like a built-in tool": ("harmony",
         "<|channel|>commentary to=functions.python<|message|>{}<|call|>", call("{}", "python")),
+    "a next call, and the end of all, in place of a call's end": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>call tool="g"<|sep|>'
+        "<|close|>tools<|sep|>!", calls(("f", "{}"), ("g", "{}")) + text("!")),
+    "calls that break, one in a name": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="f"<|sep|>!<|close|>call<|sep|><|open|>call tool="g'
+        '"<|sep|><|open|>argument key="k<|close|>argument<|sep|><|close|>tools<|sep|>!',
+        [*broken("", '"<|sep|>!<|close|>call<|sep|>'), *broken("", '"<|sep|><|open|>argument key="k'
+        "<|close|>argument<|sep|><|close|>tools<|sep|>", "g", index=1), TextDelta("!")]),
+    **{f"values of the type {kind}": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="k" '
+        f'type="{kind}"<|sep|>{value}<|close|>argument<|sep|><|close|>call<|sep|>!',
+        [*call(f'{{"k": {value}}}'), TextDelta("!")])
+        for kind, value in (("array", "[1]"), ("null", "null"), ("boolean", "true"))},
+    **{f"a header with {end}": ("harmony",
+        f"<|channel|>final{end}<|start|>assistant<|channel|>final<|message|>So",
+        text(f"<|channel|>final{end}So")) for end in ("<|end|>", "<|return|>", "<|call|>")},
     "messages that have no end": ("harmony",
         "<|channel|>analysis<|message|>Hm<|start|>assistant<|channel|>final<|message|>So"
         "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|return|>",
