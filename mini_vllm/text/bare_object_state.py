@@ -9,7 +9,7 @@ in which the model wrote them.
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from mini_vllm.text.markers import MarkerScanner
@@ -20,6 +20,8 @@ from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64
 _LONGEST_BARE = 256
+# Models repeat keys and literals, and looking one up is faster.
+_MOST_REMEMBERED = 1 << 10
 _LITERALS = frozenset(["integer", "number", "boolean", "null"])
 _KEY_END = re.compile(r"[:,{}\[\]]")
 _LITERAL_END = re.compile(r"[,}\]]")
@@ -44,6 +46,9 @@ class _Place(NamedTuple):
     bare: str = ""
 
 
+_START = _Place()
+
+
 @dataclass(frozen=True)
 class BareObject:
     """The object, from behind its opening brace.
@@ -63,13 +68,27 @@ class BareObject:
         """The automaton of the marker."""
         return MarkerScanner([self.quote])
 
+    @cached_property
+    def itself(self) -> re.Pattern[str]:
+        """Text of a string that means itself in JSON, and has nothing of the marker."""
+        return re.compile(rf"""[^{re.escape(self.quote[0])}\\"\x00-\x1f\ud800-\udfff]*""")
+
     def take(self, parser: StreamParser, text: str) -> str:
         """Go through the members."""
         scratch = parser.scratch
+        place = scratch.json
+        if (
+            place is not None
+            and place.expects == "text"
+            and not scratch.marker
+            and self.itself.fullmatch(text)
+        ):
+            parser.arguments(text)
+            return ""
         text, scratch.pending = scratch.pending + text, ""
         at = 0
         while at < len(text):
-            place = scratch.json = scratch.json or _Place()
+            place = scratch.json or _START
             # An index, as long as the object goes on; then what the next state should take.
             step = self._step(parser, place, text, at)
             if isinstance(step, str):
@@ -107,7 +126,7 @@ class BareObject:
         elif char == "," and expects == "after":
             parser.hold(char)
             expects = "key" if inner == "{" else "item"
-            parser.scratch.json = place._replace(expects=expects, before=", ")
+            parser.scratch.json = _Place(expects, place.brackets, ", ")
         elif char in "{[" and expects in ("value", "item") and len(place.brackets) < _DEEPEST:
             parser.arguments(place.before)
             parser.hold(char)
@@ -115,7 +134,7 @@ class BareObject:
             parser.scratch.json = _Place(expects, place.brackets + char, char)
         elif char not in ":,{}[]" and expects in ("key", "value", "item"):
             kind = "bare key" if expects == "key" else "bare value"
-            parser.scratch.json = place._replace(expects=kind, bare="")
+            parser.scratch.json = _Place(kind, place.brackets, place.before)
             return at
         else:
             return parser.fail(f"{char!r} where the arguments do not allow it", text[at:])
@@ -132,7 +151,7 @@ class BareObject:
     def _end_key(self, parser: StreamParser, place: _Place, key: str) -> None:
         if len(place.brackets) == 1:
             parser.parameter = key
-        parser.arguments(f"{place.before}{canonical(key)}: ")
+        parser.arguments(f"{place.before}{_quoted(key)}: ")
         parser.scratch.json = _Place("value", place.brackets, "")
 
     def _bare(self, parser: StreamParser, place: _Place, text: str, at: int) -> int | str:
@@ -144,7 +163,7 @@ class BareObject:
         if len(bare) > _LONGEST_BARE:
             return parser.fail(f"{bare:.40} is too long without quotes", text[at:])
         parser.hold(text[at:end])
-        parser.scratch.json = place._replace(bare=bare)
+        parser.scratch.json = _Place(place.expects, place.brackets, place.before, bare)
         if match is None:
             return end
         if not is_key:
@@ -167,7 +186,7 @@ class BareObject:
         parser.hold(self.quote)
         if expects == "text":
             parser.arguments('"')
-        parser.scratch.json = place._replace(expects=expects, bare="")
+        parser.scratch.json = _Place(expects, place.brackets, place.before)
 
     def _text(self, parser: StreamParser, place: _Place, text: str, at: int) -> int:
         """Take more of a string."""
@@ -187,7 +206,7 @@ class BareObject:
             return after
         kept, scratch.parts = "".join(scratch.parts), []
         if place.expects == "key text":
-            scratch.json = place._replace(expects="colon", bare=kept)
+            scratch.json = _Place("colon", place.brackets, place.before, kept)
         else:
             is_text = place.expects == "text"
             allowed = self._allowed(parser, place) or TEXT
@@ -211,6 +230,12 @@ class BareObject:
         return False
 
 
+@lru_cache(_MOST_REMEMBERED)
+def _quoted(key: str) -> str:
+    return canonical(key)
+
+
+@lru_cache(_MOST_REMEMBERED)
 def _literal(text: str, allowed: frozenset[str] | None) -> str:
     """Return a bare literal as JSON: a number may be meant as a string, null may not."""
     value = typed(text, _LITERALS)
