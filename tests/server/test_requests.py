@@ -38,7 +38,7 @@ def function(**fields):
     return {"tools": [{"type": "function", "function": fields}]}
 
 
-NO_SCHEMA = function(name="f", parameters={"properties": 1})
+NO_SCHEMA = function(name="f", parameters="none")
 # What is wrong with a request, and what its sender is told, or a part of that.
 REFUSED = {
     CHAT: [
@@ -88,7 +88,7 @@ REFUSED = {
         ({"tools": [{"type": "retrieval"}]}, 'tools[0].type: must be "function"'),
         ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
         (function(name=""), "tools[0].function.name: is"),
-        (NO_SCHEMA, "tools[0].function.parameters.properties: is"),
+        (NO_SCHEMA, "tools[0].function.parameters: is"),
         ({"tools": [F] * 129}, "tools: has 129 tools; at most 128 are allowed"),
         ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),
         ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
