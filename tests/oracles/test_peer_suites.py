@@ -1,7 +1,7 @@
-"""Our tool parsers on every text of vLLM's own tests of its parsers.
+"""Our tool parsers on every text of vLLM's and llama.cpp's own tests of theirs.
 
-Where the two differ, `peer_suites/disagreements.toml` says why; nothing else may differ, and
-nothing that is listed may agree.
+Where they differ, `peer_suites/disagreements.toml` says why; nothing else may differ, and nothing
+that is listed may agree.
 """
 
 import tomllib
@@ -9,59 +9,65 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from peer_suites.cases import HERE, SOURCES, is_known, ours, run_vllm
+from peer_suites import cases as vllm
+from peer_suites import llama_cpp
 
 SIZES = (None, 1, 2, 3, 4, 5, 7, 11)
-# A peer that loses text or depends on cuts; a peer that takes what the family's template never
-# writes; a choice of ours, which `mini_vllm/text/README.md` explains.
-KINDS = ("quirk", "leniency", "choice")
+KINDS = ("choice", "leniency", "quirk")
 README = Path(__file__).parents[2] / "mini_vllm" / "text" / "README.md"
-LISTED = tomllib.loads((HERE / "disagreements.toml").read_text("utf-8"))["disagreement"]
+FILE = Path(vllm.__file__).with_name("disagreements.toml")
+LISTED = tomllib.loads(FILE.read_text("utf-8"))["disagreement"]
+REASONS = {test: one for one in LISTED for test in one["tests"]}
 pytestmark = pytest.mark.skipif(
-    not (SOURCES / "tests" / "tool_parsers").is_dir(), reason="vLLM was not fetched: make oracles"
+    not (vllm.SOURCES / "tests" / "tool_parsers").is_dir() or not llama_cpp.LLAMA_CPP.is_dir(),
+    reason="the peers' tests were not fetched: make oracles",
 )
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    found = run_vllm(tmp_path_factory.mktemp("vllm"))
-    assert len(found) > 500
-    return found
+    """All cases, each with the function that runs our parser on it."""
+    of_vllm = vllm.run_vllm(tmp_path_factory.mktemp("vllm"))
+    of_llama_cpp, _ = llama_cpp.read_cases()
+    assert len(of_vllm) > 550
+    assert len(of_llama_cpp) > 250
+    return [(case, vllm.ours) for case in of_vllm] + [(c, llama_cpp.ours) for c in of_llama_cpp]
 
 
-def test_no_text_of_vllms_tests_depends_on_how_it_is_cut(cases):
-    for case in cases:
-        if is_known(case.format):
+def name_of(case):
+    return f"{case.format} {case.test}"
+
+
+def test_no_text_of_a_peers_tests_depends_on_how_it_is_cut(cases):
+    for case, ours in cases:
+        if case.is_read:
             wanted = ours(case)
             assert all(ours(case, size) == wanted for size in SIZES), (case.test, case.text)
 
 
-def test_where_we_differ_from_vllm_a_reason_is_listed(cases, capsys):
-    known = [case for case in cases if is_known(case.format)]
-    differ = {(case.format, case.test) for case in known if ours(case) != case.outcome}
-    listed = {(one["format"], test) for one in LISTED for test in one["tests"]}
+def test_where_we_differ_from_a_peer_a_reason_is_listed(cases, capsys):
+    differ = {name_of(case) for case, ours in cases if case.is_read and ours(case) != case.outcome}
     with capsys.disabled():
-        print_table(cases, differ)
-    assert sorted(differ - listed) == [], "differ, and no reason is listed"
-    assert sorted(listed - differ) == [], "are listed, and agree"
+        print_table([case for case, _ in cases], differ)
+    assert sorted(differ - set(REASONS)) == [], "differ, and no reason is listed"
+    assert sorted(set(REASONS) - differ) == [], "are listed, and agree"
 
 
 def print_table(cases, differ):
-    kinds = {(one["format"], test): one["kind"] for one in LISTED for test in one["tests"]}
     rows = defaultdict(Counter)
     for case in cases:
-        key = case.format, case.test
-        how = "differ" if key in differ else "agree" if is_known(case.format) else "not read"
-        rows[case.format][kinds.get(key, how) if how == "differ" else how] += 1
-    columns = ("agree", *KINDS, "differ", "not read")
-    print(f"\n{'format':18}{''.join(f'{column:>10}' for column in columns)}")
-    for format, counts in sorted(rows.items()):
+        reason = REASONS.get(name_of(case), {"kind": "?"})["kind"]
+        how = reason if name_of(case) in differ else "agree" if case.is_read else "not read"
+        rows[case.format][how] += 1
+        rows["all"][how] += 1
+    columns = ("agree", *KINDS, "?", "not read")
+    print(f"\n{'format':42}{''.join(f'{column:>10}' for column in columns)}")
+    for format, counts in rows.items():
         numbers = (counts[column] or "" for column in columns)
-        print(f"{format:18}{''.join(f'{number:>10}' for number in numbers)}")
+        print(f"{format:42}{''.join(f'{number:>10}' for number in numbers)}")
 
 
-@pytest.mark.parametrize("one", LISTED, ids=lambda one: f"{one['format']}-{one['kind']}")
+@pytest.mark.parametrize("one", LISTED, ids=lambda one: one["why"])
 def test_reasons_are_of_a_kind_and_choices_are_explained(one):
     assert one["kind"] in KINDS
-    assert one["why"]
-    assert one["kind"] != "choice" or one["line"] in README.read_text("utf-8")
+    assert one["kind"] != "choice" or one["line"] in README.read_text("utf-8").replace("\n  ", " ")

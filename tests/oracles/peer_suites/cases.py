@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, TextDelta
-from mini_vllm.text.formats import find_format
+from mini_vllm.text.formats import is_format
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 HERE = Path(__file__).parent
@@ -47,6 +47,11 @@ class Case:
     tools: str
     content: str
     calls: tuple
+
+    @property
+    def is_read(self):
+        """Whether we read the format."""
+        return is_format(self.format)
 
     @property
     def outcome(self):
@@ -94,7 +99,7 @@ def _read(record):
             continue
         format = names.get(line["parser"], line["parser"])
         case = Case(
-            line["test"].rsplit("/", 1)[-1], format, line["text"],
+            _short(line["test"]), format, line["text"],
             json.dumps(_tools(line["tools"]), sort_keys=True), line["content"] or "",
             tuple(map(tuple, line["calls"])),
         )  # fmt: skip
@@ -102,6 +107,12 @@ def _read(record):
         if key not in seen:
             seen.add(key)
             yield case
+
+
+def _short(test):
+    """Return the name of a test without its folder; a parameter may have a slash, too."""
+    file, _, name = test.partition("::")
+    return f"{file.rsplit('/', 1)[-1]}::{name}"
 
 
 def _names():
@@ -145,12 +156,3 @@ def ours(case, size=None):
         elif isinstance(event, Malformed):
             calls[-1] = ["malformed", f"{calls[-1][0]} {calls[-1][1]}{event.raw}"]
     return content.strip(), [(name, value(text)) for name, text in calls]
-
-
-def is_known(format):
-    """Whether we read a format of the peer."""
-    try:
-        find_format(format)
-    except ValueError:
-        return False
-    return True

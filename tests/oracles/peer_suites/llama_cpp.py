@@ -80,6 +80,11 @@ class LlamaCase:
         return detected(self.template).tool_format or self.template.removesuffix(".jinja")
 
     @property
+    def is_read(self):
+        """Whether the template shows a format of ours."""
+        return detected(self.template).tool_format is not None
+
+    @property
     def outcome(self):
         """What llama.cpp makes of the text, to be compared as `Case.outcome` is."""
         calls = [(name, value(text)) for name, text in self.expected.calls]
