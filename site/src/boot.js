@@ -12,6 +12,19 @@ import labkit.browser.verbs
 labkit.browser.verbs
 `;
 
+/** From here on Pyodide takes some addresses for negative numbers, and one text for another. */
+const MOST_BYTES = 2 ** 31;
+const PAGE_BYTES = 2 ** 16;
+
+/** Have what takes more memory raise MemoryError in Python. */
+function limitMemory() {
+  const { grow } = WebAssembly.Memory.prototype;
+  WebAssembly.Memory.prototype.grow = function (pages) {
+    if (this.buffer.byteLength + pages * PAGE_BYTES >= MOST_BYTES) throw new RangeError("Python has 2 GB");
+    return grow.call(this, pages);
+  };
+}
+
 /**
  * @param {object} python from loadPyodide
  * @param {Record<string, ArrayBuffer | Uint8Array | Promise<ArrayBuffer>>} archives
@@ -22,6 +35,7 @@ labkit.browser.verbs
  * @returns {Promise<Record<string, (asked: string) => string>>} `labkit.browser.verbs`
  */
 export async function boot(python, archives, { hear, interrupts }, say = () => {}) {
+  limitMemory();
   say("Unpacking the course", 1);
   for (const [name, place] of Object.entries(PLACES)) {
     python.FS.mkdirTree(place);

@@ -62,6 +62,13 @@ def test_much_memory_is_no_fault(python):
     assert failing(told["result"]) == {}
 
 
+def test_more_memory_than_there_is_is_a_failure_of_its_test(python):
+    told = python.run("03", where_no_byte_is("['a' * 100_000_000 for _ in range(30)]"), fresh=True)
+    assert failing(told["result"]) == {NOT_A_BYTE: "raised"}
+    labels = told["result"]["failures"][0]["labels"]
+    assert any(label["text"].startswith("MemoryError") for label in labels)
+
+
 CHAINS = {
     "of lists": "nest = []\nfor _ in range(2_000):\n    nest = [nest]",
     "of objects": (
