@@ -1,8 +1,9 @@
 """Every tool-call format: the time per character of the same calls, as a multiple of Hermes'.
 
-Each format writes the same prose and calls in its own way, as the renderers of its tests do. The
-texts come in pieces of about four characters, as a model's tokens are. A format that writes Python
-or literals of its own has its arguments turned into JSON; the others pass them on.
+Each format writes the same calls in its own way, as the renderers of its tests do: a text of about
+1,500 characters, such as a file, and a number, an object and a list. The texts come in pieces of
+about four characters, as a model's tokens are. Formats that write elements, Python or literals of
+their own have their arguments turned into JSON; the others pass them on.
 """
 
 import random
@@ -20,11 +21,11 @@ from renderers import TOOLS, Call
 
 BASE = "hermes"
 MOST = 2.0
-CALLS = 40
+CALLS = 12
 QUICK_CALLS = 2
 ARGUMENTS = {
     "path": "src/engine/stream.py: the text of a line, with a word or two more, and \u00e9 \u4f60. "
-    * 4,
+    * 20,
     "count": 12345,
     "options": {"recursive": True, "depth": 3, "names": ["alpha", "beta", "gamma"]},
     "items": [1, 2, 3, None, 4.5],

@@ -53,10 +53,13 @@ class PythonCall:
         """Go through the call."""
         scratch = parser.scratch
         progress = scratch.json = scratch.json or _Progress()
+        if progress.expects == "string":
+            if not progress.tail and _NO_ESCAPES[progress.quote].fullmatch(text):
+                parser.arguments(escaped(text))
+                return ""
+            return self._string(parser, progress, text)
         if progress.expects == "word":
             return self._word(parser, progress, text)
-        if progress.expects == "string":
-            return self._string(parser, progress, text)
         if progress.expects == "literal":
             return self._literal(parser, progress, text)
         bare = text.lstrip(SPACE)
@@ -121,9 +124,6 @@ class PythonCall:
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Emit the characters of a string, except for an incomplete escape."""
-        if not progress.tail and _NO_ESCAPES[progress.quote].fullmatch(text):
-            parser.arguments(escaped(text))
-            return ""
         inside, rest, possible = split_string(progress.tail + text, progress.quote, self.lines)
         progress.tail = ""
         try:
