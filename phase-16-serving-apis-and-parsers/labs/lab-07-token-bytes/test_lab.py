@@ -627,14 +627,18 @@ def test_property_real_vocabularies(lab):
 @pytest.mark.points(4)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: an id costs the same however many came before it, with bytes or without, so some
-    60,000 of them, most of them no UTF-8, finish well within the time limit; and so does a prompt
-    of as many.
+    """linear: an id costs the same however much came before it, so more than 60,000 of them, with
+    bytes or without, finish well within the time limit after a million bytes of text, and after
+    60,000 that are no UTF-8; and so does a prompt of as many.
     """
-    tokens = [bytes([0xED, lab.random.randint(0xA0, 0xBF)]), b"<s>", None, "né你".encode(), b"A"]
-    for size in (100, lab.random.randint(50_000, 70_000)):
+    broken = bytes([0xED, lab.random.randint(0xA0, 0xBF)])
+    tokens = [broken, b"<s>", None, "né你".encode(), b"A"]
+    for size in (100, lab.random.randint(60_000, 70_000)):
+        # To decode at each id all that came before, or all since the text, takes minutes: the limit
+        # need not tell how fast a machine is.
+        items = [("né你🚀" * 100).encode()] * (size // 50) + [broken * 500] * (size // 1000)
         # Where bytes are merely counted, the A's let the count come out: here only cost matters.
-        items = [*tokens[:3] * (size // 3), *tokens[3:] * (size // 10)]
+        items += [*tokens[:3] * (size // 3), *tokens[3:] * (size // 10)]
         trace = feed(lab, items, end="flush", special=[b"<s>"])
         call = f"{len(items):,} ids fed one at a time, then flush"
         expect(trace.text == decoded(all_of(items, [b"<s>"])), True, call, "text is equal")
