@@ -287,8 +287,12 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     )
     text = parser.add_argument_group("the text path")
     add_format_options(text)
-    text.add_argument("--strip", action="store_true",
-                      help="leave out the white space beside tool calls")  # fmt: skip
+    text.add_argument(
+        "--strip",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="leave out the white space beside tool calls (default: yes)",
+    )
     text.add_argument(
         "--stop-scope",
         choices=("all", "content"),
