@@ -33,6 +33,11 @@ class Element(Marked):
             if len(scratch.pending) > _LONGEST_TAG:
                 return parser.fail("a tag is too long", rest)
             return self._tag(parser, rest) if end else ""
+        known = self.scanner.known[scratch.marker].get(text) if scratch.begun else None
+        if known is not None:
+            parser.arguments(escaped(known[0]))
+            scratch.marker = known[1].state
+            return ""
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
             self._text(parser, shown)
