@@ -21,7 +21,7 @@ from labkit.publish.site.command import MADE_OF, build, run
 from labkit.publish.site.files import file_page, line_anchor
 from labkit.publish.site.generator import generate
 from labkit.publish.site.links import headings, relink, slug
-from labkit.publish.site.polish import mark_outward, policy, polish
+from labkit.publish.site.polish import mark_outward, policy, polish, squeeze
 from labkit.publish.site.serve import make_server
 from labkit.publish.site.withheld import check_withheld
 
@@ -185,6 +185,14 @@ def test_the_generator_works_in_a_folder_that_is_named_from_here(tmp_path, monke
     book = Book({"index.md": "# Start\n"}, nav=[{"Start": "index.md"}])
     folder = generate(book, "Words", Path("work"))
     assert "Start" in (folder / "index.html").read_text("utf-8")
+
+
+def test_white_space_of_templates_goes_and_that_of_code_stays():
+    code = "<pre><code>a\n\n  b\n</code></pre>"
+    script = "<script>\n\n  let x;\n</script>"
+    assert squeeze(f"<p>\n   one\n\n two</p>\n  {code} \n {script}\n") == (
+        f"<p>\none\ntwo</p>\n{code}\n{script}\n"
+    )
 
 
 def test_links_that_lead_out_say_so():

@@ -1,4 +1,5 @@
-"""What is done to the generated pages: links that lead out say so, and a policy keeps all in."""
+"""What is done to the generated pages: links that lead out say so, a policy keeps all in, and the
+white space of the generator's templates, half of a page, goes."""
 
 import base64
 import hashlib
@@ -10,6 +11,8 @@ from pathlib import Path
 # What the generator brings that no page of this book uses.
 _UNUSED = ("404.html", "sitemap.xml", "assets/stylesheets/classic")
 _OUTWARD = re.compile(r'<a\b([^>]*?\bhref="(?:https?:|mailto:)[^"]*"[^>]*)>(.*?)</a>', re.DOTALL)
+# What stands as it is, or white space with a line break in it.
+_BREAKS = re.compile(r"<(pre|script|style|textarea)\b.*?</\1>|\s*\n\s*", re.DOTALL)
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # In the generator's script, the rules that its search puts into a shadow tree, in one literal.
 _STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
@@ -23,13 +26,18 @@ def polish(folder: Path) -> None:
     for name in _UNUSED:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    pages = {path: path.read_text("utf-8") for path in sorted(folder.rglob("*.html"))}
+    pages = {path: squeeze(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
     scripts = [path.read_text("utf-8") for path in (folder / "assets").rglob("*.js")]
     content = policy(pages.values(), scripts)
     for path, text in pages.items():
         meta = f'{_HEAD}\n<meta http-equiv="Content-Security-Policy" content="{content}">'
         text = mark_outward(text).replace(_HEAD, meta, 1)
         path.write_text(text.replace("<img ", '<img loading="lazy" '), encoding="utf-8")
+
+
+def squeeze(page: str) -> str:
+    """Return a page whose lines are not indented, and none empty, but for what is verbatim."""
+    return _BREAKS.sub(lambda match: match[0] if match[1] else "\n", page)
 
 
 def mark_outward(page: str) -> str:
