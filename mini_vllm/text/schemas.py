@@ -47,7 +47,6 @@ _MEMBERS = {
 }
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LONGEST_REMEMBERED = 32
 # `json.dumps` with options makes an encoder for each call, which costs ten times a short string.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 # What models write for true, false and null when they think in Python.
@@ -225,14 +224,10 @@ def canonical(value: Any) -> str:
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+# Models repeat themselves, so most pieces of text have been seen; none is longer than a window.
+@functools.lru_cache(maxsize=1 << 12)
 def escaped(text: str) -> str:
     """Return text as it stands inside a JSON string, without the quotes."""
-    return _short_escaped(text) if len(text) <= _LONGEST_REMEMBERED else canonical(text)[1:-1]
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _short_escaped(text: str) -> str:
-    # Models repeat themselves, so most pieces of text have been seen.
     return canonical(text)[1:-1]
 
 
