@@ -6,13 +6,13 @@ about four characters, as a model's tokens are. Formats that write elements, Pyt
 their own have their arguments turned into JSON; the others pass them on.
 """
 
-import random
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Report, Work, interleaved, main
+from benchmarks.materials import texts
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "text"))
@@ -70,13 +70,7 @@ def _pieces(name: str, calls: int) -> list[str]:
     """Return calls as a format writes them, in pieces of two to six characters."""
     prose = [""] * (calls + 1)
     text, _ = STYLES[name].render([Call("get_weather", ARGUMENTS)] * calls, prose, Plain())
-    generator = random.Random(0)
-    pieces, place = [], 0
-    while place < len(text):
-        size = generator.randint(2, 6)
-        pieces.append(text[place : place + size])
-        place += size
-    return pieces
+    return texts.in_pieces(text, 0)
 
 
 def _run(name: str, pieces: list[str]) -> None:

@@ -98,14 +98,8 @@ def arguments(length: int, seed: int = 0) -> str:
 
 def deltas(length: int, seed: int = 0) -> list[str]:
     """Return a call with arguments of about `length`, in pieces of two to six characters."""
-    generator = random.Random(seed)
     call = f'<tool_call>\n{{"name": "save", "arguments": {arguments(length, seed)}}}\n</tool_call>'
-    pieces, place = [], 0
-    while place < len(call):
-        size = generator.randint(2, 6)
-        pieces.append(call[place : place + size])
-        place += size
-    return pieces
+    return texts.in_pieces(call, seed)
 
 
 def _run(make: Callable[[], Feed], pieces: list[str]) -> None:

@@ -131,3 +131,14 @@ KINDS = tuple(_KINDS)
 PROMPTS["long"] = text("ascii", 638, seed=3)[:638]
 for _name, _size in {"system 1k": 1000, "system 4k": 4000, "system 16k": 16_000}.items():
     PROMPTS[_name] = text("ascii", _size, seed=_size)[:_size]
+
+
+def in_pieces(text: str, seed: int) -> list[str]:
+    """Return a text in pieces of two to six characters, about as long as a model's tokens."""
+    generator = random.Random(seed)
+    pieces, place = [], 0
+    while place < len(text):
+        size = generator.randint(2, 6)
+        pieces.append(text[place : place + size])
+        place += size
+    return pieces

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 def cases(tmp_path_factory):
     """All cases, each with the function that runs our parser on it."""
     of_vllm = vllm.run_vllm(tmp_path_factory.mktemp("vllm"))
-    of_llama_cpp, _ = llama_cpp.read_cases()
+    of_llama_cpp = llama_cpp.read_cases()
     assert len(of_vllm) > 550
     assert len(of_llama_cpp) > 250
     return [(case, vllm.ours) for case in of_vllm] + [(c, llama_cpp.ours) for c in of_llama_cpp]

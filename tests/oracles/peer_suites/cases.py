@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, TextDelta
+from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, ReasoningDelta, TextDelta
 from mini_vllm.text.formats import is_format
 from mini_vllm.text.tool_parsers import create_tool_parser
 
@@ -145,14 +145,22 @@ def ours(case, size=None):
     pieces = range(0, len(case.text), size or len(case.text) or 1)
     size = size or len(case.text)
     events = [event for start in pieces for event in parser.feed(case.text[start : start + size])]
-    content, calls = "", []
-    for event in events + parser.flush():
+    content, _, calls = told(events + parser.flush())
+    return content, calls
+
+
+def told(events):
+    """Return (content, reasoning, [(name, arguments) of each call]) of events, to be compared."""
+    content, reasoning, calls = "", "", []
+    for event in events:
         if isinstance(event, TextDelta):
             content += event.text
+        elif isinstance(event, ReasoningDelta):
+            reasoning += event.text
         elif isinstance(event, CallStart):
             calls.append([event.name, ""])
         elif isinstance(event, ArgsDelta):
             calls[-1][1] += event.text
         elif isinstance(event, Malformed):
             calls[-1] = ["malformed", f"{calls[-1][0]} {calls[-1][1]}{event.raw}"]
-    return content.strip(), [(name, value(text)) for name, text in calls]
+    return content.strip(), reasoning.strip(), [(name, value(text)) for name, text in calls]
