@@ -149,7 +149,8 @@ def _service(
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
         wire=wire,
-        strip=options.strip,
+        # What another text path says is shown as it says it.
+        strip=options.strip and text_path is None,
         tool_format=formats.tools.name,
         tool_examples={} if text_path else found.tool_examples,
         reasoning_format=formats.reasoning.name,

@@ -1,9 +1,12 @@
 """The application: its paths and methods, and who may ask if there is a key."""
 
+from types import SimpleNamespace
+
 import pytest
 from running import CHAT, Says, asking, serving
 
-from mini_vllm.server import app
+from mini_vllm.engine.text_path import TextPathFactory
+from mini_vllm.server import app, cli
 from mini_vllm.server.cli import main
 
 KEY = "sk-clé-🔑"
@@ -143,3 +146,21 @@ def test_an_empty_key_is_refused_not_taken_for_none(key, capsys):
     with pytest.raises(SystemExit):
         main(["--api-key", key, "--port", "0"])
     assert "--api-key" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text_path", "strips"),
+    [([], None, True), (["--no-strip"], None, False), ([], TextPathFactory, False)],
+)
+def test_white_space_beside_calls_is_left_out_unless_asked_for(
+    arguments, text_path, strips, monkeypatch
+):
+    services = []
+
+    def make_server(app, service, **options):
+        services.append(service)
+        return SimpleNamespace(run=lambda sockets: [one.close() for one in sockets])
+
+    monkeypatch.setattr(cli, "make_server", make_server)
+    assert cli.main(["--port", "0", *arguments], text_path=text_path) == 0
+    assert [service.strip for service in services] == [strips]
