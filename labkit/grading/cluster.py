@@ -40,6 +40,9 @@ _LOOK_SECONDS = 1.0
 _MOST_LOST = 10
 # Submissions queued per thread, so that no worker waits for its next one.
 _AHEAD = 2
+# Perhaps not its own doing: a worker takes along what is queued on it. Only what happens to a
+# submission alone is `DIED`.
+_LOST = "a worker was lost that had this submission"
 # On a worker: the slots of each thread, and the digest of a lab's files when they were imported.
 _own = threading.local()
 _imported: dict[object, str] = {}
@@ -53,8 +56,9 @@ def grade_on(
 ) -> Iterator[tuple[int, Grade]]:
     """Yield the place and the grade of each submission as it is finished.
 
-    A submission on which a worker was lost, or the grader failed, is tried once more after all the
-    others and alone, so that it is judged by what it does itself.
+    A submission on which a worker was lost, or the grader failed, is tried again after all the
+    others and alone, so that it is judged by what it does itself: two workers have to die of it
+    alone.
 
     Args:
         address: of the scheduler, `tcp://HOST:8786`.
@@ -134,7 +138,8 @@ class _Run:
             except Empty:
                 continue
             place = self._under_way.pop(future)
-            yield place, self._outcome(future)
+            outcome = self._outcome(future)
+            yield place, _LOST if outcome == DIED and not alone else outcome
             future.release()
 
     def _submit(self, place: int, submission: Submission, where: str | None) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from dask_cluster import cluster, needs_dask
+from made_grades import made_grade, made_test
 from tiny_cohort import assignments, cohort, gradings, saying, text
 
 from labkit.errors import InfrastructureError, UsageError
@@ -58,12 +59,32 @@ def test_what_kills_workers_or_fails_twice_gets_a_verdict_and_nothing_else_does(
     named = [{**grade, "student": item.student} for grade, item in zip(found, good, strict=True)]
     assert text(named) == text(alone(good, tiny_assignments))
 
-    # Who kills its worker is tried twice.
+    # Who kills its worker is tried twice alone.
     found = gradings(tiny_assignments)
     one = saying(tiny_assignments, "DIE", 9)
     (grade,) = run([one], tiny_assignments, cluster=two_workers.address)
     assert grade["fault"] == retry.DIED
-    assert gradings(tiny_assignments) == found + 2
+    assert gradings(tiny_assignments) == found + 3
+
+
+@pytest.mark.parametrize(("deaths", "fault"), [(2, None), (3, retry.DIED)])
+def test_a_worker_that_others_killed_does_not_count(tiny_assignments, deaths, fault):
+    (item,) = cohort(tiny_assignments, 1)
+    client = MagicMock()
+    client.nthreads.return_value = {"living": 1}
+    left = [KeyError("lost")] * deaths
+
+    def submit(function, *told, **how):
+        future = MagicMock()
+        future.result.return_value = made_grade("", [made_test("test_a", 1, 100)])
+        if told and left:
+            future.result.side_effect = left.pop()
+        future.add_done_callback = lambda put: put(future)
+        return future
+
+    client.submit.side_effect = submit
+    ((_, grade),) = module._Run(client, tiny_assignments, "trust", KeyError).grade([item])
+    assert (grade.fault, left) == (fault, [])
 
 
 def test_a_submission_alone_goes_to_a_worker_that_answers(tiny_assignments):
