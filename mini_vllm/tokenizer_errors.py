@@ -16,6 +16,18 @@ class TokenizerFileNotFound(TokenizerError):
         self.path = path
 
 
+class MissingLibrary(TokenizerError, ImportError):
+    """The library of a backend is not installed. `name` is the library's."""
+
+    def __init__(self, user: str, library: str) -> None:
+        super().__init__(
+            f"{user} needs the {library} package: `make tokenizer`, or `pip install "
+            "--require-hashes -r requirements/tokenizers.txt`, in a checkout; "
+            "`pip install 'mini-vllm-labs[tokenizers]'` elsewhere"
+        )
+        self.name = library
+
+
 class UnsupportedFormat(TokenizerError):
     """A file is of a kind that we cannot read."""
 

@@ -2,7 +2,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 compile() {
-    UV_PYTHON_DOWNLOADS=never uv pip compile pyproject.toml --universal --python-version 3.11 \
+    UV_PYTHON_DOWNLOADS=never uv pip compile pyproject.toml --extra labs --universal --python-version 3.11 \
         --generate-hashes --no-header --no-annotate --quiet "$@"
 }
 compile -o requirements/core.txt

@@ -1,8 +1,27 @@
 """`python -m mini_vllm.server`."""
 
 import sys
+from collections.abc import Sequence
 
-from mini_vllm.server.cli import main
+
+def main(
+    arguments: Sequence[str] | None = None, *, program: str = "python -m mini_vllm.server"
+) -> int:
+    """Run `mini_vllm.server.cli.main`; return its exit code, or 1 if a library is missing."""
+    try:
+        from mini_vllm.server import cli
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library == "mini_vllm":
+            raise
+        print(
+            f"error: the server needs {library}: `make serve` installs it in a checkout, "
+            "`pip install 'mini-vllm-labs[serve]'` elsewhere",
+            file=sys.stderr,
+        )
+        return 1
+    return cli.main(arguments, program=program)
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -20,9 +20,11 @@ from mini_vllm.tokenizer_errors import TokenizerError
 _SAMPLE = "naïve café — 你好 🚀"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(
+    arguments: Sequence[str] | None = None, *, program: str = "python -m mini_vllm.tokenizer"
+) -> int:
     """Run the command; return the exit code: 0, or 1 if the tokenizer or the text is unusable."""
-    options = _parser().parse_args(arguments)
+    options = _parser(program).parse_args(arguments)
     try:
         tokenizer = create_tokenizer(options.tokenizer)
         if options.ids is not None:
@@ -38,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m mini_vllm.tokenizer",
+        prog=program,
         description="Show the ids, pieces and bytes of a text, and how they stream.",
         epilog="A hub repository needs a network, and HF_TOKEN where it is gated.",
     )

@@ -210,5 +210,5 @@ def test_a_denormalizer_is_refused():
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(ImportError, match=r"pip install 'mini-vllm-labs\[tokenizers\]'"):
+    with pytest.raises(ImportError, match=r"make tokenizer.*tokenizers\.txt"):
         load(sentencepiece_model())

@@ -27,7 +27,12 @@ from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
-from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound, UnsupportedFormat
+from mini_vllm.tokenizer_errors import (
+    CorruptModelFile,
+    MissingLibrary,
+    TokenizerFileNotFound,
+    UnsupportedFormat,
+)
 
 if TYPE_CHECKING:
     import sentencepiece
@@ -217,10 +222,7 @@ def _load(model: bytes, path: str | Path) -> "sentencepiece.SentencePieceProcess
     try:
         import sentencepiece
     except ImportError:
-        raise ImportError(
-            "SentencePieceTokenizer needs the sentencepiece package: "
-            "pip install 'mini-vllm-labs[tokenizers]'"
-        ) from None
+        raise MissingLibrary("SentencePieceTokenizer", "sentencepiece") from None
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)

@@ -17,13 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-try:
-    import tiktoken
-except ImportError:
-    raise ImportError(
-        "TiktokenTokenizer needs the tiktoken package: pip install 'mini-vllm-labs[tokenizers]'"
-    ) from None
-
 from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
@@ -33,11 +26,17 @@ from mini_vllm.tokenizer.special_tokens import special_tokens_of
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     EncodeError,
+    MissingLibrary,
     TokenizerFileNotFound,
     UnknownModel,
     UnknownTokenId,
     is_library_fault,
 )
+
+try:
+    import tiktoken
+except ImportError:
+    raise MissingLibrary("TiktokenTokenizer", "tiktoken") from None
 
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 _SOURCE = "https://openaipublic.blob.core.windows.net/encodings/"
