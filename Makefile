@@ -22,7 +22,7 @@ processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 # Each process would compile every test anew: half of its start.
 check test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help lab progress hint predict race solution watch reset demo serve tokenizer bundle reference bug test \
+.PHONY: help lab progress hint predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
 	grade student-edition site gradescope classroom50 check soak bench oracles upstream matrix lock
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
 	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
+	@echo "  make stream            requests of a file, side by side in the terminal; ARGS=requests.json"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "  make upstream          the real engines' sources that the reading map leads to (87 MB)"
 	@echo "  make bundle N=03       the zip to hand in"
@@ -98,6 +99,10 @@ demo:
 serve:
 	$(setup) serve
 	@$(track) exec $(labkit) serve $(ARGS)
+
+stream:
+	$(setup) core
+	@.venv/bin/python -m mini_vllm.stream $(ARGS)
 
 tokenizer:
 	$(setup) tokenizers

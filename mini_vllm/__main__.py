@@ -9,6 +9,7 @@ from importlib import import_module
 
 _VERBS = {
     "serve": ("mini_vllm.server.__main__", "an OpenAI-compatible server, with a page to watch it"),
+    "stream": ("mini_vllm.stream", "requests of a file, streamed side by side in a terminal"),
     "tokenizer": ("mini_vllm.tokenizer.__main__", "the ids, pieces and bytes of a text"),
 }
 _USAGE = "\n".join(
