@@ -41,4 +41,7 @@ GATES: dict[str, Gate] = {
     "cheats": cheats_earn_nothing,
 }
 
-__all__ = ["GATES", "Finding", "Gate"]
+# Those that are long and keep one processor busy at most: they run while others do.
+BESIDE = ("tables", "pools", "cheats")
+
+__all__ = ["BESIDE", "GATES", "Finding", "Gate"]
