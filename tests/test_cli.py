@@ -197,10 +197,11 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
     rows = re.findall(r"^(\w[\w ]+\w) +[\d,]+ +█+ +([\d.]+)$", out, re.M)
     late = [("naive version", "101.0"), ("library", "101.0")]
     assert rows == [("yours", "0.5"), ("reference", "0.5"), *late]
-    assert re.search(r"Yours .* the reference.*; it\s+holds\s+0.5 on average", out, re.S)
+    # However the lines are broken: a slow machine has long numbers.
+    assert re.search("Yours .* the reference.*; it holds 0.5 on average", " ".join(out.split()))
     main(["progress"], passed)
-    line = r"\nrace 90: [\d,]+ ns per piece, which .* the reference, 0.5 characters held\n"
-    assert re.search(line, capsys.readouterr().out)
+    line = r"race 90: [\d,]+ ns per piece, which .* the reference, 0.5 characters held"
+    assert re.search(line, " ".join(capsys.readouterr().out.split()))
 
 
 def test_a_race_is_told_in_words_that_fit_its_ratio():
