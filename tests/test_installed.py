@@ -103,8 +103,8 @@ def test_its_server_has_its_page_its_template_and_its_examples(installed):
         )
         with urllib.request.urlopen(address) as page:
             assert b"page.js" in page.read()
-        with urllib.request.urlopen(f"{address}tool_examples") as examples:
-            assert json.load(examples)
+        with urllib.request.urlopen(f"{address}say") as told:
+            assert json.load(told)["examples"]
     finally:
         child.kill()
         child.wait()

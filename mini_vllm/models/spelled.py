@@ -9,11 +9,13 @@ text is the same.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mini_vllm.engine.model import Burst, Model, SlotView
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer_errors import EncodeError
 
 _EOS = ByteTokenizer.eos_token_id
 
@@ -72,14 +74,16 @@ class Speller:
         """Return how many bytes a token has."""
         return len(self._rest[token_id] or b"")
 
-    def ids(self, text: str) -> Iterator[int]:
+    def ids(self, text: str | bytes) -> Iterator[int]:
         """Yield ids whose bytes are a text: the tokenizer's own, if they say just that.
 
-        Raises:
-            EncodeError: the text cannot be encoded.
+        Args:
+            text: as bytes, it may be ill-formed UTF-8.
         """
-        data = text.encode()
-        own = self._tokenizer.encode(text).ids
+        data = text.encode() if isinstance(text, str) else text
+        own: Sequence[int] = ()
+        with suppress(EncodeError):
+            own = self._tokenizer.encode(data.decode(errors="replace")).ids
         if b"".join(self._rest[token_id] or b"" for token_id in own) == data:
             yield from own
             return

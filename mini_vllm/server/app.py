@@ -42,7 +42,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/models", models),
-            Route("/tool_examples", tool_examples),
+            Route("/say", what_to_say),
             Route("/tokenize", tokenize, methods=["POST"]),
             Route("/detokenize", detokenize, methods=["POST"]),
             Route("/health", health),
@@ -64,10 +64,10 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
     return app
 
 
-async def tool_examples(request: Request) -> JsonResponse:
-    """Answer with what `tool_example` of a chat may name: texts by tool-call format."""
+async def what_to_say(request: Request) -> JsonResponse:
+    """Answer whether a chat may `say`, and with examples by tool-call format."""
     service: Service = request.app.state.service
-    return JsonResponse(dict(service.tool_examples))
+    return JsonResponse({"can_say": service.can_say, "examples": dict(service.tool_examples)})
 
 
 async def models(request: Request) -> JsonResponse:

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ from mini_vllm.chat_template.files import find_chat_template
 from mini_vllm.engine import MakeTextPath, Model
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.remote import RemoteModel
+from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.script_file import ScriptFileModel, read_script
 from mini_vllm.models.spelled import SpelledModel
-from mini_vllm.models.tool_examples import WithToolExamples, read_tool_examples
+from mini_vllm.models.tool_examples import read_tool_examples
 from mini_vllm.server.app import create_app
 from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
 from mini_vllm.server.http_server import listen, make_server
@@ -45,7 +46,6 @@ class _Model(NamedTuple):
     tokenizer: Tokenizer
     chat_template: ChatTemplate
     tool_format: str | None
-    tool_examples: Mapping[str, str] = {}
 
 
 def main(
@@ -152,7 +152,8 @@ def _service(
         # What another text path says is shown as it says it.
         strip=options.strip and text_path is None,
         tool_format=formats.tools.name,
-        tool_examples={} if text_path else found.tool_examples,
+        can_say=isinstance(found.model, Sayer),
+        tool_examples={} if text_path else read_tool_examples(),
         reasoning_format=formats.reasoning.name,
     )
 
@@ -173,9 +174,6 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
         tokenizer = create_tokenizer(name, metrics=metrics)
         if name != _BYTE and not options.script:
             model = SpelledModel(model, tokenizer)
-        examples = {} if options.script else read_tool_examples()
-        if examples:
-            model = WithToolExamples(model, tokenizer, examples)
     if options.script:
         model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
         if options.chat_template:
@@ -186,7 +184,9 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             "the embedded model knows its own alone"
         )
     served = options.served_model_name or ("script" if options.script else "embedded")
-    return _Model(model, served, tokenizer, template, embedded.tool_format, examples)
+    with _naming(name):
+        model = Sayer(model, tokenizer)
+    return _Model(model, served, tokenizer, template, embedded.tool_format)
 
 
 def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:

@@ -126,7 +126,8 @@ class Service:
         default_max_tokens: the most tokens of a chat that sets no limit itself.
         tool_format: the format of the model's tool calls, or None.
         reasoning_format: the format of the model's reasoning, or None.
-        tool_examples: the texts that the model plays for `tool_example` of a chat, by format.
+        can_say: whether the model says what `say` of a chat gives it, as a `Sayer` does.
+        tool_examples: what to let it say, for people: a call in each tool-call format.
         body_seconds: how long the body of a request may take to arrive.
         ping_seconds: after so much silence a stream sends a comment.
         strip: whether clients get the content without the white space beside tool calls.
@@ -144,6 +145,7 @@ class Service:
     default_max_tokens: int = 512
     tool_format: str | None = None
     reasoning_format: str | None = None
+    can_say: bool = False
     tool_examples: Mapping[str, str] = field(default_factory=dict)
     body_seconds: float = 30.0
     ping_seconds: float = 15.0

@@ -8,8 +8,9 @@ import threading
 from running import EOS, labs_path, running
 
 from labkit.serving.lab_path import LabTextPath
+from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.scripted import Hook, ScriptedModel
-from mini_vllm.models.tool_examples import WithToolExamples, read_tool_examples
+from mini_vllm.models.tool_examples import read_tool_examples
 from mini_vllm.tokenizer import ByteTokenizer
 
 ARGUMENTS = '{"city":  "São Paulo", "days": [1, 2.50]}'
@@ -67,8 +68,10 @@ def labs_with_an_echo(request, prompt):
 
 def page_server(model=None, **options):
     """Serve at a free port until the block ends."""
-    model = WithToolExamples(model or PageModel(), ByteTokenizer(), EXAMPLES)
-    options = {"reasoning_format": "qwen3", "tool_examples": EXAMPLES, **options}
+    model = Sayer(model or PageModel(), ByteTokenizer())
+    options = {
+        "reasoning_format": "qwen3", "can_say": True, "tool_examples": EXAMPLES, **options
+    }  # fmt: skip
     return running(model, max_num_seqs=1, max_waiting=1, **options)
 
 

@@ -86,20 +86,57 @@ def test_a_server_reads_what_its_template_shows_and_says_so(tmp_path, arguments,
         assert (one["name"], json.loads(one["arguments"])) == ("get_weather", {"city": "Oslo"})
 
 
-def test_a_chat_can_ask_for_the_example_of_a_format():
+def chat(client, **more):
+    asked = [{"role": "user", "content": "rocket"}]
+    return client.fetch("/v1/chat/completions", {"messages": asked, **more})
+
+
+def test_a_chat_can_let_the_model_say_the_call_of_any_format():
     """Read in that format, whatever the server's own model writes, and with or without tools."""
     with page_server() as server, server.connect() as client:
-        assert client.fetch("/tool_examples").json() == EXAMPLES
-        for format in EXAMPLES:
+        assert client.fetch("/say").json() == {"can_say": True, "examples": EXAMPLES}
+        for format, text in EXAMPLES.items():
             for tools in (None, [WEATHER]):
-                asked = {"role": "user", "content": "rocket"}
-                body = {"messages": [asked], "tool_example": format, "tools": tools}
-                choice = client.fetch("/v1/chat/completions", body).json()["choices"][0]
+                told = chat(client, say=text, tool_format=format, tools=tools)
+                (choice,) = told.json()["choices"]
                 (call,) = choice["message"]["tool_calls"]
                 assert call["function"]["name"] == "get_weather"
                 assert json.loads(call["function"]["arguments"]) == {"city": "Paris"}
                 assert choice["finish_reason"] == "tool_calls"
                 assert not choice["message"]["content"]
-        refused = client.fetch("/v1/chat/completions", {**body, "tool_example": "no"})
-        assert (refused.status, refused.error["param"]) == (400, "tool_example")
-        assert "is 'no'; this server plays hermes, " in refused.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("say", "more", "content", "reasoning", "stopped"),
+    [
+        ("Go 🚀!", {}, "Go 🚀!", None, None),
+        (r"half \xf0\x9f\x9a, C:\new", {}, "half \ufffd, C:\\new", None, None),
+        ("<think>Hm.</think>Yes", {}, "Yes", "Hm.", None),
+        ("one STOP two", {"stop": "STOP"}, "one ", None, "STOP"),
+        (EXAMPLES["glm45"], {}, EXAMPLES["glm45"], None, None),
+        ("a" * 20_000, {"max_tokens": 3}, "aaa", None, None),
+        ("", {}, "", None, None),
+    ],
+)
+def test_a_chat_can_let_the_model_say_anything(say, more, content, reasoning, stopped):
+    with page_server() as server, server.connect() as client:
+        (choice,) = chat(client, say=say, **more).json()["choices"]
+        message = choice["message"]
+        assert (message["content"], message.get("reasoning_content")) == (content, reasoning)
+        assert choice["stop_reason"] == stopped
+
+
+@pytest.mark.parametrize(
+    ("more", "can", "param", "said"),
+    [
+        ({"say": "a", "tool_format": "no"}, True, "tool_format", "is 'no'; this server reads herm"),
+        ({"tool_format": "hermes"}, True, "tool_format", "needs say"),
+        ({"say": "a" * 20_001}, True, "say", "has 20,001 characters; 20,000 are the most"),
+        ({"say": "a"}, False, "say", "the embedded one and a --script say it"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(more, can, param, said):
+    with page_server(can_say=can) as server, server.connect() as client:
+        refused = chat(client, **more)
+        assert (refused.status, refused.error["param"]) == (400, param)
+        assert said in refused.error["message"]

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from mini_vllm.engine import Request, SamplingParams
-from mini_vllm.models.tool_examples import example_id
+from mini_vllm.models.sayer import say_id
 from mini_vllm.server.endpoints.chat_request import (
     ChatCompletionRequest,
     NamedToolChoice,
@@ -23,9 +23,12 @@ from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.server.wire.chat_stream import chat_response
 from mini_vllm.server.wire.sse import StreamHead
+from mini_vllm.text.formats import is_format
 from mini_vllm.text.reasoning import prompt_in_reasoning
 
 Tools = Sequence[Mapping[str, Any]]
+# The model cuts it into tokens while others wait.
+_MOST_SAID = 20_000
 
 
 async def chat_completions(http: HttpRequest) -> Reply:
@@ -94,8 +97,8 @@ def _engine_request(
     params: SamplingParams,
     tools: Tools | None,
 ) -> Request:
-    if asked.tool_example is not None:
-        return _example_request(service, asked.tool_example, prompt, params, tools)
+    if asked.say is not None or asked.tool_format is not None:
+        return _say_request(service, asked, prompt, params, tools)
     if service.reads_markers(calls=bool(tools)) and asked.skip_special_tokens is None:
         # The markers of many formats are special tokens; if skipped, no parser would see them.
         params = replace(params, skip_special_tokens=False)
@@ -107,17 +110,29 @@ def _engine_request(
     )
 
 
-def _example_request(
-    service: Service, format: str, prompt: Prompt, params: SamplingParams, tools: Tools | None
+def _say_request(
+    service: Service,
+    asked: ChatCompletionRequest,
+    prompt: Prompt,
+    params: SamplingParams,
+    tools: Tools | None,
 ) -> Request:
-    if format not in service.tool_examples:
-        known = ", ".join(service.tool_examples) or "no example"
-        raise invalid("tool_example", f"is {format[:100]!r}; this server plays {known}")
+    if asked.say is None:
+        raise invalid("tool_format", "needs say: it is how to read that")
+    if not service.can_say:
+        raise invalid("say", "cannot be had of this model; the embedded one and a --script say it")
+    if len(asked.say) > _MOST_SAID:
+        raise invalid("say", f"has {len(asked.say):,} characters; {_MOST_SAID:,} are the most")
+    format = asked.tool_format
+    if format is not None and not (service.tool_examples and is_format(format)):
+        known = ", ".join(service.tool_examples) or "its own format only"
+        raise invalid("tool_format", f"is {format[:100]!r}; this server reads {known}")
     return Request(
         prompt.token_ids,
         replace(params, skip_special_tokens=False),
-        request_id=example_id(format),
-        tools=tuple(tools or ()),
+        request_id=say_id(asked.say),
+        # A format that is named is read even where no tools are offered.
+        tools=tuple(tools or ()) if tools or format else None,
         tool_format=format,
         thinking=False,
     )

@@ -66,8 +66,8 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
         max_completion_tokens: takes precedence over `max_tokens`, its old name.
         chat_template_kwargs: further variables of the chat template.
         reasoning_effort: one of those variables.
-        tool_example: our own: play the example of this tool-call format in the place of the model,
-            and read it in that format.
+        say: our own: what the model is to say, as `say_id` reads it.
+        tool_format: our own, with `say`: the tool-call format in which to read it.
     """
 
     messages: list[ChatCompletionMessage]
@@ -81,7 +81,8 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
     add_generation_prompt: bool = True
     add_special_tokens: bool = False
     chat_template_kwargs: dict[str, Any] | None = None
-    tool_example: str | None = None
+    say: str | None = None
+    tool_format: str | None = None
 
     @property
     def wanted_tokens(self) -> tuple[str, int | None]:

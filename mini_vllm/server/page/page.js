@@ -10,10 +10,10 @@ const byId = (id) => document.getElementById(id);
 const form = byId("ask");
 const panels = new Panels();
 const playback = new Playback(show, drawState);
-const formats = new Formats((format) => {
+const formats = new Formats((say, format) => {
   byId("prompt").value = "What is the weather in Paris?";
   setTools(true);
-  send({ tool_example: format });
+  send({ say, tool_format: format });
 });
 /** The request whose answer is being shown, or null. */
 let run = null;

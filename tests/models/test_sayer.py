@@ -1,4 +1,4 @@
-"""The example of each tool-call format, and the model that plays it beside another one."""
+"""The example of each tool-call format, and the model that says what it is given."""
 
 import json
 
@@ -6,8 +6,9 @@ import pytest
 
 from mini_vllm.engine import SamplingParams
 from mini_vllm.engine.model import Burst, SlotView
+from mini_vllm.models.sayer import Sayer, say_id
 from mini_vllm.models.scripted import ScriptedModel
-from mini_vllm.models.tool_examples import WithToolExamples, example_id, read_tool_examples
+from mini_vllm.models.tool_examples import read_tool_examples
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.tool_parsers import create_tool_parser
@@ -45,10 +46,10 @@ def slot(request_id):
     return SlotView(request_id, 0, (1,), SamplingParams(max_tokens=999))
 
 
-def test_examples_are_played_beside_the_other_model_each_in_its_place():
+def test_texts_are_said_beside_the_other_model_each_in_its_place():
     inner = Watched()
-    model = WithToolExamples(inner, TOKENIZER, {"hermes": "xy", "glm45": "z"})
-    ids = ["a", example_id("hermes"), "b", example_id("glm45"), "tool-example:unknown:1"]
+    model = Sayer(inner, TOKENIZER)
+    ids = ["a", say_id("xy"), "b", say_id(r"\xFF"), "said"]
     slots = [slot(one) for one in ids]
     said = [[] for _ in slots]
     for step in range(4):
@@ -58,7 +59,7 @@ def test_examples_are_played_beside_the_other_model_each_in_its_place():
             one.output_token_ids += burst.token_ids
             texts += burst.token_ids
             one.step += 1
-    assert said == [[65] * 4, [120, 121, EOS, EOS], [65] * 4, [122, EOS, EOS, EOS], [65] * 4]
+    assert said == [[65] * 4, [120, 121, EOS, EOS], [65] * 4, [255, EOS, EOS, EOS], [65] * 4]
     for one in slots:
         model.release(one)
-    assert inner.released == ["a", "b", "tool-example:unknown:1"]
+    assert inner.released == ["a", "b", "said"]
