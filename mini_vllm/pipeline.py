@@ -4,22 +4,27 @@ Detokenizer, stop strings, reasoning and tool calls are layers that hold text ba
 rule and without knowing the others. What one lets go the next takes in, and at the end the flush
 runs through all of them.
 
+Together they are one machine: their positions are its position, and an id is its piece. What an id
+does in a position the layers work out once; where it has been seen, it is one look in a dictionary
+(`mini_vllm.text.memory`). Ends, and heads and ends of calls, are the layers' each time.
+
 Whoever chooses the tokens also counts them, and calls `finish` at `max_tokens`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import CallEnd, Event, TextDelta
+from mini_vllm.text.memory import MEMORY, NOWHERE, Machine
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, create_decode_stream
 
 
-class TextPipeline:
+class TextPipeline(Machine):
     """One request's text path.
 
     Args:
@@ -63,7 +68,6 @@ class TextPipeline:
         self._stream = create_decode_stream(
             tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
         )
-        self._step = self._stream.step
         stops = stop if isinstance(stop, str) else tuple(stop)
         self._stop = StopMatcher(
             stops,
@@ -84,6 +88,14 @@ class TextPipeline:
         self._called = False
         self.ending: Ending | None = None
         self.tokens = 0
+        # Without a table of pieces, what a stream does depends on more than a position can say.
+        table = isinstance(self._stream, DecodeStream)
+        layers = (self._stream, self._stop, reasoning, tools) if table else ()
+        self._layers: list[Any] = [layer for layer in layers if layer is not None]
+        self._parsers = [parser for parser in (reasoning, tools) if parser is not None]
+        # What else decides: the ids that end the text, and which layers there are, in which order.
+        self._wiring = (self._ends, self._stop_later is None, reasoning is None, tools is None)
+        self._node = MEMORY.node(self.position)
 
     @property
     def finish_reason(self) -> str | None:
@@ -98,6 +110,7 @@ class TextPipeline:
     @property
     def held(self) -> dict[str, str | bytes]:
         """What each layer holds back, by the layer's name."""
+        self._settle()
         return {
             "tokens": self._stream.held,
             "stops": self._stop.held if self._stop else "",
@@ -114,30 +127,53 @@ class TextPipeline:
         events: list[Event] = []
         if self.ending is not None:
             return events
-        stop, first = self._stop, self._stop_first
-        # The usual request has no reasoning to split off: its text goes straight to the tools.
-        tools = self._tools if self._reasoning is None else None
         for token_id in token_ids:
             self.tokens += 1
-            if token_id in self._ends and self.tokens > self._min_tokens:
-                self._stop_at(token_id, events)
+            known = self._node.get(token_id)
+            if known is not None:
+                new, self._node = known
+                if new:
+                    events += new
+                continue
+            self._feed_new(token_id, events)
+            if self.ending is not None:
                 break
-            text = self._step(token_id)
-            if first is not None:
-                text = first.feed(text)
-            if text:
-                if tools is not None:
-                    tools.feed_into(text, events)
-                else:
-                    self._parse(text, events)
-            if stop is not None:
-                if stop.matched is not None:
-                    self._end(FinishReason.STOP_WORDS, events)
-                    break
-                if self.tokens == self._min_tokens:
-                    stop.min_end = stop.length
-                    self._early = self._taken
         return events
+
+    @property
+    def position(self) -> Hashable | None:
+        """What the next id does depends on; None where that is not all."""
+        self._settle()
+        positions = [layer.position for layer in self._layers]
+        return None if not positions or None in positions else (self._wiring, *positions)
+
+    @position.setter
+    def position(self, position: tuple[Any, ...]) -> None:
+        self._node = NOWHERE
+        for layer, part in zip(self._layers, position[1:], strict=True):
+            layer.position = part
+
+    def _feed_new(self, token_id: int, events: list[Event]) -> None:
+        """Let the layers take an id that is new in this position."""
+        before = self._leave()
+        ends = token_id in self._ends
+        if ends and self.tokens > self._min_tokens:
+            self._stop_at(token_id, events)
+            return
+        new: list[Event] = []
+        self._pour(self._stream.step(token_id), new)
+        events += new
+        stop = self._stop
+        if stop is not None:
+            if stop.matched is not None:
+                self._end(FinishReason.STOP_WORDS, events)
+                return
+            if self.tokens == self._min_tokens:
+                stop.min_end = stop.length
+                self._early = self._taken
+        if ends or not all(parser.flowed for parser in self._parsers):
+            before = None
+        self._node = MEMORY.learn(before, token_id, (*new,), self.position)
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """End the text from outside; return what the layers still held.
@@ -150,19 +186,20 @@ class TextPipeline:
         """
         events: list[Event] = []
         if self.ending is None:
+            self._leave()
             self._end(reason, events)
         return events
 
     def _stop_at(self, token_id: int, events: list[Event]) -> None:
         if self._include:
-            self._pour(self._step(token_id), events)
+            self._pour(self._stream.step(token_id), events)
         stop_id = None if token_id in self._eos else token_id
         self._end(FinishReason.END_ID, events, stop_id)
 
     def _pour(self, text: str, events: list[Event]) -> None:
         """Let text run through the layers after the detokenizer."""
         if self._stop_first is not None:
-            text = self._stop_first.feed(text)
+            text = self._stop_first.step(text)
         if text:
             self._parse(text, events)
 
@@ -171,7 +208,9 @@ class TextPipeline:
             self._answer(text, events)
         else:
             self._taken += len(text)
-            self._sort(self._reasoning.feed(text), events)
+            parts: list[Event] = []
+            self._reasoning.step(text, parts)
+            self._sort(parts, events)
 
     def _sort(self, parts: list[Event], events: list[Event]) -> None:
         """Pass the reasoning on as it is, and the answer to the layers after it."""
@@ -182,7 +221,7 @@ class TextPipeline:
             if not isinstance(event, TextDelta):
                 events.append(event)
                 continue
-            text = event.text if stop is None else stop.feed(event.text)
+            text = event.text if stop is None else stop.step(event.text)
             if text:
                 self._answer(text, events)
 
@@ -195,11 +234,10 @@ class TextPipeline:
             stop.min_end = self._early - (self._taken - content - stop.length)
 
     def _answer(self, text: str, events: list[Event]) -> None:
-        tools = self._tools
-        if tools is None:
+        if self._tools is None:
             events.append(TextDelta(text))
-            return
-        tools.feed_into(text, events)
+        else:
+            self._tools.step(text, events)
 
     def _end(self, reason: FinishReason, events: list[Event], stop_id: int | None = None) -> None:
         """Flush the layers, first to last; decide why the text ended before the calls' turn."""

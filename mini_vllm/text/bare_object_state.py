@@ -15,8 +15,8 @@ from typing import NamedTuple
 from mini_vllm.text.markers import MarkerScanner
 from mini_vllm.text.parameter_state import TEXT
 from mini_vllm.text.parser_states import SPACE
-from mini_vllm.text.schemas import canonical, typed
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.schemas import canonical, escaped, typed
+from mini_vllm.text.stream_parser import On, Scratch, StreamParser
 
 _DEEPEST = 64
 _LONGEST_BARE = 256
@@ -49,7 +49,7 @@ class _Place(NamedTuple):
 _START = _Place()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BareObject:
     """The object, from behind its opening brace.
 
@@ -68,23 +68,9 @@ class BareObject:
         """The automaton of the marker."""
         return MarkerScanner([self.quote])
 
-    @cached_property
-    def itself(self) -> re.Pattern[str]:
-        """Text of a string that means itself in JSON, and has nothing of the marker."""
-        return re.compile(rf"""[^{re.escape(self.quote[0])}\\"\x00-\x1f\ud800-\udfff]*""")
-
     def take(self, parser: StreamParser, text: str) -> str:
         """Go through the members."""
         scratch = parser.scratch
-        place = scratch.json
-        if (
-            place is not None
-            and place.expects == "text"
-            and not scratch.marker
-            and self.itself.fullmatch(text)
-        ):
-            parser.arguments(text)
-            return ""
         text, scratch.pending = scratch.pending + text, ""
         at = 0
         while at < len(text):
@@ -186,23 +172,21 @@ class BareObject:
         parser.hold(self.quote)
         if expects == "text":
             parser.arguments('"')
-        parser.scratch.json = _Place(expects, place.brackets, place.before)
+        # What stood before a key is emitted with it.
+        before = place.before if expects == "key text" else ""
+        parser.scratch.json = _Place(expects, place.brackets, before)
 
     def _text(self, parser: StreamParser, place: _Place, text: str, at: int) -> int:
         """Take more of a string."""
         scratch = parser.scratch
-        end = -1 if scratch.marker else text.find(self.quote, at)
-        if end >= 0:
-            shown, marker, after = text[at:end], True, end + len(self.quote)
-        else:
-            shown, scratch.marker, found, rest = self.scanner.scan(scratch.marker, text[at:])
-            marker, after = found is not None, len(text) - len(rest)
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text[at:])
+        after = len(text) - len(rest)
         if place.expects == "text":
-            parser.arguments(canonical(shown)[1:-1])
+            parser.arguments(escaped(shown))
         else:
             scratch.parts.append(shown)
             parser.hold(shown)
-        if not marker:
+        if marker is None:
             return after
         kept, scratch.parts = "".join(scratch.parts), []
         if place.expects == "key text":
@@ -228,6 +212,10 @@ class BareObject:
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
         return False
+
+    def flows(self, scratch: Scratch) -> bool:
+        """Return whether a string is being written."""
+        return scratch.json is not None and scratch.json.expects == "text"
 
 
 @lru_cache(_MOST_REMEMBERED)

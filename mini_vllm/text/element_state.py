@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mini_vllm.text.parameter_state import TEXT, read_parameter
 from mini_vllm.text.parser_states import SPACE, Marked
 from mini_vllm.text.schemas import Allowed, canonical, escaped, typed
-from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.text.stream_parser import Scratch, StreamParser
 
 DEEPEST = 128
 _LONGEST_TAG = 256
@@ -20,7 +20,7 @@ _LONGEST_TAG = 256
 Node = str | list[tuple[str, "Node"]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Element(Marked):
     """The inside of a parameter. `on` has what tags begin with, and where the last one leads."""
 
@@ -33,11 +33,6 @@ class Element(Marked):
             if len(scratch.pending) > _LONGEST_TAG:
                 return parser.fail("a tag is too long", rest)
             return self._tag(parser, rest) if end else ""
-        known = self.scanner.known[scratch.marker].get(text) if scratch.begun else None
-        if known is not None:
-            parser.arguments(escaped(known[0]))
-            scratch.marker = known[1].state
-            return ""
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
             self._text(parser, shown)
@@ -93,6 +88,10 @@ class Element(Marked):
     def waiting(self, parser: StreamParser) -> str:
         """Return the tag that is not complete, and the beginning of a marker."""
         return parser.scratch.pending + super().waiting(parser)
+
+    def flows(self, scratch: Scratch) -> bool:
+        """Return whether a string is being written, and no tag."""
+        return scratch.begun and not scratch.pending
 
 
 def read_elements(text: str, marker: str) -> Node:

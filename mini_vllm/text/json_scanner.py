@@ -14,8 +14,6 @@ import re
 
 DEEPEST = 256
 _MOST_STATES = 1 << 12
-_MOST_REMEMBERED = 1 << 16
-_LONGEST_REMEMBERED = 64
 
 _SPACE = " \t\n\r"
 _DIGITS = "0123456789"
@@ -66,21 +64,24 @@ class JsonState:
         in_string: whether the text is inside a string.
     """
 
-    __slots__ = ("brackets", "in_string", "memo", "mode")
+    __slots__ = ("brackets", "in_string", "mode")
 
     def __init__(self, mode: str, brackets: str) -> None:
         self.mode = mode
         self.brackets = brackets
         self.in_string = mode.startswith(("string", "key"))
-        self.memo: dict[str, tuple[int, JsonState | None]] = {}
 
 
 class JsonScanner:
-    """The scanner. All streams share what it has worked out; each stream keeps its own state."""
+    """The scanner. All streams share it; each stream keeps its own state.
+
+    Attributes:
+        start: the state before a value.
+        examined: characters that it has looked at, for tests of the cost.
+    """
 
     def __init__(self) -> None:
         self._states: dict[tuple[str, str], JsonState] = {}
-        self._remembered = 0
         self.start = self._state("value", "")
         self.examined = 0
 
@@ -92,14 +93,6 @@ class JsonScanner:
             value ends there, within the text, and `FAILED` if the character at that place cannot
             stand there. A number ends only at the character after it.
         """
-        result = state.memo.get(text)
-        if result is None:
-            result = self._scan(state, text)
-            if len(text) <= _LONGEST_REMEMBERED:
-                self._remember(state, text, result)
-        return result
-
-    def _scan(self, state: JsonState, text: str) -> tuple[int, JsonState | None]:
         mode, brackets = state.mode, state.brackets
         place = 0
         while place < len(text):
@@ -132,14 +125,6 @@ class JsonScanner:
             # Streams keep their states; one that is asked for again is made again.
             self._states.clear()
         return self._states.setdefault((mode, brackets), JsonState(mode, brackets))
-
-    def _remember(self, state: JsonState, text: str, result: tuple[int, JsonState | None]) -> None:
-        if self._remembered >= _MOST_REMEMBERED:
-            for other in self._states.values():
-                other.memo.clear()
-            self._remembered = 0
-        self._remembered += 1
-        state.memo[text] = result
 
 
 def _step(mode: str, char: str, brackets: str) -> tuple[str, str] | None:

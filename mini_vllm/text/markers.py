@@ -4,8 +4,7 @@ An Aho-Corasick automaton is the definition: its state after a text is the longe
 begins a marker, so the state *is* what must be held back. Stop strings, reasoning tags and tool
 calls are all found by it; what a match means is for the caller to decide.
 
-A stream keeps one number, its state. The automaton is shared. What it has worked out for (state,
-piece) is remembered, up to a limit, because models repeat themselves; matches are rare and are not.
+A stream keeps one number, its state. The automaton is shared.
 """
 
 import re
@@ -14,20 +13,6 @@ from collections.abc import Collection, Iterable
 
 # (text that is certain, next state, marker if one is complete, text behind it)
 Scan = tuple[str, int, str | None, str]
-
-
-class Known(dict[str, tuple[str, "Known"]]):
-    """What is known of a state: by piece, the text that it makes certain, and what follows.
-
-    Attributes:
-        state: the state.
-    """
-
-    __slots__ = ("state",)
-
-    def __init__(self, state: int) -> None:
-        super().__init__()
-        self.state = state
 
 
 class MarkerScanner:
@@ -43,12 +28,9 @@ class MarkerScanner:
         keep_hopeless: also keep the markers that can never win, for a caller that ignores matches.
 
     Attributes:
-        known: what is remembered, by state; callers may look there first.
+        identity: stands for the automaton where its states are remembered, and keeps nothing of it.
         examined: characters that the automaton has looked at, for tests of the cost.
     """
-
-    MOST_REMEMBERED = 1 << 14
-    LONGEST_REMEMBERED = 64
 
     def __init__(
         self,
@@ -67,8 +49,7 @@ class MarkerScanner:
         self._build(words)
         firsts = "".join(sorted({re.escape(word[0]) for word in words}))
         self._first = re.compile(f"[{firsts}]" if firsts else "(?!)")
-        self.known = [Known(state) for state in range(len(self._depth))]
-        self._remembered = 0
+        self.identity = object()
         self.examined = 0
 
     def _build(self, words: Collection[str]) -> None:
@@ -120,29 +101,18 @@ class MarkerScanner:
         depth = self._depth[state]
         return self._toward[state][depth - self._hold[state] : depth]
 
-    def scan(self, state: int, text: str) -> Scan:
+    def scan(self, state: int, text: str, ignored: int = 0) -> Scan:
         """Take the next piece of text.
-
-        Returns:
-            (text that is certain, the next state, the marker or None, the text behind it). What is
-            certain goes up to the marker, or through it if it is visible; after a match the next
-            state is 0.
-        """
-        known = self.known[state].get(text)
-        if known is not None:
-            return known[0], known[1].state, None, ""
-        scan = self.scan_from(state, text)
-        if scan[2] is None and len(text) <= self.LONGEST_REMEMBERED:
-            self._remember(state, text, scan)
-        return scan
-
-    def scan_from(self, state: int, text: str, ignored: int = 0) -> Scan:
-        """Do what `scan` does, without remembering.
 
         Args:
             state: the state before `text`.
             text: the next piece.
             ignored: a match that ends within this many characters of `text` does not count.
+
+        Returns:
+            (text that is certain, the next state, the marker or None, the text behind it). What is
+            certain goes up to the marker, or through it if it is visible; after a match the next
+            state is 0.
         """
         held = self.held(state)
         place = 0
@@ -162,11 +132,3 @@ class MarkerScanner:
                 return shown, 0, word, text[place:]
         whole = held + text
         return whole[: len(whole) - self._hold[state]], state, None, ""
-
-    def _remember(self, state: int, text: str, scan: Scan) -> None:
-        if self._remembered >= self.MOST_REMEMBERED:
-            for known in self.known:
-                known.clear()
-            self._remembered = 0
-        self._remembered += 1
-        self.known[state][text] = scan[0], self.known[scan[1]]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.parser_states import JSON, SPACE
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, Scratch, StreamParser
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Progress:
     early: list[str] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Object:
     """The object `{"name": ..., "arguments": {...}}`, in any order.
 
@@ -147,6 +147,10 @@ class Object:
 
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
+        return False
+
+    def flows(self, scratch: Scratch) -> bool:
+        """Return False: members are kept."""
         return False
 
 

@@ -31,7 +31,7 @@ _STARTS = {
 _COMPLETE = JsonState("complete", "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Value(Marked):
     """The text of one parameter, up to a marker.
 
@@ -47,17 +47,9 @@ class Value(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters, or keep the text of another type."""
         scratch = parser.scratch
-        known = self.scanner.known[scratch.marker].get(text)
-        if known is not None:
-            (shown, after), marker, rest = known, None, ""
-            scratch.marker = after.state
-        else:
-            shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            if scratch.json is FAILED and not scratch.pending and shown[-1] != "\n":
-                parser.arguments(escaped(shown))
-            else:
-                self._text(parser, shown)
+            self._text(parser, shown)
         if marker is None:
             return ""
         if scratch.json is FAILED:
@@ -95,6 +87,10 @@ class Value(Marked):
     def waiting(self, parser: StreamParser) -> str:
         """Return a line break that may be markup, and the beginning of a marker."""
         return parser.scratch.pending + super().waiting(parser)
+
+    def flows(self, scratch: Scratch) -> bool:
+        """Return whether the value is known to be a string."""
+        return scratch.json is FAILED
 
 
 def _typed_state(scratch: Scratch, text: str, allowed: frozenset[str]) -> JsonState | None:

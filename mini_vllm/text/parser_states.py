@@ -12,17 +12,15 @@ from functools import cached_property
 from mini_vllm.text.events import ReasoningDelta, TextDelta
 from mini_vllm.text.json_scanner import FAILED, JsonScanner
 from mini_vllm.text.markers import MarkerScanner
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, Scratch, StreamParser
 
 SPACE = " \t\r\n"
-_MOST_SHARED = 1 << 14
-_LONGEST_SHARED = 32
 JSON = JsonScanner()
 # A name that nothing but its markers frames: all that fits in a line, spaces and quotes included.
 LINE = re.compile(r"\s*[^\n]*\s*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Marked:
     """A state with markers. `forbidden` ones lead nowhere: they make what was begun malformed."""
 
@@ -42,8 +40,12 @@ class Marked:
         """Return False: a text that ends here is incomplete."""
         return False
 
+    def flows(self, scratch: Scratch) -> bool:
+        """Return False: text is kept here."""
+        return False
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Prose(Marked):
     """Text for the reader, up to a marker."""
 
@@ -52,30 +54,16 @@ class Prose(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit everything except what may be a marker."""
         scratch = parser.scratch
-        known = self.scanner.known[scratch.marker].get(text)
-        if known is not None:
-            (shown, after), marker, rest = known, None, ""
-            scratch.marker = after.state
-        else:
-            shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
+        shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            parser.events.append(self._made.get(shown) or self._make(shown))
+            parser.emit(self.kind(shown))
         if marker is None:
             return ""
         return parser.follow(self.on[marker], marker) + rest
 
-    @cached_property
-    def _made(self) -> dict[str, TextDelta | ReasoningDelta]:
-        """Events by their text: models repeat themselves, and looking one up is faster."""
-        return {}
-
-    def _make(self, text: str) -> TextDelta | ReasoningDelta:
-        event = self.kind(text)
-        if len(text) <= _LONGEST_SHARED:
-            if len(self._made) >= _MOST_SHARED:
-                self._made.clear()
-            self._made[text] = event
-        return event
+    def flows(self, scratch: Scratch) -> bool:
+        """Return True."""
+        return True
 
     def end(self, parser: StreamParser) -> bool:
         """Emit what may have been a marker."""
@@ -86,7 +74,7 @@ class Prose(Marked):
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gap:
     """White space, then one of the markers.
 
@@ -141,8 +129,12 @@ class Gap:
         parser.pour(pending)
         return parser.state.end(parser)
 
+    def flows(self, scratch: Scratch) -> bool:
+        """Return False: a gap says what something is."""
+        return False
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Header(Marked):
     """A short text up to a marker, such as a name, which `read` understands.
 
@@ -193,7 +185,7 @@ def announce(parser: StreamParser, name: str, marker: str) -> str | None:
     return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Json:
     """The arguments as a JSON object, passed on as it is written."""
 
@@ -211,7 +203,7 @@ class Json:
             if bare[0] != "{":
                 return parser.fail("the arguments are not a JSON object", text)
             text, state = bare, JSON.start
-        taken, scratch.json = state.memo.get(text) or JSON.scan(state, text)
+        taken, scratch.json = JSON.scan(state, text)
         if taken == len(text) and scratch.json is not None:
             parser.arguments(text)
             return ""
@@ -228,8 +220,12 @@ class Json:
         """Return False: a text that ends here is incomplete."""
         return False
 
+    def flows(self, scratch: Scratch) -> bool:
+        """Return True."""
+        return True
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Broken(Marked):
     """The rest of a malformed call, up to where its format has a safe place again."""
 

@@ -6,12 +6,13 @@ keyword: positional arguments, arithmetic and `"a" "b"` make the call malformed.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from mini_vllm.text.parser_states import SPACE
 from mini_vllm.text.python_literals import EscapeError, split_string, to_json, unescape
 from mini_vllm.text.schemas import canonical, escaped
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, Scratch, StreamParser
 
 _DEEPEST = 64
 _LONGEST_NAME = 256
@@ -20,24 +21,27 @@ _PLAIN = re.compile(r"[^\\'\"\[\](){},]+")
 _CLOSES = {"[": "]", "(": ")", "{": "}"}
 
 
-@dataclass
-class _Progress:
+class _Progress(NamedTuple):
     """Where in the call a stream is.
 
-    `expects` is the first of a pair in `_NEXT`, or `word`, `string` or `literal` inside one.
+    Attributes:
+        expects: the first of a pair in `_NEXT`, or `word`, `string` or `literal` inside one.
+        word: the name so far.
+        after_word: what follows it.
+        quote: the open one, of a string or within a literal.
+        brackets: those that close the open ones of a literal.
+        escaped: whether a backslash was the last of a literal.
     """
 
     expects: str = "call"
     word: str = ""
     after_word: str = ""
     quote: str = ""
-    tail: str = ""
     brackets: str = ""
     escaped: bool = False
-    literal: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PythonCall:
     """One call, up to its closing bracket.
 
@@ -54,9 +58,6 @@ class PythonCall:
         scratch = parser.scratch
         progress = scratch.json = scratch.json or _Progress()
         if progress.expects == "string":
-            if not progress.tail and _NO_ESCAPES[progress.quote].fullmatch(text):
-                parser.arguments(escaped(text))
-                return ""
             return self._string(parser, progress, text)
         if progress.expects == "word":
             return self._word(parser, progress, text)
@@ -70,28 +71,27 @@ class PythonCall:
     def _punctuation(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         char, expects = text[0], progress.expects
         if expects == "value":
-            return self._begin_value(parser, progress, text)
+            return self._begin_value(parser, text)
         if _WORD.match(char) and expects in ("call", "argument"):
-            progress.word = ""
-            progress.expects = "word"
-            progress.after_word = "bracket" if expects == "call" else "equals"
+            after_word = "bracket" if expects == "call" else "equals"
+            parser.scratch.json = _Progress("word", after_word=after_word)
             return text
         after = _NEXT.get((expects, char))
         if after is None:
             return parser.fail(f"{char!r} where a Python call does not allow it", text)
-        progress.expects = after
+        parser.scratch.json = _Progress(after)
         parser.hold(char)
         if after == "value":
-            self._announce(parser, progress)
+            self._announce(parser)
             start = "{" if parser.parameters == 0 else ", "
             parser.parameters = (parser.parameters or 0) + 1
             parser.arguments(f"{start}{canonical(progress.word)}: ")
         elif char == ")":
-            self._announce(parser, progress)
+            self._announce(parser)
             parser.follow(self.then, "")
         return text[1:]
 
-    def _announce(self, parser: StreamParser, progress: _Progress) -> None:
+    def _announce(self, parser: StreamParser) -> None:
         if not parser.announced:
             parser.announce(parser.name)
             parser.parameters = 0
@@ -100,32 +100,32 @@ class PythonCall:
         """Take more of the name of a function or argument."""
         match = _WORD.match(progress.word + text)
         end = (match.end() if match else 0) - len(progress.word)
-        progress.word += text[:end]
+        word, after = progress.word + text[:end], progress.after_word
         parser.hold(text[:end])
-        if len(progress.word) > _LONGEST_NAME:
-            return parser.fail(f"{progress.word:.40} is not a name", text[end:])
+        if len(word) > _LONGEST_NAME:
+            return parser.fail(f"{word:.40} is not a name", text[end:])
+        parser.scratch.json = _Progress("word" if end == len(text) else after, word, after)
         if end < len(text):
-            progress.expects = progress.after_word
-            if progress.word.endswith(".") or ".." in progress.word:
-                return parser.fail(f"{progress.word:.40} is not a name", text[end:])
-            if progress.expects == "bracket":
-                parser.name = progress.word
+            if word.endswith(".") or ".." in word:
+                return parser.fail(f"{word:.40} is not a name", text[end:])
+            if after == "bracket":
+                parser.name = word
         return text[end:]
 
-    def _begin_value(self, parser: StreamParser, progress: _Progress, text: str) -> str:
+    def _begin_value(self, parser: StreamParser, text: str) -> str:
         if text[0] not in "'\"":
-            progress.expects = "literal"
-            progress.literal.clear()
-            progress.brackets, progress.quote = "", ""
+            parser.scratch.json = _Progress("literal")
+            parser.scratch.parts.clear()
             return text
-        progress.expects, progress.quote, progress.tail = "string", text[0], ""
+        parser.scratch.json = _Progress("string", quote=text[0])
         parser.arguments('"')
         return text[1:]
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Emit the characters of a string, except for an incomplete escape."""
-        inside, rest, possible = split_string(progress.tail + text, progress.quote, self.lines)
-        progress.tail = ""
+        scratch = parser.scratch
+        inside, rest, possible = split_string(scratch.pending + text, progress.quote, self.lines)
+        scratch.pending = ""
         try:
             parser.arguments(escaped(unescape(inside)))
         except EscapeError as error:
@@ -134,61 +134,63 @@ class PythonCall:
         if not possible:
             return parser.fail(f"{rest[0]!r} in a string", rest)
         if not rest.startswith(progress.quote):
-            progress.tail = rest
+            scratch.pending = rest
             return ""
         parser.arguments('"')
-        progress.expects = "after value"
+        scratch.json = _Progress("after value")
         return rest[1:]
 
     def _literal(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Keep the characters of a literal up to the comma or bracket after it."""
+        scratch = parser.scratch
+        quote, brackets, is_escaped = progress.quote, progress.brackets, progress.escaped
         place = 0
         while place < len(text):
             plain = _PLAIN.match(text, place)
-            if plain and not progress.escaped:
+            if plain and not is_escaped:
                 place = plain.end()
                 continue
             char = text[place]
-            if progress.quote:
-                progress.quote = (
-                    "" if char == progress.quote and not progress.escaped else progress.quote
-                )
-                progress.escaped = char == "\\" and not progress.escaped
+            if quote:
+                quote = "" if char == quote and not is_escaped else quote
+                is_escaped = char == "\\" and not is_escaped
             elif char in "'\"":
-                progress.quote = char
-            elif char in _CLOSES and len(progress.brackets) < _DEEPEST:
-                progress.brackets += _CLOSES[char]
-            elif progress.brackets and char == progress.brackets[-1]:
-                progress.brackets = progress.brackets[:-1]
-            elif char != "," or not progress.brackets:
-                return self._end_literal(parser, progress, text, place)
+                quote = char
+            elif char in _CLOSES and len(brackets) < _DEEPEST:
+                brackets += _CLOSES[char]
+            elif brackets and char == brackets[-1]:
+                brackets = brackets[:-1]
+            elif char != "," or not brackets:
+                return self._end_literal(parser, text, place)
             place += 1
-        progress.literal.append(text)
+        scratch.parts.append(text)
+        scratch.json = _Progress("literal", "", "", quote, brackets, is_escaped)
         parser.hold(text)
         return ""
 
-    def _end_literal(self, parser: StreamParser, progress: _Progress, text: str, place: int) -> str:
-        progress.literal.append(text[:place])
+    def _end_literal(self, parser: StreamParser, text: str, place: int) -> str:
+        parser.scratch.parts.append(text[:place])
         try:
-            parser.arguments(to_json("".join(progress.literal), self.lines))
+            parser.arguments(to_json("".join(parser.scratch.parts), self.lines))
         except ValueError as error:
             parser.hold(text[:place])
             return parser.fail(str(error), text[place:])
-        progress.expects = "after value"
+        parser.scratch.json = _Progress("after value")
         return text[place:]
 
     def waiting(self, parser: StreamParser) -> str:
         """Return an incomplete escape."""
-        progress = parser.scratch.json
-        return progress.tail if progress else ""
+        return parser.scratch.pending
 
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
         return False
 
+    def flows(self, scratch: Scratch) -> bool:
+        """Return whether a string is being written."""
+        return scratch.json is not None and scratch.json.expects == "string"
 
-# What a piece of a string is that ends neither in nor with anything special.
-_NO_ESCAPES = {quote: re.compile(rf"[^\\\n{quote}]+") for quote in "'\""}
+
 _NEXT = {
     ("bracket", "("): "argument",
     ("equals", "="): "value",

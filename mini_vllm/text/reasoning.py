@@ -9,10 +9,11 @@ But: harmony has reasoning and calls in one format; `create_tool_parser("harmony
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mini_vllm.text.events import ReasoningDelta
 from mini_vllm.text.parser_states import Gap, Prose
-from mini_vllm.text.reasoning_formats import find_reasoning_format
+from mini_vllm.text.reasoning_formats import ReasoningFormat, find_reasoning_format
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 
@@ -33,6 +34,13 @@ def create_reasoning_splitter(
         ValueError: the name is unknown; the message lists the known ones.
     """
     format = find_reasoning_format(name)
+    inside = format.inside if in_reasoning is None else in_reasoning
+    return StreamParser(_table(format, tuple(ends_at)), start="inside" if inside else "start")
+
+
+@lru_cache(maxsize=64)
+def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
+    """Return a format's table: splitters share its states, and what is known of them."""
     frame, frame_end = format.frame
     openings = {marker: On("reasoning", "close") for marker in format.openings}
     closings = {marker: On("after" if frame else "answer", "close") for marker in format.closings}
@@ -45,8 +53,7 @@ def create_reasoning_splitter(
         "after": Gap(frames, otherwise=On("answer", "text")),
         "answer": Prose({marker: On("answer", "close") for marker in frame_end}),
     }
-    start = "inside" if (format.inside if in_reasoning is None else in_reasoning) else "start"
-    return StreamParser(Format(format.name, states, start=start, home="answer"))
+    return Format(format.name, states, start="start", home="answer")
 
 
 def prompt_in_reasoning(name: str, prompt: str) -> bool | None:

@@ -3,7 +3,6 @@
 Arguments are not validated against the schemas.
 """
 
-import functools
 import json
 import re
 from collections import deque
@@ -224,8 +223,6 @@ def canonical(value: Any) -> str:
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-# Models repeat themselves, so most pieces of text have been seen; none is longer than a window.
-@functools.lru_cache(maxsize=1 << 12)
 def escaped(text: str) -> str:
     """Return text as it stands inside a JSON string, without the quotes."""
     return canonical(text)[1:-1]

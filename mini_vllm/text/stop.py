@@ -6,10 +6,14 @@ This layer works on decoded text; stop token ids are handled where the ids are.
 from collections.abc import Iterable
 from functools import lru_cache
 
-from mini_vllm.text.markers import Known, MarkerScanner
+from mini_vllm.text.markers import MarkerScanner
+from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
+
+# Whose automaton it is, and its state.
+Position = tuple[object, int]
 
 
-class StopMatcher:
+class StopMatcher(Machine):
     """Pass text through until a stop string completes.
 
     The stop that ends first wins; of several that end at the same character, the longest. Only the
@@ -22,6 +26,10 @@ class StopMatcher:
         min_end: a match counts only if its last character lies beyond this many characters of the
             whole text. A server with a minimum of tokens sets it to infinity, and to `length` once
             it has fed them.
+
+    Attributes:
+        matched: the stop that ended the text, or None.
+        length: how many characters were taken while matches may have been too early.
 
     Raises:
         ValueError: `stops` or `visible` is a bare str, or one of the stops is empty.
@@ -48,44 +56,71 @@ class StopMatcher:
     def _restart(self) -> None:
         self.length = 0
         self._guard = self._early
-        # A dictionary of its own stays empty, so `feed` always takes the long way.
-        self._known = Known(0) if self._guard else self._scanner.known[0]
+        self._state = 0
+        self._node = NOWHERE
+        self._node = MEMORY.node(self.position)
 
     @property
     def held(self) -> str:
         """The text that is held back, a proper prefix of a stop."""
-        return (self._guard or self._scanner).held(self._known.state)
+        self._settle()
+        return (self._guard or self._scanner).held(self._state)
+
+    @property
+    def position(self) -> Position | None:
+        """What the next piece's output depends on.
+
+        None after a match, while matches are too early, and where much is held: a client may send a
+        stop as long as it likes.
+        """
+        self._settle()
+        if self._guard is not None or self.matched is not None:
+            return None
+        if len(self._scanner.held(self._state)) > LONGEST_PIECE:
+            return None
+        return self._scanner.identity, self._state
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self._node = NOWHERE
+        self._state = position[1]
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what may be shown, always `""` after a match."""
-        known = self._known.get(text)
+        known = self._node.get(text)
         if known is None:
             return self._feed_new(text)
-        shown, self._known = known
+        shown: str
+        shown, self._node = known
         return shown
 
     def _feed_new(self, text: str) -> str:
-        """Take a piece that is new in this state."""
+        """Take a piece that is new in this position."""
+        before, shown = self._leave(), self.step(text)
+        self._node = MEMORY.learn(before, text, shown, self.position)
+        return shown
+
+    def step(self, text: str) -> str:
+        """Do what `feed` does, without looking whether the step is known."""
+        self._leave()
         if self.matched is not None:
             return ""
         if self._guard is not None:
-            return self._feed_guarded(text)
-        shown, state, self.matched, _ = self._scanner.scan(self._known.state, text)
-        self._known = self._scanner.known[state] if self.matched is None else Known(0)
+            return self._step_guarded(text)
+        shown, self._state, self.matched, _ = self._scanner.scan(self._state, text)
         return shown
 
-    def _feed_guarded(self, text: str) -> str:
+    def _step_guarded(self, text: str) -> str:
         assert self._guard is not None
         ignored = min(max(self.min_end - self.length, 0), len(text))
         self.length += len(text)
-        scan = self._guard.scan_from(self._known.state, text, int(ignored))
-        shown, state, self.matched, _ = scan
-        self._known = Known(state)
-        matching = self._guard.matching(state)
+        scan = self._guard.scan(self._state, text, int(ignored))
+        shown, self._state, self.matched, _ = scan
+        matching = self._guard.matching(self._state)
         if self.matched is None and self.length - len(matching) >= self.min_end:
             # Whatever matches now counts, so the smaller automaton takes over: it holds the least.
             held = self.held
-            self._guard, self._known = None, self._scanner.known[self._scanner.scan(0, matching)[1]]
+            self._guard, self._state = None, self._scanner.scan(0, matching)[1]
             shown += held[: len(held) - len(self.held)]
         return shown
 

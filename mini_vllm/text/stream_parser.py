@@ -4,9 +4,12 @@ A `Format` is a table of states; each state says what it does with the text betw
 where each marker leads. The kinds of states are in `parser_states` and the `*_state` files beside
 it. What is taken in but could still turn out to be plain text is kept raw, so that nothing is ever
 lost: until a call is announced it may become text again, afterwards an explicit `Malformed`.
+
+Most text flows: it comes in and goes out, and no call's name, schema or number matters. Such steps
+are remembered. Heads and ends of calls are worked out each time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,9 +22,12 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
+from mini_vllm.text.memory import MEMORY, NOWHERE, Machine
 
 # States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
+# A state, what of its scratch flowing text depends on, and the number of the call.
+Position = tuple["State", int, str, bool, Hashable, int]
 
 
 class State(Protocol):
@@ -37,6 +43,14 @@ class State(Protocol):
 
     def end(self, parser: "StreamParser") -> bool:
         """Return whether a text may end here; if so, emit what waits."""
+        ...
+
+    def flows(self, scratch: "Scratch") -> bool:
+        """Return whether text that neither ends here nor is held only becomes events now.
+
+        What the state does with such text then depends on nothing but the scratch without its
+        parts, which is hashable, and changes nothing else.
+        """
         ...
 
 
@@ -90,12 +104,12 @@ class Scratch:
 
     marker: int = 0
     pending: str = ""
-    parts: list[str] = field(default_factory=list)
     begun: bool = False
     json: Any = None
+    parts: list[str] = field(default_factory=list)
 
 
-class StreamParser:
+class StreamParser(Machine):
     """Text in, events out.
 
     `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
@@ -106,6 +120,7 @@ class StreamParser:
         calls: how many calls have ended, complete or malformed.
         completed: how many of them were complete.
         cut: whether the text that ends was cut off, for states that ask at its end.
+        flowed: whether text has only become events since the parser was put at its position.
 
     Args:
         format: the table.
@@ -140,24 +155,62 @@ class StreamParser:
         self.reason = ""
         self._raw: list[str] = []
         self.events: list[Event] = []
+        self.flowed = True
+        self._node = NOWHERE
+        self._node = MEMORY.node(self.position)
 
     @property
     def held(self) -> str:
         """The text that was taken and not emitted: it may still be several things."""
+        self._settle()
         return "".join(self._raw) + self.state.waiting(self)
+
+    @property
+    def position(self) -> Position | None:
+        """What the events of flowing text depend on; None while text is kept."""
+        self._settle()
+        scratch = self.scratch
+        if self._raw or not self.state.flows(scratch):
+            return None
+        call = self.calls if self.announced else 0
+        return self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, call
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self._node = NOWHERE
+        self.state = position[0]
+        self.scratch = Scratch(*position[1:-1])
+        self.flowed = True
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of text; return the events that are certain now."""
+        known = self._node.get(text)
+        if known is None:
+            return self._feed_new(text)
+        events, self._node = known
+        return [*events]
+
+    def _feed_new(self, text: str) -> list[Event]:
+        """Take a piece that is new in this position."""
         events: list[Event] = []
-        self.feed_into(text, events)
+        before = self._leave()
+        self.step(text, events)
+        if before is not None and not self.flowed:
+            before = None
+        self._node = MEMORY.learn(before, text, (*events,), self.position)
         return events
 
-    def feed_into(self, text: str, events: list[Event]) -> None:
-        """Do what `feed` does, appending the events to a list of the caller's."""
+    def step(self, text: str, events: list[Event]) -> None:
+        """Do what `feed` does, without looking whether the step is known.
+
+        Args:
+            text: the next piece.
+            events: the events are appended to it.
+        """
+        self._leave()
         own, self.events = self.events, events
         if len(text) <= _WINDOW:
-            while text:
-                text = self.state.take(self, text)
+            self.pour(text)
         else:
             for start in range(0, len(text), _WINDOW):
                 self.pour(text[start : start + _WINDOW])
@@ -175,6 +228,7 @@ class StreamParser:
             cut: the text was cut off, by a length or an abort: a call that lacks only its closing
                 marker is `Malformed`. Where the model itself has ended, such a call is complete.
         """
+        self._leave()
         self.cut = cut
         while not self.state.end(self):
             self.pour(self.fail("the text ended inside the call"))
@@ -189,10 +243,12 @@ class StreamParser:
 
     def hold(self, text: str) -> None:
         """Keep text raw: it is neither emitted nor forgotten."""
+        self.flowed = False
         self._raw.append(text)
 
     def go(self, name: str) -> None:
         """Change the state."""
+        self.flowed = False
         self.state = self.format.states[name]
         self.scratch = Scratch()
 

@@ -39,11 +39,13 @@ class StreamTable:
     Attributes:
         start: the state before the first token.
         idle: the state in which nothing is open.
+        identity: stands for the table where its states are remembered, and keeps nothing of it.
     """
 
     MOST_JOINS = 1 << 18
 
     def __init__(self, rest: list[Piece], first: list[Piece]) -> None:
+        self.identity = object()
         self._rest = rest
         self._first = first
         self.idle: State = b""

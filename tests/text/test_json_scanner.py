@@ -218,8 +218,7 @@ def test_brackets_are_deep_but_not_without_end(bracket):
     assert taken == len(bracket) * DEEPEST
 
 
-def test_each_character_is_examined_once(monkeypatch):
-    monkeypatch.setattr(json_scanner, "_LONGEST_REMEMBERED", -1)
+def test_each_character_is_examined_once():
     for text in (
         json.dumps({"a": ["x\\" * 500, 1.5e10, None, {"b": "é" * 500}] * 5}),
         "[" * DEEPEST + "]" * DEEPEST,
@@ -233,16 +232,14 @@ def test_each_character_is_examined_once(monkeypatch):
             assert scanner.examined <= len(text)
 
 
-def test_what_is_remembered_has_a_limit_and_changes_nothing(monkeypatch):
+def test_the_states_have_a_limit_that_changes_nothing(monkeypatch):
     monkeypatch.setattr(json_scanner, "_MOST_STATES", 3)
-    monkeypatch.setattr(json_scanner, "_MOST_REMEMBERED", 5)
     scanner = JsonScanner()
     texts = [json.dumps({"k" * n: [[n], {"a": "b" * n}]}) for n in range(30)]
     for text in [*texts, *texts]:
         for _, pieces in chunkings(text, every_cut=False):
             assert scan(pieces, scanner) == (len(text), None)
         assert len(scanner._states) <= 3
-        assert scanner._remembered <= 5
 
 
 def test_a_state_says_whether_the_text_is_in_a_string():

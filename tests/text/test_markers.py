@@ -136,17 +136,17 @@ def test_a_hopeless_marker_is_kept_on_demand():
     certain, state, marker, _ = scanner.scan(0, "xab")
     assert (certain, scanner.held(state), marker) == ("x", "ab", None)
     # `bc` is ignored, and the longer marker goes on.
-    certain, state, marker, _ = scanner.scan_from(state, "c", ignored=1)
+    certain, state, marker, _ = scanner.scan(state, "c", ignored=1)
     assert (certain, scanner.held(state), marker) == ("", "abc", None)
-    assert scanner.scan_from(state, "d!")[:4] == ("", 0, "abcd", "!")
+    assert scanner.scan(state, "d!")[:4] == ("", 0, "abcd", "!")
 
 
 def test_an_ignored_marker_is_not_held():
     """A complete marker is not a proper prefix: only what its end may begin is held."""
     scanner = MarkerScanner(["aba"])
-    certain, state, marker, _ = scanner.scan_from(0, "aba", ignored=3)
+    certain, state, marker, _ = scanner.scan(0, "aba", ignored=3)
     assert (certain, scanner.held(state), marker) == ("ab", "a", None)
-    certain, state, marker, _ = scanner.scan_from(state, "ba")
+    certain, state, marker, _ = scanner.scan(state, "ba")
     assert (certain, marker) == ("", "aba")
 
 
@@ -159,43 +159,6 @@ def test_visible_markers_hold_nothing_and_are_shown():
     assert [scan_all(scanner, pieces)[0] for pieces in (["x<e"], ["x<e", "o"])] == ["x", "x<eo"]
     assert scan_all(scanner, ["a<e", "os", ">b"]) == ("a<eos>", 0, "<eos>", "b")
     assert scan_all(scanner, ["a<e", "nd", ">b"]) == ("a", 0, "<end>", "b")
-
-
-def test_what_is_remembered_changes_nothing():
-    """With the memory, without it, and with one that overflows all the time."""
-    generator = random.Random(2)
-    forgetful = type("Forgetful", (MarkerScanner,), {"LONGEST_REMEMBERED": -1})
-    tiny = type("Tiny", (MarkerScanner,), {"MOST_REMEMBERED": 3})
-    for _ in range(300):
-        words = random_case(generator)[0]
-        scanners = [kind(words) for kind in (MarkerScanner, forgetful, tiny)]
-        for _ in range(20):
-            pieces = random_case(generator)[2]
-            one, *others = [scan_all(scanner, pieces) for scanner in scanners]
-            assert [one, one] == others, (words, pieces)
-
-
-def test_the_memory_is_capped(monkeypatch):
-    monkeypatch.setattr(MarkerScanner, "MOST_REMEMBERED", 100)
-    scanner = MarkerScanner(["<a>", "<b>"])
-    most = 0
-    for number in range(1000):
-        state = scanner.scan(0, f"{number}<")[1]
-        scanner.scan(state, str(number))
-        most = max(most, sum(map(len, scanner.known)))
-    assert most == 100
-    long = "x" * (MarkerScanner.LONGEST_REMEMBERED + 1)
-    before = sum(map(len, scanner.known))
-    scanner.scan(0, long)
-    assert sum(map(len, scanner.known)) == before
-
-
-def test_what_was_seen_is_not_examined_again():
-    scanner = MarkerScanner(["<tag>"])
-    scanner.scan(0, "a <ta")
-    examined = scanner.examined
-    assert scanner.scan(0, "a <ta")[0] == "a "
-    assert 0 < scanner.examined == examined
 
 
 class Counted(dict):
@@ -227,8 +190,7 @@ def test_linear(marker, unit, size):
     scanner._children = [*map(Counted, scanner._children)]
     Counted.looks = state = 0
     for start in range(0, len(text), size):
-        # Past the memory, which would make it cheaper.
-        _, state, found, _ = scanner.scan_from(state, text[start : start + size])
+        _, state, found, _ = scanner.scan(state, text[start : start + size])
         assert found is None
     assert scanner.examined <= len(text)
     assert Counted.looks <= MOST_LOOKS * len(text)

@@ -21,7 +21,7 @@ Neither keeps the ids: what a caller needs again, it keeps itself.
 
 from collections.abc import Sequence
 
-from mini_vllm.tokenizer.pieces import STATE
+from mini_vllm.tokenizer.pieces import STATE, State
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -66,6 +66,15 @@ class DecodeStream:
     def held(self) -> bytes:
         """The bytes that wait for what follows: of a character, at most 3."""
         return self._table.held(self._joins[STATE])
+
+    @property
+    def position(self) -> tuple[object, State]:
+        """What the text of the next id depends on: the table and its state."""
+        return self._table.identity, self._joins[STATE]
+
+    @position.setter
+    def position(self, position: tuple[object, State]) -> None:
+        self._joins = self._table.joins(position[1])
 
     def step(self, token_id: int) -> str:
         """Take one id; return the text that is certain now, `""` while nothing is."""

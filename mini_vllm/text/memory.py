@@ -1,0 +1,144 @@
+"""What streams have learned, shared by all of them: what comes of which piece in which position.
+
+A layer of text is a machine: its *position* and the next piece decide what comes out, and in which
+position it is then. Models repeat themselves, so a layer works out each such step once, and later
+looks it up: `node.get(piece)` is the output and the next node. Layers that are composed have one
+position together, and a step through all of them is one look.
+
+A position is a hashable value. Where more than that decides, such as text that is kept or calls
+that are counted, a layer has none: it stands `NOWHERE`, and nothing of that is remembered.
+"""
+
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any
+
+# Longer pieces of text are not remembered: they hardly come again, and take much room.
+LONGEST_PIECE = 64
+
+
+class Node(dict[Any, tuple[Any, "Node"]]):
+    """The steps that are known from a position: by piece, what comes out and the next node.
+
+    Attributes:
+        position: the position.
+    """
+
+    __slots__ = ("position",)
+
+    def __init__(self, position: Hashable) -> None:
+        super().__init__()
+        self.position = position
+
+
+# Where a layer stands that has no position; it stays empty.
+NOWHERE = Node(None)
+
+
+class Memory:
+    """The nodes by position, which threads may share. Once full it starts anew.
+
+    A stream may stand on a node that was emptied: its next step leads from there to a new one.
+
+    Attributes:
+        steps: how many are remembered now.
+        learned: how many were ever worked out, for tests of the cost.
+    """
+
+    MOST_NODES = 1 << 13
+    MOST_STEPS = 1 << 18
+
+    def __init__(self) -> None:
+        self._nodes: dict[Hashable, Node] = {}
+        self._lock = Lock()
+        self.steps = 0
+        self.learned = 0
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self._nodes)
+
+    def node(self, position: Hashable | None) -> Node:
+        """Return the node of a position, `NOWHERE` without one."""
+        if position is None:
+            return NOWHERE
+        with self._lock:
+            return self._node(position)
+
+    def learn(
+        self, before: Hashable | None, piece: Hashable, output: Any, after: Hashable | None
+    ) -> Node:
+        """Remember a step from a position to a position; return the node to stand on.
+
+        Args:
+            before: the position, or None if there was none, or if the step is not to be remembered.
+            piece: what came.
+            output: what came of it.
+            after: the position that followed, or None.
+        """
+        long = isinstance(piece, str) and len(piece) > LONGEST_PIECE
+        if before is None or after is None or long:
+            return self.node(after)
+        with self._lock:
+            self.learned += 1
+            if self.steps >= self.MOST_STEPS or len(self._nodes) > self.MOST_NODES - 2:
+                self._clear()
+            node, next_node = self._node(before), self._node(after)
+            self.steps += piece not in node
+            node[piece] = output, next_node
+            return next_node
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._clear()
+
+    def _node(self, position: Hashable) -> Node:
+        node = self._nodes.get(position)
+        if node is None:
+            if len(self._nodes) >= self.MOST_NODES:
+                self._clear()
+            node = self._nodes[position] = Node(position)
+        return node
+
+    def _clear(self) -> None:
+        for node in self._nodes.values():
+            node.clear()
+        self._nodes.clear()
+        self.steps = 0
+
+
+MEMORY = Memory()
+
+
+class Machine:
+    """A layer that looks its steps up.
+
+    Its `feed` asks the node first. Where that knows nothing, the layer leaves the node, works the
+    step out, and learns it.
+    """
+
+    _node = NOWHERE
+
+    @property
+    def position(self) -> Any:
+        """What the next step depends on, a hashable value; None where that is not all."""
+        raise NotImplementedError
+
+    @position.setter
+    def position(self, position: Any) -> None:
+        raise NotImplementedError
+
+    def _leave(self) -> Any:
+        """Go where the known steps have led; return that position, or None without one."""
+        node = self._node
+        if node is not NOWHERE:
+            self._node = NOWHERE
+            self.position = node.position
+        return node.position
+
+    def _settle(self) -> None:
+        """Go there, and stay on the node."""
+        node = self._node
+        self._leave()
+        self._node = node
