@@ -34,7 +34,7 @@ STOP = STOPS[:4]
 LONGEST = max(map(len, STOP))
 OURS, FAST = "ours", "vLLM Fast, no parser"
 ENGINE, HERMES = "vLLM Fast + engine", "vLLM Fast + Hermes"
-LEAST = {ENGINE: 6}
+LEAST = {ENGINE: 12}
 PACE = 100
 # A stream takes the list of its new ids, as engines hand them out.
 Take = Callable[[list[int]], object]

@@ -35,7 +35,7 @@ QUICK_LENGTHS = (1_000, 2_000)
 # Beyond these lengths a peer needs minutes.
 MOST = {VLLM: 32_000, SGLANG: 10_000}
 # (peer, length): the least ratio.
-LEAST = {(ENGINE, 10_000): 8, (VLLM, 10_000): 80}
+LEAST = {(ENGINE, 10_000): 15, (VLLM, 10_000): 80}
 MOST_EXPONENT = 1.15
 
 

@@ -90,11 +90,12 @@ class TextPipeline(Machine):
         self.tokens = 0
         # Without a table of pieces, what a stream does depends on more than a position can say.
         table = isinstance(self._stream, DecodeStream)
-        layers = (self._stream, self._stop, reasoning, tools) if table else ()
+        # The last is the first to have no position.
+        layers = (tools, reasoning, self._stop, self._stream) if table else ()
         self._layers: list[Any] = [layer for layer in layers if layer is not None]
         self._parsers = [parser for parser in (reasoning, tools) if parser is not None]
         # What else decides: the ids that end the text, and which layers there are, in which order.
-        self._wiring = (self._ends, self._stop_later is None, reasoning is None, tools is None)
+        self._wiring: Any = (self._ends, self._stop_later is None, reasoning is None, tools is None)
         self._node = MEMORY.node(self.position)
 
     @property
@@ -144,8 +145,12 @@ class TextPipeline(Machine):
     def position(self) -> Hashable | None:
         """What the next id does depends on; None where that is not all."""
         self._settle()
-        positions = [layer.position for layer in self._layers]
-        return None if not positions or None in positions else (self._wiring, *positions)
+        positions = [self._wiring]
+        for layer in self._layers:
+            positions.append(layer.position)
+            if positions[-1] is None:
+                return None
+        return tuple(positions) if self._layers else None
 
     @position.setter
     def position(self, position: tuple[Any, ...]) -> None:

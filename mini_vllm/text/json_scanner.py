@@ -121,10 +121,13 @@ class JsonScanner:
         return place, self._state(mode, brackets)
 
     def _state(self, mode: str, brackets: str) -> JsonState:
-        if len(self._states) >= _MOST_STATES:
-            # Streams keep their states; one that is asked for again is made again.
-            self._states.clear()
-        return self._states.setdefault((mode, brackets), JsonState(mode, brackets))
+        state = self._states.get((mode, brackets))
+        if state is None:
+            if len(self._states) >= _MOST_STATES:
+                # Streams keep their states; one that is asked for again is made again.
+                self._states.clear()
+            state = self._states.setdefault((mode, brackets), JsonState(mode, brackets))
+        return state
 
 
 def _step(mode: str, char: str, brackets: str) -> tuple[str, str] | None:

@@ -140,5 +140,6 @@ class Machine:
     def _settle(self) -> None:
         """Go there, and stay on the node."""
         node = self._node
-        self._leave()
-        self._node = node
+        if node is not NOWHERE:
+            self._leave()
+            self._node = node

@@ -168,9 +168,11 @@ class StreamParser(Machine):
     @property
     def position(self) -> Position | None:
         """What the events of flowing text depend on; None while text is kept."""
+        if self._raw:
+            return None
         self._settle()
         scratch = self.scratch
-        if self._raw or not self.state.flows(scratch):
+        if not self.state.flows(scratch):
             return None
         call = self.calls if self.announced else 0
         return self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, call
