@@ -192,7 +192,7 @@ class Intake:
 
     def _encode(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         if isinstance(prompt, str):
-            ids = self._tokenizer.encode(prompt, add_special_tokens=True).ids
+            ids = self._tokenizer.encode(prompt, add_special_tokens=True, allowed_special="all").ids
         else:
             ids = tuple(prompt)
             for token_id in ids:

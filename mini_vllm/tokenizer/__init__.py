@@ -12,7 +12,7 @@ from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.encoding import AllowedSpecial, At, Encoding, EncodingKind
 from mini_vllm.tokenizer.loading.detect import TokenizerType, get_tokenizer_info
 from mini_vllm.tokenizer.loading.factory import (
     create_tokenizer,
@@ -78,6 +78,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AllowedSpecial",
+    "At",
     "AttributedStream",
     "ByteTokenizer",
     "CacheConfig",

@@ -30,7 +30,11 @@ def main(
         if options.ids is not None:
             ids: Sequence[int] = options.ids
         else:
-            ids = tokenizer.encode(options.text, add_special_tokens=options.add_special_tokens).ids
+            ids = tokenizer.encode(
+                options.text,
+                add_special_tokens=options.add_special_tokens,
+                allowed_special="all",
+            ).ids
     except TokenizerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

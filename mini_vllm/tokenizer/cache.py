@@ -2,25 +2,36 @@
 
 L0 keeps the encodings of whole texts. L1 keeps those of the segments that special tokens end: of a
 chat prompt that begins like an earlier one, or repeats its turns, only the rest is encoded. The
-text after the last special token is not kept by L1, because it is what differs between prompts.
+text after the last special token is not kept by L1, because it is what differs between prompts. It
+is for texts in which all special tokens count: where only some do, the text is kept as a whole.
 
 L1 relies on a tokenizer that always splits at its special tokens, so that a text's encoding is that
 of its segments in a row; for others it is refused. A cache belongs to one tokenizer object, and is
 neither shared nor saved.
 """
 
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import chain
 from sys import getsizeof
-from typing import Any
+from typing import Literal
 
-from mini_vllm.tokenizer.encoding import Encoding, encode_each
+from mini_vllm.tokenizer.encoding import (
+    NONE,
+    AllowedSpecial,
+    At,
+    Encoding,
+    encode_each,
+    fixed,
+    joined,
+    special_pattern,
+)
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
+
+_Allowed = frozenset[str] | Literal["all"]
+_Key = tuple[str, bool, _Allowed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +116,7 @@ class CachedTokenizer(TokenizerWrapper):
                     "beside them, or be normalised; there may be a prefix space, or special tokens "
                     "at the end. Set enable_l1=False"
                 )
-            longest_first = sorted(inner.special_tokens.all(), key=len, reverse=True)
-            # Without special tokens nothing may match; an empty pattern would, everywhere.
-            self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+            self._special = special_pattern(frozenset(inner.special_tokens.all()))
 
     @property
     def stats(self) -> CacheStats:
@@ -117,19 +126,34 @@ class CachedTokenizer(TokenizerWrapper):
             self._segments.stats() if self._segments_on else None,
         )
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return what the inner tokenizer's `encode` returns; on a hit in L0 the same object again.
 
         Raises:
             EncodeError: the text cannot be encoded.
         """
-        encode = self._encode_segments if self._segments_on else self._encode_inner
+        allowed = fixed(allowed_special)
+        if isinstance(allowed, At):
+            # Rare, and never the same twice.
+            return self._encode_inner(text, add_special_tokens, allowed)
+        segments = self._segments_on and allowed == "all"
+        encode = self._encode_segments if segments else self._encode_inner
         if self._texts_on:
-            return self._texts.encode(text, add_special_tokens, encode)
-        return encode(text, add_special_tokens)
+            return self._texts.encode((text, add_special_tokens, allowed), encode)
+        return encode(text, add_special_tokens, allowed)
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the encodings of the texts, in their order.
 
@@ -137,7 +161,10 @@ class CachedTokenizer(TokenizerWrapper):
             EncodeError: one of them cannot be encoded; it has the index.
         """
         return encode_each(
-            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+            lambda text: self.encode(
+                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+            ),
+            texts,
         )
 
     def clear(self) -> None:
@@ -145,27 +172,29 @@ class CachedTokenizer(TokenizerWrapper):
         self._texts.clear()
         self._segments.clear()
 
-    def _encode_inner(self, text: str, add_special_tokens: bool) -> Encoding:
-        return self.inner.encode(text, add_special_tokens=add_special_tokens)
+    def _encode_inner(
+        self, text: str, add_special_tokens: bool, allowed: _Allowed | At
+    ) -> Encoding:
+        return self.inner.encode(
+            text, add_special_tokens=add_special_tokens, allowed_special=allowed
+        )
 
-    def _encode_segments(self, text: str, add_special_tokens: bool) -> Encoding:
+    def _encode_segments(self, text: str, add_special_tokens: bool, allowed: _Allowed) -> Encoding:
         parts: list[tuple[int, Encoding]] = []
         start = 0
         for match in self._special.finditer(text):
             segment, special = text[start : match.end()], add_special_tokens and not start
-            parts.append((start, self._segments.encode(segment, special, self._encode_inner)))
+            key = (segment, special, allowed)
+            parts.append((start, self._segments.encode(key, self._encode_inner)))
             start = match.end()
         if start < len(text) or not parts:
-            rest = self._encode_inner(text[start:], add_special_tokens and not parts)
-            parts.append((start, rest))
-        return _joined(parts)
+            special = add_special_tokens and not parts
+            parts.append((start, self._encode_inner(text[start:], special, allowed)))
+        return joined(parts)
 
 
 def _splits_at_specials(tokenizer: Tokenizer) -> bool:
     return bool(getattr(tokenizer, "splits_at_specials", False))
-
-
-_Key = tuple[str, bool]
 
 
 class _Level:
@@ -178,9 +207,8 @@ class _Level:
         self._entries: OrderedDict[_Key, tuple[Encoding, int]] = OrderedDict()
         self._memory = self._hits = self._misses = 0
 
-    def encode(self, text: str, special: bool, encode: Callable[[str, bool], Encoding]) -> Encoding:
+    def encode(self, key: _Key, encode: Callable[[str, bool, _Allowed], Encoding]) -> Encoding:
         """Return the encoding that is kept, or keep what `encode` returns."""
-        key = (text, special)
         with self._lock:
             found = self._entries.get(key)
             if found is not None:
@@ -189,7 +217,7 @@ class _Level:
                 return found[0]
             self._misses += 1
         # Outside the lock: other threads need not wait, but two may encode the same text.
-        encoding = encode(text, special)
+        encoding = encode(*key)
         self._put(key, encoding)
         return encoding
 
@@ -230,23 +258,3 @@ def _size(key: _Key, encoding: Encoding) -> int:
         + len(encoding.offsets or ()) * _SPAN_BYTES
         + _ENTRY_BYTES
     )
-
-
-def _joined(parts: Sequence[tuple[int, Encoding]]) -> Encoding:
-    """Return the encodings as one; each comes with the place where its text starts."""
-    if len(parts) == 1:
-        return parts[0][1]
-
-    def column(name: str) -> Any:
-        columns = [getattr(part, name) for _, part in parts]
-        return None if None in columns else tuple(chain.from_iterable(columns))
-
-    offsets = None
-    if all(part.offsets is not None for _, part in parts):
-        offsets = tuple(
-            (start + shift, end + shift)
-            for shift, part in parts
-            for start, end in part.offsets or ()
-        )
-    kind = parts[0][1].kind
-    return Encoding(column("ids"), kind, column("tokens"), offsets, column("special_mask"))

@@ -1,10 +1,14 @@
 """The result of encoding a text: ids, and where each of them comes from."""
 
 import hashlib
+import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from mini_vllm.tokenizer_errors import EncodeError
 
@@ -87,6 +91,150 @@ def character_offsets(text: str) -> list[tuple[int, int]]:
         for position, char in enumerate(text)
         for _ in range(len(char.encode("utf-8", "surrogatepass")))
     ]
+
+
+def joined(parts: Sequence[tuple[int, Encoding]]) -> Encoding:
+    """Return encodings in a row as one; each comes with the place where its text starts."""
+    if len(parts) == 1:
+        return parts[0][1]
+
+    def column(name: str) -> Any:
+        columns = [getattr(part, name) for _, part in parts]
+        return None if None in columns else tuple(chain.from_iterable(columns))
+
+    offsets = None
+    if all(part.offsets is not None for _, part in parts):
+        offsets = tuple(
+            (start + shift, end + shift)
+            for shift, part in parts
+            for start, end in part.offsets or ()
+        )
+    kind = parts[0][1].kind
+    return Encoding(column("ids"), kind, column("tokens"), offsets, column("special_mask"))
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Special tokens count at these places of the text, and nowhere else.
+
+    Attributes:
+        spans: start and end of each, in characters; the text between them is a special token.
+    """
+
+    spans: tuple[tuple[int, int], ...]
+
+
+# Which special tokens count as such inside a text: those of these texts, all, or those at certain
+# places. The name is tiktoken's.
+AllowedSpecial = Collection[str] | Literal["all"] | At
+NONE: frozenset[str] = frozenset()
+
+
+def fixed(allowed: AllowedSpecial) -> frozenset[str] | Literal["all"] | At:
+    """Return the same in a form that can be a key.
+
+    Raises:
+        ValueError: it is a text other than "all".
+    """
+    if isinstance(allowed, At | frozenset) or allowed == "all":
+        return allowed
+    if isinstance(allowed, str):
+        raise ValueError(
+            f'allowed_special is {allowed!r:.60}; it must be "all" or a set such as {{"<s>"}}'
+        )
+    return frozenset(allowed)
+
+
+class SpecialPlace(NamedTuple):
+    """A special token in a text, with the white space that it takes in, if it takes any."""
+
+    start: int
+    end: int
+    token: str
+
+
+class SpecialFinder:
+    """Finds special tokens in texts: the leftmost, and the longest of those that start there.
+
+    Args:
+        tokens: their texts.
+        lstrip: those that take in the white space before them.
+        rstrip: those that take in the white space behind them.
+        single_word: those that count only where no letter, digit or underscore is beside them.
+    """
+
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        *,
+        lstrip: Collection[str] = (),
+        rstrip: Collection[str] = (),
+        single_word: Collection[str] = (),
+    ) -> None:
+        self._tokens = frozenset(tokens)
+        self._lstrip, self._rstrip = frozenset(lstrip), frozenset(rstrip)
+        self._single_word = frozenset(single_word)
+
+    def places(self, text: str, allowed: AllowedSpecial) -> list[SpecialPlace]:
+        """Return where special tokens count in `text`, from left to right."""
+        allowed = fixed(allowed)
+        if isinstance(allowed, At):
+            spans = [span for span in allowed.spans if text[slice(*span)] in self._tokens]
+        else:
+            wanted = self._tokens if allowed == "all" else self._tokens & allowed
+            spans = [match.span() for match in special_pattern(wanted).finditer(text)]
+        places: list[SpecialPlace] = []
+        for start, end in spans:
+            token = text[start:end]
+            if token in self._single_word and _beside_word(text, start, end):
+                continue
+            least = places[-1].end if places else 0
+            while token in self._lstrip and start > least and text[start - 1].isspace():
+                start -= 1
+            while token in self._rstrip and end < len(text) and text[end].isspace():
+                end += 1
+            places.append(SpecialPlace(start, end, token))
+        return places
+
+
+def encode_between(
+    text: str,
+    places: Iterable[SpecialPlace],
+    ids: Mapping[str, int],
+    encode: Callable[[str], Encoding],
+    kind: EncodingKind = EncodingKind.PLAIN,
+) -> Encoding:
+    """Return the encoding of a text whose special tokens are known.
+
+    Args:
+        text: the text.
+        places: the special tokens in it.
+        ids: the id of each of them.
+        encode: encodes the text before, between and after them.
+        kind: of the encoding.
+    """
+    parts: list[tuple[int, Encoding]] = []
+    done = 0
+    for start, end, token in places:
+        if start > done:
+            parts.append((done, encode(text[done:start])))
+        span = (0, end - start)
+        parts.append((start, Encoding((ids[token],), kind, (token,), (span,), (False,))))
+        done = end
+    if done < len(text) or not parts:
+        parts.append((done, encode(text[done:])))
+    return joined(parts)
+
+
+@lru_cache(maxsize=64)
+def special_pattern(tokens: frozenset[str]) -> re.Pattern[str]:
+    """Return the pattern of the leftmost longest of some tokens; without any it never matches."""
+    longest_first = sorted(filter(None, tokens), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+
+def _beside_word(text: str, start: int, end: int) -> bool:
+    return bool(re.match(r"\w", text[start - 1 : start]) or re.match(r"\w", text[end : end + 1]))
 
 
 def encode_each(encode: Callable[[str], Encoding], texts: Iterable[str]) -> list[Encoding]:

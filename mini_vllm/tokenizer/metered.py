@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from prometheus_client import Counter
 
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
@@ -41,20 +41,34 @@ class MeteredTokenizer(TokenizerWrapper):
         self._decode_requests = metrics.decode_requests.labels(self.tokenizer_type)
         metrics.vocab_size.labels(self.tokenizer_type).set(inner.vocab_size)
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Encode as the inner tokenizer, counted and timed."""
         with _errors(self._metrics.encode_errors), self._metrics.encode_duration.time():
-            encoding = super().encode(text, add_special_tokens=add_special_tokens)
+            encoding = super().encode(
+                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+            )
         self._encoded(text, encoding)
         return encoding
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Encode as the inner tokenizer; each text counts as one request."""
         texts = list(texts)
         with _errors(self._metrics.encode_errors), self._metrics.encode_batch_duration.time():
-            encodings = super().encode_batch(texts, add_special_tokens=add_special_tokens)
+            encodings = super().encode_batch(
+                texts, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+            )
         for text, encoding in zip(texts, encodings, strict=True):
             self._encoded(text, encoding)
         return encodings

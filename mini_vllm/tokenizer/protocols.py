@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
 
 
@@ -31,8 +31,22 @@ class SpecialTokens:
 class Encoder(Protocol):
     """Text to ids."""
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the encoding of `text`; without special tokens, that of `""` is empty.
+
+        Args:
+            text: the text.
+            add_special_tokens: add those that the model wants around a text, such as BOS.
+            allowed_special: which special tokens count as such where `text` has them: a set of
+                their texts, "all", or `At` certain places. The others are plain text. Tokens that
+                the vocabulary does not declare special, such as `<think>` in many, always count:
+                they are words of the model's language.
 
         Raises:
             EncodeError: the text cannot be encoded.
@@ -40,7 +54,11 @@ class Encoder(Protocol):
         ...
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the encodings of the texts, in their order.
 

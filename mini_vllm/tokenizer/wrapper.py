@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_decode_stream
@@ -40,23 +40,37 @@ class TokenizerWrapper:
         """The bytes of each id, or None where the text is not the concatenation of pieces."""
         return self.inner.pieces
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the inner tokenizer's encoding of `text`.
 
         Raises:
             EncodeError: the text cannot be encoded.
         """
-        return self.inner.encode(text, add_special_tokens=add_special_tokens)
+        return self.inner.encode(
+            text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+        )
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the inner tokenizer's encodings of the texts, in their order.
 
         Raises:
             EncodeError: one of them cannot be encoded; it has the index.
         """
-        return self.inner.encode_batch(texts, add_special_tokens=add_special_tokens)
+        return self.inner.encode_batch(
+            texts, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+        )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the inner tokenizer's text of a whole id sequence.

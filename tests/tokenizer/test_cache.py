@@ -18,7 +18,7 @@ from mini_vllm.tokenizer.backends.huggingface import (
 )
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer, CacheStats
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import At, Encoding
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import EncodeError
 
@@ -50,16 +50,25 @@ class Counting(TokenizerWrapper):
             tokenizer, self.special_tokens.all()
         )
 
-    def encode(self, text, *, add_special_tokens=False):
+    def encode(self, text, *, add_special_tokens=False, allowed_special="all"):
         self.calls.append((text, add_special_tokens))
-        return super().encode(text, add_special_tokens=add_special_tokens)
+        return super().encode(
+            text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+        )
+
+
+class Cached(CachedTokenizer):
+    """All special tokens count, unless a test says otherwise: only then there are segments."""
+
+    def encode(self, text, *, allowed_special="all", **options):
+        return super().encode(text, allowed_special=allowed_special, **options)
 
 
 class Bare(Counting):
     """Tells neither tokens nor offsets."""
 
-    def encode(self, text, *, add_special_tokens=False):
-        full = super().encode(text, add_special_tokens=add_special_tokens)
+    def encode(self, text, **options):
+        full = super().encode(text, **options)
         return Encoding(full.ids, full.kind, special_mask=full.special_mask)
 
 
@@ -68,7 +77,7 @@ BOTH = CacheConfig(enable_l1=True)
 
 
 def cached(config, change=None):
-    return CachedTokenizer(Counting(library(change)), config)
+    return Cached(Counting(library(change)), config)
 
 
 def test_l0_encodes_a_text_once():
@@ -91,6 +100,21 @@ def test_with_and_without_special_tokens_are_two_texts():
         assert tokenizer.encode("Hello<|im_end|>") == plain
         assert tokenizer.encode("Hello<|im_end|>", add_special_tokens=True) == special
         assert len(tokenizer.inner.calls) == 2
+
+
+def test_what_is_allowed_is_part_of_the_key():
+    ways = ["all", frozenset(), {"</s>"}, ["</s>"], At(((5, 9),)), At(())]
+    for config in (None, BOTH, L1):
+        tokenizer = cached(config)
+        text = "Hello</s><s>"
+        for _ in range(2):
+            for allowed in ways:
+                encoding = tokenizer.encode(text, allowed_special=allowed)
+                assert encoding == tokenizer.inner.encode(text, allowed_special=allowed)
+    # Where not all count, a text has no segments.
+    assert tokenizer.stats.l1.entries == 2
+    with pytest.raises(ValueError, match="allowed_special is 'none'; it must be \"all\" or a set"):
+        tokenizer.encode(text, allowed_special="none")
 
 
 def test_l0_forgets_the_least_recently_used():
@@ -190,7 +214,7 @@ def test_the_memory_that_is_counted_is_taken():
     assert taken < counted < taken * 2.5
     # Each column is counted: a tokenizer that tells neither tokens nor offsets takes less.
     text = "Hello world " * 20 + "</s>"
-    full, bare = cached(L1), CachedTokenizer(Bare(library()), L1)
+    full, bare = cached(L1), Cached(Bare(library()), L1)
     tokens = len(full.encode(text))
     assert bare.encode(text) == bare.inner.encode(text)
     column = sys.getsizeof((0, 0)) + sys.getsizeof("a") + 2 * sys.getsizeof(None)
@@ -199,13 +223,13 @@ def test_the_memory_that_is_counted_is_taken():
 
 def test_a_segment_that_two_threads_encode_at_once_is_counted_once():
     class Entering(Counting):
-        def encode(self, text, *, add_special_tokens=False):
+        def encode(self, text, **options):
             if not self.calls:
                 self.calls.append("what another thread does in the meantime")
                 tokenizer.encode(text)
-            return super().encode(text, add_special_tokens=add_special_tokens)
+            return super().encode(text, **options)
 
-    tokenizer = CachedTokenizer(Entering(library()), L1)
+    tokenizer = Cached(Entering(library()), L1)
     tokenizer.encode("Hello</s>")
     assert tokenizer.stats.l1.entries == 1
     assert tokenizer.stats.l1.memory == cached_size("Hello</s>")
@@ -215,10 +239,10 @@ def test_without_special_tokens_there_are_no_segments():
     bare = Tokenizer.from_str(byte_level().to_str())
     bare = Tokenizer(bare.model)
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner = HuggingFaceTokenizer.from_tokenizer(bare)
-    inner.special_tokens = type(inner.special_tokens)()
+    inner = Counting(bare)
+    inner.inner.special_tokens = type(inner.special_tokens)()
     inner.splits_at_specials = huggingface_splits_at_specials(bare, ())
-    tokenizer = CachedTokenizer(inner, L1)
+    tokenizer = Cached(inner, L1)
     assert tokenizer.encode("Hello</s> world") == inner.encode("Hello</s> world")
     assert tokenizer.stats.l1.entries == 0
 
@@ -249,7 +273,7 @@ def test_a_text_that_cannot_be_encoded():
 
 
 def test_what_is_not_cached_is_passed_on():
-    tokenizer = CachedTokenizer(MockTokenizer())
+    tokenizer = Cached(MockTokenizer())
     assert tokenizer.decode([1, 2]) == "Hello world"
     assert tokenizer.vocab_size == 1004
     assert tokenizer.encode_batch(["Hello", "world", "Hello"])[2].ids == (1,)
@@ -320,7 +344,7 @@ SAFE = {
 def test_a_cached_encoding_is_the_uncached_one(name):
     """The whole encoding: ids, tokens, offsets and mask; in any order, twice, and evicted."""
     change = SAFE[name]
-    plain = HuggingFaceTokenizer.from_tokenizer(library(change))
+    plain = Counting(library(change))
     caches = [
         cached(config, change)
         for config in (
@@ -338,12 +362,12 @@ def test_a_cached_encoding_is_the_uncached_one(name):
     hits = [tokenizer.stats.l1.hits for tokenizer in caches]
     assert hits[0] > hits[2] > hits[3] == 0
     # A text without offsets stays without.
-    bare = CachedTokenizer(Bare(library(change)), L1)
+    bare = Cached(Bare(library(change)), L1)
     assert all(bare.encode(t) == bare.inner.encode(t) for t in prompts(1, 50))
 
 
 def test_eight_threads_get_the_same():
-    plain = HuggingFaceTokenizer.from_tokenizer(library())
+    plain = Counting(library())
     texts = prompts(2, 60)
     expected = {text: plain.encode(text, add_special_tokens=True) for text in texts}
     tokenizer = cached(CacheConfig(l0_max_entries=5, enable_l1=True, l1_max_memory=8000))
@@ -395,17 +419,15 @@ UNSAFE = {
 def test_l1_refuses_what_is_not_safe(name):
     inner = Counting(library(UNSAFE[name]))
     with pytest.raises(ValueError, match=r"Counting cannot be cached .* enable_l1=False"):
-        CachedTokenizer(inner, L1)
+        Cached(inner, L1)
     for text in prompts(3, 20):
-        assert (
-            CachedTokenizer(inner).encode(text).ids == inner.encode(text).ids or name == "dropout"
-        )
+        assert Cached(inner).encode(text).ids == inner.encode(text).ids or name == "dropout"
 
 
 @pytest.mark.parametrize("tokenizer", [ByteTokenizer(), MockTokenizer()])
 def test_l1_refuses_who_does_not_say_it(tokenizer):
     with pytest.raises(ValueError, match=type(tokenizer).__name__):
-        CachedTokenizer(tokenizer, L1)
+        Cached(tokenizer, L1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -421,7 +443,7 @@ def test_without_the_refusal_the_ids_would_differ(name):
     """K16, and two more: the control that shows what the refusal is for."""
     inner = Counting(library(UNSAFE[name]))
     inner.splits_at_specials = True
-    tokenizer = CachedTokenizer(inner, L1)
+    tokenizer = Cached(inner, L1)
     text = "Hello<x> <|im_end|>\n\nworld"
     assert tokenizer.encode(text, add_special_tokens=True) != inner.encode(
         text, add_special_tokens=True

@@ -47,7 +47,7 @@ async def chat_prompt(
 
 
 async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) -> Prompt:
-    """Return the prompt of a text.
+    """Return the prompt of a text. As in vLLM, special tokens in it count: it has no other roles.
 
     Raises:
         ApiError: 400; it cannot be encoded.
@@ -69,6 +69,6 @@ def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
 
 def _encode(service: Service, param: str, text: str, special: bool) -> tuple[int, ...]:
     try:
-        return service.tokenizer.encode(text, add_special_tokens=special).ids
+        return service.tokenizer.encode(text, add_special_tokens=special, allowed_special="all").ids
     except TokenizerError as error:
         raise invalid(param, f"cannot be encoded: {error}") from error

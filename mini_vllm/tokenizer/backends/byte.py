@@ -7,12 +7,22 @@ compress: each byte is a token.
 
 from collections.abc import Iterable
 
-from mini_vllm.tokenizer.encoding import Encoding, character_offsets, encode_each, utf8
+from mini_vllm.tokenizer.encoding import (
+    NONE,
+    AllowedSpecial,
+    Encoding,
+    SpecialFinder,
+    character_offsets,
+    encode_between,
+    encode_each,
+    utf8,
+)
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
 _SPECIAL_TEXT = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
 _SPECIAL_ID = {text: token_id for token_id, text in _SPECIAL_TEXT.items()}
+_FINDER = SpecialFinder(_SPECIAL_ID)
 _BYTES: list[Piece] = [bytes([byte]) for byte in range(256)]
 _COLUMN: list[Piece] = [*_BYTES, *(text.encode() for text in _SPECIAL_TEXT.values())]
 _PIECES = PieceTable(_COLUMN, _COLUMN, frozenset(_SPECIAL_TEXT))
@@ -29,21 +39,38 @@ class ByteTokenizer:
     eos_token_ids = frozenset([257])
     pieces: PieceTable | None = _PIECES
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the UTF-8 bytes of `text` as ids, with BOS in front if asked.
+
+        Special tokens are plain text, unless they are allowed.
 
         Raises:
             EncodeError: `text` contains a lone surrogate, which has no UTF-8 form.
         """
-        ids = tuple(utf8(text))
-        offsets = tuple(character_offsets(text))
+        places = _FINDER.places(text, allowed_special)
+        plain = encode_between(text, places, _SPECIAL_ID, _plain)
         if not add_special_tokens:
-            return Encoding(ids, offsets=offsets, special_mask=(False,) * len(ids))
-        mask = (True, *(False,) * len(ids))
-        return Encoding((self.bos_token_id, *ids), offsets=((0, 0), *offsets), special_mask=mask)
+            return plain
+        assert plain.offsets is not None
+        assert plain.special_mask is not None
+        return Encoding(
+            (self.bos_token_id, *plain.ids),
+            offsets=((0, 0), *plain.offsets),
+            special_mask=(True, *plain.special_mask),
+        )
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the encodings of the texts, in their order.
 
@@ -51,7 +78,10 @@ class ByteTokenizer:
             EncodeError: one of them contains a lone surrogate; the error has its index.
         """
         return encode_each(
-            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+            lambda text: self.encode(
+                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+            ),
+            texts,
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
@@ -86,3 +116,9 @@ class ByteTokenizer:
         if 0 <= token_id < 128:
             return chr(token_id)
         return _SPECIAL_TEXT.get(token_id)
+
+
+def _plain(text: str) -> Encoding:
+    ids = tuple(utf8(text))
+    offsets = tuple(character_offsets(text))
+    return Encoding(ids, offsets=offsets, special_mask=(False,) * len(ids))

@@ -27,7 +27,7 @@ from mini_vllm.tokenizer.backends.sentencepiece import (
     write_model,
 )
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import (
@@ -285,15 +285,24 @@ class GGUFTokenizer(VocabularyTokenizer):
         """The bytes of each id, or None where the text is not a concatenation of pieces."""
         return self.inner.pieces
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the encoding of `text`, as the inner tokenizer makes it.
 
-        With special tokens, BOS and EOS are added as the file says.
+        With special tokens, BOS and EOS are added as the file says. To allow all special tokens is
+        llama.cpp's `parse_special`.
 
         Raises:
             EncodeError: the text cannot be encoded.
         """
-        return self.inner.encode(text, add_special_tokens=add_special_tokens)
+        return self.inner.encode(
+            text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+        )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of a whole id sequence, as the inner tokenizer makes it.

@@ -10,8 +10,9 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from mini_vllm.tokenizer.backends.huggingface_pieces import huggingface_pieces
+from mini_vllm.tokenizer.backends.huggingface_specials import PlainEncoder
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, EncodingKind, fixed
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.special_tokens import eos_token_ids_of, special_tokens_of
 from mini_vllm.tokenizer_errors import (
@@ -140,25 +141,45 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
         return huggingface_splits_at_specials(self._inner, self.special_tokens.all())
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the encoding of `text`.
+
+        With `allowed_special="all"` it is what the library says. By default it is what the library
+        says with `encode_special_tokens`: `<|im_end|>` in a text is text. Added tokens that are not
+        special, such as `<think>` in Qwen3's vocabulary, count in both.
 
         Raises:
             EncodeError: `text` contains a lone surrogate, or the library gave up.
         """
+        allowed = fixed(allowed_special)
         try:
-            encoding = self._inner.encode(text, add_special_tokens=add_special_tokens)
+            if allowed == "all":
+                found = self._inner.encode(text, add_special_tokens=add_special_tokens)
+                columns = found.ids, found.tokens, found.offsets, found.special_tokens_mask
+            else:
+                columns = self._plain.encode(
+                    text,
+                    self._plain.finder.places(text, allowed),
+                    add_special_tokens=add_special_tokens,
+                )
         except BaseException as error:
             if not is_library_fault(error):
                 raise
             raise EncodeError(f"{text!r:.60} cannot be encoded: {error}") from None
+        ids, tokens, offsets, mask = columns
         return Encoding(
-            tuple(encoding.ids),
-            EncodingKind.HF,
-            tuple(encoding.tokens),
-            tuple(encoding.offsets),
-            tuple(map(bool, encoding.special_tokens_mask)),
+            tuple(ids), EncodingKind.HF, tuple(tokens), tuple(offsets), tuple(map(bool, mask))
         )
+
+    @cached_property
+    def _plain(self) -> PlainEncoder:
+        return PlainEncoder(self._inner, self.special_tokens.all())
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the library's own decoding of a whole sequence.

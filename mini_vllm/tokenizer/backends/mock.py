@@ -4,15 +4,19 @@ Words are joined with spaces, so the text of a token depends on the one before. 
 pieces, which makes it the smallest case for streams by window.
 """
 
+import re
 from collections.abc import Iterable
+from typing import Any
 
-from mini_vllm.tokenizer.encoding import Encoding
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, SpecialFinder
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
 _WORDS = {
     "Hello": 1, "world": 2, "test": 3, "token": 4, " ": 5, ".": 6, "<eos>": 999, "<bos>": 1000,
 }  # fmt: skip
+_SPECIAL = ("<bos>", "<eos>")
+_FINDER = SpecialFinder(_SPECIAL)
 _EXTENDED = {
     "system": 7, "user": 8, "assistant": 9,
     "<|im_start|>": 1001, "<|im_end|>": 1002, "<|eot_id|>": 1003,
@@ -35,16 +39,38 @@ class MockTokenizer:
         self._ids = {**_WORDS, **_EXTENDED} if extended else dict(_WORDS)
         self._tokens = {token_id: token for token, token_id in self._ids.items()}
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return the ids of the known words of `text`, with BOS in front if asked."""
-        ids = [self._ids[word] for word in text.split() if word in self._ids]
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
+        """Return the ids of the known words of `text`, with BOS in front if asked.
+
+        `<bos>` and `<eos>` are unknown words, unless they are allowed.
+        """
+        kept = {place.start for place in _FINDER.places(text, allowed_special)}
+        ids = [
+            self._ids[word[0]]
+            for word in re.finditer(r"\S+", text)
+            if word[0] in self._ids and (word[0] not in _SPECIAL or word.start() in kept)
+        ]
         return Encoding((1000, *ids) if add_special_tokens else tuple(ids))
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the encodings of the texts, in their order."""
-        return [self.encode(text, add_special_tokens=add_special_tokens) for text in texts]
+        options: dict[str, Any] = {
+            "add_special_tokens": add_special_tokens,
+            "allowed_special": allowed_special,
+        }
+        return [self.encode(text, **options) for text in texts]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the known words joined with a space; `<bos>` and `<eos>` can be left out."""

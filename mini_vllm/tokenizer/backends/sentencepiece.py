@@ -12,8 +12,9 @@ those of the denormalizer.
 But:
 - On ill-formed bytes the text is byte-exact, one U+FFFD per maximal subpart; the library has one
   per byte.
-- Control tokens written in a text are plain text. User-defined pieces are not: they are part of the
-  model's language.
+- Control tokens written in a text are plain text, unless they are allowed: then the text between
+  them is encoded piece by piece, each with a space in front where the model adds one, as llama.cpp
+  and mistral-common do. User-defined pieces always count: they are part of the model's language.
 """
 
 import struct
@@ -24,7 +25,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
+from mini_vllm.tokenizer.encoding import (
+    NONE,
+    AllowedSpecial,
+    Encoding,
+    EncodingKind,
+    SpecialFinder,
+    encode_between,
+    joined,
+    utf8,
+)
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import (
@@ -85,6 +95,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         path: where it is from, for errors.
         prefix: ids that `add_special_tokens` puts in front; by default BOS, if there is one.
         suffix: ids that it puts at the end.
+        rstrip: special tokens that take in the white space behind them.
     """
 
     def __init__(
@@ -94,6 +105,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         *,
         prefix: Sequence[int] | None = None,
         suffix: Sequence[int] = (),
+        rstrip: Iterable[str] = (),
     ) -> None:
         self._flags = read_flags(model, path)
         self._inner = inner = _load(model, path)
@@ -115,6 +127,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         bos = inner.bos_id()
         self._prefix = (bos,) * (bos >= 0) if prefix is None else tuple(prefix)
         self._suffix = tuple(suffix)
+        self._finder = SpecialFinder(self.special_tokens.all(), rstrip=frozenset(rstrip))
 
     @classmethod
     def from_file(cls, path: str | Path) -> "SentencePieceTokenizer":
@@ -153,8 +166,14 @@ class SentencePieceTokenizer(VocabularyTokenizer):
             return PieceTable(rest, first, special, StrippedStartTable)
         return PieceTable(rest, first if self._flags.add_dummy_prefix else rest, special)
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
-        """Return the encoding of `text`; special tokens in it are plain text.
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
+        """Return the encoding of `text`; special tokens in it are plain text unless allowed.
 
         Offsets are spans of `text` as it was, even where the model normalises it.
 
@@ -162,24 +181,28 @@ class SentencePieceTokenizer(VocabularyTokenizer):
             EncodeError: `text` contains a lone surrogate.
         """
         utf8(text)
+        places = self._finder.places(text, allowed_special)
+        found = encode_between(text, places, self._ids, self._between, EncodingKind.SP)
+        if not add_special_tokens:
+            return found
+        return joined([self._added(self._prefix), (0, found), self._added(self._suffix)])
+
+    def _between(self, text: str) -> Encoding:
+        """Return the encoding of a text without special tokens."""
         found = self._inner.encode(text, return_type="offset_mapping")
-        prefix, suffix = (self._prefix, self._suffix) if add_special_tokens else ((), ())
-        ids = (*prefix, *found["ids"], *suffix)
+        ids = tuple(found["ids"])
         return Encoding(
             ids,
             EncodingKind.SP,
             tuple(self._tokens[token_id] for token_id in ids),
-            (
-                *[(0, 0)] * len(prefix),
-                *self._whole_characters(found["ids"], found["offsets"]),
-                *[(0, 0)] * len(suffix),
-            ),
-            (
-                *[True] * len(prefix),
-                *[False] * len(found["ids"]),
-                *[True] * len(suffix),
-            ),
+            tuple(self._whole_characters(ids, found["offsets"])),
+            (False,) * len(ids),
         )
+
+    def _added(self, ids: tuple[int, ...]) -> tuple[int, Encoding]:
+        tokens = tuple(self._tokens[token_id] for token_id in ids)
+        size = len(ids)
+        return 0, Encoding(ids, EncodingKind.SP, tokens, ((0, 0),) * size, (True,) * size)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of `ids`, the same as a stream gives.
@@ -192,7 +215,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         table = self.pieces.skipping if skip_special_tokens else self.pieces.showing
         return table.text(self.known(ids))
 
-    def _whole_characters(self, ids: list[int], offsets: list[Span]) -> list[Span]:
+    def _whole_characters(self, ids: Sequence[int], offsets: list[Span]) -> list[Span]:
         """Give all bytes of a split character its span; the library gives it only to the last."""
         spans = list(offsets)
         for place in range(len(ids) - 2, -1, -1):

@@ -11,15 +11,25 @@ import binascii
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
-from mini_vllm.tokenizer.encoding import Encoding, EncodingKind, utf8
+from mini_vllm.tokenizer.encoding import (
+    NONE,
+    AllowedSpecial,
+    At,
+    Encoding,
+    EncodingKind,
+    SpecialFinder,
+    encode_between,
+    fixed,
+    utf8,
+)
 from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.special_tokens import special_tokens_of
@@ -252,15 +262,15 @@ class TiktokenTokenizer(VocabularyTokenizer):
         text: str,
         *,
         add_special_tokens: bool = False,
-        allowed_special: Collection[str] | Literal["all"] = frozenset(),
+        allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
         """Return the encoding of `text`.
 
         Args:
             text: the text.
             add_special_tokens: has no effect; this kind of tokenizer adds nothing.
-            allowed_special: the special tokens that count as such inside `text`, or "all". Others
-                are plain text: nobody can type their way out of a message.
+            allowed_special: the special tokens that count as such inside `text`, "all", or `At`
+                certain places. Others are plain text: nobody can type their way out of a message.
 
         Raises:
             EncodeError: `text` contains a lone surrogate or a byte that the vocabulary lacks, or
@@ -268,9 +278,17 @@ class TiktokenTokenizer(VocabularyTokenizer):
         """
         # The library would replace surrogates silently.
         utf8(text)
-        allowed: Any = allowed_special if allowed_special == "all" else frozenset(allowed_special)
+        allowed = fixed(allowed_special)
         try:
-            ids = self._inner.encode(text, allowed_special=allowed, disallowed_special=())
+            if isinstance(allowed, At):
+                places = SpecialFinder(self._inner.special_tokens_set).places(text, allowed)
+                ids = list(encode_between(text, places, self._ids, self._ordinary).ids)
+            else:
+                ids = self._inner.encode(
+                    text,
+                    allowed_special=cast(Any, allowed),
+                    disallowed_special=(),
+                )
         except BaseException as error:
             # An unknown byte makes the library panic.
             if not is_library_fault(error):
@@ -284,6 +302,9 @@ class TiktokenTokenizer(VocabularyTokenizer):
             _offsets(pieces),
             (False,) * len(ids),
         )
+
+    def _ordinary(self, text: str) -> Encoding:
+        return Encoding(tuple(self._inner.encode_ordinary(text)))
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.

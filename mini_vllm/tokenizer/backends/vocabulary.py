@@ -10,7 +10,7 @@ from typing import Any
 
 from mini_vllm.chat_template.files import find_chat_template
 from mini_vllm.chat_template.template import ChatTemplate, Message
-from mini_vllm.tokenizer.encoding import Encoding, encode_each
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, encode_each
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import UnknownTokenId
@@ -42,7 +42,13 @@ class VocabularyTokenizer:
         self.eos_token_ids = frozenset(eos_token_ids) | frozenset(() if eos is None else (eos,))
         self.chat_template: ChatTemplate | None = None
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> Encoding:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> Encoding:
         """Return the encoding of `text`, as the backend defines it.
 
         Raises:
@@ -51,7 +57,11 @@ class VocabularyTokenizer:
         raise NotImplementedError
 
     def encode_batch(
-        self, texts: Iterable[str], *, add_special_tokens: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
         """Return the encodings of the texts, in their order.
 
@@ -59,7 +69,10 @@ class VocabularyTokenizer:
             EncodeError: one of them cannot be encoded; the error has its index.
         """
         return encode_each(
-            lambda text: self.encode(text, add_special_tokens=add_special_tokens), texts
+            lambda text: self.encode(
+                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+            ),
+            texts,
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:

@@ -6,6 +6,7 @@ It keeps everything, for callers that edit or inspect a sequence. A server that 
 
 from collections.abc import Iterable
 
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
@@ -42,13 +43,22 @@ class Sequence:
         self._parts: list[str] = []
         self._prefix_offset = self._read_offset = 0
 
-    def append_text(self, text: str, *, add_special_tokens: bool = False) -> None:
+    def append_text(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = False,
+        allowed_special: AllowedSpecial = NONE,
+    ) -> None:
         """Encode `text` and append its ids.
 
         Raises:
             EncodeError: the text cannot be encoded; the sequence is as before.
         """
-        for token_id in self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids:
+        encoding = self._tokenizer.encode(
+            text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+        )
+        for token_id in encoding.ids:
             self.append_token(token_id)
 
     def append_token(self, token_id: int) -> str:

@@ -1,0 +1,113 @@
+"""Special tokens as text: what the `tokenizers` library does for all of them or for none.
+
+The library takes special tokens for such wherever a text has them, or, with its own
+`encode_special_tokens`, nowhere. For those at some places there is one more token here, the cut,
+whose text nobody can guess: it stands for them while the library encodes, so that normalizer,
+splits and merges see the same borders as with the special tokens themselves.
+
+But: a cut is always looked for before the text is normalized, special tokens whose `normalized` is
+true only afterwards.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+
+import tokenizers
+from tokenizers import AddedToken
+
+from mini_vllm.tokenizer.encoding import SpecialFinder, SpecialPlace
+
+Span = tuple[int, int]
+
+
+class PlainEncoder:
+    """A tokenizer for which special tokens are text, but for those that it is shown.
+
+    It shares model and rules with the one that it is made of, so that it is made in milliseconds.
+
+    Args:
+        tokenizer: the tokenizer.
+        special_tokens: tokens that are special, whatever the vocabulary says of them.
+
+    Attributes:
+        finder: finds the special tokens in a text.
+    """
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]) -> None:
+        known = tokenizer.get_added_tokens_decoder()
+        named = frozenset(special_tokens)
+        special = [t for t in known.values() if t.special or t.content in named]
+        self._ids = {token.content: token_id for token_id, token in known.items()}
+        self.finder = SpecialFinder(
+            [t.content for t in special],
+            lstrip=[t.content for t in special if t.lstrip],
+            rstrip=[t.content for t in special if t.rstrip],
+            single_word=[t.content for t in special if t.single_word],
+        )
+        self._cut = f"<|cut {secrets.token_hex(8)}|>"
+        self._inner = _sharing(tokenizer)
+        added = [_copy(known[token_id], special=named) for token_id in sorted(known)]
+        self._inner.add_tokens(added)
+        if any(self._inner.token_to_id(known[token_id].content) != token_id for token_id in known):
+            # Ids with holes: only the library's own copy keeps them.
+            self._inner = tokenizers.Tokenizer.from_str(tokenizer.to_str())
+        self._inner.add_tokens([AddedToken(self._cut, special=False, normalized=False)])
+        self._inner.encode_special_tokens = True
+
+    def encode(
+        self, text: str, places: Sequence[SpecialPlace], *, add_special_tokens: bool
+    ) -> tuple[list[int], list[str], list[Span], list[int]]:
+        """Return ids, tokens, offsets and mask of a text with special tokens at these places.
+
+        Raises:
+            BaseException: whatever the library raises.
+        """
+        found = self._inner.encode(
+            self._with_cuts(text, places), add_special_tokens=add_special_tokens
+        )
+        columns = found.ids, found.tokens, found.offsets, found.special_tokens_mask
+        if places:
+            self._put_back(places, *columns[:3])
+        return columns
+
+    def _with_cuts(self, text: str, places: Sequence[SpecialPlace]) -> str:
+        parts: list[str] = []
+        done = 0
+        for start, end, _ in places:
+            parts += text[done:start], self._cut
+            done = end
+        return "".join([*parts, text[done:]])
+
+    def _put_back(
+        self, places: Sequence[SpecialPlace], ids: list[int], tokens: list[str], spans: list[Span]
+    ) -> None:
+        """Write the special tokens in the place of cuts, and offsets of the text as it was."""
+        left, shift = iter(places), 0
+        for number, token in enumerate(tokens):
+            start, end = spans[number]
+            if token == self._cut:
+                place = next(left)
+                ids[number], tokens[number] = self._ids[place.token], place.token
+                spans[number] = place.start, place.end
+                shift = place.end - end
+            elif (start, end) != (0, 0):
+                spans[number] = start + shift, end + shift
+
+
+def _sharing(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    made = tokenizers.Tokenizer(tokenizer.model)
+    for rule in ("normalizer", "pre_tokenizer", "post_processor"):
+        if getattr(tokenizer, rule) is not None:
+            setattr(made, rule, getattr(tokenizer, rule))
+    return made
+
+
+def _copy(token: AddedToken, *, special: frozenset[str]) -> AddedToken:
+    return AddedToken(
+        token.content,
+        single_word=token.single_word,
+        lstrip=token.lstrip,
+        rstrip=token.rstrip,
+        normalized=token.normalized,
+        special=token.special or token.content in special,
+    )
