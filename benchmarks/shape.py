@@ -1,4 +1,4 @@
-"""How costs scale: memory, and time by length (B11, B12).
+"""How costs scale: memory, time by length, and loading (B11, B12, B13).
 
 Memory is counted by `tracemalloc`, so it is the same on every machine with the same Python.
 """
@@ -10,17 +10,27 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import tokenizers
+
 from benchmarks.backends import backends, some_ids
 from benchmarks.encode import many_times
 from benchmarks.growth import exponent
-from benchmarks.harness import Report, Work, main
+from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import texts
-from mini_vllm.tokenizer import DecodeStream, Sequence, Tokenizer, WindowDecodeStream
+from benchmarks.materials.vocabularies import large_file
+from mini_vllm.tokenizer import (
+    DecodeStream,
+    Sequence,
+    Tokenizer,
+    WindowDecodeStream,
+    create_tokenizer,
+)
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
 MOST_EXPONENT = 1.15
 MOST_STREAM_BYTES = 1_000
+MOST_OF_LIBRARYS_LOAD = 1.5
 
 
 def work(report: Report) -> None:
@@ -28,6 +38,7 @@ def work(report: Report) -> None:
     found = backends(quick=report.quick)
     memory(report, found)
     scaling(report, found)
+    loading(report)
 
 
 def memory(report: Report, found: dict[str, Tokenizer]) -> None:
@@ -100,6 +111,22 @@ def scaling(report: Report, found: dict[str, Tokenizer]) -> None:
                 report.at_most(f"B12 {name}, {way}: exponent", slope, MOST_EXPONENT)
     header = ["backend", "way", *map("{:,}".format, lengths), "exponent"]
     report.table("B12 scaling (ns per character or id)", header, rows)
+
+
+def loading(report: Report) -> None:
+    """B13: a file as large as Gemma's, until the first stream can begin, and the library alone."""
+    path = large_file(quick=report.quick)
+    runs: dict[str, Work] = {
+        "tokenizers": partial(tokenizers.Tokenizer.from_file, str(path)),
+        "ours": partial(create_tokenizer, path),
+    }
+    taken = interleaved(runs, report.repeats)
+    ratio = taken["ours"] / taken["tokenizers"]
+    size = create_tokenizer(path).vocab_size
+    header = ["vocabulary", "tokenizers, ms", "ours, ms", "ours / tokenizers"]
+    row = [f"{size:,} ids", *(seconds * 1e3 for seconds in taken.values()), ratio]
+    report.table("B13 loading a tokenizer.json", header, [row])
+    report.at_most("B13 loading: ours / tokenizers", ratio, MOST_OF_LIBRARYS_LOAD)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tokenizers
-from tokenizers import AddedToken, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers, trainers
 from tokenizers import decoders as hf_decoders
 
 from benchmarks.harness import OUT, write_whole
@@ -51,6 +51,33 @@ def corpus(size: int) -> Iterator[str]:
     """Yield the lines that a vocabulary of this size is trained on."""
     for kind, characters in _TRAINED_ON.items():
         yield from texts.text(kind, characters * min(size, 16_384) // 16_384, seed=1).split("\n")
+
+
+def large_file(*, quick: bool) -> Path:
+    """Return the path of a `tokenizer.json` of Gemma's shape, made here once.
+
+    It has 262,144 words of three syllables and the two merges that make each of them, on top of
+    shorter words and bytes; a small one if `quick`.
+    """
+    consonants, vowels = ("bcdf", "ae") if quick else ("bcdfghjklmnpqrst", "aeio")
+    syllables = [c + v for c in consonants for v in vowels]
+    path = cached(f"large-{len(syllables)}-{tokenizers.__version__}.json")
+    if path.is_file():
+        return path
+    pairs = [a + b for a in syllables for b in syllables]
+    words = [pair + c for pair in pairs for c in syllables]
+    merges = [(s[0], s[1]) for s in syllables] + [(pair[:2], pair[2:]) for pair in pairs]
+    merges += [(word[:cut], word[cut:]) for word in words for cut in (4, 2)]
+    alphabet = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *consonants, *vowels]
+    tokens = [*alphabet, *syllables, *pairs, *words]
+    ids = {token: token_id for token_id, token in enumerate(tokens)}
+    model = models.BPE(ids, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    chain = [hf_decoders.Replace("▁", " "), hf_decoders.ByteFallback(), hf_decoders.Fuse()]
+    tokenizer.decoder = hf_decoders.Sequence(chain)
+    write_whole(path, tokenizer.to_str())
+    return path
 
 
 def available(*, quick: bool) -> dict[str, tokenizers.Tokenizer]:

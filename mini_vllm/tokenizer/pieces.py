@@ -24,6 +24,7 @@ STATE = object()
 _START = "start"
 _LONGEST_HOLD = 3
 _TRIED = 1000
+_MOST_DRAWN = 4 * _TRIED
 _LONGEST_TRIED = 8
 
 
@@ -214,8 +215,9 @@ class PieceTable:
         """
         generator = random.Random(len(self.rest))
         for skip, stream in ((False, self.showing), (True, self.skipping)):
+            drawn = generator.sample(range(len(self.rest)), min(_MOST_DRAWN, len(self.rest)))
             # Tokens of whole characters can stand anywhere, so most of the tried ids are such.
-            whole = [i for i, piece in enumerate(self.rest) if piece and _is_whole(piece)]
+            whole = [i for i in drawn if (piece := self.rest[i]) and _is_whole(piece)]
             for number in range(_TRIED):
                 if samples and number % 4 == 0:
                     sample = generator.choice(samples)

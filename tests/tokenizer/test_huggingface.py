@@ -1,7 +1,7 @@
 """The Hugging Face adapter: added tokens, special tokens, files, and what is refused."""
 
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
@@ -34,6 +34,15 @@ def test_added_tokens_are_in_the_vocabulary():
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(TokenizerFileNotFound, match=r"missing\.json"):
         HuggingFaceTokenizer.from_file(tmp_path / "missing.json")
+
+
+def test_an_added_token_that_took_an_id_has_it():
+    inner = Tokenizer(models.WordLevel({"a": 0, "b": 2}, unk_token="a"))
+    inner.add_tokens(["c"])
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.token_to_id("b") == tokenizer.token_to_id("c") == 2
+    assert tokenizer.id_to_token(2) == inner.id_to_token(2) == "c"
+    assert tokenizer.pieces.showing.text([2]) == inner.decode([2]) == "c"
 
 
 def test_texts_are_neither_cut_nor_filled_up():

@@ -1,5 +1,6 @@
 """Tokenizers in Hugging Face's `tokenizer.json` format, on the `tokenizers` library."""
 
+import codecs
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -52,13 +53,16 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         folder: Path | None = None,
         map_added_tokens: bool = False,
     ) -> None:
-        ids: dict[str, int] = inner.get_vocab(with_added_tokens=True)
-        declared = [t.content for t in inner.get_added_tokens_decoder().values() if t.special]
+        ids = _vocabulary(inner)
+        added = inner.get_added_tokens_decoder()
+        declared = [token.content for token in added.values() if token.special]
         super().__init__(
             ids,
             special_tokens=special_tokens_of(folder, ids, declared),
             eos_token_ids=eos_token_ids_of(folder) if folder else (),
         )
+        # An added token may have taken the id of another one.
+        self._tokens.update((token_id, token.content) for token_id, token in added.items())
         if inner.truncation or inner.padding:
             # A file may ask to cut or pad texts. That is for training; here texts stay whole.
             inner = tokenizers.Tokenizer.from_str(inner.to_str())
@@ -85,18 +89,9 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         path = Path(path)
         if not path.is_file():
             raise TokenizerFileNotFound(path)
-        try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise CorruptModelFile(path, error.start, "not UTF-8") from None
-        except BaseException as error:
-            if not is_library_fault(error):
-                raise
-            raise CorruptModelFile(path, None, str(error)) from None
-        highest = max(inner.get_vocab(with_added_tokens=True).values(), default=0)
-        if highest >= _MOST_IDS:
-            raise CorruptModelFile(path, None, f"a token has the id {highest}")
-        tokenizer = cls(inner, folder=path.parent, map_added_tokens=map_added_tokens)
+        tokenizer = cls(_read(path), folder=path.parent, map_added_tokens=map_added_tokens)
+        if tokenizer.vocab_size > _MOST_IDS:
+            raise CorruptModelFile(path, None, f"a token has the id {tokenizer.vocab_size - 1}")
         tokenizer.load_chat_template(path.parent, chat_template_path)
         return tokenizer
 
@@ -134,7 +129,8 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
     @cached_property
     def pieces(self) -> PieceTable | None:
         """The bytes of each id, or None where the text is not a concatenation of pieces."""
-        return huggingface_pieces(self._inner, map_added_tokens=self._map_added_tokens)
+        tokens = list(map(self._tokens.get, range(self.vocab_size)))
+        return huggingface_pieces(self._inner, tokens, map_added_tokens=self._map_added_tokens)
 
     @cached_property
     def splits_at_specials(self) -> bool:
@@ -195,6 +191,33 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             if not is_library_fault(error):
                 raise
             raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None
+
+
+def _vocabulary(inner: tokenizers.Tokenizer) -> dict[str, int]:
+    """Return the id of each token, in the order of ids where none is missing."""
+    size = inner.get_vocab_size(with_added_tokens=True)
+    ids = {token: token_id for token_id, token in enumerate(map(inner.id_to_token, range(size)))}
+    # In the order of ids, what is made of it is made in half the time.
+    return inner.get_vocab(with_added_tokens=True) if None in ids else ids  # type: ignore[return-value]
+
+
+def _read(path: Path) -> tokenizers.Tokenizer:
+    with path.open("rb") as file:
+        marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+    try:
+        if marked:
+            return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8-sig"))
+        # A third faster than to hand over the text.
+        return tokenizers.Tokenizer.from_file(str(path))
+    except BaseException as error:
+        if not is_library_fault(error):
+            raise
+        fault, place = str(error), None
+    try:
+        path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        fault, place = "not UTF-8", error.start
+    raise CorruptModelFile(path, place, fault)
 
 
 def huggingface_splits_at_specials(

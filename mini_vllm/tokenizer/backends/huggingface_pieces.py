@@ -7,7 +7,7 @@ CTC, and no decoder at all.
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mini_vllm.tokenizer.pieces import (
@@ -26,7 +26,10 @@ _SAMPLE = "naïve café — Привет مرحبا नमस्ते สวั
 
 
 def huggingface_pieces(
-    tokenizer: "tokenizers.Tokenizer", *, map_added_tokens: bool = False
+    tokenizer: "tokenizers.Tokenizer",
+    tokens: Sequence[str | None],
+    *,
+    map_added_tokens: bool = False,
 ) -> PieceTable | None:
     """Return the table of a Hugging Face tokenizer.
 
@@ -35,17 +38,16 @@ def huggingface_pieces(
 
     Args:
         tokenizer: the tokenizer; its decoder chain decides the rule.
+        tokens: its vocabulary: the token of each id, or None, added tokens included.
         map_added_tokens: run added tokens through the byte map of byte-level decoders, as Hugging
             Face's `decode` does (`đem` becomes U+0011 and `em`). By default they are text.
     """
-    rules = _rules(json.loads(tokenizer.to_str())["decoder"])
+    rules = _rules(_state(tokenizer.decoder))
     if rules is None:
         return None
     added = tokenizer.get_added_tokens_decoder()
-    size = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def column(rule: Callable[[str], bytes]) -> list[Piece]:
-        tokens = map(tokenizer.id_to_token, range(size))
         return [None if token is None else rule(token) for token in tokens]
 
     rest = column(rules.rest)
@@ -63,6 +65,11 @@ def huggingface_pieces(
     for token_id, token in added.items():
         rest[token_id] = token.content.encode()
     return PieceTable(rest, rest, special)
+
+
+def _state(decoder: "tokenizers.decoders.Decoder | None") -> dict[str, Any] | None:
+    """Return what a decoder is made of; by pickle's way, since the whole tokenizer is megabytes."""
+    return None if decoder is None else json.loads(decoder.__getstate__())
 
 
 def _samples(tokenizer: "tokenizers.Tokenizer") -> list[list[int]]:
@@ -140,25 +147,22 @@ def _is_space_rule(step: dict[str, Any]) -> bool:
     return bool(step["pattern"] == {"String": "▁"} and step["content"] == " ")
 
 
+_HEXADECIMAL = "0123456789abcdefABCDEF"
+_BYTE_OF_SPELLING = {
+    f"<0x{high}{low}>": bytes([int(high + low, 16)])
+    for high in _HEXADECIMAL
+    for low in _HEXADECIMAL
+}
+
+
 def _or_byte(rule: _Rule) -> _Rule:
     """Return the rule, extended: a token spelled like `<0xE4>` is that byte."""
-
-    @functools.wraps(rule)
-    def either(token: str) -> bytes:
-        if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-            try:
-                return bytes([int(token[3:5], 16)])
-            except ValueError:
-                pass
-        return rule(token)
-
-    return either
+    return lambda token: _BYTE_OF_SPELLING.get(token) or rule(token)
 
 
-@_or_byte
 def byte_fallback(token: str) -> bytes:
     """Return the bytes of a token in which `▁` is a space and `<0xE4>` a byte."""
-    return token.replace("▁", " ").encode()
+    return _BYTE_OF_SPELLING.get(token) or token.replace("▁", " ").encode()
 
 
 def _metaspace(step: dict[str, Any]) -> _Rules:
