@@ -159,7 +159,7 @@ def _download(source: Source, folder: Path) -> Path | None:
     for package, module in _BUILDERS.items():
         (builder / package).mkdir(parents=True)
         (builder / package / "__init__.py").touch()
-        made = f"{source.package}-{source.version}"
+        made = f"{source.package.replace('-', '_')}-{source.version}"
         (builder / package / module).write_text(_BUILDER.replace("NAME", made))
     options = source.options or (f"--no-binary={source.package}", "--no-build-isolation")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--progress-bar=on", "--no-deps",

@@ -70,19 +70,30 @@ class ModelRule:
         return re.fullmatch(self.pattern, name) is not None
 
 
+_ENCODINGS = (
+    "cl100k_base", "o200k_base", "o200k_harmony", "p50k_base", "p50k_edit", "r50k_base",
+)  # fmt: skip
 _BUILT_IN = (
+    *(ModelRule("exact", name, name) for name in _ENCODINGS),
     ModelRule("regex", r"(text|code)-davinci-edit-.*", "p50k_edit"),
     ModelRule("regex", r"(chat)?gpt-4o.*|gpt-(4\.1|4\.5|5).*|o\d(-.*)?", "o200k_base"),
     ModelRule("regex", r"gpt-4(-.*)?|gpt-3\.?5.*", "cl100k_base"),
-    ModelRule("regex", r"text-embedding-(ada-002|3-.*)", "cl100k_base"),
+    ModelRule("regex", r"text-embedding-(ada-002|3-.*)|(davinci|babbage)-002", "cl100k_base"),
     ModelRule("regex", r"text-davinci-00[23]|code-(davinci|cushman)-.*", "p50k_base"),
+    ModelRule("regex", r"((davinci|cushman)-)?codex", "p50k_base"),
     ModelRule("regex", r"(text-)?(davinci|curie|babbage|ada)(-001)?", "r50k_base"),
+)
+# With an organisation these are repositories of the hub, which have a chat template as well.
+_OPEN_MODELS = (
+    ModelRule("regex", r"gpt-oss(-.*)?", "o200k_harmony"),
+    ModelRule("regex", r"gpt-?2", "r50k_base"),
 )
 _BUILT_IN_NAMES = (
     "gpt-4o", "gpt-4o-mini", "chatgpt-4o-latest", "gpt-4.1", "gpt-4.5", "gpt-5", "o1", "o3-mini",
     "gpt-4", "gpt-4-turbo", "gpt-3.5-turbo", "text-embedding-ada-002", "text-embedding-3-small",
     "text-davinci-003", "text-davinci-002", "code-davinci-002", "text-davinci-edit-001",
-    "text-davinci-001", "davinci", "curie", "babbage", "ada",
+    "text-davinci-001", "davinci", "curie", "babbage", "ada", "davinci-002", "babbage-002", "codex",
+    "gpt2", "gpt-oss-20b", "gpt-oss-120b", *_ENCODINGS,
 )  # fmt: skip
 
 
@@ -128,7 +139,8 @@ class ModelTokenizerMap:
         for rule in self.rules:
             if rule.matches(name) or rule.matches(bare):
                 return rule.target
-        return next((rule.target for rule in _BUILT_IN if rule.matches(bare)), None)
+        rules = _BUILT_IN if "/" in name else _BUILT_IN + _OPEN_MODELS
+        return next((rule.target for rule in rules if rule.matches(bare)), None)
 
     def near(self, name: str) -> list[str]:
         """Return up to three known names most like `name`, the best first."""

@@ -7,21 +7,35 @@
 import json
 from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import CorruptModelFile
 
 # What vocabularies call these roles, for models whose configuration does not say.
 _CANDIDATES = {
-    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "[BOS]"),
-    "eos": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "[EOS]"),
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[BOS]"),
+    "eos": (
+        "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>",
+        "<|im_end|>", "[EOS]",
+    ),
     "unk": ("<unk>", "[UNK]"),
     "sep": ("[SEP]", "<sep>"),
     "pad": ("<pad>", "[PAD]"),
     "cls": ("[CLS]", "<cls>"),
     "mask": ("[MASK]", "<mask>"),
-}
+}  # fmt: skip
+# The special tokens that end an answer whatever a configuration says. Source: llama.cpp,
+# src/llama-vocab.cpp, `special_eog_ids` (llama-cpp-python 0.3.36). `</s>` is left out, because it
+# is an ordinary token for some models: it ends an answer where it is the EOS token.
+_ENDS = frozenset((
+    "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>",
+    "<|calls|>", "<end_of_turn>", "<turn|>", "<|tool_response>", "<|endoftext|>", "<EOT>", "_<EOT>",
+    "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<｜end▁of▁sentence｜>",
+    "[e~[",
+))  # fmt: skip
+# With these, `<|end|>` ends a message, and the answer may go on (gpt-oss, Solar Open).
+_MESSAGE_FORMATS = (frozenset(("<|return|>", "<|call|>")), frozenset(("<|flush|>", "<|calls|>")))
 
 
 def special_tokens_of(
@@ -29,24 +43,37 @@ def special_tokens_of(
 ) -> SpecialTokens:
     """Return the special tokens of a vocabulary by role.
 
+    Where a configuration file names a role, that counts: null means none, and so does a token that
+    the vocabulary lacks. Other roles are guessed, by the usual names among the declared tokens.
+
     Args:
         folder: where the configuration files are, or None.
-        vocabulary: the known tokens; a role whose token is missing there stays empty.
+        vocabulary: the known tokens.
         declared: special tokens that the tokenizer itself names, without roles.
 
     Raises:
         CorruptModelFile: a configuration file is not a JSON object.
     """
     configured = {} if folder is None else _configured(folder)
+    declared = [token for token in declared if token in vocabulary]
     roles: dict[str, str | None] = {}
     for role, names in _CANDIDATES.items():
-        token = configured.get(f"{role}_token")
-        wanted = (token,) if token is not None else names
-        roles[role] = next((name for name in wanted if name in vocabulary), None)
+        if f"{role}_token" in configured:
+            token = configured[f"{role}_token"]
+            roles[role] = token if token in vocabulary else None
+        else:
+            roles[role] = next((name for name in names if name in declared), None)
     named = set(roles.values())
     extra = [*configured.get("additional_special_tokens", ()), *declared]
     rest = tuple(t for t in dict.fromkeys(extra) if t in vocabulary and t not in named)
     return SpecialTokens(**roles, additional=rest)
+
+
+def ending_tokens(special: Iterable[str]) -> frozenset[str]:
+    """Return those of a vocabulary's special tokens that end an answer, by their text."""
+    found = _ENDS.intersection(special)
+    message_ends = any(names <= found for names in _MESSAGE_FORMATS)
+    return found - {"<|end|>"} if message_ends else found
 
 
 def eos_token_ids_of(folder: Path) -> frozenset[int]:
@@ -63,6 +90,30 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
                 raise CorruptModelFile(folder / name, None, f"eos_token_id is {token_id!r}")
             ids.add(token_id)
     return frozenset(ids)
+
+
+class AddedToken(NamedTuple):
+    """A token that a configuration adds to a vocabulary; one that is not special is text."""
+
+    id: int
+    special: bool
+
+
+def added_tokens_of(folder: Path) -> dict[str, AddedToken]:
+    """Return the tokens that `tokenizer_config.json` adds, by their text.
+
+    Raises:
+        CorruptModelFile: it is not a JSON object, or an added token has no id or no text.
+    """
+    path = folder / "tokenizer_config.json"
+    rows = read_json_object(path).get("added_tokens_decoder", {})
+    try:
+        return {
+            row["content"]: AddedToken(int(token_id), bool(row.get("special")))
+            for token_id, row in rows.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CorruptModelFile(path, None, f"added_tokens_decoder: {error!r}") from None
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -83,17 +134,20 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def _configured(folder: Path) -> dict[str, Any]:
-    """Return the tokens by key; a file gives each as a string or an object with `content`."""
+    """Return the tokens by key, None for null.
 
-    def text(token: Any) -> str | None:
-        content = token.get("content") if isinstance(token, dict) else token
-        return content if isinstance(content, str) else None
-
+    A file gives each as a string or an object with `content`.
+    """
     found: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         for key, value in read_json_object(folder / name).items():
             if key == "additional_special_tokens" and isinstance(value, list):
-                found[key] = [token for token in map(text, value) if token is not None]
-            elif key.endswith("_token") and text(value) is not None:
-                found[key] = text(value)
+                found[key] = [token for token in map(_text, value) if token is not None]
+            elif key.endswith("_token") and (value is None or _text(value) is not None):
+                found[key] = _text(value)
     return found
+
+
+def _text(token: Any) -> str | None:
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None

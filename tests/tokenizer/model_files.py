@@ -9,6 +9,7 @@ import struct
 import sentencepiece
 from vocabularies import TEXTS, byte_level
 
+from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.sentencepiece import ModelPiece, PieceType
 
 CORPUS = [
@@ -181,7 +182,7 @@ def file_backends(folder):
     special = {"<|endoftext|>": 300}
     return {
         "tiktoken": TiktokenTokenizer.from_file(
-            ranks_file(folder / "a.tiktoken"), special_tokens=special
+            ranks_file(folder / "a.tiktoken"), pattern=split_patterns.CL100K, special_tokens=special
         ),
         "sentencepiece-bpe": model("bpe"),
         "sentencepiece-unigram": model("unigram"),

@@ -71,7 +71,7 @@ DAMAGED = {
         "a version alone": (b'{"version": "1.0"}', None, r"tokenizer\.json"),
         "not UTF-8": (b"\xff\xfe{", 0, "not UTF-8"),
     }),
-    "tiktoken": (TiktokenTokenizer.from_file, "a.tiktoken", {
+    "tiktoken": (TiktokenTokenizer.from_file, "gpt2.tiktoken", {
         "no rank": (b"IQ==\n", 0, "two fields"),
         "three fields": (b"IQ== 0 1\n", 0, "two fields"),
         "no base64": (b"IQ== 0\n!!! 1\n", 7, "line 2: b'!!!' is not base64"),
@@ -214,7 +214,7 @@ FORMATS = {
             lambda _, kind=kind: KINDS[kind]().to_str().encode())
         for kind in ("byte-level", "llama", "metaspace-first", "wordpiece")
     },
-    "tiktoken": (TiktokenTokenizer, "a.tiktoken", rank_lines),
+    "tiktoken": (TiktokenTokenizer, "gpt2.tiktoken", rank_lines),
     "sentencepiece-bpe": (SP, "a.model", lambda _: sentencepiece_model()),
     "sentencepiece-unigram": (SP, "a.model", lambda _: sentencepiece_model("unigram", strip=True)),
     "sentencepiece-nfkc": (SP, "a.model", lambda _: sentencepiece_model("unigram",

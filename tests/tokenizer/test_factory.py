@@ -5,6 +5,8 @@ import base64
 import json
 
 import pytest
+from model_files import ranks_file, sentencepiece_model
+from tokenizers import AddedToken, Tokenizer, models
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
@@ -74,6 +76,54 @@ def test_special_tokens_from_configuration(model):
     found = (special.bos, special.eos, special.unk, special.pad)
     assert found == ("<think>", "<|im_end|>", "</s>", None)
     assert tokenizer.eos_token_ids == {7, 9, tokenizer.token_to_id("<|im_end|>")}
+
+
+def words(*special, plain=()):
+    """A `tokenizer.json` with a few words, of which some are special."""
+    inner = Tokenizer(models.WordLevel({"a": 0, **{t: i + 1 for i, t in enumerate(plain)}}, "a"))
+    inner.add_special_tokens([AddedToken(token, special=True) for token in special])
+    return inner.to_str()
+
+
+@pytest.mark.parametrize(
+    ("special", "plain", "config", "roles", "ends"),
+    [
+        # As Qwen's and Gemma's files alone: HTML is no special token.
+        (("<|endoftext|>", "<|im_end|>"), ("</s>", "<s>"), {}, (None, "<|endoftext|>"),
+            {"<|endoftext|>", "<|im_end|>"}),
+        (("<bos>", "<eos>", "<end_of_turn>"), ("<s>", "</s>"), {}, ("<bos>", "<eos>"),
+            {"<eos>", "<end_of_turn>"}),
+        # Null means none.
+        (("<s>", "</s>"), (), {"bos_token": None}, (None, "</s>"), {"</s>"}),
+        (("<s>", "</s>"), (), {"eos_token": None}, ("<s>", None), set()),
+        # A configuration may name what the tokenizer does not declare.
+        ((), ("<s>", "</s>"), {"eos_token": "</s>"}, (None, "</s>"), {"</s>"}),
+        # A message of gpt-oss ends with <|end|>, and the answer goes on.
+        (("<|end|>",), (), {}, (None, None), {"<|end|>"}),
+        (("<|end|>", "<|return|>", "<|call|>"), (), {}, (None, None), {"<|return|>", "<|call|>"}),
+    ],
+)  # fmt: skip
+def test_roles_and_ends_are_guessed_among_special_tokens(
+    tmp_path, special, plain, config, roles, ends
+):
+    (tmp_path / "tokenizer.json").write_text(words(*special, plain=plain), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = create_tokenizer(tmp_path)
+    assert (tokenizer.special_tokens.bos, tokenizer.special_tokens.eos) == roles
+    assert {tokenizer.id_to_token(i) for i in tokenizer.eos_token_ids} == ends
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.model", "cl100k_base.tiktoken"])
+def test_every_kind_of_folder_takes_the_ends_of_its_generation_config(tmp_path, name):
+    contents = {
+        "tokenizer.json": byte_level().to_str().encode(),
+        "tokenizer.model": sentencepiece_model(),
+        "cl100k_base.tiktoken": ranks_file(tmp_path / "ranks").read_bytes(),
+    }
+    (tmp_path / name).write_bytes(contents[name])
+    before = create_tokenizer(tmp_path).eos_token_ids
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [200, 201]}')
+    assert create_tokenizer(tmp_path).eos_token_ids == before | {200, 201}
 
 
 def test_mock_tokenizer_creation():  # U05
@@ -175,7 +225,7 @@ def test_vocabulary_and_merges(tmp_path):
         create_tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["gpt4", "gpt-oss-20b", "distilgpt-2", "llama-7b", "canada-llm"])
+@pytest.mark.parametrize("name", ["gpt4", "distilgpt-2", "llama-7b", "canada-llm"])
 def test_unknown_names(name):
     with pytest.raises(UnknownModel, match=f"unknown model '{name}'") as caught:
         create_tokenizer(name)

@@ -233,8 +233,9 @@ def test_bos_and_eos_are_added_as_the_file_says(tmp_path):
 
 def test_every_id_that_ends_a_generation(tmp_path):
     keys = [(f"tokenizer.ggml.{name}_token_id", "u32", i) for name, i in (("eot", 4), ("eom", 7))]
-    assert load(tmp_path, gpt2_keys()).eos_token_ids == {1}
-    assert load(tmp_path, [*gpt2_keys(), *keys]).eos_token_ids == {1, 4, 7}
+    # 1 is the EOS token, 2 is <|im_end|>.
+    assert load(tmp_path, gpt2_keys()).eos_token_ids == {1, 2}
+    assert load(tmp_path, [*gpt2_keys(), *keys]).eos_token_ids == {1, 2, 4, 7}
 
 
 def test_a_llama_file_with_tokens_alone(tmp_path):

@@ -28,7 +28,8 @@ def test_added_tokens_are_in_the_vocabulary():
     assert token_id < TOKENIZER.vocab_size
     assert (TOKENIZER.special_tokens.bos, TOKENIZER.special_tokens.eos) == ("<s>", "</s>")  # I09
     assert TOKENIZER.special_tokens.additional == ("<|im_end|>",)
-    assert TOKENIZER.eos_token_ids == {TOKENIZER.token_to_id("</s>")}
+    ends = {TOKENIZER.token_to_id(token) for token in ("</s>", "<|im_end|>")}
+    assert TOKENIZER.eos_token_ids == ends
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -15,20 +15,23 @@ BUILT_IN = ModelTokenizerMap()
 RESOLVED = {
     "o200k_base": [
         "gpt-4o", "gpt-4o-mini", "chatgpt-4o-latest", "gpt-4.5-preview", "gpt-4.1-nano", "o1",
-        "o3-mini", "openai/gpt-4o",
+        "o3-mini", "openai/gpt-4o", "o200k_base",
     ],
+    "o200k_harmony": ["gpt-oss-20b", "gpt-oss-120b", "gpt-oss", "o200k_harmony"],
     "cl100k_base": [
         "gpt-4", "gpt-4-turbo", "gpt-3.5-turbo", "gpt-35-turbo", "text-embedding-ada-002",
-        "my-edit-org/gpt-4",
+        "my-edit-org/gpt-4", "davinci-002", "babbage-002", "cl100k_base",
     ],
-    "p50k_base": ["text-davinci-002", "text-davinci-003", "code-davinci-002", "code-cushman-001"],
+    "p50k_base": ["text-davinci-002", "text-davinci-003", "code-davinci-002", "code-cushman-001",
+        "codex", "davinci-codex", "p50k_base"],
     "p50k_edit": ["text-davinci-edit-001", "code-davinci-edit-001"],
     "r50k_base": [
-        "text-davinci-001", "text-ada-001", "davinci", "ada", "curie", "babbage",
+        "text-davinci-001", "text-ada-001", "davinci", "ada", "curie", "babbage", "gpt2", "gpt-2",
     ],
     # U37 and the negatives of K17.
     None: [
-        "distilgpt-2", "bert-base-uncased", "llama-7b", "gpt-oss-20b", "adapter-v2", "oracle-7b",
+        "distilgpt-2", "bert-base-uncased", "llama-7b", "gpt2-xl", "openai-community/gpt2",
+        "openai/gpt-oss-20b", "adapter-v2", "oracle-7b",
         "turbo-llama", "canada-llm", "", "/", "gpt", "gpt-40", "o", "o1x", "ada-2", "GPT-4",
         "xgpt-4", "ada\n", "gpt-4/x",
     ],
@@ -44,7 +47,8 @@ def test_the_most_specific_rule_wins(target):
 
 def test_what_we_know_is_what_tiktoken_says():
     """No name that tiktoken lists resolves to something else."""
-    models = MODEL_TO_ENCODING
+    # Under this name the library has the same ranks from other files.
+    models = MODEL_TO_ENCODING | {"gpt2": "r50k_base", "gpt-2": "r50k_base"}
     resolved = {name: BUILT_IN.resolve(name) for name in models}
     wrong = {name for name, target in resolved.items() if target not in (None, models[name])}
     assert not wrong

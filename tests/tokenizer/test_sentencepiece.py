@@ -128,7 +128,8 @@ def test_special_tokens():
     special = tokenizer.special_tokens
     assert (special.bos, special.eos, special.unk, special.pad) == ("<s>", "</s>", "<unk>", "<pad>")
     assert special.additional == ("<|im_end|>", "▁control")
-    assert tokenizer.eos_token_ids == {tokenizer.token_to_id("</s>")}
+    ends = {tokenizer.token_to_id(token) for token in ("</s>", "<|im_end|>")}
+    assert tokenizer.eos_token_ids == ends
     assert len(tokenizer.pieces.special) == 5
     for token in special.all():
         assert tokenizer.id_to_token(tokenizer.token_to_id(token)) == token

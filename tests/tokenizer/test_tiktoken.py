@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import random
 import sys
 
@@ -9,14 +10,19 @@ import pytest
 import tiktoken
 from model_files import CORPUS, MERGES, ranks, ranks_file
 from tiktoken_ext import openai_public
+from tokenizers import Regex, pre_tokenizers
 
 from mini_vllm.tokenizer import (
+    CorruptModelFile,
     EncodeError,
     EncodingKind,
     TokenizerFileNotFound,
     UnknownModel,
     UnknownTokenId,
+    UnsupportedFormat,
+    create_tokenizer,
 )
+from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 SPECIAL = {"<|endoftext|>": 300, "<|im_start|>": 302}
@@ -49,7 +55,7 @@ def cache(tmp_path, monkeypatch):
 SIZES = {
     TiktokenModel.CL100K_BASE: (100_256, 100_277), TiktokenModel.P50K_BASE: (50_281, 50_257),
     TiktokenModel.P50K_EDIT: (50_281, 50_284), TiktokenModel.R50K_BASE: (50_257, 50_257),
-    TiktokenModel.O200K_BASE: (200_019, 200_019),
+    TiktokenModel.O200K_BASE: (200_019, 200_019), TiktokenModel.O200K_HARMONY: (201_088, 201_088),
 }  # fmt: skip
 
 
@@ -58,7 +64,9 @@ def test_tiktoken_creation(cache, model):
     tokenizer = TiktokenTokenizer.from_model(model)
     # With the real ranks p50k_base is longer than its one special token says.
     assert (model.base_vocab_size, tokenizer.vocab_size) == SIZES[model]
-    assert tokenizer.eos_token_ids == {model.special_tokens["<|endoftext|>"]}
+    ends = ("<|endoftext|>", "<|return|>", "<|call|>")
+    special = model.special_tokens
+    assert tokenizer.eos_token_ids == {special[token] for token in ends if token in special}
     assert tokenizer.decode(tokenizer.encode("hello wo").ids) == "hello wo"
     assert tokenizer.pieces.rest[290] is None
 
@@ -75,7 +83,10 @@ def test_ids_of_a_built_in_encoding_are_tiktokens(cache, monkeypatch, model):
     facts.pop("explicit_n_vocab", None)
     wanted = tiktoken.Encoding(**facts)
     tokenizer = TiktokenTokenizer.from_model(model)
-    assert {t: tokenizer.token_to_id(t) for t in facts["special_tokens"]} == facts["special_tokens"]
+    # With gpt-oss the library has this second name for one id.
+    special = {t: i for t, i in facts["special_tokens"].items() if t != "<|reserved_200018|>"}
+    assert {token: tokenizer.token_to_id(token) for token in special} == special
+    assert model.special_tokens == special
     generator = random.Random(model.value)
     alphabet = ["he", "ll", "o", "é", "É", "中", "1", "12", "'", "'s", "'LL", "ſ", " ", "  ", "\t"]
     alphabet += [*"\n/._A\u0301ǅ🚀\u00a0²", "\r\n", "<|endoftext|>"]
@@ -176,7 +187,7 @@ def test_a_text_that_is_too_much_for_the_library_is_an_error_and_no_harm(tokeniz
 
 def test_from_file(tmp_path, inner):
     pattern = TiktokenModel.CL100K_BASE.pattern
-    plain = TiktokenTokenizer.from_file(ranks_file(tmp_path / "some.tiktoken"))
+    plain = TiktokenTokenizer.from_file(ranks_file(tmp_path / "some.tiktoken"), pattern=pattern)
     assert plain.special_tokens.all() == ()
     assert plain.eos_token_ids == frozenset()
     path = tmp_path / "some.tiktoken"
@@ -188,7 +199,7 @@ def test_from_file(tmp_path, inner):
     assert named.special_tokens.all() == ("<|endoftext|>", "<|endofprompt|>")
     for options, message in (
         ({"pattern": "("}, "parenthesis"),
-        ({"special_tokens": {"<s>": 5}}, "'<s>' has the id 5"),
+        ({"pattern": pattern, "special_tokens": {"<s>": 5}}, "'<s>' has the id 5"),
     ):
         with pytest.raises(ValueError, match=message):
             TiktokenTokenizer.from_file(path, **options)
@@ -196,16 +207,61 @@ def test_from_file(tmp_path, inner):
 
 def test_ordinary_tokens_come_before_special_ones_of_the_same_text(tmp_path):
     tokenizer = TiktokenTokenizer.from_file(
-        ranks_file(tmp_path / "a.tiktoken"), special_tokens={"hello": 300}
+        ranks_file(tmp_path / "gpt2.tiktoken"), special_tokens={"hello": 300}
     )
     assert tokenizer.token_to_id("hello") == tokenizer.bytes_to_id(b"hello") == 260
     assert tokenizer.token_bytes(300) == b"hello"
     assert tokenizer.decode([300, 260], skip_special_tokens=True) == "hello"
 
 
+def test_a_file_of_an_unknown_name_needs_a_pattern(tmp_path):
+    for name in ("a.tiktoken", "tokenizer.model"):
+        with pytest.raises(UnsupportedFormat, match=rf"{name} .*from_file\(path, pattern=.*gpt2\."):
+            TiktokenTokenizer.from_file(ranks_file(tmp_path / name))
+
+
+def test_whispers_last_token_is_empty(tmp_path):
+    path = ranks_file(tmp_path / "multilingual.tiktoken")
+    path.write_text(f"{path.read_text()}= {len(ranks())}\n")
+    tokenizer = TiktokenTokenizer.from_file(path)
+    assert tokenizer.encode("hello!").ids == (260, ord("!"))
+    assert tokenizer.token_bytes(len(ranks())) == b""
+    assert tokenizer.decode([260, len(ranks()), ord("!")]) == "hello!"
+    assert tokenizer.pieces.showing.text([260, len(ranks()), ord("!")]) == "hello!"
+
+
+def test_a_folder_as_kimis_has_added_tokens_and_roles(tmp_path):
+    ranks_file(tmp_path / "tiktoken.model")
+    tokens = {300: "[BOS]", 301: "[EOS]", 302: "<|im_end|>", 303: "<|tool_call_begin|>"}
+    rows = {str(i): {"content": token, "special": i < 303} for i, token in tokens.items()}
+    config = {"added_tokens_decoder": rows, "bos_token": "[BOS]", "eos_token": "[EOS]",
+        "unk_token": None, "chat_template": "{{ bos_token }}{{ messages[0].content }}"}  # fmt: skip
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": 302}')
+    tokenizer = create_tokenizer(tmp_path)
+    special = tokenizer.special_tokens
+    assert (special.bos, special.eos, special.unk) == ("[BOS]", "[EOS]", None)
+    assert tokenizer.eos_token_ids == {301, 302}
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}]) == "[BOS]Hi"
+    ids = [300, 260, 303, 301]
+    assert tokenizer.decode(ids) == "[BOS]hello<|tool_call_begin|>[EOS]"
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "hello<|tool_call_begin|>"
+    for broken in ('{"added_tokens_decoder": {"x": {"content": "a"}}}',
+                   '{"added_tokens_decoder": {"1": "a"}}'):  # fmt: skip
+        (tmp_path / "tokenizer_config.json").write_text(broken)
+        with pytest.raises(CorruptModelFile, match="added_tokens_decoder"):
+            create_tokenizer(tmp_path)
+
+
+def test_kimi_cuts_chinese_out_of_words():
+    split = pre_tokenizers.Split(Regex(split_patterns.KIMI), "isolated")
+    words = "|".join(word for word, _ in split.pre_tokenize_str("fooBar中文x's 1234 a/b\n//\n"))
+    assert words == "foo|Bar|中文|x's| |123|4| a|/b|\n|//\n"
+
+
 def test_one_token_is_a_vocabulary(tmp_path):
-    (tmp_path / "a.tiktoken").write_text("\nIQ== 0\r\n\n")
-    tokenizer = TiktokenTokenizer.from_file(tmp_path / "a.tiktoken")
+    (tmp_path / "gpt2.tiktoken").write_text("\nIQ== 0\r\n\n")
+    tokenizer = TiktokenTokenizer.from_file(tmp_path / "gpt2.tiktoken")
     assert tokenizer.decode([0]) == "!"
     assert tokenizer.encode("!!").ids == (0, 0)
     with pytest.raises(EncodeError, match="'a' cannot be encoded"):

@@ -113,7 +113,8 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         inner.decoder = decoders.ByteLevel()
         folder = Path(vocab).parent
-        special = special_tokens_of(folder, inner.get_vocab())
+        # These files declare nothing; this is the one that GPT-2 itself has.
+        special = special_tokens_of(folder, inner.get_vocab(), ["<|endoftext|>"])
         inner.add_special_tokens([AddedToken(token, special=True) for token in special.all()])
         tokenizer = cls(inner, folder=folder)
         tokenizer.load_chat_template(folder)

@@ -37,6 +37,7 @@ from mini_vllm.tokenizer.encoding import (
 )
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer.special_tokens import eos_token_ids_of
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     MissingLibrary,
@@ -131,17 +132,19 @@ class SentencePieceTokenizer(VocabularyTokenizer):
 
     @classmethod
     def from_file(cls, path: str | Path) -> "SentencePieceTokenizer":
-        """Read a `.model` file.
+        """Read a `.model` file, and the ids that end a generation from the files beside it.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: it is damaged, or not a model.
+            CorruptModelFile: it is damaged or not a model, or a configuration file is damaged.
             UnsupportedFormat: it rewrites text in a way that cannot be streamed.
         """
         path = Path(path)
         if not path.is_file():
             raise TokenizerFileNotFound(path)
-        return cls(path.read_bytes(), path)
+        tokenizer = cls(path.read_bytes(), path)
+        tokenizer.eos_token_ids |= eos_token_ids_of(path.parent)
+        return tokenizer
 
     @cached_property
     def pieces(self) -> PieceTable:

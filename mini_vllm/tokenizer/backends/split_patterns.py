@@ -17,11 +17,20 @@ CL100K = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|\\s++$|{_SPACE}"
 LLAMA3 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|{_SPACE}"
 QWEN2 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}|{_MARKS}|{_SPACE}"
 
-# A word may begin with capitals; a new one begins where capitals follow small letters.
-_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_SMALL_WORD = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+"
-_CAPITAL_WORD = rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*"
+
+def _words(letters_but: str = "") -> tuple[str, str]:
+    """Return words that begin with capitals, or are all capitals.
+
+    A new word begins where capitals follow small letters. `letters_but` is taken out of the sets of
+    letters, in the regex engines' syntax.
+    """
+    upper = rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}{letters_but}]"
+    lower = rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}{letters_but}]"
+    before = r"[^\r\n\p{L}\p{N}]?"
+    return f"{before}{upper}*{lower}+", f"{before}{upper}+{lower}*"
+
+
+_SMALL_WORD, _CAPITAL_WORD = _words()
 _PATH_MARKS = r" ?[^\s\p{L}\p{N}]+[\r\n/]*"
 
 O200K = "|".join(
@@ -34,3 +43,13 @@ O200K = "|".join(
     )
 )
 TEKKEN = f"{_SMALL_WORD}|{_CAPITAL_WORD}|\\p{{N}}|{_PATH_MARKS}|{_SPACE}"
+# Chinese is cut out first, and never part of another word.
+KIMI = "|".join(
+    (
+        r"\p{Han}+",
+        *(f"{word}{_CONTRACTION}?" for word in _words(r"&&[^\p{Han}]")),
+        r"\p{N}{1,3}",
+        _MARKS,
+        _SPACE,
+    )
+)

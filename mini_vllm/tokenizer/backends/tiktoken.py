@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,11 @@ from mini_vllm.tokenizer.encoding import (
 )
 from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
-from mini_vllm.tokenizer.special_tokens import special_tokens_of
+from mini_vllm.tokenizer.special_tokens import (
+    added_tokens_of,
+    eos_token_ids_of,
+    special_tokens_of,
+)
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     EncodeError,
@@ -40,6 +44,7 @@ from mini_vllm.tokenizer_errors import (
     TokenizerFileNotFound,
     UnknownModel,
     UnknownTokenId,
+    UnsupportedFormat,
     is_library_fault,
 )
 
@@ -72,6 +77,7 @@ class TiktokenModel(Enum):
     P50K_EDIT = "p50k_edit"
     R50K_BASE = "r50k_base"
     O200K_BASE = "o200k_base"
+    O200K_HARMONY = "o200k_harmony"
 
     @property
     def base_vocab_size(self) -> int:
@@ -112,6 +118,11 @@ class TiktokenModel(Enum):
 
 _END = "<|endoftext|>"
 _FILL = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
+_HARMONY = {
+    199998: "<|startoftext|>", 199999: _END, 200002: "<|return|>", 200003: "<|constrain|>",
+    200005: "<|channel|>", 200006: "<|start|>", 200007: "<|end|>", 200008: "<|message|>",
+    200012: "<|call|>", 200018: "<|endofprompt|>",
+}  # fmt: skip
 _FACTS = {
     TiktokenModel.CL100K_BASE: _Facts(
         100_256,
@@ -133,6 +144,23 @@ _FACTS = {
     TiktokenModel.O200K_BASE: _Facts(
         200_019, split_patterns.O200K, {_END: 199999, "<|endofprompt|>": 200018}
     ),
+    TiktokenModel.O200K_HARMONY: _Facts(
+        201_088,
+        split_patterns.O200K,
+        {
+            **{f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in _HARMONY},
+            **{token: token_id for token_id, token in _HARMONY.items()},
+        },
+        "o200k_base",
+    ),
+}
+# The patterns of other files of ranks, by their names. Sources: whisper/tokenizer.py of
+# openai-whisper 20250625, tokenization_kimi.py of moonshotai/Kimi-K2-Instruct.
+_PATTERNS = {
+    **{model.value: facts.pattern for model, facts in _FACTS.items()},
+    "gpt2": split_patterns.GPT2,
+    "multilingual": split_patterns.GPT2,
+    "tiktoken": split_patterns.KIMI,
 }
 
 
@@ -144,11 +172,20 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
     Args:
         encoding: the library's encoding.
+        folder: where configuration files may name special tokens, or None.
+        plain: the encoding's special tokens that are text, which nobody skips.
     """
 
-    def __init__(self, encoding: tiktoken.Encoding) -> None:
+    def __init__(
+        self,
+        encoding: tiktoken.Encoding,
+        *,
+        folder: Path | None = None,
+        plain: Collection[str] = (),
+    ) -> None:
         # Its public methods cannot tell a special token from an ordinary one of the same bytes.
         special = encoding._special_tokens
+        skipped = [token for token in special if token not in plain]
         self._bytes = {rank: data for data, rank in encoding._mergeable_ranks.items()}
         for token, token_id in special.items():
             self._bytes.setdefault(token_id, token.encode())
@@ -157,10 +194,11 @@ class TiktokenTokenizer(VocabularyTokenizer):
         super().__init__(
             {text: token_id for text, token_id in texts.items() if text is not None},
             vocab_size=max(self._bytes) + 1,
-            special_tokens=special_tokens_of(None, special, special),
+            special_tokens=special_tokens_of(folder, special, skipped),
+            eos_token_ids=eos_token_ids_of(folder) if folder else (),
         )
         self._inner = encoding
-        self._special_ids = frozenset(special.values())
+        self._special_ids = frozenset(special[token] for token in skipped)
 
     @classmethod
     def from_encoding(cls, encoding: tiktoken.Encoding) -> "TiktokenTokenizer":
@@ -180,21 +218,34 @@ class TiktokenTokenizer(VocabularyTokenizer):
         Args:
             path: the file.
             pattern: the regex that cuts a text into words. By default that of the encoding that
-                the file is named after (`o200k_base.tiktoken`), or else of cl100k_base.
-            special_tokens: ids of special tokens; by default likewise, or else empty.
+                the file is named after: OpenAI's (`o200k_base.tiktoken`), Whisper's
+                (`multilingual.tiktoken`), or Kimi's (`tiktoken.model`).
+            special_tokens: ids of special tokens. By default those of the encoding that the file is
+                named after and the added tokens of `tokenizer_config.json` beside it, whose roles
+                and `generation_config.json` count then, too.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: a line is not `base64 rank`, or repeats an earlier one.
+            CorruptModelFile: a line is not `base64 rank` or repeats an earlier one, or a
+                configuration file is damaged.
+            UnsupportedFormat: there is no `pattern`, and none is known for a file of this name.
             ValueError: `pattern` is not a regex, or the id of a special token is taken.
         """
         path = Path(path)
         ranks = _read_ranks(path)
-        named = next((model for model in TiktokenModel if model.value == path.stem), None)
+        pattern = pattern or _PATTERNS.get(path.stem)
         if pattern is None:
-            pattern = (named or TiktokenModel.CL100K_BASE).pattern
+            raise UnsupportedFormat(
+                f"{path} does not say how it cuts text, and its name is of no known encoding; "
+                "call TiktokenTokenizer.from_file(path, pattern=...) with the model's regex",
+                tuple(f"{name}.tiktoken" for name in _PATTERNS),
+            )
+        folder = path.parent if special_tokens is None else None
+        added = {} if folder is None else added_tokens_of(folder)
         if special_tokens is None:
+            named = next((model for model in TiktokenModel if model.value == path.stem), None)
             special_tokens = named.special_tokens if named else {}
+            special_tokens |= {token: row.id for token, row in added.items()}
         taken = set(ranks.values())
         for token, token_id in special_tokens.items():
             if token_id in taken or not 0 <= token_id < _MOST_IDS:
@@ -208,7 +259,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
             mergeable_ranks=ranks,
             special_tokens=dict(special_tokens),
         )
-        return cls(encoding)
+        plain = [token for token, row in added.items() if not row.special]
+        return cls(encoding, folder=folder, plain=plain)
 
     @classmethod
     def from_model(
@@ -399,7 +451,8 @@ def _read_line(line: bytes) -> tuple[bytes, int]:
     if fields is None:
         raise ValueError(f"{line[:40]!r} is not two fields, the token in base64 and its rank")
     try:
-        token = base64.b64decode(fields[1], validate=True)
+        # Whisper's files end with the empty token, which they write as mere padding.
+        token = b"" if fields[1] == b"=" else base64.b64decode(fields[1], validate=True)
     except binascii.Error as error:
         raise ValueError(f"{fields[1][:40]!r} is not base64: {error}") from None
     if not _RANK.fullmatch(fields[2]) or int(fields[2]) >= _MOST_IDS:

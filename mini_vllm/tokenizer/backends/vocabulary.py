@@ -13,6 +13,7 @@ from mini_vllm.chat_template.template import ChatTemplate, Message
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, encode_each
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer.special_tokens import ending_tokens
 from mini_vllm.tokenizer_errors import UnknownTokenId
 
 
@@ -23,7 +24,8 @@ class VocabularyTokenizer:
         ids: id by token, special tokens included. Ids without text are left out.
         vocab_size: the highest id plus one; by default that of `ids`.
         special_tokens: the special tokens by role.
-        eos_token_ids: the ids that end a generation; by default the EOS token's.
+        eos_token_ids: ids that end a generation; the EOS token does, and special tokens that
+            are known to.
     """
 
     def __init__(
@@ -38,8 +40,8 @@ class VocabularyTokenizer:
         self._tokens = {token_id: token for token, token_id in ids.items()}
         self.vocab_size = max(self._tokens, default=-1) + 1 if vocab_size is None else vocab_size
         self.special_tokens = special_tokens or SpecialTokens()
-        eos = ids.get(self.special_tokens.eos or "")
-        self.eos_token_ids = frozenset(eos_token_ids) | frozenset(() if eos is None else (eos,))
+        ends = {*ending_tokens(self.special_tokens.all()), self.special_tokens.eos}
+        self.eos_token_ids = frozenset(eos_token_ids) | {ids[end] for end in ends if end in ids}
         self.chat_template: ChatTemplate | None = None
 
     def encode(
