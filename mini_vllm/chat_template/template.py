@@ -7,6 +7,8 @@ use, kept warm, and killed when it exceeds a limit; the next call starts another
 
 But:
 - Variables travel as JSON, so tuples arrive as lists, and numeric keys as strings.
+- A message's reasoning may be called `reasoning_content`, `thinking` or `reasoning`. As in
+  transformers 5.23, templates find it under the first two.
 - The memory limit holds where the system enforces RLIMIT_AS: on Linux, not on macOS.
 """
 
@@ -53,6 +55,25 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Rendered:
+    """A conversation as the string that a model continues.
+
+    Attributes:
+        text: the string.
+        generation_spans: the spans of the template's `{% generation %}` blocks, in characters.
+        special_spans: those of the special tokens that the template itself wrote. There are none if
+            a variable has a lone surrogate: nobody can tell then, nor encode such a text.
+        clean: whether there are no others. In a text that is not clean, a message has what looks
+            like a special token.
+    """
+
+    text: str
+    generation_spans: tuple[tuple[int, int], ...] = ()
+    special_spans: tuple[tuple[int, int], ...] = ()
+    clean: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TemplateLimits:
     """How much one template may take.
 
@@ -83,10 +104,11 @@ class ChatTemplate:
         bos_token: the text of BOS; None is undefined in the template.
         eos_token: the text of EOS, likewise.
         variables: further variables of every call, such as other special tokens.
+        special_tokens: the tokens to find in what it renders; see `Rendered`.
         limits: how much the template may take.
 
     Raises:
-        ChatTemplateError: the source is longer than its limit.
+        ChatTemplateError: the source is longer than its limit, or a variable is not JSON.
     """
 
     def __init__(
@@ -96,6 +118,7 @@ class ChatTemplate:
         bos_token: str | None = None,
         eos_token: str | None = None,
         variables: Mapping[str, Any] | None = None,
+        special_tokens: Iterable[str] = (),
         limits: TemplateLimits = DEFAULT_LIMITS,
     ) -> None:
         if len(template) > limits.template_size:
@@ -110,7 +133,8 @@ class ChatTemplate:
             **(variables or {}),
             **{name: token for name, token in tokens.items() if token is not None},
         }
-        self._setup = _dump(
+        self.special_tokens = tuple(special_tokens)
+        self._setup = _encode(
             {
                 "template": template,
                 "output_size": limits.output_size,
@@ -118,6 +142,8 @@ class ChatTemplate:
                 # The worker's own alarm strikes only when nobody is left to kill it.
                 "seconds": limits.seconds + 1,
                 "reply_size": _reply_size(limits),
+                "special_tokens": self.special_tokens,
+                "variables": self._variables,
             }
         )
         self._lock = threading.Lock()
@@ -128,6 +154,18 @@ class ChatTemplate:
     def simple(cls, *, limits: TemplateLimits = DEFAULT_LIMITS) -> "ChatTemplate":
         """Return the format for models without a template of their own: `role: content` lines."""
         return cls(SIMPLE_TEMPLATE, limits=limits)
+
+    def with_special_tokens(self, special_tokens: Iterable[str]) -> "ChatTemplate":
+        """Return the same template for a vocabulary with these special tokens."""
+        special_tokens = tuple(special_tokens)
+        if special_tokens == self.special_tokens:
+            return self
+        return ChatTemplate(
+            self.template,
+            variables=self._variables,
+            special_tokens=special_tokens,
+            limits=self.limits,
+        )
 
     def apply_chat_template(
         self,
@@ -151,11 +189,11 @@ class ChatTemplate:
             ChatTemplateError: the template is invalid, raises, or exceeds a limit, or a variable is
                 not JSON. The text of `raise_exception` arrives unchanged.
         """
-        return self.render_with_spans(
+        return self.render(
             messages, add_generation_prompt, tools=tools, documents=documents, **kwargs
-        )[0]
+        ).text
 
-    def render_with_spans(
+    def render(
         self,
         messages: Iterable[Message],
         add_generation_prompt: bool = False,
@@ -163,8 +201,8 @@ class ChatTemplate:
         tools: Sequence[Mapping[str, Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
-    ) -> tuple[str, list[tuple[int, int]]]:
-        """Return the prompt, and the spans of its `{% generation %}` blocks in characters.
+    ) -> Rendered:
+        """Return the prompt, and where its generation blocks and special tokens are.
 
         Arguments and errors are those of `apply_chat_template`.
         """
@@ -173,11 +211,12 @@ class ChatTemplate:
             "tools": tools,
             "documents": documents,
             "add_generation_prompt": add_generation_prompt,
-            **self._variables,
             **kwargs,
         }
         reply = self._ask(_encode(variables))
-        return reply["text"], [(start, end) for start, end in reply["spans"]]
+        return Rendered(
+            reply["text"], _spans(reply["spans"]), _spans(reply["special"]), reply["clean"]
+        )
 
     def validate(self) -> None:
         """Compile the template without rendering it.
@@ -249,7 +288,24 @@ def _checked(messages: Iterable[Message]) -> list[Message]:
             raise ChatTemplateError(
                 f"messages[{index}] must be a dict or a ChatMessage, not {type(turn).__name__}"
             )
-    return turns
+    return list(map(_with_reasoning, turns))
+
+
+# What clients and templates call the reasoning of a message; the first that is set counts.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
+
+def _with_reasoning(turn: Message) -> Message:
+    if isinstance(turn, ChatMessage):
+        return turn
+    reasoning = next((turn[name] for name in _REASONING if turn.get(name) is not None), None)
+    if reasoning is None:
+        return turn
+    return {"thinking": reasoning, **turn, "reasoning_content": reasoning}
+
+
+def _spans(pairs: Iterable[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((start, end) for start, end in pairs)
 
 
 def _plain(value: Any) -> Any:

@@ -2,9 +2,9 @@
 
 `ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
 JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
-with, or null to compile only. The answer has one of three shapes: `{"text", "spans"}`, `{"error"}`
-or `{"limit"}`, which names the limit that was hit. End of input ends it. It imports jinja2 and the
-standard library, nothing of its own package.
+with, or null to compile only. The answer has one of three shapes: `{"text", "spans", "special",
+"clean"}`, `{"error"}` or `{"limit"}`, which names the limit that was hit. End of input ends it. It
+imports jinja2 and the standard library, and of its own package only the marks.
 
 But:
 - The parent watches the clock; the alarm in here is for when the parent is gone.
@@ -15,8 +15,9 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
@@ -25,7 +26,11 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-Spans = list[tuple[int, int]]
+if __name__ == "__main__":
+    # Started as a file, and isolated: the package is not on the path.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from mini_vllm.chat_template.marks import TAKE_OFF, MarkOwnText, Marks, Spans
 
 _LONGEST_MESSAGE = 2000
 
@@ -102,43 +107,85 @@ def make_environment() -> ImmutableSandboxedEnvironment:
 
 
 class Renderer:
-    """One template: compiled at its first use, and rendered up to `output_size` characters."""
+    """One template: compiled at its first use, and rendered up to `output_size` characters.
 
-    def __init__(self, source: str, output_size: int) -> None:
+    Args:
+        source: the template.
+        output_size: the most characters.
+        special_tokens: those that count where the template writes them.
+        variables: the template's own, such as `bos_token`; those of a call come before them.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        output_size: int,
+        special_tokens: Iterable[str] = (),
+        variables: Mapping[str, Any] | None = None,
+    ) -> None:
         self._source = source
         self._output_size = output_size
+        self._variables = dict(variables or {})
+        self._marks = Marks(special_tokens)
+        self._no_marks = Marks(())
         self._environment = make_environment()
-        self._template: Template | None = None
+        self._environment.filters[TAKE_OFF] = self._marks.take_off
+        self._templates: dict[Marks, Template] = {}
 
-    def compiled(self) -> Template:
-        """Return the compiled template.
+    def compiled(self, *, odd: bool = False) -> Template:
+        """Return the compiled template, with marks unless the call has odd letters of its own.
 
         Raises:
             TemplateSyntaxError: the source is not a template.
         """
-        if self._template is None:
-            self._template = self._environment.from_string(self._source)
-        return self._template
+        marks = self._no_marks if odd else self._marks
+        if marks not in self._templates:
+            tree = MarkOwnText(marks).visit(self._environment.parse(self._source))
+            tree.set_environment(self._environment)
+            self._templates[marks] = self._environment.from_string(tree)
+        return self._templates[marks]
 
-    def render(self, variables: dict[str, Any]) -> tuple[str, Spans]:
-        """Return the text and the spans of its generation blocks.
+    def render(self, variables: dict[str, Any], *, odd: bool = False) -> dict[str, Any]:
+        """Return the text, the spans of its generation blocks, and those of its special tokens.
+
+        `clean` says whether the template's own special tokens are all that are in the text.
 
         Raises:
             OutputTooLong: the text is longer than the limit.
             Exception: whatever the template raises.
         """
-        template = self.compiled()
+        template = self.compiled(odd=odd)
+        marks = self._no_marks if odd else self._marks
+        own = {
+            name: marks.put_on(value) if isinstance(value, str) else value
+            for name, value in self._variables.items()
+        }
         blocks = self._environment.extensions[GenerationBlocks.identifier]
         assert isinstance(blocks, GenerationBlocks)
         blocks.position, blocks.spans = 0, []
         pieces: list[str] = []
         # `generate` would do the same, but it hides the frames that `_line` reads.
-        for piece in template.root_render_func(template.new_context(variables)):
+        for piece in template.root_render_func(template.new_context({**own, **variables})):
             blocks.position += len(piece)
             if blocks.position > self._output_size:
                 raise OutputTooLong
             pieces.append(piece)
-        return "".join(pieces), blocks.spans
+        text = "".join(pieces)
+        if odd:
+            return {"text": text, "spans": blocks.spans, "special": [], "clean": False}
+        text, special, clean = marks.read(text, _roles(variables))
+        return {"text": text, "spans": blocks.spans, "special": special, "clean": clean}
+
+    def describe(self, error: Exception) -> str:
+        """Return the message of an error in the usual letters."""
+        return str(self._marks.take_off(_describe(error)))
+
+
+def _roles(variables: dict[str, Any]) -> set[str]:
+    messages = variables.get("messages")
+    turns = messages if isinstance(messages, list) else []
+    roles = (turn.get("role") for turn in turns if isinstance(turn, dict))
+    return {role for role in roles if isinstance(role, str) and role.isidentifier()}
 
 
 def _line(error: Exception) -> int | None:
@@ -166,13 +213,21 @@ def _describe(error: Exception) -> str:
     return message if line is None else f"line {line}: {message}"
 
 
-def answer(renderer: Renderer, variables: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what to send back for one request; never raises for what a template does."""
+def answer(
+    renderer: Renderer, variables: dict[str, Any] | None, *, odd: bool = False
+) -> dict[str, Any]:
+    """Return what to send back for one request; never raises for what a template does.
+
+    Args:
+        renderer: has the template.
+        variables: those of the request, or None to compile only.
+        odd: whether they have lone surrogates.
+    """
     try:
         if variables is None:
             renderer.compiled()
             return {"text": "", "spans": []}
-        text, spans = renderer.render(variables)
+        return renderer.render(variables, odd=odd)
     except OutputTooLong:
         return {"limit": "output"}
     except MemoryError:
@@ -180,8 +235,7 @@ def answer(renderer: Renderer, variables: dict[str, Any] | None) -> dict[str, An
     except RecursionError:
         return {"limit": "nesting"}
     except Exception as error:
-        return {"error": _describe(error)}
-    return {"text": text, "spans": spans}
+        return {"error": renderer.describe(error)}
 
 
 def limit_self(memory: int) -> None:
@@ -195,7 +249,8 @@ def limit_self(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _read() -> Any:
+def _read() -> tuple[Any, bool]:
+    """Return the next request, and whether there are lone surrogates in it."""
     header = sys.stdin.buffer.read(8)
     if len(header) < 8:
         raise EOFError
@@ -203,8 +258,11 @@ def _read() -> Any:
     data = sys.stdin.buffer.read(size)
     if len(data) < size:
         raise EOFError
-    # surrogatepass: a lone surrogate in a message arrives as it was.
-    return json.loads(data.decode("utf-8", "surrogatepass"))
+    try:
+        return json.loads(data.decode("utf-8")), False
+    except UnicodeDecodeError:
+        # A lone surrogate in a message arrives as it was.
+        return json.loads(data.decode("utf-8", "surrogatepass")), True
 
 
 def _write(value: Any, most: int = sys.maxsize) -> None:
@@ -217,16 +275,18 @@ def _write(value: Any, most: int = sys.maxsize) -> None:
 
 def main() -> None:
     """Serve requests until the parent closes its end."""
-    setup = _read()
-    renderer = Renderer(setup["template"], setup["output_size"])
+    setup, _ = _read()
+    renderer = Renderer(
+        setup["template"], setup["output_size"], setup["special_tokens"], setup["variables"]
+    )
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     limit_self(setup["memory"])
     _write({"ready": True})
     try:
         while True:
-            variables = _read()
+            variables, odd = _read()
             signal.setitimer(signal.ITIMER_REAL, setup["seconds"])
-            _write(answer(renderer, variables), setup["reply_size"])
+            _write(answer(renderer, variables, odd=odd), setup["reply_size"])
             signal.setitimer(signal.ITIMER_REAL, 0)
     except EOFError:
         return

@@ -272,6 +272,7 @@ def create_service(
         metrics=metrics,
     )
     metrics.watch(engine.stats, cached)
+    chat_template = chat_template.with_special_tokens(tokenizer.special_tokens.all())
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options
     )

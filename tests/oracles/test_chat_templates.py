@@ -115,7 +115,8 @@ def test_marks_the_tokens_that_transformers_marks(case):
     marked = peer().apply_chat_template(
         turns, chat_template=template, return_dict=True, return_assistant_tokens_mask=True
     )
-    text, spans = ours(template).render_with_spans(turns)
+    made = ours(template).render(turns)
+    text, spans = made.text, made.generation_spans
     encoding = trained(1024).encode(text, add_special_tokens=False)
     assert encoding.ids == marked["input_ids"]
     mask = [int(any(a < end and b > start for a, b in spans)) for start, end in encoding.offsets]

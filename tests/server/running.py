@@ -1,5 +1,6 @@
 """The real server at a free port with any model, and a client made of a bare socket."""
 
+import functools
 import json
 import re
 import socket
@@ -105,13 +106,20 @@ class Says(ScriptedModel):
         self.released += 1
 
 
+@functools.cache
+def _template_of(tokens):
+    return ChatTemplate.simple().with_special_tokens(tokens)
+
+
 class _KeptTemplate:
     """The simple template; its process is started once, not once a server."""
 
-    _template = ChatTemplate.simple()
+    template = ChatTemplate.simple().template
 
-    def apply_chat_template(self, *arguments, **options):
-        return self._template.apply_chat_template(*arguments, **options)
+    def with_special_tokens(self, tokens):
+        kept = _KeptTemplate()
+        kept.render = _template_of(tuple(tokens)).render
+        return kept
 
     def close(self):
         pass

@@ -24,7 +24,7 @@ from mini_vllm.chat_template.files import (
     load_chat_template_from_file,
 )
 from mini_vllm.chat_template.process import WorkerProcess
-from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
+from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, Rendered, TemplateLimits
 from mini_vllm.chat_template.worker import Renderer, answer
 from mini_vllm.tokenizer_errors import (
     ChatTemplateError,
@@ -76,6 +76,10 @@ def render(template, messages=(), **variables):
     """Render as the worker does, in this process."""
     variables = {"messages": [asdict(message) for message in messages], **variables}
     return answer(Renderer(template, 10_000), variables)["text"]
+
+
+# The rest of what a worker is set up with.
+NOTHING_ELSE = {"special_tokens": [], "variables": {}}
 
 
 def worker(template):
@@ -189,10 +193,29 @@ def test_generation_spans(make):
         "{% else %}{{ m.content }}{% endif %}{% endfor %}"
     )
     for _ in range(2):
-        text, spans = template.render_with_spans([*TALK, ChatMessage.assistant("🙂")])
-        assert text == "[user]Hello[assistant]Hié[user]Bye[assistant]🙂é"
-        assert [text[start:end] for start, end in spans] == ["Hié", "🙂é"]
-    assert template.render_with_spans(HI) == ("[user]Hi", [])
+        made = template.render([*TALK, ChatMessage.assistant("🙂")])
+        assert made.text == "[user]Hello[assistant]Hié[user]Bye[assistant]🙂é"
+        assert [made.text[start:end] for start, end in made.generation_spans] == ["Hié", "🙂é"]
+    assert template.render(HI) == Rendered("[user]Hi")
+
+
+def test_reasoning_has_several_names(make):
+    """As transformers 5.23 aliases them."""
+    template = make(
+        "{% for m in messages %}{{ m.thinking }}|{{ m.reasoning_content }}|{{ m.reasoning }};"
+        "{% endfor %}"
+    )
+    turns = [
+        {"role": "assistant", "content": "", **reasoning}
+        for reasoning in (
+            {}, {"reasoning": "a"}, {"thinking": "b"}, {"reasoning_content": "c"},
+            {"reasoning": "d", "thinking": None}, {"reasoning_content": "", "thinking": "e"},
+            {"reasoning_content": "f", "thinking": "g", "reasoning": "h"},
+        )
+    ]  # fmt: skip
+    text = template.apply_chat_template(turns)
+    assert text == "||;a|a|a;b|b|;c|c|;None|d|d;e||;g|f|h;"
+    assert turns[1] == {"role": "assistant", "content": "", "reasoning": "a"}
 
 
 @pytest.mark.parametrize("content", ["\ud800", "a\udfffb", "\ud83d\ude42", "\x00\u2028\ufffd"])
@@ -372,6 +395,7 @@ def test_the_time_limit_counts_per_call(make, monkeypatch):
 def test_the_alarm_is_off_between_calls(monkeypatch):
     alarms, out = [], io.BytesIO()
     setup = {"template": "x", "output_size": 9, "memory": 1 << 30, "seconds": 7, "reply_size": 99}
+    setup |= NOTHING_ELSE
     frames = [json.dumps(frame).encode() for frame in (setup, {}, None)]
     asked = b"".join(len(frame).to_bytes(8, "big") + frame for frame in frames)
     monkeypatch.setattr(template_worker.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(asked)))
@@ -386,7 +410,8 @@ def test_the_alarm_is_off_between_calls(monkeypatch):
 
 def test_a_worker_that_nobody_is_left_to_stop_ends_by_its_alarm():
     setup = {"template": LOOPS, "output_size": 9, "memory": 1 << 30, "seconds": 0.05}
-    frames = [json.dumps(frame).encode() for frame in ({**setup, "reply_size": 99}, {})]
+    setup |= {"reply_size": 99, **NOTHING_ELSE}
+    frames = [json.dumps(frame).encode() for frame in (setup, {})]
     command = [sys.executable, "-I", template_worker.__file__]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         process.stdin.writelines(len(frame).to_bytes(8, "big") + frame for frame in frames)

@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from mini_vllm.server.endpoints.chat_request import ChatCompletionMessage, template_messages
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
-from mini_vllm.tokenizer import ChatTemplateError, TokenizerError
+from mini_vllm.tokenizer import AllowedSpecial, At, ChatTemplateError, TokenizerError
 
 
 class Prompt(NamedTuple):
@@ -29,6 +29,9 @@ async def chat_prompt(
 ) -> Prompt:
     """Return the prompt of a conversation, by the model's template.
 
+    Special tokens count where the template writes them. In a message they are text: nobody can type
+    their way out of it.
+
     Raises:
         ApiError: 400; the template refuses it, or its text cannot be encoded.
     """
@@ -36,12 +39,16 @@ async def chat_prompt(
 
     def make() -> Prompt:
         try:
-            text = service.chat_template.apply_chat_template(
+            made = service.chat_template.render(
                 turns, add_generation_prompt, tools=tools, **(variables or {})
             )
         except ChatTemplateError as error:
             raise invalid("messages", f"do not fit the model's chat template: {error}") from error
-        return Prompt(text, _encode(service, "messages", text, add_special_tokens))
+        # What a message says never counts; where none looks like a special token, all are allowed.
+        allowed: AllowedSpecial = "all" if made.clean else At(made.special_spans)
+        return Prompt(
+            made.text, _encode(service, "messages", made.text, add_special_tokens, allowed)
+        )
 
     return await run_in_threadpool(make)
 
@@ -52,7 +59,7 @@ async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) 
     Raises:
         ApiError: 400; it cannot be encoded.
     """
-    ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens)
+    ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens, "all")
     return Prompt(text, ids)
 
 
@@ -67,8 +74,12 @@ def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
         raise invalid(param, f"has the id {str(highest)[:60]}; ids are below {size}")
 
 
-def _encode(service: Service, param: str, text: str, special: bool) -> tuple[int, ...]:
+def _encode(
+    service: Service, param: str, text: str, special: bool, allowed: AllowedSpecial
+) -> tuple[int, ...]:
     try:
-        return service.tokenizer.encode(text, add_special_tokens=special, allowed_special="all").ids
+        return service.tokenizer.encode(
+            text, add_special_tokens=special, allowed_special=allowed
+        ).ids
     except TokenizerError as error:
         raise invalid(param, f"cannot be encoded: {error}") from error

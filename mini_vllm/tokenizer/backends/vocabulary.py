@@ -135,6 +135,7 @@ class VocabularyTokenizer:
             bos_token=special.bos,
             eos_token=special.eos,
             variables={role: token for role, token in roles.items() if token is not None},
+            special_tokens=special.all(),
         )
 
     def load_chat_template(self, folder: Path, explicit: str | Path | None = None) -> None:
