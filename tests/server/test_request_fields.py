@@ -247,7 +247,7 @@ def test_a_template_reads_text_and_arguments_as_objects():
     read = {**call, "function": {"name": "f", "arguments": {"a": 1}}}
     answer = {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"}
     texts = [{"type": "text", "text": text} for text in ("a", "b")]
-    said = {"role": "assistant", "reasoning_content": "hm"}
+    said = {"role": "assistant", "reasoning_content": "hm", "reasoning": "a", "thinking": "b"}
     asked = chat(messages=[*turns(texts), {**said, "tool_calls": [call]}, answer])
     assert template_messages(asked.messages, DEFAULT_LIMITS) == [
         *turns("a\nb"), {**said, "content": "", "tool_calls": [read]}, answer

@@ -1,5 +1,6 @@
 """What a client may ask of `/v1/chat/completions`, and how a chat template reads it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ class MessageToolCall(msgspec.Struct):
 
 
 class ChatCompletionMessage(msgspec.Struct):
-    """One turn of the conversation."""
+    """One turn of the conversation. Its reasoning has three names among clients."""
 
     role: str
     content: str | list[ContentPart] | None = None
@@ -36,6 +37,8 @@ class ChatCompletionMessage(msgspec.Struct):
     tool_calls: list[MessageToolCall] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
+    thinking: str | None = None
+    reasoning: str | None = None
 
 
 class FunctionName(msgspec.Struct):
@@ -146,7 +149,7 @@ def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> Non
                 if part.type != "text" or part.text is None:
                     problem = f"is of type {part.type!r:.60}; send text: type and text"
                     raise invalid(f"{at}.content[{number}]", problem)
-        length += len(_text(message.content)) + len(message.reasoning_content or "")
+        length += len(_text(message.content)) + sum(len(text) for _, text in _names(message))
         length += sum(len(call.function.arguments) for call in message.tool_calls or ())
     check_at_most("messages", length, limits.max_prompt_chars, "characters in all")
 
@@ -217,9 +220,7 @@ def template_messages(
     turns = []
     for index, message in enumerate(messages):
         turn: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
-        for name in ("name", "tool_call_id", "reasoning_content"):
-            if getattr(message, name) is not None:
-                turn[name] = getattr(message, name)
+        turn.update(_names(message))
         if message.tool_calls:
             turn["tool_calls"] = [
                 _template_call(call, f"messages[{index}].tool_calls[{number}]", limits)
@@ -227,6 +228,14 @@ def template_messages(
             ]
         turns.append(turn)
     return turns
+
+
+def _names(message: ChatCompletionMessage) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of a message that are passed to the template as they are."""
+    for name in ("name", "tool_call_id", "reasoning_content", "thinking", "reasoning"):
+        text = getattr(message, name)
+        if text is not None:
+            yield name, text
 
 
 def _text(content: str | list[ContentPart] | None) -> str:
