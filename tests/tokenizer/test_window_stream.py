@@ -6,6 +6,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 from vocabularies import KINDS
 
+from mini_vllm.text.utf8 import ReplacementPolicy
 from mini_vllm.tokenizer import (
     ByteTokenizer,
     DecodeError,
@@ -43,6 +44,50 @@ def test_the_stream_is_chosen_by_the_tokenizer():
     assert type(create_decode_stream(ByteTokenizer())) is DecodeStream
     with pytest.raises(ValueError, match="no table of pieces; use create_decode_stream"):
         DecodeStream(MockTokenizer())
+
+
+@pytest.mark.parametrize("kind", ["gemma", "llama", "byte-fallback-metaspace", "byte-level"])
+@pytest.mark.parametrize("text", ["a🇫🇷b", "🚀你é🇫🇷你你🚀", "é, 你🇫🇷\n"])
+def test_single_bytes_with_unknown_ids_between_equal_the_table_wherever_cut(kind, text):
+    inner = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    single = {piece: i for i, piece in enumerate(inner.pieces.rest) if piece and len(piece) == 1}
+    ids = [single[bytes([byte])] for byte in text.encode()]
+    generator = random.Random(text)
+    strange = [-1, 2**31, *inner.pieces.special]
+    for cut in range(len(ids) + 1):
+        prompt, output = list(ids[:cut]), list(ids[cut:])
+        for _ in range(4):
+            prompt.insert(generator.randint(0, len(prompt)), generator.choice(strange))
+            output.insert(generator.randint(0, len(output)), generator.choice(strange))
+        exact = DecodeStream(inner, prompt)
+        wanted = [exact.step(token_id) for token_id in output]
+        assert run(Opaque(inner), output, prompt) == (wanted, exact.flush()), cut
+
+
+def test_a_decoder_with_a_replacement_for_each_byte_of_mixed_tokens():
+    inner = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
+
+    class PerByte(Opaque):
+        def decode(self, ids, *, skip_special_tokens=False):
+            data = b"".join(inner.pieces.rest[i] for i in ids)
+            return data.decode("utf-8", ReplacementPolicy.PER_BYTE.value)
+
+    mixed = "«ðŁ"  # The end of one letter of the flag and the beginning of the next.
+    ids = [inner.token_to_id(token) for token in ["ðŁ", "ĩ", mixed, "ĩ", "·", "b"]]
+    for cut in range(len(ids)):
+        exact = DecodeStream(inner, ids[:cut])
+        wanted = [exact.step(token_id) for token_id in ids[cut:]]
+        assert run(PerByte(inner), ids[cut:], ids[:cut]) == (wanted, "")
+
+
+def test_a_character_of_the_text_that_is_the_replacement_comes_three_ids_late_at_most():
+    text = "a\ufffd\ufffd\ufffdé"
+    pieces, rest = run(Opaque(ByteTokenizer()), text.encode())
+    assert ("".join(pieces), rest) == (text, "")
+    assert pieces == ["a", *["", "", "", "\ufffd"], *["", "", "\ufffd"] * 2, "é"]
+    # One that spans prompt and output is lost; one of the prompt's own does not come again.
+    assert run(Opaque(ByteTokenizer()), b"\xbdb", b"a\xef\xbf") == (["", "b"], "")
+    assert run(Opaque(ByteTokenizer()), b"bc", b"a\xef\xbf\xbd") == (["b", "c"], "")
 
 
 def test_words_of_the_mock_tokenizer():  # U27, U28
@@ -131,7 +176,7 @@ def test_the_window_is_bounded(ids, shown):
     text = "".join(map(stream.step, ids))
     assert len(text) >= shown
     assert stream.decoded_tokens / len(ids) < 100
-    assert len(stream._ids) <= 5 + 3 + 64
+    assert len(stream._context) + len(stream._waiting) <= 8
 
 
 def test_context_survives_a_long_run_of_skipped_tokens():

@@ -8,26 +8,30 @@ pair is worked out once, for all streams of a tokenizer.
 tokens or follows a rule that we do not know. It decodes a short window of ids again and again and
 emits what is new. It sees only text, not which bytes are missing, so it takes U+FFFD at the end of
 the window for a character that is still incomplete. What it promises:
-- Valid text is exact, wherever prompt and output are cut.
-- A U+FFFD that the text really holds comes late, with the next token or the flush. One that spans
-  prompt and output is lost.
+- Valid text is exact, wherever prompt and output are cut, and each character comes with the id that
+  completes it. An id that has no text of its own is left out: it changes nothing beside it.
+- A U+FFFD that the text really holds comes late: with other text, at most three ids of text later,
+  or with the flush. One that spans prompt and output is lost.
 - Where the decoder rewrites what was already emitted, the text goes on from the part that both
   versions share; nothing is taken back.
-- A decoder that replaces whole runs of bytes after one bad byte, together with a prompt that ends
-  inside a character, may repeat characters of the prompt.
 
 Neither keeps the ids: what a caller needs again, it keeps itself.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 from mini_vllm.tokenizer.pieces import STATE, State
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import TokenizerError
 
-_CONTEXT = 5
-_LONGEST_CHARACTER = 4
-_MOST_HELD = 64
+_UNFINISHED = "\ufffd"
+# A character has at most four bytes, and each id of text at least one: whatever is four ids old is
+# complete, or never will be.
+_MOST_WAITING = 3
+# So many ids of text at the end of a prompt are enough to begin with: a few where its unfinished
+# character may be, a few where the window may begin inside another one, and one or two that stay.
+_TAIL = 8
 
 
 class DecodeStream:
@@ -103,11 +107,10 @@ class WindowDecodeStream:
 
     Attributes:
         decoded_tokens: how many ids were handed to `decode`, for tests of the cost.
-        resyncs: how often the hold was cut off because it grew too long.
     """
 
     __slots__ = (
-        "_before", "_ids", "_read", "_shown", "_skip", "_tokenizer", "decoded_tokens", "resyncs",
+        "_before", "_context", "_out", "_skip", "_tokenizer", "_waiting", "decoded_tokens",
     )  # fmt: skip
 
     def __init__(
@@ -120,61 +123,114 @@ class WindowDecodeStream:
         self._tokenizer = tokenizer
         self._skip = skip_special_tokens
         self.decoded_tokens = 0
-        self.resyncs = 0
-        self._ids = self._context(prompt_token_ids)
-        self._make_context()
-
-    def _context(self, prompt: Sequence[int]) -> list[int]:
-        """Return the last ids of the prompt, from where their text begins with a character."""
-        start = max(0, len(prompt) - _CONTEXT)
-        for earlier in range(start, max(start - _LONGEST_CHARACTER, -1), -1):
-            if "\ufffd" not in self._decode(prompt[earlier:]).rstrip("\ufffd"):
-                return list(prompt[earlier:])
-        return list(prompt[start:])
+        # The ids whose text is out, as far as they are needed to decode the next ones, and their
+        # text; the ids that wait, and what of their text is out or belongs to the prompt.
+        self._context: list[int] = []
+        self._before = ""
+        self._waiting: list[int] = []
+        self._out = ""
+        self._begin(prompt_token_ids)
 
     @property
     def held(self) -> bytes:
         """The text that waits, as UTF-8: U+FFFD for what may become a character."""
-        return self._new_text().encode()
+        return self._new(self._text_of(len(self._waiting))).encode()
 
     def step(self, token_id: int) -> str:
         """Take one id; return the text that is certain now, `""` while nothing is."""
-        if self._tokenizer.id_to_token(token_id) is None and not self._decode([token_id]):
+        if not self._has_text(token_id):
             return ""
-        self._ids.append(token_id)
-        new = self._new_text()
-        stable = new.rstrip("\ufffd")
-        if new and stable == new:
-            del self._ids[: self._read]
-            self._make_context()
-            return new
-        if len(self._ids) - self._read >= _MOST_HELD:
-            self.resyncs += 1
-            return self.flush()
-        self._shown += len(stable)
-        return stable
+        self._waiting.append(token_id)
+        taken = len(self._waiting)
+        text = self._text_of(taken)
+        certain = text.rstrip(_UNFINISHED)
+        new = self._emit(certain)
+        if text and text == certain:
+            self._settle(taken)
+        elif new:
+            # So the unfinished character begins in this id, in which another one may have ended.
+            self._settle(taken - 1, text)
+        elif taken > _MOST_WAITING:
+            new = self._settle_oldest()
+        return new
 
     def flush(self) -> str:
         """End the stream: return what waits. A second flush returns `""`.
 
         More ids may follow; no character reaches across.
         """
-        text = self._new_text()
-        # A later id must not complete what was held, so it is dropped from the context.
-        del self._ids[self._read :]
-        self._make_context()
+        text = self._new(self._text_of(len(self._waiting)))
+        self._waiting, self._out = [], ""
         return text
 
-    def _new_text(self) -> str:
-        """Return the window's text beyond what was emitted."""
-        now = self._decode(self._ids)
-        return now[_shared(self._before, now) + self._shown :]
+    def _begin(self, prompt: Sequence[int]) -> None:
+        """Step through the end of the prompt, for nobody to read; its text counts as out."""
+        tail = [*islice(filter(self._has_text, reversed(prompt)), _TAIL)][::-1]
+        start = self._clean_start(tail) if len(tail) == _TAIL else 0
+        for token_id in tail[start:]:
+            self.step(token_id)
+        self._out = self._text_of(len(self._waiting))
 
-    def _make_context(self) -> None:
-        """Count the window's ids as emitted: they are the context of the next."""
-        self._read = len(self._ids)
-        self._before = self._decode(self._ids)
-        self._shown = 0
+    def _clean_start(self, tail: list[int]) -> int:
+        """Return where a character begins among the first of these ids.
+
+        One U+FFFD or more is shown by a start inside a character, and by an end inside one, so the
+        last ids are left out as need be.
+        """
+        ends = range(len(tail) - _MOST_WAITING, len(tail) + 1)
+        return min(
+            range(_MOST_WAITING + 1),
+            key=lambda start: min(self._decode(tail[start:end]).count(_UNFINISHED) for end in ends),
+        )
+
+    def _has_text(self, token_id: int) -> bool:
+        # Twice, because the first of two spaces may be the one that `decode` strips.
+        return self._decode([token_id, token_id]) != ""
+
+    def _text_of(self, taken: int) -> str:
+        """Return the text of the first ids that wait, in context."""
+        waiting = self._waiting[:taken]
+        together = self._decode(self._context + waiting)
+        text = together[_shared(self._before, together) :]
+        if _UNFINISHED not in text:
+            return text
+        # Among other bytes a decoder may show more damage than there is in what waits.
+        alone = self._decode(waiting)
+        return min(text, alone, key=lambda one: one.count(_UNFINISHED))
+
+    def _new(self, text: str) -> str:
+        """Return what of the waiting text is not out yet."""
+        return text[_shared(self._out, text) :]
+
+    def _emit(self, text: str) -> str:
+        new = self._new(text)
+        if new:
+            self._out = text
+        return new
+
+    def _settle(self, taken: int, whole: str = "") -> None:
+        """Make the first ids that wait the context of the others.
+
+        `whole` is the text of all that wait, if the others complete a character of the first ones.
+        """
+        if taken == 0:
+            return
+        text = self._text_of(taken)
+        self._out = self._out[_shared(text, whole or text) :]
+        self._context, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        before = self._decode(self._context)
+        together = self._decode(self._context + self._waiting) if whole else before
+        self._before = before[: _shared(before, together)]
+
+    def _settle_oldest(self) -> str:
+        """Settle the ids before the unfinished character, if there is one; return their text."""
+        last = len(self._waiting)
+        texts = {taken: self._text_of(taken) for taken in range(last, last - _MOST_WAITING - 1, -1)}
+        # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
+        taken = min(texts, key=lambda taken: texts[taken].count(_UNFINISHED))
+        new = self._emit(texts[taken])
+        self._settle(taken)
+        return new
 
     def _decode(self, ids: Sequence[int]) -> str:
         self.decoded_tokens += len(ids)
