@@ -26,6 +26,7 @@ from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.text_path import MakeTextPath
 from mini_vllm.finish_reason import FinishReason
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -194,7 +195,7 @@ class Intake:
         if isinstance(prompt, str):
             ids = self._tokenizer.encode(prompt, add_special_tokens=True, allowed_special="all").ids
         else:
-            ids = tuple(prompt)
+            ids = tuple(plain_ids(prompt))
             for token_id in ids:
                 if not isinstance(token_id, int) or not 0 <= token_id < self._tokenizer.vocab_size:
                     raise ValueError(

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from prometheus_client import Counter
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
+from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -75,7 +77,7 @@ class MeteredTokenizer(TokenizerWrapper):
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Decode as the inner tokenizer, counted and timed."""
-        ids = list(ids)
+        ids = plain_ids(ids)
         with _errors(self._metrics.decode_errors), self._metrics.decode_duration.time():
             text = super().decode(ids, skip_special_tokens=skip_special_tokens)
         self._decode_requests.inc()
@@ -88,7 +90,7 @@ class MeteredTokenizer(TokenizerWrapper):
         self._metrics.tokens_per_encode.observe(len(encoding))
 
 
-class MeteredStream:
+class MeteredStream(TokenStream):
     """A `DecodeStream` that counts and times its steps, for who streams without the engine.
 
     Two readings of the clock cost as much as many steps do. The engine therefore counts its ids at

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import Any
 
 from mini_vllm.text.utf8 import last_complete_utf8_end
@@ -87,6 +88,8 @@ class StreamTable:
 
         An id outside the vocabulary adds `""` and changes nothing.
         """
+        # One out of an array of torch is an object of its own each time: no key of a dictionary.
+        token_id = index(token_id)
         if not 0 <= token_id < len(self._rest):
             return "", joins
         text, after = self.transition(joins[STATE], token_id)
@@ -95,6 +98,10 @@ class StreamTable:
             self._learned += joins[STATE] != self.idle
             joins[token_id] = join
         return join
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was learned is learned again; its keys mean nothing in another process.
+        return {**self.__dict__, "_joins": {}, "_learned": 0}
 
     def text(self, ids: Iterable[int]) -> str:
         """Return the text of a whole sequence: the reference that a stream must equal."""

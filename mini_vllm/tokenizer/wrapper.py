@@ -1,7 +1,8 @@
 """A tokenizer around another one: the base of `CachedTokenizer` and `MeteredTokenizer`."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
@@ -19,6 +20,34 @@ class TokenizerWrapper:
         if name.startswith("_") or name == "inner":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.inner, name)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *arguments: Any) -> Self:
+        """Return the tokenizer of a file or a model's folder, wrapped.
+
+        Args:
+            path: what `create_tokenizer_from_file` reads.
+            arguments: what the class takes beside the tokenizer, such as a `CacheConfig`.
+
+        Raises:
+            TokenizerError: as `create_tokenizer_from_file`.
+        """
+        return cls.from_file_with_chat_template(path, None, *arguments)
+
+    @classmethod
+    def from_file_with_chat_template(
+        cls, path: str | Path, chat_template_path: str | Path | None, *arguments: Any
+    ) -> Self:
+        """Do the same with the chat template of another file; None for the model's own.
+
+        Raises:
+            TokenizerError: as `create_tokenizer_from_file`.
+        """
+        # Imported here, because the factory itself wraps what it loads.
+        from mini_vllm.tokenizer.loading.factory import create_tokenizer_from_file
+
+        inner = create_tokenizer_from_file(path, chat_template_path=chat_template_path)
+        return cls(inner, *arguments)
 
     @property
     def vocab_size(self) -> int:

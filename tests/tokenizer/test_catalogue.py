@@ -111,8 +111,9 @@ def test_detok_b11_text_that_gets_shorter():
 
     class Shrinks(MockTokenizer):
         def decode(self, ids, *, skip_special_tokens=False):
-            texts = {(1,): "abcde", (1, 2): "abcd😀", (1, 3): "abc", (1, 3, 2): "ab🎉"}
-            return texts.get(tuple(ids), "")
+            texts = {(1, 2): "abcd😀", (1, 3): "abc", (1, 3, 2): "ab🎉"}
+            alone = {(1,): "abcde", (2,): "😀", (3,): "c"}
+            return (texts | alone).get(tuple(ids), "")
 
     stream = create_decode_stream(Shrinks())
     assert [stream.step(1), stream.step(2)] == ["abcde", "😀"]

@@ -10,6 +10,8 @@ from tokenizers import AddedToken, Tokenizer, models
 from vocabularies import byte_level
 
 from mini_vllm.tokenizer import (
+    CacheConfig,
+    CachedTokenizer,
     CorruptModelFile,
     HubError,
     HuggingFaceTokenizer,
@@ -18,6 +20,7 @@ from mini_vllm.tokenizer import (
     TiktokenTokenizer,
     TokenizerFileNotFound,
     TokenizerType,
+    TokenizerWrapper,
     UnknownModel,
     UnsupportedFormat,
     create_tokenizer,
@@ -267,3 +270,13 @@ def test_chat_templates_by_priority(model, tmp_path):
     assert tokenizer.apply_chat_template(hello) == "own Hi"
     with pytest.raises(TokenizerFileNotFound):
         create_tokenizer_from_file(model, chat_template_path=tmp_path / "no.jinja")
+
+
+def test_wrappers_load_files_themselves(model, tmp_path):
+    (tmp_path / "own.jinja").write_text("own", encoding="utf-8")
+    cached = CachedTokenizer.from_file(model, CacheConfig(enable_l0=False))
+    assert (type(cached.inner), cached.stats.l0) == (HuggingFaceTokenizer, None)
+    own = TokenizerWrapper.from_file_with_chat_template(model, tmp_path / "own.jinja")
+    assert own.apply_chat_template([]) == "own"
+    with pytest.raises(TokenizerFileNotFound):
+        TokenizerWrapper.from_file(tmp_path / "no.json")

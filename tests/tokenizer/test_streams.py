@@ -1,8 +1,11 @@
 """On a decode stream: AttributedStream, IncrementalDetokenizer, Sequence (acceptance ids)."""
 
+import copy
+import pickle
 import random
 
 import pytest
+from prometheus_client import CollectorRegistry
 from vocabularies import KINDS, TEXTS
 
 from mini_vllm.tokenizer import (
@@ -13,8 +16,13 @@ from mini_vllm.tokenizer import (
     IncrementalDetokenizer,
     MockTokenizer,
     Sequence,
+    StopSequenceConfig,
+    StopSequenceDecoder,
+    TokenizerWrapper,
     create_decode_stream,
 )
+from mini_vllm.tokenizer.metered import MeteredStream
+from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 REAL = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
 
@@ -155,3 +163,125 @@ def test_text_that_cannot_be_encoded_leaves_the_sequence():
     with pytest.raises(EncodeError):
         sequence.append_text("b\ud800")
     assert sequence.text() == "a"
+
+
+# What all of them can do: bursts, arrays, copies.
+
+
+class Array:
+    """The part of an array of numpy or torch that counts."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def tolist(self):
+        return self.rows
+
+
+TEXT = "a🇫🇷b — 你好 the"
+
+
+class Opaque(TokenizerWrapper):
+    """A tokenizer of which only `decode` is known."""
+
+    pieces = None
+
+
+OPAQUE = Opaque(REAL)
+STREAMS = {
+    "table": lambda ids: create_decode_stream(REAL, ids),
+    "window": lambda ids: create_decode_stream(OPAQUE, ids),
+    "attributed": lambda ids: AttributedStream(create_decode_stream(REAL, ids)),
+    "metered": lambda ids: MeteredStream(create_decode_stream(REAL, ids), METRICS),
+    "detokenizer": lambda ids: IncrementalDetokenizer(REAL, ids),
+    "sequence": lambda ids: Sequence.with_tokens(REAL, ids),
+    "stops": lambda ids: StopSequenceDecoder(OPAQUE, STOPS, prompt_token_ids=ids),
+}
+METRICS = TokenizerMetrics(CollectorRegistry())
+STOPS = StopSequenceConfig(stop_sequences=("好 the end",))
+
+
+def take(stream, ids):
+    many = getattr(stream, "process_tokens", None) or stream.step_batch
+    return many(ids)
+
+
+def place_of(stream):
+    return [getattr(stream, name, None) for name in ("held", "jail", "offsets", "token_ids")]
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_arrays_and_bursts_are_ids_like_others(kind):
+    ids = list(REAL.encode(TEXT).ids)
+    for cut in range(0, len(ids), 3):
+        plain, array = STREAMS[kind](ids[:cut]), STREAMS[kind](Array(ids[:cut]))
+        single = STREAMS[kind](iter(ids[:cut]))
+        texts = take(plain, ids[cut:])
+        assert take(array, Array(ids[cut:])) == texts
+        assert [one for token_id in ids[cut:] for one in take(single, [token_id])] == texts
+    for wrong in (Array([ids]), Array(5)):
+        with pytest.raises(ValueError, match="give one row of it"):
+            STREAMS[kind](wrong)
+        with pytest.raises(ValueError, match="give one row of it"):
+            take(STREAMS[kind]([]), wrong)
+
+
+@pytest.mark.parametrize("tokenizer", [REAL, ByteTokenizer(), MockTokenizer()])
+def test_decode_takes_arrays(tokenizer):
+    assert tokenizer.decode(Array([1, 2, 3])) == tokenizer.decode([1, 2, 3])
+
+
+def test_an_id_that_is_a_new_object_each_time_is_not_remembered_each_time():
+    class Scalar:
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            return self.number
+
+    stream = create_decode_stream(ByteTokenizer())
+    assert "".join(stream.step(Scalar(byte)) for byte in b"ab" * 200) == "ab" * 200
+    assert len(stream._joins) < 258
+
+
+def pickled(stream):
+    return pickle.loads(pickle.dumps(stream))
+
+
+# Metrics belong to their process.
+COPIES = [
+    (kind, way)
+    for kind in STREAMS
+    for way in (copy.copy, copy.deepcopy, pickled)
+    if (kind, way) != ("metered", pickled)
+]
+
+
+@pytest.mark.parametrize(("kind", "way"), COPIES)
+def test_property_isolated_copies(kind, way):
+    ids = REAL.encode(TEXT).ids
+    for cut in range(1, len(ids)):
+        one, whole = STREAMS[kind](ids[:1]), STREAMS[kind](ids[:1])
+        take(one, ids[1:cut])
+        before, rest = place_of(one), take(whole, ids[1:])[cut - 1 :]
+        other = way(one)
+        assert take(other, ids[cut:]) == rest
+        assert other.flush() == whole.flush() if kind != "sequence" else other.text() == TEXT
+        # Nothing of it has reached the first one, which goes on by itself.
+        assert place_of(one) == before
+        assert take(one, ids[cut:]) == rest
+
+
+def test_copies_in_a_process_share_the_tokenizer_and_pickles_leave_out_what_was_learned():
+    stream, window = create_decode_stream(REAL), create_decode_stream(OPAQUE)
+    assert copy.deepcopy(stream)._table is stream._table
+    assert copy.deepcopy(window)._tokenizer is OPAQUE
+    before = len(pickle.dumps(stream))
+    stream.step_batch(range(REAL.vocab_size))
+    assert len(pickle.dumps(stream)) <= before + 8
+
+
+def test_what_keeps_ids_returns_them():
+    stream, sequence = attributed(REAL), Sequence(REAL)
+    assert stream.step_batch([5, -1, 7]) == sequence.step_batch([5, -1, 7])
+    assert stream.tokens() == sequence.tokens() == (5, -1, 7)

@@ -17,6 +17,7 @@ from mini_vllm.tokenizer.encoding import (
     encode_each,
     utf8,
 )
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
@@ -92,7 +93,7 @@ class ByteTokenizer:
         """
         parts: list[str] = []
         run = bytearray()
-        for token_id in ids:
+        for token_id in plain_ids(ids):
             if 0 <= token_id <= 255:
                 run.append(token_id)
             elif token_id in _SPECIAL_TEXT and not skip_special_tokens:

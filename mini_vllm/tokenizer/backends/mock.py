@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, SpecialFinder
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 
@@ -75,7 +76,7 @@ class MockTokenizer:
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the known words joined with a space; `<bos>` and `<eos>` can be left out."""
         skipped = (999, 1000) if skip_special_tokens else ()
-        known = (i for i in ids if i in self._tokens and i not in skipped)
+        known = (i for i in plain_ids(ids) if i in self._tokens and i not in skipped)
         return " ".join(self._tokens[token_id] for token_id in known)
 
     def token_to_id(self, token: str) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any
 from mini_vllm.chat_template.files import find_chat_template
 from mini_vllm.chat_template.template import ChatTemplate, Message
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, encode_each
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer.special_tokens import ending_tokens
@@ -104,7 +105,7 @@ class VocabularyTokenizer:
         Raises:
             UnknownTokenId: an id is outside the vocabulary.
         """
-        ids = list(ids)
+        ids = list(plain_ids(ids))
         for token_id in ids:
             if token_id not in self._tokens:
                 raise UnknownTokenId(token_id)

@@ -4,12 +4,11 @@ For logprobs and token timings a client must know where in the text each token b
 character share its place. The list of places grows with the output, so the plain stream has none.
 """
 
-from collections.abc import Iterable
-
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
+from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 
-class AttributedStream:
+class AttributedStream(TokenStream):
     """A decode stream with bursts, segments, and the text offset of each id.
 
     For servers that report `text_offset` with logprobs.
@@ -22,8 +21,13 @@ class AttributedStream:
 
     def __init__(self, stream: AnyDecodeStream) -> None:
         self._stream = stream
+        self._ids: list[int] = []
         self.offsets: list[int] = []
         self.length = 0
+
+    def tokens(self) -> tuple[int, ...]:
+        """Return the ids so far, one for each offset."""
+        return tuple(self._ids)
 
     @property
     def held(self) -> bytes:
@@ -32,12 +36,9 @@ class AttributedStream:
 
     def step(self, token_id: int) -> str:
         """Take one id; return the text that is certain now."""
+        self._ids.append(token_id)
         self.offsets.append(self.length)
         return self._emit(self._stream.step(token_id))
-
-    def step_batch(self, token_ids: Iterable[int]) -> list[str]:
-        """Take a burst of ids; return the text of each. How ids are grouped changes nothing."""
-        return [self.step(token_id) for token_id in token_ids]
 
     def end_segment(self) -> str:
         """End a segment, as where a channel switches: no character reaches across.

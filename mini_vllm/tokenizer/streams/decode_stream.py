@@ -21,8 +21,10 @@ Neither keeps the ids: what a caller needs again, it keeps itself.
 from collections.abc import Sequence
 from itertools import islice
 
-from mini_vllm.tokenizer.pieces import STATE, State
+from mini_vllm.tokenizer.ids import plain_ids
+from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
 from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
 _UNFINISHED = "\ufffd"
@@ -34,7 +36,7 @@ _MOST_WAITING = 3
 _TAIL = 8
 
 
-class DecodeStream:
+class DecodeStream(TokenStream):
     """The text of a growing id sequence, from a table of pieces.
 
     A character that spans prompt and output comes out whole, by the id that completes it; no other
@@ -43,7 +45,7 @@ class DecodeStream:
 
     Args:
         tokenizer: one with a table of pieces.
-        prompt_token_ids: what came before; only its end is looked at.
+        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
 
     Raises:
@@ -63,7 +65,8 @@ class DecodeStream:
         if pieces is None:
             raise ValueError(f"{tokenizer!r} has no table of pieces; use create_decode_stream")
         self._table = table = pieces.skipping if skip_special_tokens else pieces.showing
-        state = table.state_after(prompt_token_ids) if prompt_token_ids else table.start
+        prompt = plain_ids(prompt_token_ids)
+        state = table.state_after(prompt) if prompt else table.start
         self._joins = table.joins(state)
 
     @property
@@ -99,8 +102,15 @@ class DecodeStream:
             self._joins = self._table.joins(self._table.idle)
         return text
 
+    def __getstate__(self) -> tuple[StreamTable, State]:
+        return self._table, self._joins[STATE]
 
-class WindowDecodeStream:
+    def __setstate__(self, place: tuple[StreamTable, State]) -> None:
+        self._table, state = place
+        self._joins = self._table.joins(state)
+
+
+class WindowDecodeStream(TokenStream):
     """The text of a growing id sequence, from `tokenizer.decode` alone.
 
     Arguments and methods are those of `DecodeStream`; any tokenizer will do.
@@ -129,7 +139,7 @@ class WindowDecodeStream:
         self._before = ""
         self._waiting: list[int] = []
         self._out = ""
-        self._begin(prompt_token_ids)
+        self._begin(plain_ids(prompt_token_ids))
 
     @property
     def held(self) -> bytes:
@@ -184,8 +194,8 @@ class WindowDecodeStream:
         )
 
     def _has_text(self, token_id: int) -> bool:
-        # Twice, because the first of two spaces may be the one that `decode` strips.
-        return self._decode([token_id, token_id]) != ""
+        # Of two spaces `decode` may strip the first one only.
+        return bool(self._decode([token_id]) or self._decode([token_id, token_id]))
 
     def _text_of(self, taken: int) -> str:
         """Return the text of the first ids that wait, in context."""
@@ -261,7 +271,7 @@ def create_decode_stream(
 
     Args:
         tokenizer: any.
-        prompt_token_ids: what came before; only its end is looked at.
+        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
     """
     make = WindowDecodeStream if tokenizer.pieces is None else DecodeStream

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 
-class IncrementalDetokenizer:
+class IncrementalDetokenizer(TokenStream):
     """The text that the output adds to a prompt, special tokens shown.
 
     For callers that know vLLM's interface; `create_decode_stream` offers more. All pushes and the
@@ -20,7 +21,7 @@ class IncrementalDetokenizer:
 
     Args:
         tokenizer: any; without a table of pieces it gets what `WindowDecodeStream` promises.
-        prompt_ids: the prompt; its own text is never returned.
+        prompt_ids: the prompt, a sequence or an array; its own text is never returned.
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
@@ -29,6 +30,8 @@ class IncrementalDetokenizer:
     def push(self, token_id: int) -> str:
         """Take one new id; return the text that it makes certain, `""` inside a character."""
         return self._stream.step(token_id)
+
+    step = push
 
     def flush(self) -> str:
         """End the output: return what was cut off as U+FFFD, once."""

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 _SHOWN_WHOLE = 20
 
 
-class Sequence:
+class Sequence(TokenStream):
     """Ids and their text, kept in step.
 
     Args:
@@ -32,8 +33,7 @@ class Sequence:
     ) -> "Sequence":
         """Return a sequence that already has these ids."""
         sequence = cls(tokenizer, skip_special_tokens=skip_special_tokens)
-        for token_id in token_ids:
-            sequence.append_token(token_id)
+        sequence.step_batch(token_ids)
         return sequence
 
     def clear(self) -> None:
@@ -70,6 +70,8 @@ class Sequence:
             self._prefix_offset, self._read_offset = self._read_offset, len(self._ids)
         return text
 
+    step = append_token
+
     def text(self) -> str:
         """Return the whole text; an incomplete character is U+FFFD for now."""
         return "".join(self._parts) + self._stream.held.decode("utf-8", "replace")
@@ -78,6 +80,10 @@ class Sequence:
     def token_ids(self) -> tuple[int, ...]:
         """All ids so far."""
         return tuple(self._ids)
+
+    def tokens(self) -> tuple[int, ...]:
+        """Return `token_ids`."""
+        return self.token_ids
 
     @property
     def prefix_offset(self) -> int:

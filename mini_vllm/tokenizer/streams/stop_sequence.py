@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from mini_vllm.text.stop import StopMatcher
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.token_stream import Copyable
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -77,7 +79,7 @@ class StopSequenceConfig:
         return replace(self, visible_stop_sequences=(*self.visible_stop_sequences, sequence))
 
 
-class StopSequenceDecoder:
+class StopSequenceDecoder(Copyable):
     """The decoder.
 
     Args:
@@ -102,7 +104,7 @@ class StopSequenceDecoder:
     ) -> None:
         self._tokenizer = tokenizer
         self._skip = skip_special_tokens
-        self._prompt = prompt_token_ids
+        self._prompt = plain_ids(prompt_token_ids)
         self._metrics = metrics
         self._config = _resolved(config, tokenizer) if resolve_special_stops else config
         self.reset()
@@ -154,7 +156,7 @@ class StopSequenceDecoder:
     def process_tokens(self, token_ids: Iterable[int]) -> list[SequenceDecoderOutput]:
         """Take ids up to the first stop; return the output of each that was taken."""
         outputs: list[SequenceDecoderOutput] = []
-        for token_id in token_ids:
+        for token_id in plain_ids(token_ids):
             outputs.append(self.process_token(token_id))
             if self._matched is not None:
                 break

@@ -1,0 +1,27 @@
+"""Token ids as they come from outside: a list, any sequence or iterable, or an array."""
+
+from collections.abc import Iterable, Sequence
+
+
+def plain_ids(ids: Iterable[int]) -> Sequence[int]:
+    """Return ids as a sequence of Python's own integers.
+
+    Args:
+        ids: a sequence, which is returned as it is; another iterable; or an array of numpy, torch
+            and others: whatever has `tolist`.
+
+    Raises:
+        ValueError: an array of more than one dimension, or of none.
+    """
+    if isinstance(ids, list | tuple | bytes | range):
+        return ids
+    tolist = getattr(ids, "tolist", None)
+    if tolist is None:
+        return ids if isinstance(ids, Sequence) else list(ids)
+    plain = tolist()
+    if not isinstance(plain, list) or any(isinstance(one, list) for one in plain):
+        raise ValueError(
+            f"the token ids are an array of the shape {getattr(ids, 'shape', '?')}; "
+            "give one row of it, such as ids[0]"
+        )
+    return plain
