@@ -5,9 +5,9 @@ chat prompt that begins like an earlier one, or repeats its turns, only the rest
 text after the last special token is not kept by L1, because it is what differs between prompts. It
 is for texts in which all special tokens count: where only some do, the text is kept as a whole.
 
-L1 relies on a tokenizer that always splits at its special tokens, so that a text's encoding is that
-of its segments in a row; for others it is refused. A cache belongs to one tokenizer object, and is
-neither shared nor saved.
+L1 relies on a tokenizer that always splits at some special tokens, so that a text's encoding is
+that of its segments in a row; for others it is refused. A cache belongs to one tokenizer object,
+and is neither shared nor saved: a copy or a pickle has an empty one.
 """
 
 import threading
@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from sys import getsizeof
-from typing import Literal
+from typing import Any, Literal
 
 from mini_vllm.tokenizer.encoding import (
     NONE,
@@ -62,7 +62,7 @@ class CacheConfig:
 
     def suited_to(self, tokenizer: Tokenizer) -> "CacheConfig":
         """Return these bounds with L1 on or off, as the tokenizer allows."""
-        return replace(self, enable_l1=_splits_at_specials(tokenizer))
+        return replace(self, enable_l1=_splits_at_specials(tokenizer) is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class CachedTokenizer(TokenizerWrapper):
     """A tokenizer that remembers what it has encoded. Threads may share it.
 
     Args:
-        inner: the tokenizer. L1 needs its attribute `splits_at_specials` to be true, which says
-            that the text of each special token is always cut out first, alone, and that the text
-            after one is encoded as if it stood at the start, without special tokens.
+        inner: the tokenizer. L1 needs its attribute `splits_at_specials`, the special tokens
+            whose text is always cut out first, alone, and after which text is encoded as if it
+            stood at the start, without special tokens.
         config: the levels; by default L0 alone.
 
     Raises:
@@ -109,14 +109,15 @@ class CachedTokenizer(TokenizerWrapper):
         self._segments = _Level(config.l1_max_memory)
         self._segments_on = config.enable_l1
         if config.enable_l1:
-            if not _splits_at_specials(inner):
+            cuts = _splits_at_specials(inner)
+            if cuts is None:
                 raise ValueError(
                     f"{type(inner).__name__} cannot be cached by segments (enable_l1): it does not "
                     "say that it splits at its special tokens. Such tokens may take the spaces "
                     "beside them, or be normalised; there may be a prefix space, or special tokens "
                     "at the end. Set enable_l1=False"
                 )
-            self._special = special_pattern(frozenset(inner.special_tokens.all()))
+            self._special = special_pattern(cuts)
 
     @property
     def stats(self) -> CacheStats:
@@ -193,8 +194,8 @@ class CachedTokenizer(TokenizerWrapper):
         return joined(parts)
 
 
-def _splits_at_specials(tokenizer: Tokenizer) -> bool:
-    return bool(getattr(tokenizer, "splits_at_specials", False))
+def _splits_at_specials(tokenizer: Tokenizer) -> frozenset[str] | None:
+    return getattr(tokenizer, "splits_at_specials", None)
 
 
 class _Level:
@@ -231,6 +232,9 @@ class _Level:
             self._memory += size
             while self._memory > self._max_memory or len(self._entries) > self._max_entries:
                 self._memory -= self._entries.popitem(last=False)[1][1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Level, (self._max_memory, self._max_entries)
 
     def clear(self) -> None:
         with self._lock:

@@ -1,6 +1,8 @@
 """The encode cache: never another result, the suffix alone encoded, and its bounds."""
 
+import json
 import os
+import pickle
 import random
 import sys
 import threading
@@ -8,6 +10,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from model_files import gguf, gpt2_keys, llama_keys, sentencepiece_model
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
 from vocabularies import KINDS, byte_level
 
@@ -19,6 +22,7 @@ from mini_vllm.tokenizer.backends.huggingface import (
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer, CacheStats
 from mini_vllm.tokenizer.encoding import At, Encoding
+from mini_vllm.tokenizer.loading.factory import create_tokenizer_from_file
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import EncodeError
 
@@ -41,7 +45,7 @@ def template(single, pair="$A:0 $B:1"):
 class Counting(TokenizerWrapper):
     """Keeps the texts that it was given; says what `huggingface_splits_at_specials` says."""
 
-    splits_at_specials = False
+    splits_at_specials = None
 
     def __init__(self, tokenizer):
         super().__init__(HuggingFaceTokenizer.from_tokenizer(tokenizer))
@@ -283,8 +287,8 @@ def test_what_is_not_cached_is_passed_on():
 # Segments of chat prompts, chosen to lean on the boundaries: spaces and merges across them, special
 # tokens cut short, doubled or inside added tokens, normalised characters, an added token.
 PIECES = [
-    "<s>", "</s>", "<|im_end|>", "<|im_end|", "<s", ">", "<", "</", "s>", "<think>", "a b", "a",
-    " b", " ", "  ", "\n", "\n\n", "Hello", " world", "naïve café", "e", "\u0301", "\u0301e",
+    "<s>", "</s>", "<|im_end|>", "<x>", "<|im_end|", "<s", ">", "<", "</", "s>", "<think>", "a b",
+    "a", " b", " ", "  ", "\n", "\n\n", "Hello", " world", "naïve café", "e", "\u0301", "\u0301e",
     "你好", "🚀", "🇫", "🇷", "ﬁ", "1", "23", "'s", "'", "the", " the end", "\u200d", "\ufffd",
     "İ", "\t",
 ]  # fmt: skip
@@ -336,6 +340,9 @@ SAFE = {
     "nested_specials": lambda inner: inner.add_special_tokens(
         ["<|im_end|></s>", "<s>a", "s><", "Hello"]),
     "added_tokens": added("<th", "b ", "d|>"),
+    "a_normalised_special": lambda inner: (
+        inner.add_special_tokens([AddedToken("<x>", normalized=True)]),
+        setattr(inner, "normalizer", normalizers.Lowercase())),
     "metaspace_never": changed(pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="never")),
 }  # fmt: skip
 
@@ -366,6 +373,33 @@ def test_a_cached_encoding_is_the_uncached_one(name):
     assert all(bare.encode(t) == bare.inner.encode(t) for t in prompts(1, 50))
 
 
+def qwen_3(folder):
+    """Its vocabulary has `</s>` among the words: a text, though it looks like an end."""
+    content = json.loads(library(SAFE["qwen"]).to_str())
+    content["added_tokens"] = [t for t in content["added_tokens"] if t["content"] != "</s>"]
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder / "tokenizer.json"
+
+
+def gguf_file(folder):
+    (folder / "model.gguf").write_bytes(gguf(gpt2_keys()))
+    return folder / "model.gguf"
+
+
+@pytest.mark.parametrize("write", [qwen_3, gguf_file])
+def test_real_vocabularies_are_cached_by_segments(write, tmp_path):
+    plain = create_tokenizer_from_file(write(tmp_path))
+    assert CacheConfig().suited_to(plain).enable_l1
+    tokenizer = Cached(plain, L1)
+    for number, text in enumerate(prompts(write.__name__, 300)):
+        flag = bool(number % 3)
+        expected = plain.encode(text, add_special_tokens=flag, allowed_special="all")
+        assert tokenizer.encode(text, add_special_tokens=flag) == expected, text
+    assert tokenizer.stats.l1.hits > 10
+    other = pickle.loads(pickle.dumps(tokenizer))
+    assert (other.encode("a</s>b"), other.stats.l1.hits) == (tokenizer.encode("a</s>b"), 0)
+
+
 def test_eight_threads_get_the_same():
     plain = Counting(library())
     texts = prompts(2, 60)
@@ -393,7 +427,6 @@ UNSAFE = {
     "lstrip": special(lstrip=True),
     "rstrip": special(rstrip=True),
     "single word": special(single_word=True),
-    "normalised": special(normalized=True),
     "suffix": changed(post_processor=template("<s> $A </s>")),
     "suffix only": changed(post_processor=template("$A </s>")),
     "suffix in a sequence": changed(post_processor=[processors.ByteLevel(), template("$A </s>")]),
@@ -430,19 +463,24 @@ def test_l1_refuses_who_does_not_say_it(tokenizer):
         Cached(tokenizer, L1)
 
 
+def test_l1_refuses_a_gguf_file_of_sentencepiece(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(gguf(llama_keys(sentencepiece_model())))
+    assert not CacheConfig().suited_to(create_tokenizer_from_file(tmp_path)).enable_l1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_helper_judges_the_library_not_the_decoder(kind):
     """These have no pre-tokeniser but the byte-level one, so all cut out their special tokens."""
     tokenizer = KINDS[kind]()
     assert huggingface_splits_at_specials(tokenizer, ["<s>", "</s>", "<|im_end|>"])
-    assert not huggingface_splits_at_specials(tokenizer, ["<s>", "a"])
+    assert huggingface_splits_at_specials(tokenizer, ["<s>", "a"]) == {"<s>"}
 
 
 @pytest.mark.parametrize("name", ["suffix", "rstrip", "added token contains a special one"])
 def test_without_the_refusal_the_ids_would_differ(name):
     """K16, and two more: the control that shows what the refusal is for."""
     inner = Counting(library(UNSAFE[name]))
-    inner.splits_at_specials = True
+    inner.splits_at_specials = frozenset(inner.special_tokens.all())
     tokenizer = Cached(inner, L1)
     text = "Hello<x> <|im_end|>\n\nworld"
     assert tokenizer.encode(text, add_special_tokens=True) != inner.encode(

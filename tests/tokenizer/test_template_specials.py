@@ -230,7 +230,7 @@ def test_a_clean_prompt_is_encoded_once_and_with_all_special_tokens(prompt_of):
     calls = []
 
     class Noting(TokenizerWrapper):
-        splits_at_specials = False
+        splits_at_specials = None
 
         def encode(self, text, **options):
             calls.append((text, options["allowed_special"]))

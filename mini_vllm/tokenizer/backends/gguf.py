@@ -285,6 +285,13 @@ class GGUFTokenizer(VocabularyTokenizer):
         """The bytes of each id, or None where the text is not a concatenation of pieces."""
         return self.inner.pieces
 
+    @cached_property
+    def splits_at_specials(self) -> frozenset[str] | None:
+        """The special tokens that always cut a text in two; None for SentencePiece's rules."""
+        if not isinstance(self.inner, HuggingFaceTokenizer):
+            return None
+        return self.inner.splits_at(self.special_tokens.all())
+
     def encode(
         self,
         text: str,

@@ -134,9 +134,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         return huggingface_pieces(self._inner, tokens, map_added_tokens=self._map_added_tokens)
 
     @cached_property
-    def splits_at_specials(self) -> bool:
-        """Whether special tokens always cut a text in two, as `CachedTokenizer` needs for L1."""
-        return huggingface_splits_at_specials(self._inner, self.special_tokens.all())
+    def splits_at_specials(self) -> frozenset[str] | None:
+        """The special tokens that always cut a text in two, as `CachedTokenizer` needs for L1."""
+        return self.splits_at(self.special_tokens.all())
+
+    def splits_at(self, special_tokens: Iterable[str]) -> frozenset[str] | None:
+        """Return which of these always cut a text in two; None if that is not sure."""
+        return huggingface_splits_at_specials(self._inner, special_tokens)
 
     def encode(
         self,
@@ -223,25 +227,30 @@ def _read(path: Path) -> tokenizers.Tokenizer:
 
 def huggingface_splits_at_specials(
     tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]
-) -> bool:
-    """Return whether a tokenizer encodes the text between special tokens piece by piece.
+) -> frozenset[str] | None:
+    """Return the special tokens at which a tokenizer encodes a text piece by piece.
 
-    Then a prompt's encoding is that of its segments in a row, which `CachedTokenizer` may keep. In
-    doubt it is False: an unknown rule counts as unsafe.
+    A prompt's encoding is that of its segments between them in a row, which `CachedTokenizer` may
+    keep. In doubt it is None: an unknown rule counts as unsafe.
 
     Args:
         tokenizer: the tokenizer.
-        special_tokens: all texts at which the cache would cut: `SpecialTokens.all()`.
+        special_tokens: texts at which the cache would like to cut: `SpecialTokens.all()`. Ordinary
+            words of the vocabulary and normalised tokens among them never cut.
     """
     content = json.loads(tokenizer.to_str())
-    return (
+    first = {token["content"] for token in content["added_tokens"] if not token["normalized"]}
+    cuts = first.intersection(special_tokens)
+    safe = (
         not tokenizer.encode_special_tokens
         and not (content["truncation"] or content["padding"] or content["model"].get("dropout"))
-        and _cuts_out(content["added_tokens"], set(special_tokens))
+        and not any(t["lstrip"] or t["rstrip"] or t["single_word"] for t in content["added_tokens"])
+        and not any(_takes_start(other, token) for other in first - cuts for token in cuts)
         and all(rule["type"] in _SAFE_NORMALIZERS for rule in _flat(content["normalizer"]))
         and all(map(_safe_pre_tokenizer, _flat(content["pre_tokenizer"])))
         and all(map(_safe_post_processor, _flat(content["post_processor"])))
     )
+    return frozenset(cuts) if safe else None
 
 
 def _flat(rule: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
@@ -252,16 +261,6 @@ def _flat(rule: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
         return [rule]
     members = next(value for value in rule.values() if isinstance(value, list))
     return [flat for member in members for flat in _flat(member)]
-
-
-def _cuts_out(added_tokens: Iterable[Mapping[str, Any]], special: set[str]) -> bool:
-    """Return whether `special` are cut out of a text before anything else can touch them."""
-    first = {token["content"] for token in added_tokens if not token["normalized"]}
-    return (
-        special <= first
-        and not any(t["lstrip"] or t["rstrip"] or t["single_word"] for t in added_tokens)
-        and not any(_takes_start(other, token) for other in first - special for token in special)
-    )
 
 
 def _takes_start(other: str, token: str) -> bool:
