@@ -191,6 +191,24 @@ def test_a_new_commit_and_another_revision_are_fetched(stub, cache):
     assert new.name == "d" * 40
 
 
+def test_a_terminal_sees_how_far_the_files_are(stub, cache, monkeypatch, capsys):
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    download_tokenizer_from_hf(MODEL, cache_dir=cache / "a")
+    assert (*capsys.readouterr(),) == ("", "")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    download_tokenizer_from_hf(MODEL, cache_dir=cache)
+    first = capsys.readouterr()
+    assert first.err.index("tokenizer.json") < first.err.index("18/18 bytes")
+    # What is there already needs no bar, and who asks for none sees none.
+    download_tokenizer_from_hf(MODEL, cache_dir=cache)
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    download_tokenizer_from_hf(MODEL, cache_dir=cache / "b")
+    assert (first.out, *capsys.readouterr()) == ("", "", "")
+
+
 def test_async_does_not_hold_the_loop(stub, cache):
     async def both():
         download = asyncio.create_task(download_tokenizer_from_hf_async(MODEL, cache_dir=cache))
@@ -205,9 +223,13 @@ def test_async_does_not_hold_the_loop(stub, cache):
     ("listing", "wanted"),
     [
         ([*FILES, "../x"], FETCHED),
-        (["vocab.json", "merges.txt", "vocab.txt"], ["merges.txt", "vocab.json", "vocab.txt"]),
-        (["b.model", "a.tiktoken", "tekken.json"], ["a.tiktoken", "b.model", "tekken.json"]),
-        (["tokenizer.model", "added_tokens.json"], ["added_tokens.json", "tokenizer.model"]),
+        (["vocab.json", "merges.txt", "vocab.txt"], ["merges.txt", "vocab.json"]),
+        (["b.model", "a.tiktoken", "tekken.json"], ["a.tiktoken"]),
+        (["vocab.json", "b.model", "added_tokens.json"], ["b.model"]),
+        (["tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model", "config.json"],
+            ["config.json", "tokenizer.json"]),
+        (["tekken.json", "params.json"], []), (["vocab.txt", "config.json"], []),
+        (["tiktoken.model", "tokenizer_config.json"], ["tiktoken.model", "tokenizer_config.json"]),
         (["tokenizer.json", "special_tokens_map.json", "generation_config.json"],
             ["generation_config.json", "special_tokens_map.json", "tokenizer.json"]),
         (["config.json", "chat_template.jinja", "merges.txt"], []),
@@ -287,14 +309,14 @@ def test_a_bad_name_is_refused_before_any_request(stub, cache, model_id, revisio
         ({"status": 404, "error_code": "RepoNotFound"}, "the hub has no model 'acme/my-model-7b'"),
         ({"status": 404, "error_code": "RevisionNotFound"}, "no model .* with revision 'main'"),
         ({"siblings": ()}, "model 'acme/my-model-7b' has no files"),
-        ({"siblings": ("w.bin", "config.json")}, "no tokenizer files; it has w.bin, config.json$"),
+        ({"siblings": ("w.bin", "config.json")}, "can be read; it has w.bin, config.json$"),
         ({"siblings": [f"{n}.bin" for n in range(9)]}, r"it has 0.bin, .*4.bin \.\.\.$"),
         ({"status": 500}, r"no tokenizer is cached in .*, and the hub gave no listing \(HfHubHTTP"),
         ({"listing": b"<html>Log in</html>"}, "gave no listing .JSONDecodeError"),
         ({"listing": b"[]"}, "gave no listing .TypeError"),
         ({"listing": b"{}"}, "gave no listing .KeyError"),
         ({"commit": "../../../x"}, "gave no listing .ValueError: its commit is '../../../x'"),
-        ({"siblings": ("tokenizer.json", "vocab.json")}, "vocab.json .*broke off .RemoteEntry"),
+        ({"siblings": ("tokenizer.json", "a.jinja")}, "a.jinja .*broke off .RemoteEntry"),
     ],
 )  # fmt: skip
 def test_each_failure_has_its_message(stub, cache, change, message):

@@ -4,7 +4,9 @@ Whether the rest of the file is sound shows when it is read.
 """
 
 import re
+from collections.abc import Iterable
 from enum import Enum
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mini_vllm.tokenizer_errors import TokenizerFileNotFound, UnsupportedFormat
@@ -89,6 +91,7 @@ def get_tokenizer_info(path: str | Path) -> TokenizerType:
         return detect_type(file.read(_HEAD), str(path))
 
 
+_PAIR = ["merges.txt", "vocab.json"]
 _LAYOUTS = (
     ("tokenizer.json",),
     ("vocab.json",),
@@ -107,13 +110,28 @@ def find_tokenizer_file(folder: Path) -> Path:
     Raises:
         UnsupportedFormat: there is no such file, or several of the kind that counts.
     """
+    found = files_that_count(path.name for path in folder.iterdir())
+    if not found:
+        raise UnsupportedFormat(f"{folder} holds no tokenizer", SUPPORTED)
+    if len(found) > 1 and found != _PAIR:
+        raise UnsupportedFormat(
+            f"{folder} has {' and '.join(found)}; give the path of the one to use"
+        )
+    return folder / found[-1]
+
+
+def files_that_count(names: Iterable[str]) -> list[str]:
+    """Return the files among these that may hold the tokenizer: all of the first kind that counts.
+
+    Sorted; `vocab.json` comes with `merges.txt` and does not count without it.
+    """
+    names = set(names)
     for patterns in _LAYOUTS:
-        found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
-        if patterns == ("vocab.json",) and not (folder / "merges.txt").is_file():
-            continue
-        if len(found) > 1:
-            names = " and ".join(path.name for path in found)
-            raise UnsupportedFormat(f"{folder} has {names}; give the path of the one to use")
+        found = {name for name in names if any(fnmatchcase(name, one) for one in patterns)}
+        if "vocab.json" in found:
+            found = names.intersection(_PAIR)
+            if len(found) < len(_PAIR):
+                continue
         if found:
-            return found[0]
-    raise UnsupportedFormat(f"{folder} holds no tokenizer", SUPPORTED)
+            return sorted(found)
+    return []

@@ -1,14 +1,15 @@
 """The tokenizer files of a model, fetched from a Hugging Face hub into its shared cache.
 
-One request lists the model's files; those of its tokenizer that the cache lacks are fetched, each
-whole or not at all: no weights, and nothing from subfolders. The cache's ref names the folder only
+One request lists the model's files; those that the factory will read and the cache lacks are
+fetched, each whole or not at all: of several vocabularies the one that counts, no weights, and
+nothing from subfolders. A terminal sees how far they are. The cache's ref names the folder only
 when all are there, so what an interrupted download has left is never taken for complete. If the hub
 does not answer within seconds, the folder of an earlier call serves.
 
 No request is repeated. What was fetched before a failure is kept, so a second call continues there.
 
-HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE are read at each call; HF_HUB_CACHE when the library is
-imported, which is at the first call.
+HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HUB_DISABLE_PROGRESS_BARS are read at each call;
+HF_HUB_CACHE when the library is imported, which is at the first call.
 """
 
 import asyncio
@@ -16,21 +17,23 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from mini_vllm.tokenizer.loading.detect import files_that_count
 from mini_vllm.tokenizer_errors import HubError
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 _TIMEOUT_SECONDS = 5.0
-_VOCABULARIES = (
-    "tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.tiktoken", "tekken.json",
-)  # fmt: skip
 _COMPANIONS = (
-    "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "*.jinja", "chat_template.json", "config.json", "generation_config.json",
+    "tokenizer_config.json", "special_tokens_map.json", "*.jinja", "chat_template.json",
+    "config.json", "generation_config.json",
 )  # fmt: skip
+_YES = ("1", "ON", "YES", "TRUE")
 # No separator, no drive, no leading dot: joined to a folder, it stays in it.
 _PLAIN_NAME = re.compile(r"\w[\w.+-]*", re.ASCII)
 _REVISION = re.compile(rf"{_PLAIN_NAME.pattern}(/{_PLAIN_NAME.pattern})*", re.ASCII)
@@ -59,7 +62,7 @@ def download_tokenizer_from_hf(
     revision = revision or "main"
     storage = _storage(model_id, cache_dir)
     _check(revision, token)
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in _YES:
         return _cached(storage, revision, "HF_HUB_OFFLINE is set; unset it to download")
     try:
         commit, listed = _list(model_id, revision, token)
@@ -72,9 +75,10 @@ def download_tokenizer_from_hf(
             ) from error
         return _cached(storage, revision, f"the hub gave no listing ({_brief(error)})")
     folder = storage / "snapshots" / commit
-    for name in _wanted(model_id, listed):
-        if not (folder / name).exists():
-            _fetch(model_id, commit, name, folder / name, token)
+    missing = [name for name in _wanted(model_id, listed) if not (folder / name).exists()]
+    with _progress(enabled=bool(missing)) as progress:
+        for name in missing:
+            _fetch(model_id, commit, name, folder / name, token, progress)
     # A read-only cache still serves, but without a ref it cannot while the hub is away.
     with contextlib.suppress(OSError):
         _write(storage / "refs" / revision, [commit.encode()])
@@ -99,18 +103,31 @@ async def download_tokenizer_from_hf_async(
 
 
 def tokenizer_files(names: Iterable[str]) -> list[str]:
-    """Return the files of a repository that make its tokenizer: top level only, sorted.
+    """Return the files of a repository that the factory reads: top level only, sorted.
 
+    Of several vocabularies it is the one that counts in a folder; GGUF files hold weights.
     Companions such as `config.json` count only beside a vocabulary.
     """
     plain = {name for name in names if _PLAIN_NAME.fullmatch(name)}
-    if not any(_matches(name, _VOCABULARIES) for name in plain):
+    vocabulary = files_that_count(name for name in plain if not name.endswith(".gguf"))
+    if not vocabulary:
         return []
-    return sorted(name for name in plain if _matches(name, _VOCABULARIES + _COMPANIONS))
+    companions = (name for name in plain if any(fnmatchcase(name, one) for one in _COMPANIONS))
+    return sorted({*vocabulary, *companions})
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+@contextlib.contextmanager
+def _progress(*, enabled: bool) -> Iterator["Progress"]:
+    """Show bars on the terminal that the errors go to, if it is one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    quiet = os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS", "").upper() in _YES
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn()
+    shown = enabled and console.is_terminal and not quiet
+    with Progress(*columns, console=console, disable=not shown) as progress:
+        yield progress
 
 
 def _check(revision: str, token: str | None) -> None:
@@ -171,13 +188,15 @@ def _wanted(model_id: str, listed: list[str]) -> list[str]:
     wanted = tokenizer_files(listed)
     if not wanted:
         raise HubError(
-            f"model {model_id!r} has no tokenizer files; it has {', '.join(listed[:5])}"
-            f"{' ...' if len(listed) > 5 else ''}"
+            f"model {model_id!r} has no tokenizer files that can be read; "
+            f"it has {', '.join(listed[:5])}{' ...' if len(listed) > 5 else ''}"
         )
     return wanted
 
 
-def _fetch(model_id: str, commit: str, name: str, path: Path, token: str | None) -> None:
+def _fetch(
+    model_id: str, commit: str, name: str, path: Path, token: str | None, progress: "Progress"
+) -> None:
     """Fetch one file to `path`, whole or not at all.
 
     `hf_hub_download` lets the hub decide where it writes, because it makes file names of ETags. It
@@ -194,7 +213,15 @@ def _fetch(model_id: str, commit: str, name: str, path: Path, token: str | None)
     try:
         with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_SECONDS) as answer:
             hf_raise_for_status(answer)
-            _write(path, answer.iter_bytes())
+            size = answer.headers.get("Content-Length", "")
+            task = progress.add_task(name, total=int(size) if size.isdecimal() else None)
+
+            def chunks() -> Iterator[bytes]:
+                for chunk in answer.iter_bytes():
+                    progress.update(task, completed=answer.num_bytes_downloaded)
+                    yield chunk
+
+            _write(path, chunks())
     except Exception as error:
         _raise_refusal(error, model_id)
         raise HubError(
