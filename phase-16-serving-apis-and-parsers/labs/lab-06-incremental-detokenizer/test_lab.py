@@ -216,6 +216,60 @@ def test_naive_decode_of_everything_is_quadratic(lab):
     assert handle.decoded == 80_200
 
 
+def window_of_four(reader, prompt, ids, *, holds=True, falls_back=True, counts="tokens"):
+    """Return what each id gives, and the flush: the difference in a window of four tokens.
+
+    An end in U+FFFD holds it; a U+FFFD in the window before makes it fall back on the whole text.
+    """
+    tokens, pieces = [*prompt], []
+    out = len(reader.decode(prompt))
+    for token_id in ids:
+        tokens.append(token_id)
+        start = max(0, (len(tokens) if counts == "tokens" else out) - 4)
+        now, before = reader.decode(tokens[start:]), reader.decode(tokens[start:-1])
+        if holds and now.endswith(UNFINISHED):
+            new = ""
+        elif falls_back and UNFINISHED in before:
+            new = reader.decode(tokens)[out:]
+        else:
+            new = now[len(before) :]
+        out += len(new)
+        pieces.append(new)
+    return pieces, reader.decode(tokens)[out:]
+
+
+@pytest.mark.given
+def test_naive_count_of_characters_empties_the_window(lab):
+    """A window that begins so many *characters* before the end begins beyond it after a few words:
+    it is empty, every token is silent, and all text comes with the flush.
+    """
+    reader = lab.given.reader("byte_level")
+    prompt, ids = tokens(reader, " Hello", ",") * 4, tokens(reader, " world", "!")
+    assert window_of_four(reader, prompt, ids, counts="characters") == (["", ""], " world!")
+    assert window_of_four(reader, prompt, ids) == ([" world", "!"], "")
+
+
+@pytest.mark.given
+def test_naive_window_loses_the_face_without_its_fallback(lab):
+    """A window that waits while it ends in U+FFFD still loses the face: the text before has a
+    U+FFFD in the place of the face, so the difference is empty. The face comes with the flush; with
+    a fallback on the whole text where the window before has U+FFFD, it comes with its last token.
+    """
+    reader = lab.given.reader("byte_level")
+    prompt, face = tokens(reader, "a"), tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
+    assert window_of_four(reader, prompt, face, falls_back=False) == (["", "", ""], FACE)
+    assert window_of_four(reader, prompt, face) == (["", "", FACE], "")
+
+
+@pytest.mark.given
+def test_naive_window_that_does_not_wait_prints_damage(lab):
+    """Without the wait, the window gives out a U+FFFD for half the face, and never the face."""
+    reader = lab.given.reader("byte_level")
+    prompt, face = tokens(reader, "a"), tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
+    naive = window_of_four(reader, prompt, face, holds=False, falls_back=False)
+    assert naive == ([UNFINISHED, "", ""], "")
+
+
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_whole_tokens_come_at_once(lab):
