@@ -18,7 +18,7 @@ from mini_vllm.tokenizer_errors import TokenizerError
 
 def metered_load(load: Callable[[], Tokenizer], metrics: TokenizerMetrics) -> "MeteredTokenizer":
     """Return the tokenizer that `load` returns, metered; the load is counted and timed."""
-    with _errors(metrics.factory_errors), metrics.factory_load_duration.time():
+    with _errors(metrics.factory_errors, "factory_load"), metrics.factory_load_duration.time():
         tokenizer = MeteredTokenizer(load(), metrics)
     metrics.factory_loads.labels(tokenizer.tokenizer_type).inc()
     return tokenizer
@@ -39,8 +39,9 @@ class MeteredTokenizer(TokenizerWrapper):
         super().__init__(inner)
         self.tokenizer_type = type(inner).__name__.removesuffix("Tokenizer").lower()
         self._metrics = metrics
-        self._encode_requests = metrics.encode_requests.labels(self.tokenizer_type)
-        self._decode_requests = metrics.decode_requests.labels(self.tokenizer_type)
+        self._encode_requests = metrics.encode_requests.labels(self.tokenizer_type, "encode")
+        self._batch_requests = metrics.encode_requests.labels(self.tokenizer_type, "encode_batch")
+        self._decode_requests = metrics.decode_requests.labels(self.tokenizer_type, "decode")
         metrics.vocab_size.labels(self.tokenizer_type).set(inner.vocab_size)
 
     def encode(
@@ -51,10 +52,12 @@ class MeteredTokenizer(TokenizerWrapper):
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
         """Encode as the inner tokenizer, counted and timed."""
-        with _errors(self._metrics.encode_errors), self._metrics.encode_duration.time():
+        errors = _errors(self._metrics.encode_errors, "encode")
+        with errors, self._metrics.encode_duration.time():
             encoding = super().encode(
                 text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
             )
+        self._encode_requests.inc()
         self._encoded(text, encoding)
         return encoding
 
@@ -67,10 +70,12 @@ class MeteredTokenizer(TokenizerWrapper):
     ) -> list[Encoding]:
         """Encode as the inner tokenizer; each text counts as one request."""
         texts = list(texts)
-        with _errors(self._metrics.encode_errors), self._metrics.encode_batch_duration.time():
+        errors = _errors(self._metrics.encode_errors, "encode_batch")
+        with errors, self._metrics.encode_batch_duration.time():
             encodings = super().encode_batch(
                 texts, add_special_tokens=add_special_tokens, allowed_special=allowed_special
             )
+        self._batch_requests.inc(len(texts))
         for text, encoding in zip(texts, encodings, strict=True):
             self._encoded(text, encoding)
         return encodings
@@ -78,14 +83,13 @@ class MeteredTokenizer(TokenizerWrapper):
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Decode as the inner tokenizer, counted and timed."""
         ids = plain_ids(ids)
-        with _errors(self._metrics.decode_errors), self._metrics.decode_duration.time():
+        with _errors(self._metrics.decode_errors, "decode"), self._metrics.decode_duration.time():
             text = super().decode(ids, skip_special_tokens=skip_special_tokens)
         self._decode_requests.inc()
         self._metrics.tokens_per_decode.observe(len(ids))
         return text
 
     def _encoded(self, text: str, encoding: Encoding) -> None:
-        self._encode_requests.inc()
         self._metrics.chars_per_encode.observe(len(text))
         self._metrics.tokens_per_encode.observe(len(encoding))
 
@@ -122,9 +126,9 @@ class MeteredStream(TokenStream):
 
 
 @contextmanager
-def _errors(counter: Counter) -> Iterator[None]:
+def _errors(counter: Counter, operation: str) -> Iterator[None]:
     try:
         yield
     except TokenizerError as error:
-        counter.labels(type(error).__name__).inc()
+        counter.labels(type(error).__name__, operation).inc()
         raise

@@ -12,8 +12,9 @@ _SIZES = tuple(4**power for power in range(11))
 class TokenizerMetrics:
     """The instruments, all named `sgl_tokenizer_...`, on one registry.
 
-    Durations are in seconds; `chars_per_encode` counts characters. `StopSequenceDecoder` fills
-    those of stop detection.
+    Durations are in seconds; `chars_per_encode` counts characters. The label `operation` is
+    `encode`, `encode_batch`, `decode` or `factory_load`. `StopSequenceDecoder` fills those of stop
+    detection.
 
     Args:
         registry: where they are registered.
@@ -32,15 +33,16 @@ class TokenizerMetrics:
         def seconds(name: str, what: str) -> Histogram:
             return histogram(f"{name}_seconds", what, _SECONDS)
 
+        requests, errors = ("tokenizer_type", "operation"), ("error_type", "operation")
         self.encode_duration = seconds("encode_duration", "Time of one encode")
         self.encode_batch_duration = seconds("encode_batch_duration", "Time of one batch encode")
-        self.encode_requests = counter("encode_requests_total", "Texts to encode", "tokenizer_type")
-        self.encode_errors = counter("encode_errors_total", "Failed encodes", "error_type")
+        self.encode_requests = counter("encode_requests_total", "Texts to encode", *requests)
+        self.encode_errors = counter("encode_errors_total", "Failed encodes", *errors)
         self.tokens_per_encode = histogram("tokens_per_encode", "Ids of one text", _SIZES)
         self.chars_per_encode = histogram("chars_per_encode", "Characters of one text", _SIZES)
         self.decode_duration = seconds("decode_duration", "Time of one decode")
-        self.decode_requests = counter("decode_requests_total", "Decodes", "tokenizer_type")
-        self.decode_errors = counter("decode_errors_total", "Failed decodes", "error_type")
+        self.decode_requests = counter("decode_requests_total", "Decodes", *requests)
+        self.decode_errors = counter("decode_errors_total", "Failed decodes", *errors)
         self.tokens_per_decode = histogram("tokens_per_decode", "Ids of one decode", _SIZES)
         self.vocab_size = Gauge(
             "sgl_tokenizer_vocab_size", "Highest id plus one", ["tokenizer_type"], registry=registry
@@ -51,7 +53,7 @@ class TokenizerMetrics:
         )
         self.stream_step_duration = seconds("stream_step_duration", "Time of one step")
         self.factory_loads = counter("factory_loads_total", "Tokenizers loaded", "file_type")
-        self.factory_errors = counter("factory_errors_total", "Failed loads", "error_type")
+        self.factory_errors = counter("factory_errors_total", "Failed loads", *errors)
         self.factory_load_duration = seconds("factory_load_duration", "Time of one load")
         self.stop_sequences_detected = counter(
             "stop_sequences_detected_total", "Stops that were found", "type"

@@ -135,7 +135,7 @@ def test_a_remote_models_tokenizer_is_metered_cached_and_keeps_its_template(tmp_
     cache = {key: found["sgl_tokenizer_cache_" + key[0], key[1]] for key in CACHED}
     assert cache == CACHED
     assert found["sgl_tokenizer_factory_loads_total", "huggingface"] == 1
-    assert found["sgl_tokenizer_encode_requests_total", "huggingface"] == 3
+    assert found["sgl_tokenizer_encode_requests_total", "encode", "huggingface"] == 3
     assert found["sgl_tokenizer_vocab_size", "huggingface"] == byte_level().get_vocab_size()
     assert not [name for name, *_ in found if name.endswith("_created")]
 
