@@ -146,6 +146,7 @@ def _service(
         max_waiting=options.max_waiting,
         make_text_path=text_path(found.tokenizer) if text_path else None,
         stop_scope=options.stop_scope,
+        suppress_replacement_runs=options.suppress_replacement_runs,
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
         wire=wire,
@@ -299,6 +300,11 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         choices=("all", "content"),
         default="all",
         help="where to look for stop strings (default: %(default)s)",
+    )
+    text.add_argument(
+        "--suppress-replacement-runs",
+        action="store_true",
+        help="leave out U+FFFD at the end of an answer, as of a character that was cut off",
     )
     size = parser.add_argument_group("how much it takes")
     for name, default, what in (

@@ -16,6 +16,7 @@ from mini_vllm.engine import (
     TextPathFactory,
     read_together,
 )
+from mini_vllm.engine.replacement_runs import without_replacement_runs
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.chat_stream import chat_stream
@@ -224,6 +225,7 @@ def create_service(
     max_waiting: int = 256,
     make_text_path: MakeTextPath | None = None,
     stop_scope: str = "all",
+    suppress_replacement_runs: bool = False,
     hooks: Mapping[str, Callable[[], object]] | None = None,
     **options: Any,
 ) -> Service:
@@ -241,6 +243,7 @@ def create_service(
         max_waiting: choices that wait for a slot before others are refused.
         make_text_path: makes what turns ids into events; by default the engine's own pipeline.
         stop_scope: of that pipeline.
+        suppress_replacement_runs: leave out U+FFFD at the end of an answer.
         hooks: of the engine.
         **options: further attributes of `Service`. The formats are those of the engine's own
             pipeline: with `make_text_path` there are none.
@@ -252,6 +255,12 @@ def create_service(
     if make_text_path is not None:
         options = {**options, "tool_format": None, "reasoning_format": None}
     cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
+    path = make_text_path or TextPathFactory(
+        cached,
+        tool_format=options.get("tool_format"),
+        reasoning_format=options.get("reasoning_format"),
+        stop_scope=stop_scope,
+    )
     engine = Engine(
         model,
         cached,
@@ -261,13 +270,7 @@ def create_service(
         block_size=_BLOCK_SIZE,
         max_model_len=max_model_len,
         max_waiting=max_waiting,
-        make_text_path=make_text_path
-        or TextPathFactory(
-            cached,
-            tool_format=options.get("tool_format"),
-            reasoning_format=options.get("reasoning_format"),
-            stop_scope=stop_scope,
-        ),
+        make_text_path=without_replacement_runs(path) if suppress_replacement_runs else path,
         hooks=hooks,
         metrics=metrics,
     )

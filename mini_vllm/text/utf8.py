@@ -69,6 +69,22 @@ def last_complete_utf8_end(data: bytes | bytearray) -> int:
     return size
 
 
+def flush_to_boundary(buffer: bytearray) -> bytes:
+    r"""Take from a buffer the bytes that may be sent, and leave it a viable prefix at its end.
+
+    For servers that send bytes as they are, such as those of one token after the other: of
+    well-formed text no client ever gets half a character. What is left at the end was cut off.
+
+    >>> buffer = bytearray(b"ok\xf0\x9f")
+    >>> flush_to_boundary(buffer), bytes(buffer)
+    (b'ok', b'\xf0\x9f')
+    """
+    end = last_complete_utf8_end(buffer)
+    data = bytes(buffer[:end])
+    del buffer[:end]
+    return data
+
+
 def sanitize_utf8_streaming(
     data: bytes,
     pending: bytearray,

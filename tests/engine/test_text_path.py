@@ -5,6 +5,7 @@ from chunking import norm, run, sized
 from families import STYLES
 
 from mini_vllm.engine import FinishReason, Request, SamplingParams, TextPathFactory
+from mini_vllm.engine.replacement_runs import without_replacement_runs
 from mini_vllm.text.events import CallEnd, ReasoningDelta, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.tool_parsers import create_tool_parser
@@ -67,3 +68,35 @@ def test_unknown_formats_are_refused_when_the_factory_is_made():
     for wrong in ({"tool_format": "hermess"}, {"reasoning_format": "qwen33"}):
         with pytest.raises(ValueError, match=r"unknown .*; did you mean"):
             TextPathFactory(TOKENIZER, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"ok\xf0\x9f", "ok"), (b"ok\xff\xff\xe4\xbd", "ok"), (b"\xff\xff", ""), (b"", ""),
+        (b"a\xffb\xff\xffc\xff", "a\ufffdb\ufffd\ufffdc"), ("ok 🚀".encode(), "ok 🚀"),
+        (b"a\xff<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\xff", "a\ufffd"),
+        (b"a\xff\xffSTOP", "a"), (b"a\xff\xffSTO", "a\ufffd\ufffdSTO"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_does_not_end_in_replacements_loses_nothing_else(data, text):
+    make = without_replacement_runs(TextPathFactory(TOKENIZER, tool_format="hermes"))
+    request = Request((1,), SamplingParams(max_tokens=9999, stop=("STOP",)), tools=())
+    for size in (1, 2, 99):
+        path = make(request, (1,))
+        plain = TextPathFactory(TOKENIZER, tool_format="hermes")(request, (1,))
+        events, wanted = [], []
+        for part in sized(data, size):
+            events += path.feed(part)
+            wanted += plain.feed(part)
+        assert path.held["replacements"].strip("\ufffd") == ""
+        events += path.finish(FinishReason.LENGTH)
+        wanted += plain.finish(FinishReason.LENGTH)
+        assert "".join(e.text for e in events if isinstance(e, TextDelta)) == text
+        # Off, it says U+FFFD as well; calls are the same.
+        said = "".join(e.text for e in wanted if isinstance(e, TextDelta))
+        assert said.rstrip("\ufffd") == text.rstrip("\ufffd")
+        calls = [[e for e in told if not isinstance(e, TextDelta)] for told in (events, wanted)]
+        assert calls[0] == calls[1]
+        assert (path.ending, path.tokens) == (plain.ending, plain.tokens)
+        assert path.held["replacements"] == ""

@@ -12,6 +12,7 @@ from mini_vllm.text import utf8
 from mini_vllm.text.utf8 import (
     ReplacementPolicy,
     Utf8Sanitizer,
+    flush_to_boundary,
     last_complete_utf8_end,
     sanitize_utf8_flush,
     sanitize_utf8_streaming,
@@ -51,6 +52,32 @@ def test_expected_len_table():
 )  # fmt: skip
 def test_last_complete_utf8_end(data, end):
     assert last_complete_utf8_end(data) == end
+
+
+@pytest.mark.parametrize(
+    ("text", "silent"),
+    [("plain", 0), ("éçΩЖאم", 1), ("你नก€한", 2), ("🙂🚀𝄞𐍈", 3)],
+    ids=["ASCII", "two bytes", "three bytes", "four bytes"],
+)
+def test_sent_byte_by_byte_a_character_is_silent_for_all_its_bytes_but_one(text, silent):
+    buffer, sent = bytearray(), []
+    for byte in text.encode():
+        buffer.append(byte)
+        sent.append(flush_to_boundary(buffer))
+    assert sent == [part for c in text for part in (*[b""] * silent, c.encode())]
+    assert buffer == b""
+
+
+@given(BYTES, st.integers(0, 2**40))
+def test_what_is_sent_in_parts_is_all_but_a_viable_prefix(data, seed):
+    for parts in chunkings(data, random.Random(seed)):
+        buffer, sent = bytearray(), b""
+        for part in parts:
+            buffer += part
+            sent += flush_to_boundary(buffer)
+            taken = sent + buffer
+            assert (data[: len(taken)], undecided(taken)) == (taken, buffer)
+        assert len(taken) == len(data)
 
 
 @given(BYTES)
