@@ -1,14 +1,15 @@
-"""Encoding: throughput, batches, clients at once, threads and processes (B01, B02, B03, B09).
+"""Encoding: throughput, batches, clients at once, workers (B01, B02, B03, B09, B13).
 
 Python's GIL shows here: what threads gain tells which backend works outside it.
 """
 
 import asyncio
 import multiprocessing
+import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
 from benchmarks.backends import backends
@@ -26,6 +27,7 @@ def work(report: Report) -> None:
     batches(report, found)
     clients(report, found)
     threads(report, found)
+    dynamic(report, found)
 
 
 def throughput(report: Report, found: dict[str, Tokenizer]) -> None:
@@ -124,6 +126,63 @@ def _event_loop(run: Work, count: int, span: float) -> list[int]:
         return list(await asyncio.gather(*(client() for _ in range(count))))
 
     return asyncio.run(together())
+
+
+# How long a dynamic batch waits for more texts, and how many it takes at most.
+_WINDOW, _MOST = 0.003, 32
+
+
+class DynamicBatcher:
+    """Encodes what clients send within a short time as one batch, in a thread of its own."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._queue: queue.SimpleQueue[tuple[str, Future[object]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def encode(self, text: str) -> object:
+        """Return the encoding of a text, when its batch is done."""
+        future: Future[object] = Future()
+        self._queue.put((text, future))
+        return future.result()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch, end = [first], time.monotonic() + _WINDOW
+            while len(batch) < _MOST and (left := end - time.monotonic()) > 0:
+                try:
+                    more = self._queue.get(timeout=left)
+                except queue.Empty:
+                    break
+                if more is None:
+                    self._queue.put(None)
+                    break
+                batch.append(more)
+            encodings = self._tokenizer.encode_batch([text for text, _ in batch])
+            for (_, future), encoding in zip(batch, encodings, strict=True):
+                future.set_result(encoding)
+
+
+def dynamic(report: Report, found: dict[str, Tokenizer]) -> None:
+    """B13: clients whose texts are gathered into batches, against clients that just encode."""
+    rows, span = [], 0.02 if report.quick else 0.5
+    for count in (1, 4) if report.quick else (1, 4, 16, 32):
+        for name, tokenizer in found.items():
+            batcher = DynamicBatcher(tokenizer)
+            try:
+                direct = sum(_threads(_encode(tokenizer, MEDIUM), count, span)) / span
+                dynamic = sum(_threads(partial(batcher.encode, MEDIUM), count, span)) / span
+            finally:
+                batcher.close()
+            rows.append([count, name, direct, dynamic, direct / max(dynamic, 1)])
+    header = ["clients", "backend", "direct, calls/s", "batched, calls/s", "direct / batched"]
+    report.table(f"B13 encode: dynamic batches ({_WINDOW * 1000:.0f} ms, {_MOST})", header, rows)
 
 
 def threads(report: Report, found: dict[str, Tokenizer]) -> None:
