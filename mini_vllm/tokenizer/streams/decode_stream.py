@@ -156,10 +156,10 @@ class WindowDecodeStream(TokenStream):
         certain = text.rstrip(_UNFINISHED)
         new = self._emit(certain)
         if text and text == certain:
-            self._settle(taken)
+            self._settle(taken, text)
         elif new:
             # So the unfinished character begins in this id, in which another one may have ended.
-            self._settle(taken - 1, text)
+            self._settle(taken - 1, self._text_of(taken - 1), text)
         elif taken > _MOST_WAITING:
             new = self._settle_oldest()
         return new
@@ -218,14 +218,13 @@ class WindowDecodeStream(TokenStream):
             self._out = text
         return new
 
-    def _settle(self, taken: int, whole: str = "") -> None:
-        """Make the first ids that wait the context of the others.
+    def _settle(self, taken: int, text: str, whole: str = "") -> None:
+        """Make the first ids that wait, and have this text, the context of the others.
 
         `whole` is the text of all that wait, if the others complete a character of the first ones.
         """
         if taken == 0:
             return
-        text = self._text_of(taken)
         self._out = self._out[_shared(text, whole or text) :]
         self._context, self._waiting = self._waiting[:taken], self._waiting[taken:]
         before = self._decode(self._context)
@@ -239,7 +238,7 @@ class WindowDecodeStream(TokenStream):
         # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
         taken = min(texts, key=lambda taken: texts[taken].count(_UNFINISHED))
         new = self._emit(texts[taken])
-        self._settle(taken)
+        self._settle(taken, texts[taken])
         return new
 
     def _decode(self, ids: Sequence[int]) -> str:
