@@ -306,18 +306,36 @@ def test_stats_count_choices_and_blocks():
     assert not engine.has_work
 
 
+class Array:
+    """The part of an array of numpy or torch that counts."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def tolist(self):
+        return self.rows
+
+
+def test_a_prompt_may_be_an_array():
+    engine = engine_of()
+    _, (handle,) = submitted(engine, request(prompt=Array([0x61, 0x62]), max_tokens=3))
+    engine.run_until_idle()
+    assert handle.result(timeout=0).texts == ["abc"]
+
+
 @pytest.mark.parametrize(
     "prompt",
-    [(), "\ud800", tuple(range(100)) * 50, None,
+    [(), "\ud800", tuple(range(100)) * 50, None, Array([[1, 2]]),
      *[(1, wrong) for wrong in (2.5, 2.0, -1, 259, "a", None)]],
-    ids=range(10),
+    ids=range(11),
 )  # fmt: skip
 def test_a_prompt_that_cannot_run_is_refused_and_harms_nobody(prompt):
     engine = engine_of()
     (running,), (handle,) = submitted(engine, request(max_tokens=3))
     engine.step()
     (channel,) = channels_of(1)
-    named = f"prompt id {prompt[1]!r} .* 0 to 258" if prompt and len(prompt) == 2 else None
+    wrong_id = isinstance(prompt, tuple) and len(prompt) == 2
+    named = f"prompt id {prompt[1]!r} .* 0 to 258" if wrong_id else None
     with pytest.raises(StreamingSubmissionError, match=named) as caught:
         engine.submit([request(max_tokens=1), Request(prompt)], [channel, None])
     assert caught.value.index == 1
