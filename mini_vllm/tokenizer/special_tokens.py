@@ -25,7 +25,7 @@ _CANDIDATES = {
     "cls": ("[CLS]", "<cls>"),
     "mask": ("[MASK]", "<mask>"),
 }  # fmt: skip
-# The special tokens that end an answer whatever a configuration says. Source: llama.cpp,
+# The added tokens that end an answer whatever a configuration says. Source: llama.cpp,
 # src/llama-vocab.cpp, `special_eog_ids` (llama-cpp-python 0.3.36). `</s>` is left out, because it
 # is an ordinary token for some models: it ends an answer where it is the EOS token.
 _ENDS = frozenset((
@@ -70,7 +70,7 @@ def special_tokens_of(
 
 
 def ending_tokens(special: Iterable[str]) -> frozenset[str]:
-    """Return those of a vocabulary's special tokens that end an answer, by their text."""
+    """Return those of a vocabulary's special or added tokens that end an answer, by their text."""
     found = _ENDS.intersection(special)
     message_ends = any(names <= found for names in _MESSAGE_FORMATS)
     return found - {"<|end|>"} if message_ends else found

@@ -116,6 +116,14 @@ def test_roles_and_ends_are_guessed_among_special_tokens(
     assert {tokenizer.id_to_token(i) for i in tokenizer.eos_token_ids} == ends
 
 
+def test_an_added_token_ends_an_answer_even_where_it_is_not_special(tmp_path):
+    inner = Tokenizer.from_str(words("<eos>"))
+    inner.add_tokens(["<|tool_response>", "other"])
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    ends = {tokenizer.id_to_token(i) for i in tokenizer.eos_token_ids}
+    assert ends == {"<eos>", "<|tool_response>"}
+
+
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer.model", "cl100k_base.tiktoken"])
 def test_every_kind_of_folder_takes_the_ends_of_its_generation_config(tmp_path, name):
     contents = {

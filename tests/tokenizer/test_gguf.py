@@ -29,7 +29,8 @@ from mini_vllm.tokenizer import (
 from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
-from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.gguf_splits import SPLITS as SPLITS_BY_NAME
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer, _fields
 
 VALUES = [
     ("u8", "u8", 255), ("i8", "i8", -128), ("u16", "u16", 65535), ("i16", "i16", -32768),
@@ -154,6 +155,7 @@ PATTERNS = {
     "qwen2": split_patterns.QWEN2,
     "gpt-4o": split_patterns.O200K,
     "tekken": split_patterns.TEKKEN,
+    "qwen35": split_patterns.QWEN35,
 }
 WORDS = "don't DON'Tx fooBar 123456 a/b//c \n\n x...!? é中文"
 
@@ -164,6 +166,7 @@ SPLITS = {
     "qwen2": "don|'t| DON|'T|x| fooBar| |1|2|3|4|5|6| a|/b|//|c| \n\n| x|...!?| é中文",
     "gpt-4o": "don't| DON'T|x| foo|Bar| |123|456| a|/b|//|c| \n\n| x|...!?| é中文",
     "tekken": "don|'t| DON|'Tx| foo|Bar| |1|2|3|4|5|6| a|/b|//|c| \n\n| x|...!?| é中文",
+    "qwen35": "don|'t| DON|'T|x| fooBar| |1|2|3|4|5|6| a|/b|//|c| \n\n| x|...!?| é中文",
 }
 
 
@@ -179,6 +182,33 @@ def test_each_way_to_split(tmp_path, pre):
     added = tokenizer.encode("a", add_special_tokens=True)
     has_bos = pre in ("llama-bpe", "tekken")
     assert added.tokens == (("<s>", "a") if has_bos else ("a",))
+
+
+def test_combining_marks_are_parts_of_words_to_qwen35():
+    for pattern, words in (
+        (split_patterns.QWEN2, ["e", "\u0301a", " नमस", "्त", "े"]),
+        (split_patterns.QWEN35, ["e\u0301a", " नमस्ते"]),
+    ):
+        split = pre_tokenizers.Split(Regex(pattern), "isolated")
+        assert [word for word, _ in split.pre_tokenize_str("e\u0301a नमस्ते")] == words
+
+
+CUTS = {
+    "deepseek-llm": "don|'|t| DON|'|Tx| fooBar| |123456| a|/|b|//|c| |\n|\n| x|...!?| é|中文",
+    "deepseek-coder": "don|'|t| DON|'|Tx| fooBar| |1|2|3|4|5|6| a|/|b|//|c| |\n|\n"
+    "| x|...!?| é|中文",
+    "falcon": "don|'|t| DON|'|Tx| fooBar| |123|456| a|/|b|//|c| \n\n| x|...!?| é中文",
+    "deepseek-v3": "don|'t| DON|'Tx| fooBar| |123|456| a|/b|//|c| \n\n| x|...!?| é|中文",
+}
+
+
+@pytest.mark.parametrize("pre", CUTS)
+def test_patterns_one_after_the_other(pre):
+    patterns = SPLITS_BY_NAME[pre].patterns
+    split = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+    )
+    assert "|".join(word for word, _ in split.pre_tokenize_str(WORDS)) == CUTS[pre]
 
 
 def test_digits_first_and_the_default(tmp_path):
@@ -207,13 +237,93 @@ def test_llama_3_takes_a_word_that_is_a_token_as_it_is(tmp_path):
 
 
 def test_other_models_and_unknown_ways_to_split_are_refused(tmp_path):
-    with pytest.raises(UnsupportedFormat, match=r"'jais' \(tokenizer\.ggml\.pre\).* qwen2"):
-        load(tmp_path, gpt2_keys(pre="jais"))
-    for kind in ("bert", "t5", "rwkv"):
-        with pytest.raises(UnsupportedFormat, match=f"kind '{kind}'; supported: llama, gpt2"):
-            load(tmp_path, [("tokenizer.ggml.model", "string", kind)])
+    with pytest.raises(UnsupportedFormat, match=r"'bloom' \(tokenizer\.ggml\.pre\).* qwen2"):
+        load(tmp_path, gpt2_keys(pre="bloom"))
     with pytest.raises(UnsupportedFormat, match="no tokenizer"):
         load(tmp_path, [("general.architecture", "string", "llama")])
+    for kind in ("rwkv", "plamo2"):
+        with pytest.raises(UnsupportedFormat, match=f"kind '{kind}'; supported: llama, gpt2"):
+            load(tmp_path, [("tokenizer.ggml.model", "string", kind)])
+
+
+def test_llama_with_several_unknown_tokens(tmp_path):
+    """As Phi-3's: the role's token is a control token, and 53 others are of the type UNKNOWN."""
+    keys = llama_keys(sentencepiece_model())
+    wanted = load(tmp_path, keys)
+    kinds = next(list(value) for key, _, value in keys if key.endswith("token_type"))
+    kinds[wanted.token_to_id("<unk>")] = 3
+    kinds[-3:] = [2, 2, 2]
+    tokenizer = load(tmp_path, replaced(keys, ("tokenizer.ggml.token_type", "[i32]", kinds)))
+    assert tokenizer.special_tokens.unk == "<unk>"
+    assert tokenizer.encode("the ☃ end").ids == wanted.encode("the ☃ end").ids
+    last = tokenizer.vocab_size - 1
+    assert {last - 2, last - 1, last} < tokenizer.pieces.special
+    assert tokenizer.id_to_token(last) in tokenizer.special_tokens.additional
+
+
+def test_t5_is_a_unigram_model(tmp_path):
+    model = sentencepiece_model("unigram", rule="nmt_nfkc", strip=True)
+    normalizer = next(value for field, value in _fields(model, 0, len(model), "") if field == 3)
+    spec = dict(_fields(model, normalizer.start, normalizer.stop, ""))
+    table = model[spec[2].start : spec[2].stop]
+    keys = replaced(
+        llama_keys(model),
+        ("tokenizer.ggml.model", "string", "t5"),
+        ("tokenizer.ggml.precompiled_charsmap", "[u8]", list(table)),
+        ("tokenizer.ggml.remove_extra_whitespaces", "bool", True),
+    )
+    wanted, tokenizer = SentencePieceTokenizer(model, "a.model"), load(tmp_path, keys)
+    for text in [*CORPUS, "ﬁ ①  ｔｈｅ", "the  end "]:
+        assert tokenizer.encode(text) == wanted.encode(text)
+    assert tokenizer.encode("the", add_special_tokens=True).tokens == ("▁the", "</s>")
+    signed = [byte - 256 * (byte > 127) for byte in table]
+    keys = replaced(keys, ("tokenizer.ggml.precompiled_charsmap", "[i8]", signed))
+    assert load(tmp_path, keys).encode("ﬁ ①").ids == wanted.encode("ﬁ ①").ids
+    keys = replaced(keys, ("tokenizer.ggml.precompiled_charsmap", "[i32]", [256]))
+    with pytest.raises(CorruptModelFile, match="precompiled_charsmap is not a list of bytes"):
+        load(tmp_path, keys)
+
+
+def test_gemma4_spells_spaces_and_bytes(tmp_path):
+    letters = ["▁", "a", "b", "\n"]
+    made = ["▁a", "ab", "▁ab", "\n\n"]
+    tokens = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{n:02X}>" for n in range(256)), *letters]
+    tokens += [*made, "<|tool_response>"]
+    keys = [
+        ("tokenizer.ggml.model", "string", "gemma4"),
+        ("tokenizer.ggml.tokens", "[string]", tokens),
+        ("tokenizer.ggml.token_type", "[i32]", [3] * 4 + [6] * 256 + [1] * 8 + [4]),
+        ("tokenizer.ggml.merges", "[string]", ["a b", "▁ ab", "▁ a", "\n \n"]),
+        *((f"tokenizer.ggml.{role}_token_id", "u32", i)
+          for i, role in enumerate(("padding", "eos", "bos", "unknown"))),
+    ]  # fmt: skip
+    tokenizer = load(tmp_path, keys)
+    encoding = tokenizer.encode(" aba é\n\n", add_special_tokens=True)
+    assert encoding.tokens == ("<bos>", "▁ab", "a", "▁", "<0xC3>", "<0xA9>", "\n\n")
+    assert tokenizer.decode(encoding.ids, skip_special_tokens=True) == " aba é\n\n"
+    assert tokenizer.pieces.skipping.text(encoding.ids) == " aba é\n\n"
+    ends = {tokenizer.id_to_token(token_id) for token_id in tokenizer.eos_token_ids}
+    assert ends == {"<eos>", "<|tool_response>"}
+
+
+def test_bert_is_word_piece(tmp_path):
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "▁un", "able", "▁do", "▁.", "▁中", "o"]
+    keys = [
+        ("tokenizer.ggml.model", "string", "bert"),
+        ("tokenizer.ggml.tokens", "[string]", tokens),
+        ("tokenizer.ggml.token_type", "[i32]", [3] * 4 + [1] * 6),
+        ("tokenizer.ggml.unknown_token_id", "u32", 1),
+        ("tokenizer.ggml.cls_token_id", "u32", 2),
+        ("tokenizer.ggml.seperator_token_id", "u32", 3),
+    ]
+    tokenizer = load(tmp_path, keys)
+    encoding = tokenizer.encode("Unable dó中x.", add_special_tokens=True)
+    assert encoding.tokens == ("[CLS]", "un", "##able", "do", "中", "[UNK]", ".", "[SEP]")
+    assert [tokenizer.id_to_token(i) for i in encoding.ids] == list(encoding.tokens)
+    assert tokenizer.decode([4, 5, 6, 7]) == "unable do."
+    assert tokenizer.pieces.showing.text([4, 5, 6, 7]) == "unable do."
+    cased = replaced(keys, ("tokenizer.ggml.normalizer.lowercase", "bool", False))
+    assert load(tmp_path, cased).encode("Do do").tokens == ("[UNK]", "do")
 
 
 def test_bos_and_eos_are_added_as_the_file_says(tmp_path):

@@ -15,7 +15,11 @@ from mini_vllm.tokenizer.backends.huggingface_specials import PlainEncoder
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, EncodingKind, fixed
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.special_tokens import eos_token_ids_of, special_tokens_of
+from mini_vllm.tokenizer.special_tokens import (
+    ending_tokens,
+    eos_token_ids_of,
+    special_tokens_of,
+)
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     DecodeError,
@@ -56,10 +60,11 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         ids = _vocabulary(inner)
         added = inner.get_added_tokens_decoder()
         declared = [token.content for token in added.values() if token.special]
+        ends = {ids[end] for end in ending_tokens(token.content for token in added.values())}
         super().__init__(
             ids,
             special_tokens=special_tokens_of(folder, ids, declared),
-            eos_token_ids=eos_token_ids_of(folder) if folder else (),
+            eos_token_ids=ends | (eos_token_ids_of(folder) if folder else frozenset()),
         )
         # An added token may have taken the id of another one.
         self._tokens.update((token_id, token.content) for token_id, token in added.items())

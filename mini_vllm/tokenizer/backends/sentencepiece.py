@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _SPACE = "▁"
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
-_BPE = 2
+_UNIGRAM, _BPE = 1, 2
 
 Span = tuple[int, int]
 
@@ -283,17 +283,31 @@ def read_flags(model: bytes, path: str | Path) -> ModelFlags:
     return flags
 
 
-def write_model(pieces: Iterable[ModelPiece], *, add_dummy_prefix: bool) -> bytes:
-    """Return a serialised BPE model without normalisation, for the library to load."""
-    pieces = list(pieces)
+def write_model(
+    pieces: Sequence[ModelPiece],
+    *,
+    add_dummy_prefix: bool,
+    remove_extra_whitespaces: bool = False,
+    unigram: bool = False,
+    normalization: bytes = b"",
+) -> bytes:
+    """Return a serialised model for the library to load.
+
+    Args:
+        pieces: the vocabulary.
+        add_dummy_prefix: see `ModelFlags`.
+        remove_extra_whitespaces: see `ModelFlags`.
+        unigram: it is a unigram model, and otherwise a BPE.
+        normalization: a compiled table of replacements; empty for none.
+    """
     out = bytearray()
     for piece in pieces:
         body = _bytes(1, piece.text.encode()) + _float(2, piece.score) + _number(3, piece.type)
         out += _bytes(1, body)
     byte_fallback = any(piece.type is PieceType.BYTE for piece in pieces)
-    out += _bytes(2, _number(3, _BPE) + _number(35, byte_fallback))
-    no_flags = _number(4, False) + _number(5, True)
-    out += _bytes(3, _bytes(1, b"identity") + _number(3, add_dummy_prefix) + no_flags)
+    out += _bytes(2, _number(3, _UNIGRAM if unigram else _BPE) + _number(35, byte_fallback))
+    flags = _number(3, add_dummy_prefix) + _number(4, remove_extra_whitespaces) + _number(5, True)
+    out += _bytes(3, _bytes(1, b"identity") + _bytes(2, normalization) + flags)
     return bytes(out)
 
 

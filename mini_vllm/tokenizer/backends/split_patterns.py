@@ -16,6 +16,8 @@ _SPACE = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 CL100K = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|\\s++$|{_SPACE}"
 LLAMA3 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|{_SPACE}"
 QWEN2 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}|{_MARKS}|{_SPACE}"
+# As QWEN2, with combining marks in the words.
+QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}", r"[^\s\p{L}\p{M}")
 
 
 def _words(letters_but: str = "") -> tuple[str, str]:
