@@ -301,7 +301,8 @@ def _with_reasoning(turn: Message) -> Message:
     reasoning = next((turn[name] for name in _REASONING if turn.get(name) is not None), None)
     if reasoning is None:
         return turn
-    return {"thinking": reasoning, **turn, "reasoning_content": reasoning}
+    named = {name: turn[name] for name in _REASONING if turn.get(name) is not None}
+    return {**turn, "thinking": reasoning, **named, "reasoning_content": reasoning}
 
 
 def _spans(pairs: Iterable[Sequence[int]]) -> tuple[tuple[int, int], ...]:

@@ -27,8 +27,8 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 if __name__ == "__main__":
-    # Started as a file, and isolated: the package is not on the path.
-    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    # Started as a file, and isolated: the package is not on the path, or another version of it is.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from mini_vllm.chat_template.marks import TAKE_OFF, MarkOwnText, Marks, Spans
 

@@ -82,6 +82,10 @@ CALL = {
     ],
 }
 WEATHER = {"type": "function", "function": {"name": "get", "parameters": {"type": "object"}}}
+REASONING = (
+    "{% for m in messages %}{{ m.thinking }}|{{ m.reasoning_content }}|"
+    "{{ m.reasoning }};{% endfor %}"
+)
 CASES = {
     "chatml": (CHATML, TURNS, {}),
     "chatml, prompt": (CHATML, TURNS, {"add_generation_prompt": True}),
@@ -90,6 +94,20 @@ CASES = {
     "a variable": (TOOLS, TURNS, {"flavour": "sweet"}),
     "blocks on lines": (PLAIN, TURNS, {}),
     "two spans a turn": (TWO_SPANS, TURNS, {}),
+    "names of reasoning": (
+        REASONING,
+        [
+            {"role": "assistant", "content": "", **names}
+            for names in (
+                {},
+                {"reasoning": "a"},
+                {"thinking": "b", "reasoning": "c"},
+                {"reasoning_content": "", "thinking": "d"},
+                {"thinking": None, "reasoning": "e"},
+            )
+        ],
+        {},
+    ),
 }
 
 

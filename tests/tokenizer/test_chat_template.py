@@ -214,7 +214,7 @@ def test_reasoning_has_several_names(make):
         )
     ]  # fmt: skip
     text = template.apply_chat_template(turns)
-    assert text == "||;a|a|a;b|b|;c|c|;None|d|d;e||;g|f|h;"
+    assert text == "||;a|a|a;b|b|;c|c|;d|d|d;e||;g|f|h;"
     assert turns[1] == {"role": "assistant", "content": "", "reasoning": "a"}
 
 
