@@ -7,8 +7,8 @@ use, kept warm, and killed when it exceeds a limit; the next call starts another
 
 But:
 - Variables travel as JSON, so tuples arrive as lists, and numeric keys as strings.
-- A message's reasoning may be called `reasoning_content`, `thinking` or `reasoning`. As in
-  transformers 5.23, templates find it under the first two.
+- As in transformers 5.23, what is None in a message is left out, and a message's reasoning, which
+  may be called `reasoning_content`, `thinking` or `reasoning`, is found under the first two.
 - The memory limit holds where the system enforces RLIMIT_AS: on Linux, not on macOS.
 """
 
@@ -288,21 +288,21 @@ def _checked(messages: Iterable[Message]) -> list[Message]:
             raise ChatTemplateError(
                 f"messages[{index}] must be a dict or a ChatMessage, not {type(turn).__name__}"
             )
-    return list(map(_with_reasoning, turns))
+    return list(map(_as_templates_read, turns))
 
 
 # What clients and templates call the reasoning of a message; the first that is set counts.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
-def _with_reasoning(turn: Message) -> Message:
+def _as_templates_read(turn: Message) -> Message:
     if isinstance(turn, ChatMessage):
         return turn
-    reasoning = next((turn[name] for name in _REASONING if turn.get(name) is not None), None)
+    said = {name: value for name, value in turn.items() if value is not None}
+    reasoning = next((said[name] for name in _REASONING if name in said), None)
     if reasoning is None:
-        return turn
-    named = {name: turn[name] for name in _REASONING if turn.get(name) is not None}
-    return {**turn, "thinking": reasoning, **named, "reasoning_content": reasoning}
+        return said
+    return {"thinking": reasoning, **said, "reasoning_content": reasoning}
 
 
 def _spans(pairs: Iterable[Sequence[int]]) -> tuple[tuple[int, int], ...]:

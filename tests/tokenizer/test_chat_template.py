@@ -199,8 +199,8 @@ def test_generation_spans(make):
     assert template.render(HI) == Rendered("[user]Hi")
 
 
-def test_reasoning_has_several_names(make):
-    """As transformers 5.23 aliases them."""
+def test_reasoning_has_several_names_and_what_is_none_is_left_out(make):
+    """As in transformers 5.23."""
     template = make(
         "{% for m in messages %}{{ m.thinking }}|{{ m.reasoning_content }}|{{ m.reasoning }};"
         "{% endfor %}"
@@ -216,6 +216,10 @@ def test_reasoning_has_several_names(make):
     text = template.apply_chat_template(turns)
     assert text == "||;a|a|a;b|b|;c|c|;d|d|d;e||;g|f|h;"
     assert turns[1] == {"role": "assistant", "content": "", "reasoning": "a"}
+    bare = make("{{ messages[0].content is defined }}{{ messages[0].name is none }}")
+    assert (
+        bare.apply_chat_template([{"role": "user", "content": None, "name": None}]) == "FalseFalse"
+    )
 
 
 @pytest.mark.parametrize("content", ["\ud800", "a\udfffb", "\ud83d\ude42", "\x00\u2028\ufffd"])
