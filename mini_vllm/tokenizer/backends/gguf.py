@@ -14,6 +14,7 @@ from pathlib import Path
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
 from mini_vllm.tokenizer.backends.gguf_kinds import KINDS
 from mini_vllm.tokenizer.backends.gguf_vocabulary import GGUFVocabulary
+from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
