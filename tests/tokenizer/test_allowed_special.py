@@ -5,11 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from model_files import file_backends
+from model_files import file_backends, gguf, llama_keys, replaced, sentencepiece_model
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
 from vocabularies import KINDS, byte_level
 
-from mini_vllm.tokenizer import At, ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
+from mini_vllm.tokenizer import (
+    At,
+    ByteTokenizer,
+    GGUFTokenizer,
+    HuggingFaceTokenizer,
+    MockTokenizer,
+)
 
 with tempfile.TemporaryDirectory() as folder:
     BACKENDS = {
@@ -150,6 +156,22 @@ def test_a_token_that_only_the_configuration_calls_special_can_be_text(tmp_path)
     assert end in tokenizer.eos_token_ids
     assert end not in tokenizer.encode("a<|end|>").ids
     assert end in tokenizer.encode("a<|end|>", allowed_special="all").ids
+
+
+def test_llama_cpp_knows_by_name_which_special_tokens_take_in_white_space(tmp_path):
+    """As the real Phi-3 has `<|end|>\\n` in one id."""
+    named = {"phi": ("general.name", "string", "Phi-3 mini"), "other": ("x", "string", "")}
+    for name, key in named.items():
+        path = tmp_path / f"{name}.gguf"
+        path.write_bytes(gguf(replaced(llama_keys(sentencepiece_model()), key)))
+        tokenizer = GGUFTokenizer.from_file(path)
+        end, start = map(tokenizer.token_to_id, ("<|im_end|>", "<s>"))
+        between = (tokenizer.encode(part).ids for part in ("\n", " \n ", "\n"))
+        text = "<s>\n<|im_end|> \n <|im_end|>\n"
+        kept = [next(between), (end,), next(between), (end,), next(between)]
+        wanted = kept if name == "other" else [kept[0], (end, end)]
+        ids = tokenizer.encode(text, allowed_special="all").ids
+        assert ids == (start, *(one for part in wanted for one in part))
 
 
 def test_sentencepiece_encodes_between_control_pieces_as_llama_cpp_and_mistral_do():

@@ -38,7 +38,9 @@ def _llama(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
         _pieces(vocabulary), add_dummy_prefix=vocabulary.flag("add_space_prefix", default=True)
     )
     prefix, suffix = vocabulary.added_ids(add_bos=True)
-    return SentencePieceTokenizer(model, vocabulary.path, prefix=prefix, suffix=suffix)
+    return SentencePieceTokenizer(
+        model, vocabulary.path, prefix=prefix, suffix=suffix, **vocabulary.stripping()
+    )
 
 
 def _t5(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
@@ -51,7 +53,9 @@ def _t5(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
         normalization=vocabulary.bytes_of("precompiled_charsmap"),
     )
     prefix, suffix = vocabulary.added_ids(add_eos=True)
-    return SentencePieceTokenizer(model, vocabulary.path, prefix=prefix, suffix=suffix)
+    return SentencePieceTokenizer(
+        model, vocabulary.path, prefix=prefix, suffix=suffix, **vocabulary.stripping()
+    )
 
 
 def _pieces(vocabulary: GGUFVocabulary) -> list[ModelPiece]:
@@ -127,9 +131,11 @@ def _finished(
 
 def _add_tokens(inner: tokenizers.Tokenizer, vocabulary: GGUFVocabulary) -> None:
     special, plain = [], []
+    strip = vocabulary.stripping()
     for token, kind in zip(vocabulary.tokens, vocabulary.types, strict=True):
         if kind in (PieceType.CONTROL, PieceType.UNKNOWN):
-            special.append(AddedToken(token, special=True, normalized=False))
+            flags = {flag: token in tokens for flag, tokens in strip.items()}
+            special.append(AddedToken(token, special=True, normalized=False, **flags))
         elif kind is PieceType.USER_DEFINED:
             plain.append(AddedToken(token, special=False, normalized=False))
     inner.add_special_tokens(special)

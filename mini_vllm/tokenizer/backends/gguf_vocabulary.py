@@ -108,6 +108,22 @@ class GGUFVocabulary:
             raise self._damaged(key, "is not a list of bytes")
         return bytes(value & 0xFF for value in values)
 
+    def stripping(self) -> dict[str, frozenset[str]]:
+        """Return the special tokens that take in white space, those with `lstrip` and `rstrip`.
+
+        A file does not say. llama.cpp knows these models by their names.
+        """
+        name = (self.text("general.name") or "").lower()
+        architecture = self.text("general.architecture") or ""
+        left, right = set[str](), set[str]()
+        if any(model in name for model in ("phi-3", "phi3")):
+            right = {*self.special_tokens.all(), "</s>"} - {"<unk>", "<s>", "<|endoftext|>"}
+        elif "modern-bert" in name:
+            left = {"[MASK]"}
+        elif any(model in architecture for model in ("nomic-bert-moe", "jina-bert-v3")):
+            left = {"<mask>"}
+        return {"lstrip": frozenset(left), "rstrip": frozenset(right)}
+
     def added_ids(
         self, *, add_bos: bool = False, add_eos: bool = False, add_sep: bool = False
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:

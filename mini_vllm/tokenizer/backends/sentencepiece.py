@@ -96,7 +96,8 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         path: where it is from, for errors.
         prefix: ids that `add_special_tokens` puts in front; by default BOS, if there is one.
         suffix: ids that it puts at the end.
-        rstrip: special tokens that take in the white space behind them.
+        lstrip: special tokens that take in the white space before them.
+        rstrip: those that take in the white space behind them.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         *,
         prefix: Sequence[int] | None = None,
         suffix: Sequence[int] = (),
-        rstrip: Iterable[str] = (),
+        lstrip: frozenset[str] = frozenset(),
+        rstrip: frozenset[str] = frozenset(),
     ) -> None:
         self._flags = read_flags(model, path)
         self._inner = inner = _load(model, path)
@@ -128,7 +130,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         bos = inner.bos_id()
         self._prefix = (bos,) * (bos >= 0) if prefix is None else tuple(prefix)
         self._suffix = tuple(suffix)
-        self._finder = SpecialFinder(self.special_tokens.all(), rstrip=frozenset(rstrip))
+        self._finder = SpecialFinder(self.special_tokens.all(), lstrip=lstrip, rstrip=rstrip)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "SentencePieceTokenizer":
