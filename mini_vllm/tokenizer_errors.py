@@ -2,6 +2,10 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
+
+# The largest files that models come with have some 40 million.
+_MOST_BYTES = 1 << 29
 
 
 class TokenizerError(Exception):
@@ -88,6 +92,25 @@ class ChatTemplateError(TokenizerError):
 
 class HubError(TokenizerError):
     """A tokenizer could not be fetched from the hub."""
+
+
+def checked_file(path: str | PathLike[str]) -> Path:
+    """Return the path of a file that can be read whole.
+
+    Raises:
+        TokenizerFileNotFound: there is no such file.
+        UnsupportedFormat: it is far larger than any tokenizer, which none could hold in memory.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TokenizerFileNotFound(path)
+    size = path.stat().st_size
+    if size > _MOST_BYTES:
+        raise UnsupportedFormat(
+            f"{path} has {size:,} bytes; no tokenizer has more than {_MOST_BYTES:,}, so it is "
+            "something else, or damaged"
+        )
+    return path
 
 
 def is_library_fault(error: BaseException) -> bool:

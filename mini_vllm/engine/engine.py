@@ -31,7 +31,7 @@ from mini_vllm.engine.outputs import Handle, Response
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import KVBlockPool, Scheduler
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
 
 class EngineState(Enum):
@@ -66,7 +66,8 @@ class Engine:
 
     Args:
         model: makes ids.
-        tokenizer: encodes prompts; its vocabulary says which ids are known.
+        tokenizer: encodes prompts; its vocabulary says which ids are known. One of the `tokenizers`
+            library will do.
         max_num_seqs: how many slots there are, so how many choices run at the same time.
         num_blocks: how many KV blocks there are.
         block_size: tokens in a block.
@@ -102,6 +103,7 @@ class Engine:
         hooks: Mapping[str, Callable[[], object]] | None = None,
         metrics: NullMetrics | None = None,
     ) -> None:
+        tokenizer = as_tokenizer(tokenizer)
         self._pool = KVBlockPool(num_blocks, block_size)
         room = num_blocks * block_size
         self.max_model_len = room if max_model_len is None else min(max_model_len, room)

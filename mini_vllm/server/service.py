@@ -23,7 +23,7 @@ from mini_vllm.server.wire.chat_stream import chat_stream
 from mini_vllm.server.wire.sse import Events, StreamHead
 from mini_vllm.text.formats import find_format
 from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
 _BLOCK_SIZE = 16
 
@@ -233,7 +233,7 @@ def create_service(
 
     Args:
         model: makes the ids.
-        tokenizer: the model's.
+        tokenizer: the model's; one of the `tokenizers` library will do.
         chat_template: the model's.
         model_name: the name by which clients ask for it.
         metrics: those that the tokenizer reports to already; by default new ones.
@@ -254,6 +254,7 @@ def create_service(
     metrics = metrics or PrometheusMetrics()
     if make_text_path is not None:
         options = {**options, "tool_format": None, "reasoning_format": None}
+    tokenizer = as_tokenizer(tokenizer)
     cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
     path = make_text_path or TextPathFactory(
         cached,

@@ -103,6 +103,7 @@ class CachedTokenizer(TokenizerWrapper):
 
     def __init__(self, inner: Tokenizer, config: CacheConfig | None = None) -> None:
         super().__init__(inner)
+        inner = self.inner
         config = config or CacheConfig()
         self._texts = _Level(config.l0_max_memory, config.l0_max_entries)
         self._texts_on = config.enable_l0

@@ -37,6 +37,7 @@ class MeteredTokenizer(TokenizerWrapper):
 
     def __init__(self, inner: Tokenizer, metrics: TokenizerMetrics) -> None:
         super().__init__(inner)
+        inner = self.inner
         self.tokenizer_type = type(inner).__name__.removesuffix("Tokenizer").lower()
         self._metrics = metrics
         self._encode_requests = metrics.encode_requests.labels(self.tokenizer_type, "encode")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mini_vllm.tokenizer.protocols import SpecialTokens
-from mini_vllm.tokenizer_errors import CorruptModelFile
+from mini_vllm.tokenizer_errors import CorruptModelFile, checked_file
 
 # What vocabularies call these roles, for models whose configuration does not say.
 _CANDIDATES = {
@@ -121,11 +121,12 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
     Raises:
         CorruptModelFile: it is not a JSON object.
+        UnsupportedFormat: it is far too large.
     """
     if not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = json.loads(checked_file(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise CorruptModelFile(path, getattr(error, "pos", None), str(error)) from None
     if not isinstance(value, dict):

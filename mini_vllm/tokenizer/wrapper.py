@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer
+from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer, as_tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_decode_stream
 
 
@@ -14,7 +14,7 @@ class TokenizerWrapper:
     """Passes everything on to `inner`, also what only some tokenizers have: a chat template."""
 
     def __init__(self, inner: Tokenizer) -> None:
-        self.inner = inner
+        self.inner = as_tokenizer(inner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":

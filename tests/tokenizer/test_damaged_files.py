@@ -33,6 +33,8 @@ from mini_vllm.tokenizer import (
     HuggingFaceTokenizer,
     ModelTokenizerMap,
     TokenizerError,
+    UnsupportedFormat,
+    create_tokenizer,
     read_gguf_metadata,
 )
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
@@ -201,6 +203,46 @@ def test_contradictions(tmp_path, case, kind):
     path.write_bytes(gguf(replaced(keys, *changes)))
     with pytest.raises(CorruptModelFile, match=message):
         GGUFTokenizer.from_file(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("tokenizer.json", b'{"model": '), ("tokenizer.model", b"\x0a\x0e\x0a\x05<unk>"),
+        ("gpt2.tiktoken", b"IQ== 0\n"), ("config.json", b'{"a": "'),
+    ],
+)  # fmt: skip
+def test_a_file_of_gigabytes_is_refused_by_its_size(tmp_path, name, head):
+    path = tmp_path / name
+    path.write_bytes(head)
+    with path.open("r+b") as file:
+        file.truncate(5 << 30)
+    if name == "config.json":
+        path = tmp_path / "tokenizer.json"
+        path.write_text(KINDS["llama"]().to_str(), encoding="utf-8")
+    with pytest.raises(UnsupportedFormat, match=rf"{name} has 5,368,709,120 bytes; no tokenizer"):
+        create_tokenizer(path)
+
+
+def test_a_value_of_gigabytes_is_refused_before_it_is_read(tmp_path):
+    key = ("tokenizer.ggml.tokens", "[u8]", [])
+    data = gguf([key])
+    path = tmp_path / "a.gguf"
+    path.write_bytes(data[:-8] + struct.pack("<Q", 4 << 30))
+    with path.open("r+b") as file:
+        file.truncate(5 << 30)
+    with pytest.raises(CorruptModelFile, match="has 4,294,967,296 bytes, far too many"):
+        create_tokenizer(path)
+
+
+def test_json_of_another_kind_is_named_with_the_fix(tmp_path):
+    for name, content, message in (
+        ("config.json", '{"model_type": "llama"}', "without a tokenizer, .*give the folder"),
+        ("tekken.json", '{"config": {}, "vocab": []}', "Mistral's Tekken, .* the tokenizer.json"),
+    ):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(UnsupportedFormat, match=f"{name} is .*{message}"):
+            create_tokenizer(tmp_path / name)
 
 
 def rank_lines(path):

@@ -4,11 +4,23 @@ import pytest
 from tokenizers import Tokenizer, models
 from vocabularies import byte_level
 
+from mini_vllm.models.scripted import ScriptedModel
+from mini_vllm.server.service import create_service
 from mini_vllm.tokenizer import (
+    CachedTokenizer,
     ChatMessage,
+    ChatTemplate,
     ChatTemplateError,
+    DecodeStream,
     HuggingFaceTokenizer,
+    IncrementalDetokenizer,
+    Sequence,
+    StopSequenceConfig,
+    StopSequenceDecoder,
     TokenizerFileNotFound,
+    WindowDecodeStream,
+    create_decode_stream,
+    create_tokenizer,
 )
 
 TOKENIZER = HuggingFaceTokenizer.from_tokenizer(byte_level())
@@ -35,6 +47,21 @@ def test_added_tokens_are_in_the_vocabulary():
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(TokenizerFileNotFound, match=r"missing\.json"):
         HuggingFaceTokenizer.from_file(tmp_path / "missing.json")
+
+
+def test_the_librarys_own_object_will_do_wherever_a_tokenizer_is_taken():
+    raw = byte_level()
+    ids = TOKENIZER.encode("naïve 🚀").ids
+    assert create_tokenizer(raw).encode("naïve 🚀").ids == ids
+    for make in (create_decode_stream, DecodeStream, WindowDecodeStream):
+        stream = make(raw)
+        assert "".join(stream.step(token_id) for token_id in ids) == "naïve 🚀"
+    assert Sequence.with_tokens(raw, ids).text() == "naïve 🚀"
+    assert IncrementalDetokenizer(raw, ids[:-1]).push(ids[-1]) == " 🚀"
+    StopSequenceDecoder(raw, StopSequenceConfig(stop_sequences=("🚀",))).process_tokens(ids)
+    assert CachedTokenizer(raw).encode("naïve 🚀").ids == ids
+    service = create_service(ScriptedModel({}), raw, ChatTemplate.simple(), "model")
+    assert service.tokenizer.decode(ids) == "naïve 🚀"
 
 
 def test_an_added_token_that_took_an_id_has_it():

@@ -22,6 +22,8 @@ _NUMBERS = {
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _SMALLEST = {_STRING: 8, _ARRAY: 12}
 _SMALLEST_KEY = 13
+# Of one value: far beyond any vocabulary.
+_MOST_BYTES = 1 << 29
 _DEEPEST = 8
 
 
@@ -130,6 +132,8 @@ class _Reader:
         return int.from_bytes(data, "little")
 
     def _take(self, size: int, what: str) -> bytes:
+        if _MOST_BYTES < size <= self._left:
+            raise self._damaged(self._offset, f"{what} has {size:,} bytes, far too many")
         # The second comparison is for a file that shrinks while it is read.
         data = self._file.read(size) if size <= self._left else b""
         if len(data) < size:

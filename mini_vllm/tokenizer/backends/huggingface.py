@@ -3,7 +3,7 @@
 import codecs
 import json
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     DecodeError,
     EncodeError,
-    TokenizerFileNotFound,
+    UnsupportedFormat,
+    checked_file,
     is_library_fault,
 )
 
@@ -88,12 +89,11 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
+            UnsupportedFormat: it is far too large, or JSON of another kind.
             CorruptModelFile: it, or a configuration file, is damaged.
             ChatTemplateError: several files could be the chat template.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise TokenizerFileNotFound(path)
+        path = checked_file(path)
         tokenizer = cls(_read(path), folder=path.parent, map_added_tokens=map_added_tokens)
         if tokenizer.vocab_size > _MOST_IDS:
             raise CorruptModelFile(path, None, f"a token has the id {tokenizer.vocab_size - 1}")
@@ -109,8 +109,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             CorruptModelFile: one of them is damaged.
         """
         for path in (vocab, merges):
-            if not Path(path).is_file():
-                raise TokenizerFileNotFound(path)
+            checked_file(path)
         try:
             inner = tokenizers.Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
         except Exception as error:
@@ -203,6 +202,12 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             raise DecodeError(f"{ids[:8]} cannot be decoded: {error}") from None
 
 
+@lru_cache(maxsize=8)
+def wrapped(tokenizer: tokenizers.Tokenizer) -> HuggingFaceTokenizer:
+    """Return a tokenizer object behind our protocols: the same again for the same object."""
+    return HuggingFaceTokenizer.from_tokenizer(tokenizer)
+
+
 def _vocabulary(inner: tokenizers.Tokenizer) -> dict[str, int]:
     """Return the id of each token, in the order of ids where none is missing."""
     size = inner.get_vocab_size(with_added_tokens=True)
@@ -224,10 +229,28 @@ def _read(path: Path) -> tokenizers.Tokenizer:
             raise
         fault, place = str(error), None
     try:
-        path.read_text(encoding="utf-8-sig")
+        _refuse_other_json(path, path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
         fault, place = "not UTF-8", error.start
     raise CorruptModelFile(path, place, fault)
+
+
+def _refuse_other_json(path: Path, text: str) -> None:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(content, dict) or "model" in content:
+        return
+    if "vocab" in content and "config" in content:
+        raise UnsupportedFormat(
+            f"{path} is Mistral's Tekken, which is not read; give the tokenizer.json of the model"
+        )
+    if path.name != "tokenizer.json":
+        raise UnsupportedFormat(
+            f"{path} is JSON without a tokenizer, such as a configuration; give the folder "
+            f"{path.parent} or the tokenizer.json in it"
+        )
 
 
 def huggingface_splits_at_specials(

@@ -41,8 +41,8 @@ from mini_vllm.tokenizer.special_tokens import eos_token_ids_of
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     MissingLibrary,
-    TokenizerFileNotFound,
     UnsupportedFormat,
+    checked_file,
 )
 
 if TYPE_CHECKING:
@@ -139,11 +139,10 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         Raises:
             TokenizerFileNotFound: the file does not exist.
             CorruptModelFile: it is damaged or not a model, or a configuration file is damaged.
-            UnsupportedFormat: it rewrites text in a way that cannot be streamed.
+            UnsupportedFormat: it rewrites text in a way that cannot be streamed, or is far too
+                large.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise TokenizerFileNotFound(path)
+        path = checked_file(path)
         tokenizer = cls(path.read_bytes(), path)
         tokenizer.eos_token_ids |= eos_token_ids_of(path.parent)
         return tokenizer

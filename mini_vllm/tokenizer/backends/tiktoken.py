@@ -45,6 +45,7 @@ from mini_vllm.tokenizer_errors import (
     UnknownModel,
     UnknownTokenId,
     UnsupportedFormat,
+    checked_file,
     is_library_fault,
 )
 
@@ -422,11 +423,11 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
 
     Raises:
         TokenizerFileNotFound: the file does not exist.
+        UnsupportedFormat: it is far too large.
         CorruptModelFile: a line is not a token in base64 and a rank, or repeats an earlier one; the
             error has the offset of the line, and its message the number.
     """
-    if not path.is_file():
-        raise TokenizerFileNotFound(path)
+    checked_file(path)
     ranks: dict[bytes, int] = {}
     taken: set[int] = set()
     offset = 0

@@ -22,13 +22,15 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import UnknownModel
 
 if TYPE_CHECKING:
+    import tokenizers
+
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 _SUFFIXES = (".json", ".tiktoken", ".model", ".gguf")
 
 
 def create_tokenizer(
-    name_or_path: str | Path,
+    name_or_path: "str | Path | tokenizers.Tokenizer",
     *,
     model_map: ModelTokenizerMap | None = None,
     chat_template_path: str | Path | None = None,
@@ -39,7 +41,7 @@ def create_tokenizer(
     Tried in this order: `byte`, `mock` (or `test`), an existing path, the model map, the hub.
 
     Args:
-        name_or_path: what to load.
+        name_or_path: what to load. A tokenizer of the `tokenizers` library is wrapped.
         model_map: names and what they stand for; by default the built-in rules and those of the
             file that MINI_VLLM_MODEL_MAP names.
         chat_template_path: a template file to use instead of the model's own.
@@ -61,6 +63,8 @@ def create_tokenizer(
             ),
             metrics,
         )
+    if not isinstance(name_or_path, str | Path):
+        return _wrapped(name_or_path, chat_template_path)
     name = str(name_or_path)
     if name == "byte":
         return ByteTokenizer()
@@ -80,7 +84,7 @@ def create_tokenizer(
 
 
 async def create_tokenizer_async(
-    name_or_path: str | Path,
+    name_or_path: "str | Path | tokenizers.Tokenizer",
     *,
     model_map: ModelTokenizerMap | None = None,
     chat_template_path: str | Path | None = None,
@@ -123,6 +127,17 @@ def create_tokenizer_from_file(
     # Made and checked now, so that the first stream need not wait for it.
     _ = tokenizer.pieces
     return tokenizer
+
+
+def _wrapped(
+    tokenizer: "tokenizers.Tokenizer", chat_template_path: str | Path | None
+) -> VocabularyTokenizer:
+    from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
+
+    wrapped = HuggingFaceTokenizer.from_tokenizer(tokenizer)
+    if chat_template_path is not None:
+        wrapped.load_chat_template(Path(), chat_template_path)
+    return wrapped
 
 
 def _loader(kind: TokenizerType, name: str) -> Callable[[Path], VocabularyTokenizer]:

@@ -23,7 +23,7 @@ from itertools import islice
 
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -61,7 +61,7 @@ class DecodeStream(TokenStream):
         *,
         skip_special_tokens: bool = True,
     ) -> None:
-        pieces = tokenizer.pieces
+        pieces = as_tokenizer(tokenizer).pieces
         if pieces is None:
             raise ValueError(f"{tokenizer!r} has no table of pieces; use create_decode_stream")
         self._table = table = pieces.skipping if skip_special_tokens else pieces.showing
@@ -130,7 +130,7 @@ class WindowDecodeStream(TokenStream):
         *,
         skip_special_tokens: bool = True,
     ) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self.decoded_tokens = 0
         # The ids whose text is out, as far as they are needed to decode the next ones, and their
@@ -269,9 +269,10 @@ def create_decode_stream(
     """Return the stream for a tokenizer: by its table of pieces where it has one.
 
     Args:
-        tokenizer: any.
+        tokenizer: any; one of the `tokenizers` library will do, here and elsewhere.
         prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
     """
+    tokenizer = as_tokenizer(tokenizer)
     make = WindowDecodeStream if tokenizer.pieces is None else DecodeStream
     return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)

@@ -7,7 +7,7 @@ It keeps everything, for callers that edit or inspect a sequence. A server that 
 from collections.abc import Iterable
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
@@ -23,7 +23,7 @@ class Sequence(TokenStream):
     """
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool = False) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self.clear()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer.ids import plain_ids
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 from mini_vllm.tokenizer.streams.token_stream import Copyable
 
@@ -102,7 +102,7 @@ class StopSequenceDecoder(Copyable):
         resolve_special_stops: bool = True,
         metrics: "TokenizerMetrics | None" = None,
     ) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self._prompt = plain_ids(prompt_token_ids)
         self._metrics = metrics
