@@ -127,6 +127,19 @@ def test_all_places_are_what_the_library_says(name):
             assert list(none.ids) == as_text.encode(text, add_special_tokens=flag).ids
 
 
+def test_a_special_token_counts_only_as_it_is_written():
+    """The library finds some in what its normalizer makes of a text; a message might say that."""
+    inner = Tokenizer.from_str(byte_level().to_str())
+    inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    special(normalized=True)(inner)
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    number = tokenizer.token_to_id("<x>")
+    assert number in inner.encode("a＜X＞").ids
+    for allowed in ("all", {"<x>"}, ()):
+        assert number not in tokenizer.encode("a＜X＞", allowed_special=allowed).ids
+    assert number in tokenizer.encode("a<x>", allowed_special="all").ids
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_keeps_the_ids_of_its_added_tokens(kind):
     inner = KINDS[kind]()

@@ -155,16 +155,17 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
     ) -> Encoding:
         """Return the encoding of `text`.
 
-        With `allowed_special="all"` it is what the library says. By default it is what the library
-        says with `encode_special_tokens`: `<|im_end|>` in a text is text. Added tokens that are not
-        special, such as `<think>` in Qwen3's vocabulary, count in both.
+        With `allowed_special="all"` it is what the library says, but that special tokens count only
+        as they are written. By default it is what the library says with `encode_special_tokens`:
+        `<|im_end|>` in a text is text. Added tokens that are not special, such as `<think>` in
+        Qwen3's vocabulary, count in both.
 
         Raises:
             EncodeError: `text` contains a lone surrogate, or the library gave up.
         """
         allowed = fixed(allowed_special)
         try:
-            if allowed == "all":
+            if allowed == "all" and self._plain.as_written:
                 found = self._inner.encode(text, add_special_tokens=add_special_tokens)
                 columns = found.ids, found.tokens, found.offsets, found.special_tokens_mask
             else:

@@ -31,6 +31,8 @@ class PlainEncoder:
 
     Attributes:
         finder: finds the special tokens in a text.
+        as_written: whether the library, too, finds special tokens only as they are written. Others
+            it finds in a normalized text: `<S>` may then be `<s>`.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]) -> None:
@@ -44,6 +46,7 @@ class PlainEncoder:
             rstrip=[t.content for t in special if t.rstrip],
             single_word=[t.content for t in special if t.single_word],
         )
+        self.as_written = tokenizer.normalizer is None or not any(t.normalized for t in special)
         self._cut = f"<|cut {secrets.token_hex(8)}|>"
         self._inner = _sharing(tokenizer)
         added = [_copy(known[token_id], special=named) for token_id in sorted(known)]
