@@ -150,15 +150,6 @@ def test_every_kind_keeps_the_ids_of_its_added_tokens(kind):
     assert named == tokenizer.encode(text, allowed_special="all")
 
 
-def test_ids_with_holes_stay():
-    inner = Tokenizer.from_str(byte_level().to_str())
-    content = inner.to_str().replace('"id":331', '"id":900').replace('"id":330', '"id":800')
-    inner = Tokenizer.from_str(content)
-    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
-    text = "<think>a b<s>"
-    assert list(tokenizer.encode(text, allowed_special={"<s>"}).ids) == inner.encode(text).ids
-
-
 def test_a_token_that_only_the_configuration_calls_special_can_be_text(tmp_path):
     inner = Tokenizer.from_str(byte_level().to_str())
     inner.add_tokens(["<|end|>"])

@@ -67,7 +67,8 @@ FAMILIES = {
     "joined": (["<a>", "<b>", "<a><b>"], LOOP.format(
         "{{ [m.content, m.role] | join('<a>') | replace('x', '<b>') }}"
         "{{ '<b>'.join([m.content, 'same<a>' if m.content == '<a>' else 'other<a>']) }}"
-        "{{ 'same' if m.content is eq('<b>') else m.missing | d('<b>') | length }}"
+        "{{ '<b>' is eq(m.content) }}{{ m.missing | d('<b>') }}{{ loop.cycle('<a>', '<b>') }}"
+        "{{ ('<a>' + m.content).find(m.content) }}"
         "{{ {'<a>': 'found'}[m.content] }}{{ m.content | replace('<a>', '-') }}"
         "{{ '<%s>' % (m.content or 'a') }}{{ '<a>x'[:3] }}{{ m.content.count('<b>') }}",
         "{{ messages | map(attribute='content') | join('<b>') }}")),
@@ -138,6 +139,12 @@ def test_a_lone_surrogate_leaves_no_special_tokens():
     assert own.render([], bos_token="<s>") == Rendered("<s>", clean=False)
     template.close()
     own.close()
+
+
+def test_what_is_json_is_text():
+    """Marks would be escaped like all that is not ASCII."""
+    made = answer(Renderer("{{ {'k': '<a>'} | tojson(ensure_ascii=True) }}", 99, ["<a>"]), {})
+    assert made == {"text": '{"k": "<a>"}', "spans": [], "special": [], "clean": False}
 
 
 def test_an_error_has_the_usual_letters():

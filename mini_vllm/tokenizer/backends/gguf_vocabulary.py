@@ -47,7 +47,7 @@ class GGUFVocabulary:
         types: a type for each; guessed where the file has none.
         merges: the merges, in order of priority.
         roles: the ids of special tokens by role.
-        special_tokens: the special tokens by role, and all other control tokens.
+        special_tokens: the special tokens by role, and all other control and unknown tokens.
         eos_token_ids: the ids that end a generation: end of sequence, of turn, and of message, and
             added tokens that are known to.
 
@@ -222,7 +222,7 @@ class GGUFVocabulary:
         control = (
             token
             for token, kind in zip(self.tokens, self.types, strict=True)
-            if kind is PieceType.CONTROL
+            if kind in (PieceType.CONTROL, PieceType.UNKNOWN)
         )
         rest = tuple(token for token in control if token not in named.values())
         return SpecialTokens(**named, additional=rest)

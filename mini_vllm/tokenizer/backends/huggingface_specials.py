@@ -49,11 +49,9 @@ class PlainEncoder:
         self.as_written = tokenizer.normalizer is None or not any(t.normalized for t in special)
         self._cut = f"<|cut {secrets.token_hex(8)}|>"
         self._inner = _sharing(tokenizer)
+        # In the order of their ids the library gives them the same again.
         added = [_copy(known[token_id], special=named) for token_id in sorted(known)]
         self._inner.add_tokens(added)
-        if any(self._inner.token_to_id(known[token_id].content) != token_id for token_id in known):
-            # Ids with holes: only the library's own copy keeps them.
-            self._inner = tokenizers.Tokenizer.from_str(tokenizer.to_str())
         self._inner.add_tokens([AddedToken(self._cut, special=False, normalized=False)])
         self._inner.encode_special_tokens = True
 
