@@ -42,6 +42,33 @@ async def chat_completions(http: HttpRequest) -> Reply:
     """
     service: Service = http.app.state.service
     asked = decode_chat_request(await read_body(http, service), service.limits)
+    prompt, request, options = await prepare_chat(service, asked)
+    head = StreamHead(
+        id=f"chatcmpl-{secrets.token_hex(12)}",
+        created=int(time()),
+        model=asked.model or service.model_name,
+        choices=request.params.n,
+        prompt_tokens=len(prompt.token_ids),
+        include_usage=asked.include_usage,
+        prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
+        naive=service.naive if asked.return_held else None,
+    )
+    if asked.stream:
+        events = service.wire.chat_stream(head, request, **options)
+        return stream_reply(service, [request], events, asked.return_held)
+    return await reply_whole(
+        service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
+    )
+
+
+async def prepare_chat(
+    service: Service, asked: ChatCompletionRequest
+) -> tuple[Prompt, Request, dict[str, Any]]:
+    """Return a chat's prompt, its request to the engine, and options of `MessageFold`.
+
+    Raises:
+        ApiError: the request is refused.
+    """
     service.check_model(asked.model)
     tools = _tools_to_show(asked)
     prompt = await chat_prompt(
@@ -56,28 +83,12 @@ async def chat_completions(http: HttpRequest) -> Reply:
     params = to_sampling_params(
         asked, service.limits, min(room, service.default_max_tokens), asked.wanted_logprobs
     )
-    request = _engine_request(service, asked, prompt, params, tools)
-    head = StreamHead(
-        id=f"chatcmpl-{secrets.token_hex(12)}",
-        created=int(time()),
-        model=asked.model or service.model_name,
-        choices=params.n,
-        prompt_tokens=len(prompt.token_ids),
-        include_usage=asked.include_usage,
-        prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
-        naive=service.naive if asked.return_held else None,
-    )
-    options: dict[str, Any] = {
+    options = {
         "named_function": isinstance(asked.tool_choice, NamedToolChoice),
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
         "strip": service.strip and tools is not None,
     }
-    if asked.stream:
-        events = service.wire.chat_stream(head, request, **options)
-        return stream_reply(service, [request], events, asked.return_held)
-    return await reply_whole(
-        service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
-    )
+    return prompt, _engine_request(service, asked, prompt, params, tools), options
 
 
 def _tools_to_show(asked: ChatCompletionRequest) -> Tools | None:
