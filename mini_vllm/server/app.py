@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mini_vllm.engine import EngineState
 from mini_vllm.server.endpoints.chat import chat_completions
 from mini_vllm.server.endpoints.completions import completions
+from mini_vllm.server.endpoints.responses import responses
 from mini_vllm.server.endpoints.tokens import detokenize, tokenize
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, error_response
@@ -41,6 +42,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
         routes=[
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/completions", completions, methods=["POST"]),
+            Route("/v1/responses", responses, methods=["POST"]),
             Route("/v1/models", models),
             Route("/say", what_to_say),
             Route("/tokenize", tokenize, methods=["POST"]),

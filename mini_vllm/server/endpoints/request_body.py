@@ -65,6 +65,23 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         raise invalid(None, "the body is nested too deep; flatten it") from None
 
 
+def convert_value(value: Any, kind: type[T], at: str) -> T:
+    """Return a JSON value as a type.
+
+    Args:
+        value: a part of a body.
+        kind: what it must be.
+        at: where in the body it is.
+
+    Raises:
+        ApiError: 400; the value is not of that type.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _wrong_shape(error, at) from None
+
+
 def check_at_most(param: str, found: int, most: int, what: str) -> None:
     """Demand that there are not too many of something.
 
@@ -101,10 +118,10 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _wrong_shape(error: msgspec.ValidationError) -> ApiError:
+def _wrong_shape(error: msgspec.ValidationError, at: str = "") -> ApiError:
     """Return msgspec's complaint, with the path spelled as clients of this API spell it."""
     problem, _, path = str(error).partition(" - at `$")
-    param = path.removesuffix("`").lstrip(".")
+    param = (at + path.removesuffix("`")).lstrip(".")
     missing = _MISSING.fullmatch(problem)
     if missing:
         param = f"{param}.{missing[1]}" if param else missing[1]

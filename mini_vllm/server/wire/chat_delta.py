@@ -99,13 +99,13 @@ class MessageFold:
         if self._strip is not None:
             events = self._strip.feed(events, finished=finished)
         deltas = []
-        for (kind, index), run in groupby(events, _kind):
+        for (kind, index), run in groupby(events, kind_of):
             if kind is CallEnd:
                 self.completed += len(list(run))
             elif kind is CallStart:
                 deltas += [self._opening(start) for start in run if isinstance(start, CallStart)]
             else:
-                text = "".join(_texts(run))
+                text = "".join(texts_of(run))
                 if text:
                     deltas.append(_delta(kind, index, text))
         return deltas
@@ -124,14 +124,15 @@ class MessageFold:
     def _opening(self, start: CallStart) -> DeltaMessage:
         call = DeltaToolCall(
             index=start.index,
-            id=_encodable(start.id) if start.id else self._new_id(),
+            id=encodable(start.id) if start.id else self._new_id(),
             type="function",
-            function=DeltaFunctionCall(name=_encodable(start.name), arguments=""),
+            function=DeltaFunctionCall(name=encodable(start.name), arguments=""),
         )
         return DeltaMessage(tool_calls=[call])
 
 
-def _kind(event: Event) -> tuple[type[Event], int]:
+def kind_of(event: Event) -> tuple[type[Event], int]:
+    """Return which kind of news an event is, and of which call."""
     if isinstance(event, TextDelta | Malformed):
         return TextDelta, 0
     if isinstance(event, ReasoningDelta):
@@ -139,7 +140,8 @@ def _kind(event: Event) -> tuple[type[Event], int]:
     return type(event), event.index
 
 
-def _texts(events: Iterable[Event]) -> Iterator[str]:
+def texts_of(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the texts of events."""
     for event in events:
         if isinstance(event, Malformed):
             yield event.raw
@@ -156,6 +158,6 @@ def _delta(kind: type[Event], index: int, text: str) -> DeltaMessage:
     return DeltaMessage(tool_calls=[call])
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Return a name with each lone surrogate (a model wrote `"\\ud800"`) replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,309 @@
+"""What a client may ask of `/v1/responses`, said as the chat that asks the same.
+
+Nothing is stored, whatever `store` says: each request brings the whole conversation. What only a
+server with a memory or with tools of its own could do is refused by name. All other fields mean
+what they mean in a chat, and are checked there.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from mini_vllm.server.endpoints.chat_request import ChatCompletionRequest, decode_chat_request
+from mini_vllm.server.endpoints.request_body import check_at_most, convert_value, decode_body
+from mini_vllm.server.service import Limits
+from mini_vllm.server.wire.api_errors import ApiError, invalid
+
+
+class Reasoning(msgspec.Struct):
+    """How much the model is to think, and whether to sum that up, which nothing here does."""
+
+    effort: str | None = None
+    summary: str | None = None
+
+
+class TextConfig(msgspec.Struct):
+    """What the text of the answer is to be like."""
+
+    format: dict[str, Any] | None = None
+    verbosity: str | None = None
+
+
+class ResponsesRequest(msgspec.Struct):
+    """The fields that a chat has under another name, or not at all.
+
+    Attributes:
+        input: what the user says, or the items of the conversation.
+        instructions: a system message before them.
+        include: further output; what is not there is refused.
+        metadata: goes back with the answer.
+    """
+
+    input: str | list[dict[str, Any]]
+    model: str | None = None
+    instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: Any = None
+    reasoning: Reasoning | None = None
+    text: TextConfig | None = None
+    include: list[str] | None = None
+    metadata: dict[str, str] | None = None
+    stream: bool | None = None
+
+
+class Part(msgspec.Struct):
+    """One part of a content."""
+
+    type: str
+    text: str | None = None
+
+
+class Message(msgspec.Struct):
+    """One turn of the conversation."""
+
+    role: str
+    content: str | list[Part]
+
+
+class FunctionCall(msgspec.Struct):
+    """A call in an earlier answer of the model."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class FunctionCallOutput(msgspec.Struct):
+    """What a call returned."""
+
+    call_id: str
+    output: str | list[Part]
+
+
+class ReasoningItem(msgspec.Struct):
+    """The reasoning of an earlier answer: its text, or a summary of it."""
+
+    summary: list[Part] = []
+    content: list[Part] | None = None
+    encrypted_content: str | None = None
+
+
+def decode_responses_request(
+    body: bytes, limits: Limits
+) -> tuple[ResponsesRequest, ChatCompletionRequest]:
+    """Return the request of a body, and the chat that asks the same.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    asked = decode_body(body, ResponsesRequest)
+    fields: dict[str, Any] = msgspec.json.decode(body)
+    _check_there(asked, fields)
+    for name in (*ResponsesRequest.__struct_fields__, *_WITHOUT_INFLUENCE):
+        fields.pop(name, None)
+    text, reasoning = asked.text or TextConfig(), asked.reasoning or Reasoning()
+    chat = {
+        **fields,
+        "model": asked.model,
+        "messages": _messages(asked, limits),
+        "tools": [_tool(tool, f"tools[{index}]") for index, tool in enumerate(asked.tools or ())],
+        "tool_choice": _tool_choice(asked.tool_choice),
+        "parallel_tool_calls": asked.parallel_tool_calls,
+        "max_completion_tokens": asked.max_output_tokens,
+        "reasoning_effort": reasoning.effort,
+        "response_format": _response_format(text.format),
+        "verbosity": text.verbosity,
+    }
+    with chat_names():
+        return asked, decode_chat_request(msgspec.json.encode(chat), limits)
+
+
+@contextmanager
+def chat_names() -> Iterator[None]:
+    """Name fields in errors as requests to `/v1/responses` do.
+
+    Raises:
+        ApiError: what was raised, under the other name.
+    """
+    try:
+        yield
+    except ApiError as error:
+        param = error.param
+        for chat, here in _NAMES:
+            param = param and re.sub(f"^{chat}", here, param)
+        message = error.message
+        if error.param and message.startswith(f"{error.param}: "):
+            message = f"{param}{message.removeprefix(error.param)}"
+        raise ApiError(
+            error.status, message, type=error.type, param=param, code=error.code
+        ) from None
+
+
+# How chats call a field, as the beginning of a path, and how it is called here.
+_NAMES = (
+    (r"messages.*", "input"),
+    (r"max_completion_tokens", "max_output_tokens"),
+    (r"reasoning_effort", "reasoning.effort"),
+    (r"response_format(\.json_schema)?", "text.format"),
+    (r"verbosity", "text.verbosity"),
+    (r"(tools\[\d+\])\.function", r"\1"),
+    (r"tool_choice\.function", "tool_choice"),
+)
+
+# Of no influence on the answer, or, like `store`, without a choice.
+_WITHOUT_INFLUENCE = ("store", "stream_options", "user", "max_tool_calls")
+
+# The values that ask for nothing; others are refused, not ignored.
+_NOT_THERE = {
+    "background": False,
+    "context_management": [],
+    "conversation": None,
+    "moderation": None,
+    "previous_response_id": None,
+    "prompt": None,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+}
+_STATELESS = "nothing is stored here; send the whole conversation as input"
+_WHY = {"previous_response_id": _STATELESS, "conversation": _STATELESS}
+# Fields of chats that would change the answer, and what says the same here.
+_OF_CHATS = {
+    "messages": "use input",
+    "max_tokens": "use max_output_tokens",
+    "max_completion_tokens": "use max_output_tokens",
+    "response_format": "use text.format",
+    "reasoning_effort": "use reasoning.effort",
+    **dict.fromkeys(("n", "logprobs", "return_held", "return_token_ids"), "leave it out"),
+}
+_INCLUDED = "reasoning.encrypted_content"
+
+
+def _check_there(asked: ResponsesRequest, fields: dict[str, Any]) -> None:
+    for name, neutral in _NOT_THERE.items():
+        if fields.get(name) is not None and fields[name] != neutral:
+            why = _WHY.get(name, "is not implemented; leave it out")
+            raise invalid(name, why, code="unsupported_parameter")
+    for name, instead in _OF_CHATS.items():
+        if fields.get(name) is not None:
+            raise invalid(
+                name,
+                f"is a field of /v1/chat/completions; {instead}",
+                code="unsupported_parameter",
+            )
+    for index, name in enumerate(asked.include or ()):
+        # Reasoning goes out, and comes back, in plain text.
+        if name != _INCLUDED:
+            raise invalid(f"include[{index}]", f"is {name!r:.60}; it must be {_INCLUDED!r}")
+    summary = asked.reasoning and asked.reasoning.summary
+    if summary not in (None, "auto"):
+        raise invalid("reasoning.summary", f"is {summary!r:.60}; there is only the whole reasoning")
+
+
+def _messages(asked: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]:
+    """Return the conversation as a chat has it: what the model said in a turn is one message."""
+    messages: list[dict[str, Any]] = []
+    if asked.instructions:
+        messages.append({"role": "system", "content": asked.instructions})
+    if isinstance(asked.input, str):
+        return [*messages, {"role": "user", "content": asked.input}]
+    if not asked.input:
+        raise invalid("input", "is empty; send a text or at least one item")
+    check_at_most("input", len(asked.input), limits.max_messages, "items")
+    for index, item in enumerate(asked.input):
+        said = _message(item, f"input[{index}]")
+        if not (messages and _continues(said, messages[-1])):
+            messages.append(said)
+        elif "tool_calls" in said:
+            messages[-1].setdefault("tool_calls", []).extend(said["tool_calls"])
+        else:
+            messages[-1]["content"] = messages[-1].get("content", "") + said["content"]
+    return messages
+
+
+def _continues(said: dict[str, Any], turn: dict[str, Any]) -> bool:
+    """Return whether the model said this in the same turn: reasoning, text and calls, in order.
+
+    Text may also follow calls, since their results come after the whole turn.
+    """
+    if not said["role"] == turn["role"] == "assistant" or "reasoning_content" in said:
+        return False
+    return "tool_calls" in said or "content" not in turn or "tool_calls" in turn
+
+
+def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
+    kind = item.get("type") or "message"
+    if kind == "message":
+        message = convert_value(item, Message, at)
+        if message.role not in _ROLES:
+            known = ", ".join(_ROLES)
+            raise invalid(f"{at}.role", f"is {message.role!r:.60}; known roles: {known}")
+        return {"role": message.role, "content": _text(message.content, f"{at}.content")}
+    if kind == "function_call":
+        call = convert_value(item, FunctionCall, at)
+        function = {"name": call.name, "arguments": call.arguments}
+        entry = {"id": call.call_id, "type": "function", "function": function}
+        return {"role": "assistant", "tool_calls": [entry]}
+    if kind == "function_call_output":
+        result = convert_value(item, FunctionCallOutput, at)
+        text = _text(result.output, f"{at}.output")
+        return {"role": "tool", "tool_call_id": result.call_id, "content": text}
+    if kind == "reasoning":
+        return {"role": "assistant", "reasoning_content": _reasoning(item, at)}
+    if kind == "item_reference":
+        raise invalid(at, "refers to an item; nothing is stored here: send it whole (store: false)")
+    known = "message, function_call, function_call_output, reasoning"
+    raise invalid(f"{at}.type", f"is {kind!r:.60}; known types: {known}")
+
+
+_ROLES = ("system", "developer", "user", "assistant")
+_TEXTS = ("input_text", "output_text", "reasoning_text", "summary_text", "text")
+
+
+def _reasoning(item: dict[str, Any], at: str) -> str:
+    reasoning = convert_value(item, ReasoningItem, at)
+    if reasoning.content:
+        return _text(reasoning.content, f"{at}.content")
+    if reasoning.encrypted_content and not reasoning.summary:
+        raise invalid(f"{at}.encrypted_content", "cannot be read here; leave the item out")
+    return _text(reasoning.summary, f"{at}.summary")
+
+
+def _text(content: str | Sequence[Part], at: str) -> str:
+    """Return a content as text; its parts are joined by line breaks, as those of a chat."""
+    if isinstance(content, str):
+        return content
+    for index, part in enumerate(content):
+        if part.type not in _TEXTS or part.text is None:
+            problem = f"is of type {part.type!r:.60}; send text, such as input_text"
+            raise invalid(f"{at}[{index}]", problem)
+    return "\n".join(part.text or "" for part in content)
+
+
+def _tool(tool: dict[str, Any], at: str) -> dict[str, Any]:
+    kind = tool.get("type")
+    if kind != "function":
+        raise invalid(f"{at}.type", f"is {kind!r:.60}; only functions are there, no built-in tools")
+    function = {name: value for name, value in tool.items() if name != "type" and value is not None}
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: str | dict[str, Any] | None) -> Any:
+    if not isinstance(choice, dict):
+        return choice
+    kind = choice.get("type")
+    if kind != "function":
+        raise invalid("tool_choice.type", f'is {kind!r:.60}; it must be "function"')
+    return {"type": "function", "function": {"name": choice.get("name")}}
+
+
+def _response_format(format: dict[str, Any] | None) -> Any:
+    """Return a format as chats spell it; whether it is there is decided where chats are."""
+    if format is None or format.get("type") != "json_schema":
+        return format
+    schema = {name: value for name, value in format.items() if name != "type"}
+    return {"type": "json_schema", "json_schema": schema}
