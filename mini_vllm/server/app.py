@@ -2,6 +2,7 @@
 
 import hmac
 import logging
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -117,7 +118,17 @@ def _api_error(request: Request, error: Exception) -> Response:
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.scope['path']}: {error.detail}"
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        message += f"; there is {_paths_like(request)}"
     return error_response(ApiError(error.status_code, message), error.headers)
+
+
+def _paths_like(request: Request) -> str:
+    """Return the paths that may have been meant, or else all."""
+    asked = request.scope["path"].rstrip("/")
+    routes = request.app.routes
+    paths = [one.path for one in routes if isinstance(one, Route) and one.path != "/"]
+    return ", ".join([path for path in paths if path in asked or asked in path] or paths)
 
 
 def _gone(request: Request, error: Exception) -> Response:

@@ -34,6 +34,19 @@ def test_an_unknown_path_is_404(server, path):
 
 
 @pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/chat/completions", CHAT),
+        ("/v1/v1/models", "/v1/models"),
+        ("/v1/responses/resp_1", "/v1/responses"),
+        ("/v1/embeddings", f"{CHAT}, /v1/completions, /v1/responses, /v1/models, "),
+    ],
+)
+def test_an_unknown_path_names_the_ones_that_are_there(server, path, named):
+    assert f"Not Found; there is {named}" in server.fetch(path).error["message"]
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
         ("GET", CHAT, {"post"}),
