@@ -75,6 +75,8 @@ class Request:
         request_id: a name that no other running request has; None lets the engine choose one.
         tools: the functions whose calls are to be told from text; None leaves all of it text.
         tool_format: in which their calls are written; None for the format of the server's model.
+        whole_calls: whether a call that breaks off is to be text, for readers who get everything at
+            the end; otherwise what was announced of it stands.
         split_reasoning: whether the model's reasoning is to be told from its answer.
         thinking: whether the prompt ends inside the model's reasoning; None for the format's
             default.
@@ -85,5 +87,6 @@ class Request:
     request_id: str | None = None
     tools: tuple[Mapping[str, Any], ...] | None = None
     tool_format: str | None = None
+    whole_calls: bool = False
     split_reasoning: bool = True
     thinking: bool | None = None

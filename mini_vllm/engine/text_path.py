@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mini_vllm.engine.request import Request
+from mini_vllm.engine.whole_calls import WholeCalls
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import Event
@@ -102,7 +103,7 @@ class TextPathFactory:
             reasoning = create_reasoning_splitter(
                 self._reasoning_format, in_reasoning=request.thinking, ends_at=ends_at
             )
-        return TextPipeline(
+        path = TextPipeline(
             self._tokenizer,
             prompt_token_ids=prompt_token_ids,
             skip_special_tokens=params.skip_special_tokens,
@@ -113,5 +114,6 @@ class TextPathFactory:
             min_tokens=params.min_tokens,
             stop_scope="content" if self._stop_scope == "content" else "all",
             reasoning=reasoning,
-            tools=tools,
+            tools=None if request.whole_calls else tools,
         )
+        return path if tools is None or not request.whole_calls else WholeCalls(path, tools)

@@ -13,6 +13,7 @@ from mini_vllm.server.endpoints.chat_request import (
     NamedToolChoice,
     decode_chat_request,
     template_messages,
+    with_objects,
 )
 from mini_vllm.server.endpoints.completions import decode_completion_request
 from mini_vllm.server.endpoints.sampling import Unsupported, to_sampling_params
@@ -257,8 +258,10 @@ def test_a_template_reads_text_and_arguments_as_objects():
 @pytest.mark.parametrize(
     "arguments", ["[1]", "{", '{"a": NaN}', '{"a":' + "[" * 100_000, json.dumps(nested(17))]
 )
-def test_arguments_that_are_no_object_are_refused_by_name(arguments):
+def test_arguments_that_are_no_object_stay_the_text_that_they_are(arguments):
     call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
     asked = chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])
-    error = refusal(template_messages, asked.messages, DEFAULT_LIMITS)
-    assert error.param == "messages[1].tool_calls[0].function.arguments"
+    turns = template_messages(asked.messages, DEFAULT_LIMITS)
+    assert turns[1]["tool_calls"][0]["function"] == {"name": "f", "arguments": arguments}
+    made = with_objects(turns)[1]["tool_calls"][0]["function"]
+    assert made == {"name": "f", "arguments": {"arguments": arguments}}

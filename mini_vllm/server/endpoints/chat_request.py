@@ -8,7 +8,7 @@ import msgspec
 from mini_vllm.server.endpoints.request_body import check_at_most, check_depth, decode_body
 from mini_vllm.server.endpoints.sampling import GenerationRequest, check_generation
 from mini_vllm.server.service import Limits
-from mini_vllm.server.wire.api_errors import invalid
+from mini_vllm.server.wire.api_errors import ApiError, invalid
 from mini_vllm.server.wire.chat_stream import FunctionCall
 from mini_vllm.text.schemas import parameter_types
 
@@ -212,19 +212,16 @@ def template_messages(
     """Return a conversation as chat templates read it.
 
     As in vLLM, the parts of a content are joined by line breaks, missing content is `""`, and the
-    arguments of a call are passed as an object, not as its JSON text.
-
-    Raises:
-        ApiError: 400; the arguments of a call are not a JSON object, or nested too deep.
+    arguments of a call are passed as an object, not as its JSON text. Arguments that are no JSON
+    object, or nested too deep, stay the text that they are.
     """
     turns = []
-    for index, message in enumerate(messages):
+    for message in messages:
         turn: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
         turn.update(_names(message))
         if message.tool_calls:
             turn["tool_calls"] = [
-                _template_call(call, f"messages[{index}].tool_calls[{number}]", limits)
-                for number, call in enumerate(message.tool_calls)
+                _template_call(call, limits.max_schema_depth) for call in message.tool_calls
             ]
         turns.append(turn)
     return turns
@@ -244,12 +241,34 @@ def _text(content: str | list[ContentPart] | None) -> str:
     return content or ""
 
 
-def _template_call(call: MessageToolCall, at: str, limits: Limits) -> dict[str, Any]:
-    at = f"{at}.function.arguments"
+def _template_call(call: MessageToolCall, most: int) -> dict[str, Any]:
+    arguments: Any = call.function.arguments
     try:
-        arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise invalid(at, f"is not a JSON object: {error}") from None
-    check_depth(at, arguments, limits.max_schema_depth)
+        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+        check_depth("arguments", arguments, most)
+    except (msgspec.DecodeError, RecursionError, ApiError):
+        # Whatever a model wrote: a conversation that was refused here would be refused for ever.
+        arguments = call.function.arguments
     function = {"name": call.function.name, "arguments": arguments}
     return {"id": call.id, "type": call.type, "function": function}
+
+
+def with_objects(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a conversation whose calls all have an object as arguments.
+
+    A text that is none becomes the member `arguments` of one, for templates that go through the
+    members.
+    """
+    objects = []
+    for turn in turns:
+        calls = [_with_object(call) for call in turn.get("tool_calls", ())]
+        objects.append({**turn, "tool_calls": calls} if calls else turn)
+    return objects
+
+
+def _with_object(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = function["arguments"]
+    if not isinstance(arguments, str):
+        return call
+    return {**call, "function": {**function, "arguments": {"arguments": arguments}}}

@@ -1,11 +1,17 @@
 """From messages or text to the ids that a model continues, off the event loop and cached."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
-from mini_vllm.server.endpoints.chat_request import ChatCompletionMessage, template_messages
+from mini_vllm.chat_template.template import Rendered
+from mini_vllm.server.endpoints.chat_request import (
+    ChatCompletionMessage,
+    template_messages,
+    with_objects,
+)
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.tokenizer import AllowedSpecial, At, ChatTemplateError, TokenizerError
@@ -38,10 +44,12 @@ async def chat_prompt(
     turns = template_messages(messages, service.limits)
 
     def make() -> Prompt:
+        render = partial(
+            service.chat_template.render,
+            add_generation_prompt=add_generation_prompt, tools=tools, **(variables or {}),
+        )  # fmt: skip
         try:
-            made = service.chat_template.render(
-                turns, add_generation_prompt, tools=tools, **(variables or {})
-            )
+            made = render_either(render, turns)
         except ChatTemplateError as error:
             raise invalid("messages", f"do not fit the model's chat template: {error}") from error
         # What a message says never counts; where none looks like a special token, all are allowed.
@@ -51,6 +59,21 @@ async def chat_prompt(
         )
 
     return await run_in_threadpool(make)
+
+
+def render_either(render: Callable[[Any], Rendered], turns: list[dict[str, Any]]) -> Rendered:
+    """Render a conversation; once more if the template wants arguments of calls to be objects.
+
+    Raises:
+        ChatTemplateError: the template refuses it.
+    """
+    try:
+        return render(turns)
+    except ChatTemplateError:
+        objects = with_objects(turns)
+        if objects == turns:
+            raise
+        return render(objects)
 
 
 async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) -> Prompt:

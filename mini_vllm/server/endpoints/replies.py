@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -148,7 +149,8 @@ async def reply_whole(
         ApiError: 400, 429 or 503, the engine does not accept them; 500, a choice failed.
     """
     with engine_errors():
-        handles = service.engine.submit(requests)
+        # What a client sends back as history must be calls that a template can show.
+        handles = service.engine.submit([replace(one, whole_calls=True) for one in requests])
     answers = asyncio.gather(*(asyncio.wrap_future(handle.future) for handle in handles))
     gone = asyncio.ensure_future(until_disconnect(receive))
     try:

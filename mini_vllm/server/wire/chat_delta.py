@@ -8,7 +8,8 @@ Reasoning goes out as `reasoning_content`, the name that DeepSeek gave it and mo
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import msgspec
@@ -129,6 +130,30 @@ class MessageFold:
             function=DeltaFunctionCall(name=encodable(start.name), arguments=""),
         )
         return DeltaMessage(tool_calls=[call])
+
+
+def without_broken_calls(events: Sequence[Event]) -> list[Event]:
+    """Return the events of a whole answer with each call that broke off as text.
+
+    The engine's own text path has done that already, markers included; another one may stream its
+    events, and then the text is what they have of the call.
+    """
+    whole = [event.index for event in events if isinstance(event, CallEnd)]
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event, TextDelta | ReasoningDelta):
+            kept.append(event)
+        elif event.index in whole:
+            kept.append(replace(event, index=whole.index(event.index)))
+        else:
+            kept.append(TextDelta(_said(event)))
+    return kept
+
+
+def _said(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
+    if isinstance(event, CallStart):
+        return event.name
+    return event.text if isinstance(event, ArgsDelta) else getattr(event, "raw", "")
 
 
 def kind_of(event: Event) -> tuple[type[Event], int]:

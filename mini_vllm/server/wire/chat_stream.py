@@ -2,7 +2,7 @@
 
 Streamed, each choice first sends its role; then text, reasoning and calls as they arrive, one kind
 in an event; then an empty delta with `finish_reason`. A whole message is the sum of those deltas,
-so the two cannot disagree.
+so the two cannot disagree, except on calls that break off: there they are content.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,12 @@ from msgspec import UNSET, UnsetType
 
 from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
-from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold, new_call_id
+from mini_vllm.server.wire.chat_delta import (
+    DeltaMessage,
+    MessageFold,
+    new_call_id,
+    without_broken_calls,
+)
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs
 from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
 from mini_vllm.text.events import TextDelta
@@ -171,7 +176,8 @@ def chat_response(
             strip=strip,
             new_id=new_id,
         )
-        deltas = fold.feed(output.events or (TextDelta(output.text),), finished=True)
+        events = without_broken_calls(output.events or (TextDelta(output.text),))
+        deltas = fold.feed(events, finished=True)
         choices.append(
             ChatChoice(
                 output.index,

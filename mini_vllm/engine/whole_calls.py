@@ -1,0 +1,107 @@
+"""Calls for a reader who gets the answer whole: complete ones, and no others.
+
+A stream has to announce a call before it can know that the call will be completed. Whoever gets
+everything at the end need not see a call that breaks off: it is text, from its opening marker on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mini_vllm.finish_reason import Ending, FinishReason
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
+from mini_vllm.text.stream_parser import StreamParser
+
+if TYPE_CHECKING:
+    from mini_vllm.engine.text_path import TextPath
+
+
+class WholeCalls:
+    """A text path whose calls are complete; the indices of those that are begin at 0.
+
+    Args:
+        path: makes the text that calls are in.
+        parser: of the model's tool-call format.
+    """
+
+    def __init__(self, path: "TextPath", parser: StreamParser) -> None:
+        self._path = path
+        self._parser = parser
+        self._ended = False
+        self._calls = 0
+        # The characters since the last event, or since the marker that opens the present call.
+        self._raw: list[str] = []
+        self._call: list[Event] = []
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why the text ended, or None while it runs."""
+        return self._path.ending
+
+    @property
+    def tokens(self) -> int:
+        """How many ids were taken."""
+        return self._path.tokens
+
+    @property
+    def held(self) -> dict[str, str | bytes]:
+        """What each layer holds back, by the layer's name."""
+        return {**self._path.held, "calls": "".join(self._raw) if self._call else self._parser.held}
+
+    def feed(self, token_ids: Iterable[int]) -> list[Event]:
+        """Take ids, up to the end of the text; return the events that are certain now."""
+        return self._read(self._path.feed(token_ids))
+
+    def finish(self, reason: FinishReason) -> list[Event]:
+        """End the text; return what was held."""
+        return self._read(self._path.finish(reason))
+
+    def _read(self, events: Iterable[Event]) -> list[Event]:
+        found: list[Event] = []
+        for event in events:
+            if not isinstance(event, TextDelta):
+                found.append(event)
+                continue
+            # One by one: what a character completes says where a call begins and ends.
+            for character in event.text:
+                self._raw.append(character)
+                self._take(self._parser.feed(character), found)
+        if self.ending is not None and not self._ended:
+            self._ended = True
+            self._take(self._parser.flush(cut=self.ending.reason.cuts), found)
+        return found
+
+    def _take(self, events: list[Event], found: list[Event]) -> None:
+        for place, event in enumerate(events):
+            if isinstance(event, CallStart | ArgsDelta):
+                self._call.append(replace(event, index=self._calls))
+            elif isinstance(event, CallEnd):
+                found += (*self._call, CallEnd(self._calls))
+                self._calls += 1
+                self._cut(events[place + 1 :])
+            elif isinstance(event, Malformed):
+                found.append(TextDelta(self._cut(events[place + 1 :])))
+            else:
+                found.append(event)
+                self._skip(event)
+
+    def _skip(self, event: TextDelta | ReasoningDelta) -> None:
+        """Forget the characters up to the end of what was emitted."""
+        _, _, rest = "".join(self._raw).partition(event.text)
+        self._raw = [rest] if rest else []
+
+    def _cut(self, later: list[Event]) -> str:
+        """Return the characters of the present call; keep those behind it."""
+        texts = [one.text for one in later if isinstance(one, TextDelta | ReasoningDelta)]
+        rest = "".join(texts) + self._parser.held
+        raw = "".join(self._raw)
+        self._raw, self._call = [rest] if rest else [], []
+        return raw[: len(raw) - len(rest)]

@@ -1,0 +1,91 @@
+"""Calls in answers that nobody reads along: complete ones, and everything else as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mini_vllm.engine import FinishReason
+from mini_vllm.engine.whole_calls import WholeCalls
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text import create_reasoning_splitter, create_tool_parser
+from mini_vllm.text.events import CallStart, ReasoningDelta, TextDelta
+from mini_vllm.tokenizer import ByteTokenizer
+
+F = '<tool_call>\n{"name": "f", "arguments": {"a": "é🚀"}}\n</tool_call>'
+BAD = '<tool_call>\n{"name": "g", "arguments": {x: 1}}\n</tool_call>'
+CUT = '<tool_call>{"name": "h", "arguments": {"a": '
+EARLY = '<tool_call>{"arguments": {"a": 1}, "name": "k"} no</tool_call>'
+
+
+def path(format="hermes", **options):
+    return WholeCalls(TextPipeline(ByteTokenizer(), **options), create_tool_parser(format))
+
+
+def said(path, text, reason=FinishReason.END_ID, size=1):
+    """Return the text of the events, with `<call>` for each call, its arguments and its end."""
+    ids, events = text.encode(), []
+    for start in range(0, len(ids), size):
+        events += path.feed(ids[start : start + size])
+    events += path.finish(reason)
+    words, calls = [], 0
+    for event in events:
+        if isinstance(event, CallStart):
+            assert event.index == calls
+            calls += 1
+            words.append(f"<{event.name}>")
+        elif not isinstance(event, ReasoningDelta):
+            words.append(getattr(event, "text", "</>"))
+    return "".join(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "expected"),
+    [
+        (f"a {BAD}\n{F}{CUT}", "END_ID", f'a {BAD}\n<f>{{"a": "é🚀"}}</>{CUT}'),
+        (f"{F}{EARLY} b", "END_ID", f'<f>{{"a": "é🚀"}}</>{EARLY} b'),
+        # A call that lacks its closing marker is complete where the model has ended itself.
+        (F[:-12], "END_ID", '<f>{"a": "é🚀"}</>'),
+        (F[:-12], "LENGTH", F[:-12]),
+        ("a <tool_cal", "LENGTH", "a <tool_cal"),
+    ],
+)
+def test_a_call_that_breaks_off_is_text_from_its_first_character_on(text, reason, expected):
+    for size in (1, 7, 1000):
+        assert said(path(), text, FinishReason[reason], size) == expected
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "expected"),
+    [
+        ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g", "arguments": {x}}]',
+         '<f>{}</>, {"name": "g", "arguments": {x}}]'),
+        ("qwen3_coder", "a<tool_call>\n<function=f>\n<parameter=a>\nb</tool_call> c",
+         "a<tool_call>\n<function=f>\n<parameter=a>\nb</tool_call> c"),
+        ("pythonic", "[f(a=1), g(b=", "<f>{\"a\": 1}</>, g(b="),
+        ("llama_json", '{"name": "f", "parameters": {]}', '{"name": "f", "parameters": {]}'),
+    ],
+)  # fmt: skip
+def test_in_every_shape_of_call(format, text, expected):
+    assert said(path(format), text) == expected
+
+
+PIECES = st.lists(st.sampled_from([F, BAD, CUT, EARLY, "a ", "é", "<tool_call>", "</tool_call>"]))
+
+
+@given(PIECES, st.integers(1, 50), st.sampled_from(["END_ID", "LENGTH"]))
+def test_the_cuts_change_nothing_and_text_outside_of_whole_calls_stays(pieces, size, reason):
+    text = "".join(pieces)
+    found = said(path(), text, FinishReason[reason], size)
+    assert found == said(path(), text, FinishReason[reason])
+    if reason == "LENGTH":
+        assert found.replace('<f>{"a": "é🚀"}</>', F) == text
+
+
+def test_what_waits_is_held_and_reasoning_passes():
+    one = path(reasoning=create_reasoning_splitter("deepseek_r1"))
+    assert one.feed(b"h</think>") == [ReasoningDelta("h")]
+    events = one.feed(b'a<tool_call>{"name": "f", "arguments": {"x"')
+    assert events == [TextDelta("a")]
+    assert one.held["calls"] == '<tool_call>{"name": "f", "arguments": {"x"'
+    one.finish(FinishReason.LENGTH)
+    assert one.held["calls"] == ""
