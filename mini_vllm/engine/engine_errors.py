@@ -38,6 +38,10 @@ class ModelContractError(StreamingError):
     """A model broke the contract of `Model`."""
 
 
+class RemoteModelError(StreamingError):
+    """A model that is another server failed for one slot; the message says where and why."""
+
+
 class EngineStateError(StreamingError):
     """The engine is in a state that does not allow the call."""
 

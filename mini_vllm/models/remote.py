@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mini_vllm.engine.engine_errors import EngineStateError, StreamingError
+from mini_vllm.engine.engine_errors import EngineStateError, RemoteModelError, StreamingError
 from mini_vllm.engine.model import Burst, News, SlotView
 from mini_vllm.models.remote_frames import SseReader, error_message, read_frame, request_body
 
@@ -29,6 +29,10 @@ _ADVICE = {
     429: "too many requests; try again later",
     503: "it is not ready or overloaded; try again later",
 }
+
+
+# How long a server may take to show that it is there.
+_PROBE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
@@ -117,6 +121,14 @@ class RemoteModel:
         if stream is not None and stream.task is not None:
             stream.task.cancel()
 
+    async def problem(self) -> str | None:
+        """Return what keeps the server from answering, as far as its list of models shows it."""
+        with self._news:
+            if self._closed:
+                return f"the model of {self.url} is closed"
+            asked = asyncio.run_coroutine_threadsafe(self._problem(), self._loop or self._start())
+        return await asyncio.wrap_future(asked)
+
     def close(self) -> None:
         """Close all streams and end the thread. A second close does nothing."""
         with self._news:
@@ -142,11 +154,11 @@ class RemoteModel:
             f"{len(slot.output_token_ids)} of {slot.params.max_tokens} tokens"
         )
         if stream.ended != "stop":
-            stream.ended = StreamingError(
+            stream.ended = RemoteModelError(
                 f"{ended}; if that is 'length', prompt and max_tokens exceed its context"
             )
             return stream.ended
-        stream.ended = StreamingError(
+        stream.ended = RemoteModelError(
             f"{ended} and more was asked for: eos_token_id={self._eos_token_id} must be the "
             f"tokenizer's EOS id, and the server must know ignore_eos and min_tokens if those are "
             f"used"
@@ -179,6 +191,18 @@ class RemoteModel:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._client.aclose()
 
+    async def _problem(self) -> str | None:
+        url = self.url.removesuffix("completions") + "models"
+        try:
+            response = await self._client.get(url, timeout=_PROBE_SECONDS)
+        except Exception as error:
+            return f"{url} {_detail(error, _PROBE_SECONDS)}"
+        status = response.status_code
+        # Not every server has such a list; any answer of its own shows that it runs.
+        if status < 500 and status not in (401, 403):
+            return None
+        return f"{url} answered with status {status}; {_advice(status)}"
+
     async def _run(self, slot: SlotView, stream: _Stream) -> None:
         """Read one stream to its end. Whatever goes wrong becomes the slot's error."""
         try:
@@ -186,22 +210,9 @@ class RemoteModel:
             if stream.ended is None:
                 raise StreamingError("closed the connection in the middle of the stream")
         except Exception as error:
-            failure = StreamingError(f"{self.url} {self._detail(error)}")
+            failure = RemoteModelError(f"{self.url} {_detail(error, self._timeout)}")
             failure.__cause__ = error
             self._tell(stream, None, failure)
-
-    def _detail(self, error: Exception) -> str:
-        import httpx2
-
-        if isinstance(error, StreamingError):
-            return str(error)
-        if isinstance(error, httpx2.ConnectError):
-            return f"cannot be reached ({error}); is the server running?"
-        if isinstance(error, httpx2.TimeoutException):
-            return f"sent nothing for {self._timeout} s; RemoteModel(timeout=...) waits longer"
-        if isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError):
-            return f"cut the connection in the middle of the stream ({error})"
-        return f"failed ({error!r})"
 
     async def _read(self, slot: SlotView, stream: _Stream) -> None:
         body = request_body(slot, self._model, ids_from_logprobs=self._ids_from_logprobs)
@@ -223,6 +234,20 @@ class RemoteModel:
             self._news.notify_all()
 
 
+def _detail(error: Exception, timeout: float) -> str:
+    import httpx2
+
+    if isinstance(error, StreamingError):
+        return str(error)
+    if isinstance(error, httpx2.ConnectError):
+        return f"cannot be reached ({error}); is the server running?"
+    if isinstance(error, httpx2.TimeoutException):
+        return f"sent nothing for {timeout} s; RemoteModel(timeout=...) waits longer"
+    if isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError):
+        return f"cut the connection in the middle of the stream ({error})"
+    return f"failed ({error!r})"
+
+
 async def _check(response: "httpx2.Response") -> None:
     status, kind = response.status_code, response.headers.get("content-type", "")
     if status == 200 and kind.startswith("text/event-stream"):
@@ -230,5 +255,8 @@ async def _check(response: "httpx2.Response") -> None:
     message = error_message((await response.aread()).decode("utf-8", "replace"))
     if status == 200:
         raise StreamingError(f"answered with {kind or 'no content type'}, not a stream: {message}")
-    advice = _ADVICE.get(status, "see the log of the server")
-    raise StreamingError(f"answered with status {status}, {message}; {advice}")
+    raise StreamingError(f"answered with status {status}, {message}; {_advice(status)}")
+
+
+def _advice(status: int) -> str:
+    return _ADVICE.get(status, "see the log of the server")

@@ -1,24 +1,24 @@
-"""The server as an ASGI application: its paths, its errors, and the API key."""
+"""The server as an ASGI application: its paths and its errors."""
 
-import hmac
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mini_vllm import __version__
 from mini_vllm.engine import EngineState
 from mini_vllm.server.endpoints.chat import chat_completions
 from mini_vllm.server.endpoints.completions import completions
 from mini_vllm.server.endpoints.responses import responses
 from mini_vllm.server.endpoints.tokens import detokenize, tokenize
+from mini_vllm.server.middleware import middleware
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, error_response
 
@@ -31,14 +31,22 @@ _CSP = (
 )
 
 
-def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
+def create_app(
+    service: Service,
+    *,
+    api_key: str | None = None,
+    allowed_origins: Sequence[str] = (),
+    open_metrics: bool = False,
+) -> Starlette:
     """Return the application of a service.
 
     Args:
         service: what it serves. Whoever runs the application starts the service's thread.
         api_key: the key that clients must send, or None.
+        allowed_origins: see `middleware`.
+        open_metrics: whether `/metrics` needs no key.
     """
-    middleware = [] if api_key is None else [Middleware(ApiKey, key=api_key)]
+    open_paths = {"/", "/health", *(["/metrics"] if open_metrics else [])}
     app = Starlette(
         routes=[
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
@@ -46,6 +54,8 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Route("/v1/responses", responses, methods=["POST"]),
             Route("/v1/models", models),
             Route("/say", what_to_say),
+            Route("/v1/models/{name:path}", model),
+            Route("/version", version),
             Route("/tokenize", tokenize, methods=["POST"]),
             Route("/detokenize", detokenize, methods=["POST"]),
             Route("/health", health),
@@ -53,7 +63,7 @@ def create_app(service: Service, *, api_key: str | None = None) -> Starlette:
             Route("/", page),
             Mount("/page", StaticFiles(directory=_PAGE)),
         ],
-        middleware=middleware,
+        middleware=middleware(api_key, allowed_origins, open_paths=open_paths),
         exception_handlers={
             ApiError: _api_error,
             HTTPException: _http_error,
@@ -76,27 +86,47 @@ async def what_to_say(request: Request) -> JsonResponse:
 async def models(request: Request) -> JsonResponse:
     """Answer with the list of models: the one that is served."""
     service: Service = request.app.state.service
-    return JsonResponse(
-        {
-            "object": "list",
-            "data": [
-                {
-                    "id": service.model_name,
-                    "object": "model",
-                    "created": service.created,
-                    "owned_by": "mini-vllm",
-                    "max_model_len": service.engine.max_model_len,
-                }
-            ],
-        }
-    )
+    return JsonResponse({"object": "list", "data": [_model(service)]})
+
+
+async def model(request: Request) -> JsonResponse:
+    """Answer with the model of that name.
+
+    Raises:
+        ApiError: 404; it is not served here.
+    """
+    service: Service = request.app.state.service
+    service.check_model(request.path_params["name"])
+    return JsonResponse(_model(service))
+
+
+def _model(service: Service) -> dict[str, object]:
+    return {
+        "id": service.model_name,
+        "object": "model",
+        "created": service.created,
+        "owned_by": "mini-vllm",
+        "max_model_len": service.engine.max_model_len,
+    }
+
+
+async def version(request: Request) -> JsonResponse:
+    """Answer with the version, as vLLM does."""
+    return JsonResponse({"version": __version__})
 
 
 async def health(request: Request) -> Response:
-    """Answer 200 while requests are accepted and the engine's thread lives, else 503."""
+    """Answer 200 while requests are accepted and the engine's thread lives, else 503.
+
+    Where the model is another server, it is asked, too; what is wrong with it is in the answer.
+    """
     service: Service = request.app.state.service
-    well = service.engine.state is EngineState.RUNNING and service.thread.is_alive
-    return Response(status_code=200 if well else 503)
+    if service.engine.state is not EngineState.RUNNING or not service.thread.is_alive:
+        return Response(status_code=503)
+    problem = None if service.model_problem is None else await service.model_problem()
+    if problem is not None:
+        raise ApiError(503, problem, code="model_unavailable")
+    return Response()
 
 
 def metrics(request: Request) -> Response:
@@ -138,35 +168,3 @@ def _gone(request: Request, error: Exception) -> Response:
 def _fault(request: Request, error: Exception) -> Response:
     _LOG.error("a request broke", exc_info=error)
     return error_response(ApiError(500, "the server failed; its log has the reason"))
-
-
-class ApiKey:
-    """ASGI middleware that lets only requests with `Authorization: Bearer KEY` through.
-
-    The page is open, since it asks for the key itself, and so is the health check.
-    """
-
-    def __init__(self, app: ASGIApp, key: str) -> None:
-        self._app = app
-        self._expected = f"bearer {key}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] != "http" or self._may_pass(scope):
-            await self._app(scope, receive, send)
-            return
-        refusal = ApiError(
-            401,
-            "the API key is missing or wrong; send it as Authorization: Bearer KEY",
-            code="invalid_api_key",
-        )
-        await error_response(refusal)(scope, receive, send)
-
-    def _may_pass(self, scope: Scope) -> bool:
-        path = scope["path"]
-        if path in ("/", "/health") or path.startswith("/page/"):
-            return True
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        scheme, _, key = given.partition(b" ")
-        # In constant time: how long it takes does not show how much of the key is right.
-        return hmac.compare_digest(scheme.lower() + b" " + key.strip(), self._expected)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import msgspec
 from prometheus_client import disable_created_metrics
 
 from mini_vllm.chat_template.files import find_chat_template
@@ -85,7 +86,12 @@ def main(
     except OSError as error:
         parser.error(f"{options.host} port {options.port}: {error.strerror}; try another --port")
     key = options.api_key or os.environ.get(_KEY, "").strip() or None
-    app = create_app(service, api_key=key)
+    app = create_app(
+        service,
+        api_key=key,
+        allowed_origins=options.allowed_origins,
+        open_metrics=options.open_metrics,
+    )
     if not key and not _is_loopback(options.host):
         print(
             f"Anyone who reaches {options.host} may use this server: "
@@ -152,6 +158,7 @@ def _service(
         wire=wire,
         # What another text path says is shown as it says it.
         strip=options.strip and text_path is None,
+        model_problem=found.model.problem if isinstance(found.model, RemoteModel) else None,
         tool_format=formats.tools.name,
         can_say=isinstance(found.model, Sayer),
         tool_examples={} if text_path else read_tool_examples(),
@@ -259,6 +266,17 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         metavar="KEY",
         help=f"the key that clients must send (or set {_KEY}, which `ps` does not show)",
     )
+    listen.add_argument(
+        "--allowed-origins",
+        type=_origins,
+        default=[],
+        metavar="JSON",
+        help="pages of other origins that browsers let use this server: a list such as "
+        """'["http://localhost:3000"]', or '["*"]' for all (default: none)""",
+    )
+    listen.add_argument(
+        "--open-metrics", action="store_true", help="answer /metrics without the key, too"
+    )
     model = parser.add_argument_group("the model; by default a tiny one that comes with the course")
     model.add_argument(
         "--remote",
@@ -356,6 +374,14 @@ def _key(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("the key is empty; leave the option out for no key")
     return text.strip()
+
+
+def _origins(text: str) -> list[str]:
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError:
+        problem = f"{text!r} is not a JSON list of texts, such as " + """'["*"]'"""
+        raise argparse.ArgumentTypeError(problem) from None
 
 
 def _port(text: str) -> int:

@@ -1,6 +1,6 @@
 """What the endpoints share: one model with all that serves it, and what a request may ask of it."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any, Protocol
@@ -133,6 +133,7 @@ class Service:
         ping_seconds: after so much silence a stream sends a comment.
         strip: whether clients get the content without the white space beside tool calls.
         wire: the way of a stream to its client.
+        model_problem: says what keeps a model that is another server from answering, or None.
         created: when the service was made, in seconds since 1970.
     """
 
@@ -152,6 +153,7 @@ class Service:
     ping_seconds: float = 15.0
     strip: bool = False
     wire: Wire = Wire()
+    model_problem: Callable[[], Awaitable[str | None]] | None = None
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:
@@ -191,22 +193,17 @@ class Service:
         Raises:
             ApiError: 400; no token fits, or fewer than are wanted.
         """
-        room = self.engine.max_model_len - len(prompt)
-        if room < 1:
+        most, name, tokens = self.engine.max_model_len, *wanted
+        room = most - len(prompt)
+        if room < (tokens or 1):
+            # In OpenAI's words: clients look for them.
             raise ApiError(
                 400,
-                f"{param}: has {len(prompt)} tokens; prompt and answer together may have "
-                f"{self.engine.max_model_len}",
-                param=param,
-                code="context_length_exceeded",
-            )
-        name, tokens = wanted
-        if tokens is not None and tokens > room:
-            raise ApiError(
-                400,
-                f"{name}: is {tokens}; the prompt has {len(prompt)} tokens, and together at most "
-                f"{self.engine.max_model_len} fit",
-                param=name,
+                f"This model's maximum context length is {most} tokens. However, you requested "
+                f"{len(prompt) + (tokens or 1)} tokens ({len(prompt)} in the {param}, "
+                f"{tokens or 1} in the completion). Please reduce the length of the {param} or "
+                "completion.",
+                param=param if room < 1 else name,
                 code="context_length_exceeded",
             )
         return room

@@ -65,12 +65,13 @@ class RemoteStub:
 
     `answer` gets the body of a request and returns the steps of its answer: bytes to send, an event
     to wait for, CUT or HOLD. A pair (status, body) in place of the steps is an answer without a
-    stream.
+    stream. `status` is the answer to every GET.
     """
 
     def __init__(self, answer, content_type="text/event-stream", *, chunked=True):
         self.answer, self.content_type, self.chunked = answer, content_type, chunked
         self.bodies, self.headers, self.paths = [], [], []
+        self.status = 200
         self.left = threading.Semaphore(0)
 
         class Handler(_Handler):
@@ -122,6 +123,11 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             stub.left.release()
             self.close_connection = True
+
+    def do_GET(self):
+        self.send_response(self.stub.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def stream(self, steps):
         for step in steps:

@@ -198,6 +198,8 @@ def running(
     close_seconds=DEADLINE,
     send_buffer=None,
     port=0,
+    allowed_origins=(),
+    open_metrics=False,
     **options,
 ):
     """Serve a model at a free port until the block ends, when the server must be idle.
@@ -208,7 +210,9 @@ def running(
     tokenizer, chat_template = tokenizer or ByteTokenizer(), chat_template or _KeptTemplate()
     service = create_service(model, tokenizer, chat_template, name, **options)
     server = make_server(
-        create_app(service, api_key=api_key),
+        create_app(
+            service, api_key=api_key, allowed_origins=allowed_origins, open_metrics=open_metrics
+        ),
         service,
         drain_seconds=drain_seconds,
         close_seconds=close_seconds,

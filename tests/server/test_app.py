@@ -1,12 +1,14 @@
 """The application: its paths and methods, and who may ask if there is a key."""
 
+import tomllib
 from types import SimpleNamespace
 
 import pytest
 from running import CHAT, Says, asking, serving
 
+from labkit.course.lab import ROOT
 from mini_vllm.engine.text_path import TextPathFactory
-from mini_vllm.server import app, cli
+from mini_vllm.server import cli, middleware
 from mini_vllm.server.cli import main
 
 KEY = "sk-clé-🔑"
@@ -20,6 +22,8 @@ PROTECTED = [
 
 server = serving(Says(say="Hi"))
 locked = serving(Says(say="Hi"), api_key=KEY)
+PAGE = "http://localhost:3000"
+shared = serving(Says(say="Hi"), api_key=KEY, allowed_origins=[PAGE], open_metrics=True)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,59 @@ def test_head_is_get_without_the_body(server, path):
         (model,) = answer.json()["data"]
         expected = ("scripted", "model", 2**17)
         assert (model["id"], model["object"], model["max_model_len"]) == expected
+
+
+def test_a_model_is_told_by_its_name(server):
+    (listed,) = server.fetch("/v1/models").json()["data"]
+    assert server.fetch("/v1/models/scripted").json() == listed
+    answer = server.fetch("/v1/models/org/other")
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+
+
+def test_the_version_is_that_of_the_project(server):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert server.fetch("/version").json() == {"version": project["version"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "kept"),
+    [
+        ("/v1/models", "my-id-1", True),
+        ("/nothing", "my-id-1", True),
+        ("/v1/models", None, False),
+        ("/v1/models", "two words", False),
+        ("/v1/models", "x" * 129, False),
+    ],
+)
+def test_every_answer_has_the_id_of_its_request(server, path, given, kept):
+    headers = {} if given is None else {"X-Request-Id": given}
+    ids = [server.fetch(path, headers=headers).headers["x-request-id"] for _ in range(2)]
+    assert ids == [given] * 2 if kept else given not in ids
+    assert kept or len(set(ids)) == 2
+
+
+@pytest.mark.parametrize(("origin", "allowed"), [(PAGE, True), ("http://evil.example", False)])
+def test_pages_of_allowed_origins_may_ask_and_read(shared, server, origin, allowed):
+    question = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
+    # It comes without a key; so does an answer that says that the key is missing.
+    may_ask = shared.fetch(CHAT, method="OPTIONS", headers=question)
+    assert (may_ask.status == 200) == allowed
+    for answer in (may_ask, shared.chat(asking("say"), headers={"origin": origin})):
+        assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
+    assert (
+        server.fetch("/v1/models", headers={"origin": PAGE})
+        .headers.keys()
+        .isdisjoint({"access-control-allow-origin", "vary"})
+    )
+
+
+def test_metrics_need_no_key_only_where_that_was_asked_for(shared, locked):
+    assert (shared.fetch("/metrics").status, locked.fetch("/metrics").status) == (200, 401)
+    assert shared.fetch("/v1/models").status == 401
 
 
 def with_key(key):
@@ -141,17 +198,24 @@ def test_a_body_behind_a_refusal_does_not_spoil_the_connection(locked):
 
 
 def test_keys_are_compared_in_constant_time(locked, monkeypatch):
-    compared, compare = [], app.hmac.compare_digest
+    compared, compare = [], middleware.hmac.compare_digest
 
     def spy(*pair):
         compared.append(pair)
         return compare(*pair)
 
-    monkeypatch.setattr(app.hmac, "compare_digest", spy)
+    monkeypatch.setattr(middleware.hmac, "compare_digest", spy)
     for key, status in (("wrong", 401), (KEY, 200)):
         assert locked.fetch("/v1/models", headers=with_key(key)).status == status
     assert len(compared) == 2
     assert all(isinstance(one, bytes) for pair in compared for one in pair)
+
+
+@pytest.mark.parametrize("origins", ["http://localhost:3000", "{}", "[1]"])
+def test_origins_that_are_no_list_are_refused(origins, capsys):
+    with pytest.raises(SystemExit):
+        main(["--allowed-origins", origins, "--port", "0"])
+    assert "is not a JSON list" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["", " "])

@@ -1,6 +1,8 @@
 """A client that goes, or does not read: its request ends, and nobody else notices."""
 
+import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 from running import (
@@ -17,6 +19,9 @@ from running import (
     until,
 )
 from wire_client import read_chat
+
+from mini_vllm.engine import StreamChunk
+from mini_vllm.server.endpoints.replies import EventStream
 
 SAID = "Nothing 你 of this 🚀 is lost. " * 40
 
@@ -199,3 +204,39 @@ def test_a_client_that_goes_in_the_midst_of_its_body_starts_nothing():
         assert server.chat(asking("say")).status == 200
         server.idle()
         assert model.released == 1
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop that jumps to the next thing that is due, in place of waiting for it."""
+
+    now = 0.0
+
+    def time(self):
+        return self.now
+
+    def _run_once(self):
+        if not self._ready and self._scheduled:
+            self.now = max(self.now, self._scheduled[0].when())
+        super()._run_once()
+
+
+@pytest.mark.parametrize(("speaks_at", "expected"), [(40, [15, 30, 40]), (10, [10, 25, 40])])
+def test_a_comment_breaks_every_silence_of_so_many_seconds(speaks_at, expected):
+    clock, sent = Clock(), []
+
+    async def send(message):
+        sent.append((clock.time(), message.get("body")))
+
+    async def read(channels):
+        await asyncio.sleep(speaks_at)
+        yield [(0, StreamChunk(text="Hi"))]
+        await asyncio.sleep(50 - speaks_at)
+
+    events = SimpleNamespace(
+        start=lambda: b"role", feed=lambda index, chunk: b"text", end=lambda: b"end"
+    )
+    stream = EventStream(events, [], read=read, ping_seconds=15)
+    with asyncio.Runner(loop_factory=lambda: clock) as runner:
+        runner.run(stream({}, asyncio.Event().wait, send))
+    times = [when for when, body in sent if body in (b": ping\n\n", b"text")]
+    assert times == expected

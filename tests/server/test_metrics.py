@@ -2,13 +2,17 @@
 
 import json
 import time
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
+import pytest
 from processes import process
 from prometheus_client.parser import text_string_to_metric_families
+from remote_stub import RemoteStub
 from running import CHAT, Client, Says, asking, running, tool, until
 from vocabularies import byte_level
 
+from mini_vllm.models.remote import RemoteModel
 from mini_vllm.models.scripted import Hook, Raise
 from mini_vllm.server import cli
 from mini_vllm.tokenizer.cache import CacheStats
@@ -178,6 +182,39 @@ def test_health_is_ok_until_the_engine_fails():
         server.chat(asking("bad"))
         assert server.fetch("/health").status == 503
         assert scrape(server)[("vllm:kv_blocks_used",)] == 0
+
+
+@contextmanager
+def remote(url):
+    """Serve the model of another server."""
+    with closing(RemoteModel(url)) as model, running(model, model_problem=model.problem) as server:
+        yield server
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_remote_model_that_is_down_is_told_with_the_cause(stream):
+    stub = RemoteStub(lambda body: (500, b'{"error": {"message": "out of memory"}}'))
+    with stub, remote(stub.url) as server:
+        assert server.fetch("/health").status == 200
+        answer = server.chat(asking("x", stream=stream))
+        if stream:
+            error = json.loads(answer.body.split(b"data: ")[-2])["error"]
+        else:
+            error = answer.error
+            assert answer.status == 502
+        assert (error["type"], error["code"]) == ("server_error", "model_unavailable")
+        assert f"{stub.url}/completions answered with status 500" in error["message"]
+        assert "out of memory" in error["message"]
+        stub.status = 401
+        answer = server.fetch("/health")
+        assert (answer.status, answer.error["code"]) == (503, "model_unavailable")
+        assert answer.error["message"].endswith("status 401; check api_key")
+
+
+def test_a_remote_model_that_cannot_be_reached_is_told():
+    with remote("http://127.0.0.1:9/v1") as server:
+        found = server.fetch("/health").error, server.chat(asking("x")).error
+    assert all("cannot be reached" in error["message"] for error in found)
 
 
 def test_health_is_told_while_the_model_hangs():

@@ -103,6 +103,7 @@ EFFORT = {"reasoning_effort": "low"}
     [
         (chat_params, {"stop": "END"}, "stop", ("END",)),
         (chat_params, {"max_tokens": 5, "max_completion_tokens": 9}, "max_tokens", 9),
+        (chat_params, {"max_tokens": 2.0, "seed": -3.0}, "max_tokens", 2),
         (chat_params, {"max_tokens": 5, "min_tokens": 5}, "min_tokens", 5),
         # Without a number they are those of the chosen tokens.
         (chat_params, {"logprobs": True}, "logprobs", 0),

@@ -55,10 +55,8 @@ REFUSED = {
         ({"n": 9}, "n: is 9; it must be from 1 to 8"),
         ({"n": True}, "n: expected `int | null`, got `bool`"),
         ({"max_tokens": 0}, "max_tokens: is 0; it must be at least 1"),
-        ({"max_tokens": 513}, "max_tokens: is 513; the prompt has"),
-        ({"max_tokens": 10**30}, "max_tokens: is 1000000"),
+        ({"max_tokens": 2.5}, "max_tokens: expected `int | null`, got `float`"),
         ({"max_completion_tokens": -1}, "max_completion_tokens: is -1; it must be at least 1"),
-        ({"max_completion_tokens": 513, "max_tokens": 5}, "max_completion_tokens: is 513; the"),
         ({"min_tokens": -1}, "min_tokens: is -1; it must be at least 0"),
         ({"min_tokens": 3, "max_tokens": 2}, "min_tokens: is 3; at most 2 tokens may be made"),
         ({"min_tokens": 600}, "min_tokens: is 600; at most"),
@@ -109,8 +107,6 @@ REFUSED = {
         ({"prompt": ["a", 1]}, "prompt: mixes kinds"),
         ({"prompt": ["a", [1]]}, "prompt: mixes kinds"),
         ({"prompt": ["a"] * 33}, "prompt: has 33 choices in all, prompts times n; at most 32"),
-        ({"max_tokens": 512}, "max_tokens: is 512; the prompt has 6 tokens, and together at most"),
-        ({"prompt": ["a", "b" * 100], "max_tokens": 450}, "max_tokens: is 450; the prompt has 101"),
         ({"logprobs": 30}, "logprobs: is 30; it must be from 0 to 20"),
         ({"prompt": ["a", "b"], "return_token_ids": True}, "return_token_ids: is for a single"),
     ],
@@ -153,9 +149,8 @@ def test_a_bad_field_is_named(server, path, fields, message):
         assert error["param"] == message.partition(":")[0]
         assert error["type"] == "invalid_request_error"
         assert len(error["message"]) < 200
-        code = {"is not impl": "unsupported_parameter", "at most 512": "context_length_exceeded"}
-        wanted = [name for part, name in code.items() if part in error["message"]]
-        assert error["code"] == (wanted[0] if wanted else None)
+        unsupported = "is not implemented" in error["message"]
+        assert error["code"] == ("unsupported_parameter" if unsupported else None)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -185,10 +180,30 @@ def test_prompt_and_answer_have_exactly_the_room_of_the_model(server):
     # Of several prompts the longest says how much the answers may have, if nothing else does.
     answer = post(server, COMPLETION, {"prompt": ["<say>", "<say>".rjust(509)]}).json()
     assert [choice["text"] for choice in answer["choices"]] == ["Hi", "Hi"]
-    error = post(server, CHAT, {**GOOD[CHAT], "max_tokens": 513 - prompt}).error
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "param", "asked"),
+    [
+        (CHAT, {"max_tokens": 513}, "max_tokens", (513, "messages")),
+        (CHAT, {"max_tokens": 10**30}, "max_tokens", (10**30, "messages")),
+        (CHAT, {"max_completion_tokens": 513.0, "max_tokens": 5}, "max_completion_tokens",
+         (513, "messages")),
+        (COMPLETION, {"max_tokens": 512}, "max_tokens", (512, "prompt")),
+        (COMPLETION, {"prompt": ["a", "<say>"], "max_tokens": 508}, "max_tokens", (508, "prompt")),
+    ],
+)  # fmt: skip
+def test_more_than_the_context_holds_is_refused_in_the_words_that_clients_look_for(
+    server, path, fields, param, asked
+):
+    prompt = post(server, path, GOOD[path]).json()["usage"]["prompt_tokens"]
+    answer, where = asked
+    error = post(server, path, {**GOOD[path], **fields}).error
+    assert (error["param"], error["code"]) == (param, "context_length_exceeded")
     assert error["message"] == (
-        f"max_tokens: is {513 - prompt}; the prompt has {prompt} tokens, and together at most "
-        "512 fit"
+        f"This model's maximum context length is 512 tokens. However, you requested "
+        f"{prompt + answer} tokens ({prompt} in the {where}, {answer} in the completion). "
+        f"Please reduce the length of the {where} or completion."
     )
 
 

@@ -7,25 +7,21 @@ from starlette.types import Receive
 
 
 async def until_disconnect(
-    receive: Receive,
-    *,
-    silence_seconds: float | None = None,
-    on_silence: Callable[[], Awaitable[None]] | None = None,
+    receive: Receive, *, wake: Callable[[], Awaitable[float]] | None = None
 ) -> None:
     """Return when the client has closed its connection.
 
     Args:
         receive: of the ASGI request.
-        silence_seconds: how often `on_silence` is awaited until then; None for never.
-        on_silence: what keeps the connection alive.
+        wake: awaited now and then: it returns after how many seconds it is to be awaited again.
     """
+    seconds = None if wake is None else await wake()
     while True:
         try:
-            async with asyncio.timeout(silence_seconds):
+            async with asyncio.timeout(seconds):
                 message = await receive()
         except TimeoutError:
-            if on_silence is not None:
-                await on_silence()
+            seconds = None if wake is None else await wake()
             continue
         if message["type"] == "http.disconnect":
             return

@@ -20,6 +20,8 @@ from mini_vllm.engine import (
     EngineDeadError,
     EngineOverloadedError,
     EngineStateError,
+    FinishReason,
+    RemoteModelError,
     Request,
     StreamChannel,
     StreamChunk,
@@ -27,7 +29,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.server.endpoints.disconnect import until_disconnect
 from mini_vllm.server.service import ReadChannels, Service
-from mini_vllm.server.wire.api_errors import ApiError, JsonResponse
+from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, broken_off
 from mini_vllm.server.wire.sse import PING, Events
 
 _LOG = logging.getLogger(__name__)
@@ -60,11 +62,12 @@ class EventStream:
         self._channels = channels
         self._read = read
         self._ping_seconds = ping_seconds
-        self._sent = 0
+        self._last_sent = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends or the client goes."""
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
+        self._last_sent = asyncio.get_running_loop().time()
         watcher = asyncio.create_task(self._watch(receive, send))
         try:
             await self._send(send, self._events.start())
@@ -84,7 +87,7 @@ class EventStream:
         frames: list[bytes] = []
         try:
             for index, chunk in batch:
-                frames.append(self._events.feed(index, chunk))
+                frames += self._frames(index, chunk)
                 if chunk.finished and not chunk.reason.is_complete:
                     # The stream ends with an error, so nobody will hear the other choices.
                     self._cancel()
@@ -92,22 +95,30 @@ class EventStream:
             # If one cannot be made, those before it still go out.
             await self._send(send, b"".join(frames))
 
+    def _frames(self, index: int, chunk: StreamChunk) -> list[bytes]:
+        cause = self._channels[index].error if chunk.finished else None
+        if not isinstance(cause, RemoteModelError):
+            return [self._events.feed(index, chunk)]
+        news = replace(chunk, finished=False, reason=FinishReason.NOT_FINISHED)
+        error = broken_off(chunk.reason, cause)
+        return [self._events.feed(index, news), self._events.error(error)]
+
     async def _send(self, send: Send, data: bytes) -> None:
         if data:
-            self._sent += 1
+            self._last_sent = asyncio.get_running_loop().time()
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _watch(self, receive: Receive, send: Send) -> None:
         """Cancel when the client goes; break the silence until then."""
-        sent = self._sent
 
-        async def ping() -> None:
-            nonlocal sent
-            if self._sent == sent:
-                await self._send(send, PING)
-            sent = self._sent
+        async def ping() -> float:
+            silent = asyncio.get_running_loop().time() - self._last_sent
+            if silent < self._ping_seconds:
+                return self._ping_seconds - silent
+            await self._send(send, PING)
+            return self._ping_seconds
 
-        await until_disconnect(receive, silence_seconds=self._ping_seconds, on_silence=ping)
+        await until_disconnect(receive, wake=ping)
         self._cancel()
 
     def _cancel(self) -> None:
@@ -146,7 +157,7 @@ async def reply_whole(
     If the client goes meanwhile, they are cancelled, and `answer` is not called.
 
     Raises:
-        ApiError: 400, 429 or 503, the engine does not accept them; 500, a choice failed.
+        ApiError: 400, 429 or 503, the engine does not accept them; 500 or 502, a choice failed.
     """
     with engine_errors():
         # What a client sends back as history must be calls that a template can show.

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -45,7 +46,8 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     """Return a request.
 
     Args:
-        body: JSON in UTF-8. If a key occurs twice, the last one counts.
+        body: JSON in UTF-8. If a key occurs twice, the last one counts. A number like 2.0 is an
+            integer, too.
         kind: the type of the request.
 
     Raises:
@@ -53,9 +55,12 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     """
     try:
         # As text: in fields that it skips, msgspec does not check that bytes are UTF-8.
-        request: T = _decoder(kind).decode(body.decode())
+        text = body.decode()
+        request: T = _decoder(kind).decode(text)
         return request
     except msgspec.ValidationError as error:
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.convert(_with_integers(msgspec.json.decode(text)), kind)
         raise _wrong_shape(error) from None
     except msgspec.DecodeError as error:
         raise _not_json(body, error) from None
@@ -80,6 +85,16 @@ def convert_value(value: Any, kind: type[T], at: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _wrong_shape(error, at) from None
+
+
+def _with_integers(body: Any) -> Any:
+    """Return a body whose fields are integers where they are written as such a number: 2.0."""
+    if not isinstance(body, dict):
+        return body
+    return {
+        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        for key, value in body.items()
+    }
 
 
 def check_at_most(param: str, found: int, most: int, what: str) -> None:

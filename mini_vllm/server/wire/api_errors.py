@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from mini_vllm.engine import FinishReason
+from mini_vllm.engine import FinishReason, RemoteModelError
 
 _encode = msgspec.json.Encoder().encode
 # JSON allows these in a string, but a client that splits lines as Python's `splitlines` does would
@@ -101,12 +101,14 @@ def invalid(param: str | None, problem: str, *, code: str | None = None) -> ApiE
     return ApiError(HTTPStatus.BAD_REQUEST, message, param=param, code=code)
 
 
-def broken_off(reason: FinishReason) -> ApiError:
+def broken_off(reason: FinishReason, cause: BaseException | None = None) -> ApiError:
     """Return the error for an answer that was cut short.
 
     The API has no `finish_reason` for that. Why an engine failed belongs in its log, not in the
-    answer.
+    answer; that a model elsewhere did is 502, with its cause.
     """
+    if isinstance(cause, RemoteModelError):
+        return ApiError(HTTPStatus.BAD_GATEWAY, str(cause), code="model_unavailable")
     if reason is FinishReason.CANCELLED:
         return ApiError(
             HTTPStatus.INTERNAL_SERVER_ERROR, "the request was cancelled", code="cancelled"

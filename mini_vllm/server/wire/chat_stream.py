@@ -162,13 +162,13 @@ def chat_response(
         new_id: likewise.
 
     Raises:
-        ApiError: 500; a choice was cut short.
+        ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
     """
     tells_ids, completion_tokens = head.prompt_token_ids is not None, 0
     choices = []
     for output in outputs:
         if not output.finish_reason.is_complete:
-            raise broken_off(output.finish_reason)
+            raise broken_off(output.finish_reason, output.error)
         completion_tokens += len(output.token_ids)
         fold = MessageFold(
             named_function=named_function,

@@ -72,13 +72,13 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
         outputs: the choices, prompt by prompt.
 
     Raises:
-        ApiError: 500; a choice was cut short.
+        ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
     """
     prompt = UNSET if head.prompt_token_ids is None else head.prompt_token_ids
     choices, completion_tokens = [], 0
     for index, output in enumerate(outputs):
         if not output.finish_reason.is_complete:
-            raise broken_off(output.finish_reason)
+            raise broken_off(output.finish_reason, output.error)
         completion_tokens += len(output.token_ids)
         lists = CompletionLogprobsStream().feed(output.logprobs) if output.logprobs else None
         choices.append(
