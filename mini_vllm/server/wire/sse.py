@@ -67,7 +67,8 @@ class StreamResponse(msgspec.Struct):
     """One event of a stream.
 
     Attributes:
-        usage: null in all but the last event of a stream that counts tokens; absent elsewhere.
+        usage: null in all but the last event of a stream that counts tokens, unless it counts
+            them all the time; absent elsewhere.
         prompt_token_ids: in the first event of a stream that reports ids.
         mini_vllm: in a stream that reports what is held.
     """
@@ -93,6 +94,7 @@ class StreamHead:
         choices: how many choices there are, over all prompts.
         prompt_tokens: how many tokens all prompts have together.
         include_usage: report the number of tokens in an event of its own, before the end.
+        continuous_usage: report it in every event, too: the tokens of the event's choice so far.
         prompt_token_ids: the ids of the prompt, if the client asked for ids; the choices then
             report theirs too.
         naive: decodes each id by itself, if the client asked to see what is held.
@@ -104,6 +106,7 @@ class StreamHead:
     choices: int = 1
     prompt_tokens: int = 0
     include_usage: bool = False
+    continuous_usage: bool = False
     prompt_token_ids: Sequence[int] | None = None
     naive: Callable[[Sequence[int]], str] | None = None
 
@@ -184,11 +187,11 @@ class SseStream:
         self._prompt: Sequence[int] | UnsetType = (
             UNSET if head.prompt_token_ids is None else head.prompt_token_ids
         )
-        self._plain = head.naive is None and not self._tells_ids
+        self._plain = head.naive is None and not self._tells_ids and not head.continuous_usage
         self._open: set[int] = set()
         self._unreported = [_Unreported() for _ in writers]
         self._around: dict[int, tuple[bytes, bytes]] = {}
-        self._completion_tokens = 0
+        self._completion_tokens = [0 for _ in writers]
         self._closed = False
 
     def start(self) -> bytes:
@@ -210,7 +213,7 @@ class SseStream:
                 f"choice {index} of {len(self._writers)} is not open; start() opens all, and the "
                 f"last chunk closes its own"
             )
-        self._completion_tokens += len(chunk.token_ids)
+        self._completion_tokens[index] += len(chunk.token_ids)
         writer, text = self._writers[index], chunk.text
         if self._plain and not (chunk.events or chunk.finished or chunk.logprobs):
             if not text:
@@ -239,7 +242,7 @@ class SseStream:
         if not self._head.include_usage:
             return DONE
         response = self._response([])
-        response.usage = Usage.of(self._head.prompt_tokens, self._completion_tokens)
+        response.usage = Usage.of(self._head.prompt_tokens, sum(self._completion_tokens))
         return frame(response) + DONE
 
     def error(self, error: ApiError) -> bytes:
@@ -271,13 +274,16 @@ class SseStream:
 
     def _response(self, choices: Sequence[Any]) -> StreamResponse:
         head, prompt, self._prompt = self._head, self._prompt, UNSET
+        usage: Usage | UnsetType | None = self._usage
+        if head.continuous_usage and choices:
+            usage = Usage.of(head.prompt_tokens, self._completion_tokens[choices[0].index])
         return StreamResponse(
             head.id,
             self._object,
             head.created,
             head.model,
             choices,
-            usage=self._usage,
+            usage=usage,
             prompt_token_ids=prompt,
         )
 
