@@ -94,6 +94,10 @@ def test_every_field_of_sampling_arrives():
 
 
 TOOL = {"type": "function", "function": {"name": "f", "strict": True, "x": [1]}, "y": {}}
+G = tool("g")
+SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [
+    {"type": "function", "function": {"name": "g"}}
+]}}  # fmt: skip
 CHOSEN = NamedToolChoice(FunctionName("f"))
 EFFORT = {"reasoning_effort": "low"}
 
@@ -120,6 +124,8 @@ EFFORT = {"reasoning_effort": "low"}
         (chat, {"tools": [F], "tool_choice": "required"}, "tool_choice", "required"),
         (chat, {"tools": [F], "tool_choice": BY_NAME}, "tool_choice", CHOSEN),
         (chat, {"tools": [TOOL]}, "tools", [TOOL]),
+        (chat, {"tools": [F, G], "tool_choice": SOME}, "tools", [G]),
+        (chat, {"tools": [F, G], "tool_choice": SOME}, "tool_choice", "required"),
         (chat, {**EFFORT, "chat_template_kwargs": {"a": 1}}, "template_kwargs", {**EFFORT, "a": 1}),
         (tokenize, {"prompt": ""}, "prompt", ""),
         (tokenize, {"messages": HELLO, "tools": [F]}, "add_generation_prompt", True),

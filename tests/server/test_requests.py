@@ -34,6 +34,12 @@ def named(name, kind="function"):
     return {"tool_choice": {"type": kind, "function": {"name": name}}}
 
 
+def allowed(mode, *names):
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+    return {"tool_choice": choice}
+
+
 def function(**fields):
     return {"tools": [{"type": "function", "function": fields}]}
 
@@ -82,7 +88,13 @@ REFUSED = {
         ({"tool_choice": "sometimes"}, "tool_choice: is 'sometimes'; it must be none, auto"),
         (named("f"), "tool_choice.function.name: is 'f', which is not among the tools"),
         ({**named("g"), "tools": [F]}, "tool_choice.function.name: is 'g', which is not among"),
-        ({**named("f", "tool"), "tools": [F]}, 'tool_choice.type: must be "function"'),
+        ({**named("f", "tool"), "tools": [F]}, "tool_choice.type: invalid value 'tool'"),
+        ({**allowed("some", "f"), "tools": [F]}, "tool_choice.allowed_tools.mode: invalid enum"),
+        ({**allowed("auto"), "tools": [F]}, "tool_choice.allowed_tools.tools: is empty"),
+        (
+            {**allowed("auto", "f", "g"), "tools": [F]},
+            "tool_choice.allowed_tools.tools[1].function.name: is 'g', which",
+        ),
         ({"tools": [{"type": "retrieval"}]}, 'tools[0].type: must be "function"'),
         ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
         (function(name=""), "tools[0].function.name: is"),

@@ -152,6 +152,20 @@ def test_usage_counts_the_tokens_and_is_null_before(server):
     assert whole == usage
 
 
+def test_usage_is_counted_all_the_time_if_that_was_asked_for(server):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = asking("plain", stream=True, stream_options=options, n=2)
+    *events, last = read_events(server.chat(body).body)
+    for index in (0, 1):
+        usages = [one["usage"] for one in events if one["choices"][0]["index"] == index]
+        counts = [usage["completion_tokens"] for usage in usages]
+        assert (counts[0], counts[-1]) == (0, len(TEXTS["plain"]) + 1)
+        assert counts == sorted(counts)
+        prompts = {usage["prompt_tokens"] for usage in usages}
+        assert prompts == {last["usage"]["prompt_tokens"]}
+    assert last["usage"]["completion_tokens"] == 2 * (len(TEXTS["plain"]) + 1)
+
+
 def test_choices_are_whole_each_for_itself(server):
     choices = server.told("call", n=3, tools=TOOLS)
     assert sorted(choices) == [0, 1, 2]

@@ -50,6 +50,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
         choices=request.params.n,
         prompt_tokens=len(prompt.token_ids),
         include_usage=asked.include_usage,
+        continuous_usage=asked.continuous_usage,
         prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
         naive=service.naive if asked.return_held else None,
     )

@@ -1,7 +1,7 @@
 """What a client may ask of `/v1/chat/completions`, and how a chat template reads it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -47,14 +47,33 @@ class FunctionName(msgspec.Struct):
     name: str
 
 
-class NamedToolChoice(msgspec.Struct):
+class NamedToolChoice(msgspec.Struct, tag_field="type", tag="function"):
     """The choice of one function by its name."""
+
+    function: FunctionName
+
+
+class AllowedTool(msgspec.Struct):
+    """One of the tools that may be called."""
 
     function: FunctionName
     type: str = "function"
 
 
-ToolChoice = str | NamedToolChoice
+class AllowedTools(msgspec.Struct):
+    """Which tools may be called, and whether one has to be."""
+
+    mode: Literal["auto", "required"]
+    tools: list[AllowedTool]
+
+
+class AllowedToolChoice(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+    """The choice of some of the tools."""
+
+    allowed_tools: AllowedTools
+
+
+ToolChoice = str | NamedToolChoice | AllowedToolChoice
 Tools = list[dict[str, Any]]
 
 
@@ -63,8 +82,9 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
 
     Attributes:
         tools: JSON schemas, kept whole because templates read more of them than this server.
-        tool_choice: never None after `decode_chat_request`. `required` and a name are wishes: the
-            model's output is not constrained.
+        tool_choice: after `decode_chat_request` it is a mode or a name; of a choice of some tools
+            the mode is left, and `tools` are those that may be called. `required` and a name are
+            wishes: the model's output is not constrained.
         parallel_tool_calls: false leaves out all calls but the first.
         max_completion_tokens: takes precedence over `max_tokens`, its old name.
         chat_template_kwargs: further variables of the chat template.
@@ -120,6 +140,7 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
     check_messages(request.messages, limits)
     request.tools = request.tools or None
     check_tools(request.tools, limits)
+    _restrict_tools(request)
     request.tool_choice = _tool_choice(request)
     if request.top_logprobs and not request.logprobs:
         raise invalid("top_logprobs", "needs logprobs; set that to true or leave this out")
@@ -187,20 +208,37 @@ def check_template_kwargs(kwargs: dict[str, Any] | None, limits: Limits) -> None
         raise invalid(f"chat_template_kwargs.{name}", "is taken; use the request's own fields")
 
 
+def _restrict_tools(request: ChatCompletionRequest) -> None:
+    """Leave a request the tools that its choice allows, and the mode as its choice."""
+    choice = request.tool_choice
+    if not isinstance(choice, AllowedToolChoice):
+        return
+    allowed = choice.allowed_tools
+    known = [tool["function"]["name"] for tool in request.tools or ()]
+    if not allowed.tools:
+        raise invalid("tool_choice.allowed_tools.tools", "is empty; name at least one tool")
+    names = [tool.function.name for tool in allowed.tools]
+    for index, name in enumerate(names):
+        if name not in known:
+            at = f"tool_choice.allowed_tools.tools[{index}].function.name"
+            raise invalid(at, f"is {name!r:.60}, which is not among the tools")
+    request.tools = [tool for tool in request.tools or () if tool["function"]["name"] in names]
+    request.tool_choice = allowed.mode
+
+
 def _tool_choice(request: ChatCompletionRequest) -> ToolChoice:
     choice = request.tool_choice
     if choice is None:
         return "auto" if request.tools else "none"
     if isinstance(choice, str):
         if choice not in ("none", "auto", "required"):
-            known = 'none, auto, required, or {"type": "function", "function": {"name": ...}}'
+            known = "none, auto, required, or an object of the type function or allowed_tools"
             raise invalid("tool_choice", f"is {choice!r:.60}; it must be {known}")
         if choice == "required" and not request.tools:
             raise invalid("tool_choice", "is required, but there are no tools; add them")
         return choice
+    assert isinstance(choice, NamedToolChoice)
     name = choice.function.name
-    if choice.type != "function":
-        raise invalid("tool_choice.type", 'must be "function"')
     if not any(tool["function"]["name"] == name for tool in request.tools or ()):
         raise invalid("tool_choice.function.name", f"is {name!r:.60}, which is not among the tools")
     return choice

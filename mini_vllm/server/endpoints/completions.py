@@ -104,6 +104,7 @@ async def completions(http: HttpRequest) -> Reply:
         choices=len(prompts) * params.n,
         prompt_tokens=sum(map(len, prompts)),
         include_usage=asked.include_usage,
+        continuous_usage=asked.continuous_usage,
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
         naive=service.naive if asked.return_held else None,
     )

@@ -56,9 +56,15 @@ _NEUTRAL = Unsupported()
 
 
 class StreamOptions(msgspec.Struct):
-    """How to stream: `include_usage` asks for a last chunk that counts the tokens."""
+    """How to stream.
+
+    Attributes:
+        include_usage: end with a chunk that counts the tokens.
+        continuous_usage_stats: count them in every chunk, too; vLLM's.
+    """
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class GenerationRequest(Unsupported, kw_only=True):
@@ -92,6 +98,12 @@ class GenerationRequest(Unsupported, kw_only=True):
     def include_usage(self) -> bool:
         """Whether a stream ends with a count of the tokens."""
         return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def continuous_usage(self) -> bool:
+        """Whether every chunk counts the tokens so far."""
+        options = self.stream_options
+        return bool(options and options.include_usage and options.continuous_usage_stats)
 
     @property
     def wanted_tokens(self) -> tuple[str, int | None]:
