@@ -1,6 +1,6 @@
 """What is asked of the engine: a prompt, and how to continue it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,19 @@ class SamplingParams:
         logprobs: how many of the likeliest tokens to report beside the chosen one, or None for no
             logprobs at all.
         skip_special_tokens: leave special tokens out of the text.
-        temperature: 0 takes the likeliest token; a model may use it or not.
+        temperature: 0 takes the likeliest token. From here on a model may use what it is told or
+            not: the n-gram model does, and a remote one is sent all of it; a script says what it
+            says.
         top_p: sample from the likeliest tokens that make up this much probability, above 0 and at
             most 1.
+        top_k: sample from so many of the likeliest tokens; 0 or -1 for all.
+        min_p: leave out tokens that are less likely than this part of the likeliest one's
+            probability, from 0 to 1.
+        repetition_penalty: above 1 makes tokens of prompt and output less likely, below 1 more.
+        presence_penalty: is taken from the logit of each token of the output, from -2 to 2.
+        frequency_penalty: is taken as often as the token is in the output, from -2 to 2.
+        logit_bias: what is added to the logits of tokens, by id, from -100, which bans a token, to
+            100.
         seed: makes sampling repeatable, or None.
 
     Raises:
@@ -40,6 +50,13 @@ class SamplingParams:
     skip_special_tokens: bool = True
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    # A dict has no hash; equality looks at it all the same.
+    logit_bias: Mapping[int, float] | None = field(default=None, hash=False)
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -63,6 +80,33 @@ class SamplingParams:
             raise ValueError(f"temperature is {self.temperature}; it must be at least 0")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        if self.top_k < -1:
+            raise ValueError(f"top_k is {self.top_k}; it must be at least -1")
+        if not 0 < self.repetition_penalty < float("inf"):
+            raise ValueError(f"repetition_penalty is {self.repetition_penalty}; it must be above 0")
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+    @property
+    def banned_token_ids(self) -> Set[int]:
+        """The tokens that the bias forbids."""
+        if not self.logit_bias:
+            return frozenset()
+        return {token_id for token_id, bias in self.logit_bias.items() if bias <= -100}
+
+    @property
+    def has_penalties(self) -> bool:
+        """Whether what was said before makes a difference."""
+        return (
+            self.repetition_penalty != 1
+            or self.presence_penalty != 0
+            or self.frequency_penalty != 0
+        )
+
+
+_RANGES = (("min_p", 0, 1), ("presence_penalty", -2, 2), ("frequency_penalty", -2, 2))
 
 
 @dataclass(frozen=True, slots=True)

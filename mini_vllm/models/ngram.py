@@ -16,14 +16,14 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from mini_vllm.chat_template.template import ChatTemplate
 from mini_vllm.engine.model import Burst, SlotView
-from mini_vllm.engine.request import SamplingParams
+from mini_vllm.models.sampling import sample
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 
 MOST_OCCURRENCES = 1000
@@ -55,7 +55,8 @@ class NgramModel:
 
     A step takes time linear in corpus and text, for two to four substring searches, and looks at
     the first 1,000 occurrences in each; the first step takes a search for each halving of the
-    prompt.
+    prompt. Of the parameters of sampling it takes them all, as `mini_vllm.models.sampling` says; a
+    wish for a byte that never followed (`logit_bias` above 0) is granted if it is strong enough.
 
     Args:
         corpus: what it knows. It ends with a document end, whether that is written or not.
@@ -131,11 +132,20 @@ class NgramModel:
         # A match longer than the last one and the new ids together would have been found before.
         text.length = self._longest(text.symbols, text.length + len(new))
         params = slot.params
-        ranking = _ranked(self._continuations(text.symbols, text.length))
-        token_id = _choose(ranking, params, self._chance_of(slot))
+        ranking = self._ranking(text, params.banned_token_ids)
+        token_id = sample(ranking, slot, self._chance_of(slot))
         if params.logprobs is None:
             return Burst((token_id,))
         return Burst((token_id,), (_logprobs(ranking, token_id, params.logprobs),))
+
+    def _ranking(self, text: _Text, banned: Set[int]) -> Ranking:
+        """Return what may come next; where all of it is banned, shorter suffixes are asked."""
+        length = text.length
+        ranking = _ranked(self._continuations(text.symbols, length))
+        while length and all(token_id in banned for token_id, _ in ranking):
+            length //= 2
+            ranking = _ranked(self._continuations(text.symbols, length))
+        return ranking
 
     def _chance_of(self, slot: SlotView) -> random.Random:
         if slot.params.seed is None:
@@ -217,21 +227,6 @@ def _ranked(counts: Counter[str]) -> Ranking:
         ((ord(symbol), count) for symbol, count in counts.items()),
         key=lambda item: (-item[1], item[0]),
     )
-
-
-def _choose(ranking: Ranking, params: SamplingParams, chance: random.Random) -> int:
-    """Sample by temperature, then top_p, in vLLM's order."""
-    if params.temperature == 0 or len(ranking) == 1:
-        return ranking[0][0]
-    most = ranking[0][1]
-    weights = [(count / most) ** (1 / params.temperature) for _, count in ranking]
-    enough = params.top_p * sum(weights)
-    kept = 0
-    reached = 0.0
-    while kept < len(weights) and reached < enough:
-        reached += weights[kept]
-        kept += 1
-    return chance.choices(ranking[:kept], weights[:kept])[0][0]
 
 
 def _logprobs(ranking: Ranking, chosen: int, most: int) -> dict[int, float]:

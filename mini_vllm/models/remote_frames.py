@@ -51,6 +51,12 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
         "return_token_ids": True,
         "return_tokens_as_token_ids": True,
     }
+    for name, neutral in _NEUTRAL.items():
+        value = getattr(params, name)
+        if value != neutral:
+            body[name] = value
+    if params.logit_bias:
+        body["logit_bias"] = {str(one): bias for one, bias in params.logit_bias.items()}
     if model is not None:
         body["model"] = model
     if params.seed is not None:
@@ -61,6 +67,16 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
     elif ids_from_logprobs:
         body["logprobs"] = 0
     return body
+
+
+# What is sent only where it says something: servers that are not vLLM may not know it.
+_NEUTRAL = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
 
 
 class SseReader:

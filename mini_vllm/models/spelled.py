@@ -10,7 +10,7 @@ text is the same.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mini_vllm.engine.model import Burst, Model, SlotView
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
@@ -107,7 +107,8 @@ class SpelledModel:
     """A model of bytes as one of another vocabulary.
 
     It says the same text as the model of bytes does, with the same seed. The logprob of a token is
-    that of its bytes together, and no other tokens are ranked.
+    that of its bytes together, and no other tokens are ranked. Parameters of sampling are about
+    bytes, and a `logit_bias`, which is about tokens, is left out.
 
     Args:
         model: its ids are bytes, as those of `ByteTokenizer`.
@@ -129,7 +130,8 @@ class SpelledModel:
         bursts = []
         for slot in slots:
             prompt = tuple(self._tokenizer.decode(slot.prompt_token_ids).encode())
-            inner = SlotView(slot.request_id, slot.choice_index, prompt, slot.params)
+            params = replace(slot.params, logit_bias=None)
+            inner = SlotView(slot.request_id, slot.choice_index, prompt, params)
             spelling = self._slots[slot.key] = _Spelling(inner)
             self._step(spelling, *self._model.prefill([inner]))
             bursts.append(self._next(slot, spelling))

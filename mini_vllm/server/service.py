@@ -45,6 +45,7 @@ class Limits:
         max_schema_depth: how deep a tool, or a variable of the template, may be nested.
         max_n: choices for each prompt.
         max_choices: choices of all prompts together.
+        max_logit_bias: tokens with a bias. OpenAI allows 300.
         max_top_logprobs: likeliest tokens to report for each token. OpenAI allows 20.
     """
 
@@ -57,6 +58,7 @@ class Limits:
     max_schema_depth: int = 16
     max_n: int = 8
     max_choices: int = 32
+    max_logit_bias: int = 1024
     max_top_logprobs: int = 20
 
 

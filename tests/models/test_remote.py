@@ -104,6 +104,17 @@ def test_ids_equal_what_the_server_generated_and_an_eos_that_it_kept(style, chun
         assert stub.bodies[0].get("logprobs") == (0 if style is logprobs_style else None)
 
 
+def test_what_is_said_of_sampling_is_sent_where_it_says_something():
+    said = {"top_k": 3, "min_p": 0.5, "repetition_penalty": 1.5, "presence_penalty": 1.0,
+            "frequency_penalty": -1.0}  # fmt: skip
+    with RemoteStub(lambda body: python_style(BURSTS)) as stub:
+        ids_of(stub)
+        ids_of(stub, slot(**said, logit_bias={5: -100.0}))
+    assert stub.bodies[0].keys().isdisjoint({*said, "logit_bias"})
+    expected = {**said, "logit_bias": {"5": -100.0}}
+    assert {name: stub.bodies[1].get(name) for name in expected} == expected
+
+
 def test_cuts_of_the_stream_change_nothing():
     data = "".join(f.decode() for f in rust_style([*BURSTS, (EOS,)])).replace("\\u00e9", "é")
     data = (": ping\n\n" + data.replace("\n", "\r\n")).replace("data: ", "data:").encode()

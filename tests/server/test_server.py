@@ -278,6 +278,20 @@ def test_seeds_repeat_and_differ(embedded):
     assert len({say(seed) for seed in range(6)}) > 1
 
 
+def test_what_is_said_of_sampling_is_done(embedded):
+    """ID 120 is x, and 115 s."""
+
+    def say(**fields):
+        body = {"prompt": "The weather", "temperature": 0, "max_tokens": 30, **fields}
+        return embedded.fetch("/v1/completions", body).json()["choices"][0]["text"]
+
+    assert say(logit_bias={"120": 100}) == "x" * 30
+    assert "Paris" in say()
+    # Nothing else ever followed "Pari".
+    assert "s" not in say(logit_bias={"115": -100})
+    assert say(temperature=1, top_k=1) == say() != say(repetition_penalty=5)
+
+
 def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
     body = {"messages": messages, "tools": [WEATHER], "temperature": 0}

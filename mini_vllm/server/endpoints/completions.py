@@ -95,6 +95,7 @@ async def completions(http: HttpRequest) -> Reply:
     params = to_sampling_params(
         asked, service.limits, min(room, _DEFAULT_MAX_TOKENS), asked.wanted_logprobs
     )
+    check_known(service, "logit_bias", list(params.logit_bias or ()))
     if asked.return_token_ids and len(prompts) > 1:
         raise invalid("return_token_ids", "is for a single prompt; send one, or leave it out")
     head = StreamHead(

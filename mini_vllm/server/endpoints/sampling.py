@@ -26,7 +26,6 @@ class Unsupported(msgspec.Struct, kw_only=True):
     continue_final_message: Any = False
     documents: Any = None
     echo: Any = False
-    frequency_penalty: Any = 0
     function_call: Any = None
     functions: Any = None
     guided_choice: Any = None
@@ -34,18 +33,13 @@ class Unsupported(msgspec.Struct, kw_only=True):
     guided_json: Any = None
     guided_regex: Any = None
     length_penalty: Any = 1
-    logit_bias: Any = {}
     logits_processors: Any = None
-    min_p: Any = 0
     modalities: Any = field(default_factory=lambda: ["text"])
-    presence_penalty: Any = 0
     prompt_embeds: Any = None
     prompt_logprobs: Any = None
-    repetition_penalty: Any = 1
     response_format: Any = field(default_factory=lambda: {"type": "text"})
     structured_outputs: Any = None
     suffix: Any = ""
-    top_k: Any = -1
     truncate_prompt_tokens: Any = None
     use_beam_search: Any = False
     verbosity: Any = "medium"
@@ -53,6 +47,7 @@ class Unsupported(msgspec.Struct, kw_only=True):
 
 
 _NEUTRAL = Unsupported()
+_LONGEST_ID = 10
 
 
 class StreamOptions(msgspec.Struct):
@@ -72,6 +67,7 @@ class GenerationRequest(Unsupported, kw_only=True):
 
     Attributes:
         stop: one stop string or several.
+        logit_bias: by token id, as JSON has it: in a text.
         return_token_ids: add the ids of prompt and answer, as vLLM does.
         return_held: our own: add to each event what the layers of the text path hold, and the text
             of its ids when each is decoded by itself.
@@ -83,6 +79,12 @@ class GenerationRequest(Unsupported, kw_only=True):
     min_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
@@ -151,6 +153,10 @@ def to_sampling_params(
         ("min_tokens", request.min_tokens, 0, None),
         ("temperature", request.temperature, 0, 2),
         ("top_p", request.top_p, 0, 1),
+        ("top_k", request.top_k, -1, None),
+        ("min_p", request.min_p, 0, 1),
+        ("presence_penalty", request.presence_penalty, -2, 2),
+        ("frequency_penalty", request.frequency_penalty, -2, 2),
         ("seed", request.seed, -(2**63), 2**63 - 1),
         (logprobs_field, logprobs, 0, limits.max_top_logprobs),
         *((f"stop_token_ids[{i}]", id, 0, None) for i, id in enumerate(stop_ids)),
@@ -158,6 +164,8 @@ def to_sampling_params(
         _check_range(name, value, least, most)
     if request.top_p == 0:
         raise invalid("top_p", "is 0; it must be above 0 and at most 1")
+    if request.repetition_penalty is not None and request.repetition_penalty <= 0:
+        raise invalid("repetition_penalty", f"is {request.repetition_penalty}; it must be above 0")
     if max_tokens is None:
         max_tokens = default_max_tokens
     min_tokens = request.min_tokens or 0
@@ -169,6 +177,7 @@ def to_sampling_params(
         stop=_stops(request.stop, limits),
         stop_token_ids=frozenset(stop_ids),
         logprobs=logprobs,
+        logit_bias=_logit_bias(request.logit_bias or {}, limits),
         **{name: value for name, value in given.items() if value is not None},
     )
 
@@ -182,6 +191,11 @@ _SAME = (
     "skip_special_tokens",
     "temperature",
     "top_p",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
     "seed",
 )
 
@@ -191,6 +205,15 @@ def _check_range(name: str, value: float | None, least: int, most: int | None) -
         return
     allowed = f"at least {least}" if most is None else f"from {least} to {most}"
     raise invalid(name, f"is {str(value)[:60]}; it must be {allowed}")
+
+
+def _logit_bias(bias: dict[str, float], limits: Limits) -> dict[int, float] | None:
+    check_at_most("logit_bias", len(bias), limits.max_logit_bias, "tokens")
+    for key, value in bias.items():
+        if not (key.isascii() and key.isdecimal() and len(key) < _LONGEST_ID):
+            raise invalid("logit_bias", f"has the key {key[:60]!r}; keys are token ids")
+        _check_range(f"logit_bias.{key}", value, -100, 100)
+    return {int(key): value for key, value in bias.items()} or None
 
 
 def _stops(stop: str | list[str] | None, limits: Limits) -> tuple[str, ...]:

@@ -17,7 +17,13 @@ from typing import Any
 
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
 from mini_vllm.server.wire.api_errors import ApiError, broken_off, encode_line
-from mini_vllm.server.wire.chat_delta import encodable, kind_of, new_call_id, texts_of
+from mini_vllm.server.wire.chat_delta import (
+    encodable,
+    kind_of,
+    new_call_id,
+    texts_of,
+    without_broken_calls,
+)
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import CallEnd, CallStart, Event, ReasoningDelta, TextDelta
 
@@ -295,12 +301,13 @@ def whole_response(head: ResponseHead, output: CompletionOutput, **options: Any)
     """Return the response made of a finished answer; see `ResponseItems` for the options.
 
     Raises:
-        ApiError: 500; the answer was cut short.
+        ApiError: 500 or 502; the answer was cut short.
     """
     if not output.finish_reason.is_complete:
-        raise broken_off(output.finish_reason)
+        raise broken_off(output.finish_reason, output.error)
     items = ResponseItems(**options)
-    items.feed(output.events or (TextDelta(output.text),), finished=True)
+    events = without_broken_calls(output.events or (TextDelta(output.text),))
+    items.feed(events, finished=True)
     _close(items, output.finish_reason)
     return _ended(head, items, output.finish_reason, len(output.token_ids))
 

@@ -1,0 +1,72 @@
+"""From a distribution to one id, in the order of vLLM 0.33.0's sampler (`v1/sample/sampler.py`).
+
+logit bias -> repetition, frequency and presence penalties -> temperature -> min_p -> top_k -> top_p
+
+The logits are natural logarithms of probabilities. Reported logprobs are those before all of this.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from mini_vllm.engine.model import SlotView
+from mini_vllm.engine.request import SamplingParams
+
+Ranking = Sequence[tuple[int, int]]
+# The model is not smoothed. An id that it rules out can be wished for: then it starts from here.
+_UNSEEN = math.log(1e-9)
+
+
+def sample(ranking: Ranking, slot: SlotView, chance: random.Random) -> int:
+    """Return an id.
+
+    Args:
+        ranking: ids and how often each was counted, the likeliest first.
+        slot: says how to sample, and what was said so far.
+        chance: draws.
+    """
+    params = slot.params
+    logits = _logits(ranking, slot)
+    if params.temperature == 0 or len(logits) == 1:
+        return logits[0][0]
+    most = logits[0][1]
+    weights = [math.exp((logit - most) / params.temperature) for _, logit in logits]
+    kept = _keep(weights, params)
+    return chance.choices(logits[:kept], weights[:kept])[0][0]
+
+
+def _logits(ranking: Ranking, slot: SlotView) -> list[tuple[int, float]]:
+    """Return ids and logits after bias and penalties, best first, equal ones as they were."""
+    params = slot.params
+    total = sum(count for _, count in ranking)
+    logits = {token_id: math.log(count / total) for token_id, count in ranking}
+    for token_id, bias in (params.logit_bias or {}).items():
+        if token_id in logits or bias > 0:
+            logits[token_id] = logits.get(token_id, _UNSEEN) + bias
+    if params.has_penalties:
+        said, read = Counter(slot.output_token_ids), set(slot.prompt_token_ids)
+        for token_id, logit in logits.items():
+            logits[token_id] = _penalised(logit, params, said[token_id], token_id in read)
+    return sorted(logits.items(), key=lambda item: -item[1])
+
+
+def _penalised(logit: float, params: SamplingParams, said: int, read: bool) -> float:
+    """Return the logit of an id that was said so often, and read in the prompt or not."""
+    if said or read:
+        rate = params.repetition_penalty
+        logit = logit / rate if logit > 0 else logit * rate
+    return logit - params.frequency_penalty * said - params.presence_penalty * (said > 0)
+
+
+def _keep(weights: Sequence[float], params: SamplingParams) -> int:
+    """Return how many of the likeliest are sampled from; the first has the weight 1."""
+    kept = sum(weight >= params.min_p for weight in weights)
+    if params.top_k > 0:
+        kept = min(kept, params.top_k)
+    enough = params.top_p * sum(weights[:kept])
+    place, reached = 0, 0.0
+    while place < kept and reached < enough:
+        reached += weights[place]
+        place += 1
+    return place
