@@ -134,7 +134,7 @@ class Intake:
         self._make_text_path = make_text_path
         self._why_never = why_never
         self._may_block = may_block
-        self._piece_of = _pieces_of(tokenizer)
+        self._piece_of = pieces_of(tokenizer)
 
     def prepare(self, requests: Sequence[Request], channels: Channels) -> list[Submitted]:
         """Return what can run, for each request. Nothing is attached yet.
@@ -207,7 +207,7 @@ class Intake:
         return ids
 
 
-def _pieces_of(tokenizer: Tokenizer) -> Callable[[int], bytes]:
+def pieces_of(tokenizer: Tokenizer) -> Callable[[int], bytes]:
     """Return a function from an id to its bytes."""
     table = tokenizer.pieces
     if table is None:

@@ -16,7 +16,7 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -112,6 +112,29 @@ class NgramModel:
     def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
         """Return the next id of each slot."""
         return [self._next(slot) for slot in slots]
+
+    def prompt_logprobs(
+        self, token_ids: Sequence[int], most: int
+    ) -> list[Mapping[int, float] | None]:
+        """Return for each id of a prompt how likely it was behind those before it; any thread.
+
+        Args:
+            token_ids: the prompt.
+            most: of how many of the likeliest ids to tell the logprobs, beside the id itself.
+
+        Returns:
+            Logprobs by id; None for the first id, and minus infinity for what never followed.
+        """
+        found: list[Mapping[int, float] | None] = [None] if token_ids else []
+        # Before the first id there is one symbol, EOS.
+        prompt, length = self._symbols(token_ids), 1
+        for place in range(1, len(token_ids)):
+            symbols = self._eos + prompt[:place].replace(self._document_end, self._eos)
+            length = self._longest(symbols, length + 1)
+            ranking = _ranked(self._continuations(symbols, length))
+            likely = _logprobs(ranking, ord(prompt[place]), most)
+            found.append({token_ids[place]: -math.inf} | likely)
+        return found
 
     def release(self, slot: SlotView) -> None:
         """Forget a slot."""

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from mini_vllm.engine.engine_errors import EngineStateError, RemoteModelError, StreamingError
 from mini_vllm.engine.model import Burst, News, SlotView
-from mini_vllm.models.remote_frames import SseReader, error_message, read_frame, request_body
+from mini_vllm.models.remote_frames import (
+    SseReader,
+    error_message,
+    read_frame,
+    read_scores,
+    request_body,
+    scoring_body,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -120,6 +127,33 @@ class RemoteModel:
             stream = self._streams.pop(slot.key, None)
         if stream is not None and stream.task is not None:
             stream.task.cancel()
+
+    def prompt_logprobs(self, token_ids: Sequence[int], most: int) -> list[dict[int, float] | None]:
+        """Return how likely the server finds each id of a prompt; any thread, which waits.
+
+        Args:
+            token_ids: the prompt.
+            most: of how many of the likeliest ids to tell the logprobs, beside the id itself.
+
+        Raises:
+            RemoteModelError: the server does not answer, or not with that.
+            EngineStateError: the model is closed.
+        """
+        with self._news:
+            if self._closed:
+                raise EngineStateError(f"the model of {self.url} is closed")
+            loop = self._loop or self._start()
+        return asyncio.run_coroutine_threadsafe(self._score(token_ids, most), loop).result()
+
+    async def _score(self, token_ids: Sequence[int], most: int) -> list[dict[int, float] | None]:
+        try:
+            body = scoring_body(token_ids, most, self._model)
+            response = await self._client.post(self.url, json=body)
+            if response.status_code != 200:
+                raise await _refusal(response)
+            return read_scores(response.text, token_ids)
+        except Exception as error:
+            raise RemoteModelError(f"{self.url} {_detail(error, self._timeout)}") from error
 
     async def problem(self) -> str | None:
         """Return what keeps the server from answering, as far as its list of models shows it."""
@@ -252,10 +286,16 @@ async def _check(response: "httpx2.Response") -> None:
     status, kind = response.status_code, response.headers.get("content-type", "")
     if status == 200 and kind.startswith("text/event-stream"):
         return
+    if status != 200:
+        raise await _refusal(response)
     message = error_message((await response.aread()).decode("utf-8", "replace"))
-    if status == 200:
-        raise StreamingError(f"answered with {kind or 'no content type'}, not a stream: {message}")
-    raise StreamingError(f"answered with status {status}, {message}; {_advice(status)}")
+    raise StreamingError(f"answered with {kind or 'no content type'}, not a stream: {message}")
+
+
+async def _refusal(response: "httpx2.Response") -> StreamingError:
+    message = error_message((await response.aread()).decode("utf-8", "replace"))
+    status = response.status_code
+    return StreamingError(f"answered with status {status}, {message}; {_advice(status)}")
 
 
 def _advice(status: int) -> str:

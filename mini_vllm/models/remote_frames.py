@@ -10,6 +10,7 @@ and events come out, an event goes in and a burst comes out.
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mini_vllm.engine.engine_errors import StreamingError
@@ -67,6 +68,46 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
     elif ids_from_logprobs:
         body["logprobs"] = 0
     return body
+
+
+def scoring_body(token_ids: Sequence[int], most: int, model: str | None) -> dict[str, Any]:
+    """Return the JSON of a request that asks how likely a prompt is, by `echo`."""
+    body: dict[str, Any] = {
+        "prompt": list(token_ids),
+        "max_tokens": 1,
+        "temperature": 0,
+        "echo": True,
+        "logprobs": most,
+        "return_tokens_as_token_ids": True,
+    }
+    return body if model is None else {**body, "model": model}
+
+
+def read_scores(data: str, token_ids: Sequence[int]) -> list[dict[int, float] | None]:
+    """Return the logprobs by id of each id of a prompt; None where the server has none.
+
+    Raises:
+        StreamingError: the answer is not one to `scoring_body`.
+    """
+    try:
+        lists = json.loads(data)["choices"][0]["logprobs"]
+        rows = zip(token_ids, lists["token_logprobs"], lists["top_logprobs"], strict=False)
+        found = [
+            None if logprob is None else _likely(token_id, logprob, top)
+            for token_id, logprob, top in rows
+        ]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise StreamingError(
+            f"sent no logprobs of the prompt, {_shortened(data)} ({error!r})"
+        ) from error
+    if len(found) != len(token_ids):
+        raise StreamingError(f"sent {len(found)} logprobs for a prompt of {len(token_ids)} tokens")
+    return found
+
+
+def _likely(token_id: int, logprob: float, top: dict[str, float] | None) -> dict[int, float]:
+    likely = {_id_of(token): float(value) for token, value in (top or {}).items()}
+    return likely | {token_id: float(logprob)}
 
 
 # What is sent only where it says something: servers that are not vLLM may not know it.
@@ -193,8 +234,7 @@ def _burst(choice: dict[str, Any], with_logprobs: bool) -> Burst | None:
     return Burst(
         tuple(ids),
         tuple(
-            {_id_of(token): float(value) for token, value in (likeliest or {}).items()}
-            | {token_id: float(logprob)}
+            _likely(token_id, logprob, likeliest)
             for token_id, logprob, likeliest in zip(ids, chosen, top, strict=True)
         ),
     )

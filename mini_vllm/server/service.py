@@ -68,6 +68,10 @@ ReadChannels = Callable[
 ]
 
 
+# From a prompt's ids to the logprobs by id of each: of itself and of so many of the likeliest.
+PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | None]]
+
+
 class MakeChatStream(Protocol):
     """Makes what turns the chunks of a chat into bytes; see `chat_stream` for the options."""
 
@@ -135,6 +139,7 @@ class Service:
         ping_seconds: after so much silence a stream sends a comment.
         strip: whether clients get the content without the white space beside tool calls.
         wire: the way of a stream to its client.
+        prompt_logprobs: says how likely the model finds a prompt, or None if it cannot.
         model_problem: says what keeps a model that is another server from answering, or None.
         created: when the service was made, in seconds since 1970.
     """
@@ -155,6 +160,7 @@ class Service:
     ping_seconds: float = 15.0
     strip: bool = False
     wire: Wire = Wire()
+    prompt_logprobs: PromptLogprobs | None = None
     model_problem: Callable[[], Awaitable[str | None]] | None = None
     created: int = field(default_factory=lambda: int(time()))
 
@@ -276,6 +282,7 @@ def create_service(
     )
     metrics.watch(engine.stats, cached)
     chat_template = chat_template.with_special_tokens(tokenizer.special_tokens.all())
+    options.setdefault("prompt_logprobs", getattr(model, "prompt_logprobs", None))
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options
     )

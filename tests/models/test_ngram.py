@@ -325,3 +325,21 @@ def test_bad_arguments_are_named(arguments, message):
 def test_a_corpus_has_no_lone_surrogates():
     with pytest.raises(EncodeError):
         NgramModel("a\ud800")
+
+
+@given(st.text(LETTERS, min_size=1, max_size=12), st.integers(0, 3))
+def test_a_prompt_is_as_likely_as_the_same_text_that_the_model_says(prompt, most):
+    """The logprobs of an output are those of a prompt that has it at its end."""
+    model = NgramModel("ab π¯é b好 a你🚀 🎉ba" * 2)
+    view = slot(prompt, logprobs=most)
+    said = [step(model, [view])[0].logprobs[0] for _ in range(20)]
+    # Behind EOS begins another document, which a prompt cannot say.
+    ids = list(itertools.takewhile(lambda one: one != EOS, view.output_token_ids))
+    scores = model.prompt_logprobs((*view.prompt_token_ids, *ids), most)
+    assert scores[0] is None
+    assert scores[len(view.prompt_token_ids) :] == said[: len(ids)]
+
+
+def test_what_never_followed_is_impossible_in_a_prompt():
+    scores = NgramModel("abab").prompt_logprobs(tuple(b"abz"), 1)
+    assert scores == [None, {98: 0.0}, {97: 0.0, 122: -math.inf}]

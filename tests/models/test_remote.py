@@ -23,7 +23,7 @@ from remote_stub import (
     written_logprobs,
 )
 
-from mini_vllm.engine.engine_errors import EngineStateError, StreamingError
+from mini_vllm.engine.engine_errors import EngineStateError, RemoteModelError, StreamingError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.request import SamplingParams
 from mini_vllm.models.remote import RemoteModel
@@ -208,6 +208,33 @@ def test_the_request_carries_what_the_server_must_know_and_no_stops():
             "return_tokens_as_token_ids": True,
         }
     ]  # fmt: skip
+
+
+SCORES = {"tokens": ["token_id:7", "token_id:8", "token_id:1"],
+          "token_logprobs": [None, -0.5, -0.1],
+          "top_logprobs": [None, {"token_id:9": -0.25, "token_id:8": -0.5}, {}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ((200, {"choices": [{"logprobs": SCORES}]}), [None, {8: -0.5, 9: -0.25}]),
+        ((200, {"choices": [{"logprobs": None}]}), "sent no logprobs of the prompt"),
+        ((200, {"choices": [{"logprobs": {**SCORES, "token_logprobs": [None]}}]}),
+         "sent 1 logprobs for a prompt of 2 tokens"),
+        ((400, {"error": {"message": "no echo here"}}), "status 400, no echo here"),
+    ],
+)  # fmt: skip
+def test_a_prompt_is_scored_by_the_server(answer, found):
+    status, body = answer
+    with served(lambda asked: (status, json.dumps(body).encode())) as (stub, model):
+        if isinstance(found, list):
+            assert model.prompt_logprobs((7, 8), 2) == found
+        else:
+            with pytest.raises(RemoteModelError, match=found):
+                model.prompt_logprobs((7, 8), 2)
+    asked = {"prompt": [7, 8], "max_tokens": 1, "echo": True, "logprobs": 2}
+    assert asked.items() <= stub.bodies[0].items()
 
 
 def test_choices_have_seeds_of_their_own_and_no_seed_is_none():

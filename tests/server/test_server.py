@@ -248,6 +248,42 @@ def test_completions_of_ids(server):
     assert whole["usage"]["prompt_tokens"] == len(ids)
 
 
+def test_the_prompt_is_echoed_with_its_logprobs(embedded):
+    """As lm-eval asks for the likelihood of a text: echo, and one token or none."""
+    body = {"prompt": ["The weather", "Hi"], "echo": True, "logprobs": 1, "temperature": 0}
+    for tokens in (0, 1):
+        asked = {**body, "max_tokens": tokens, "n": 2}
+        whole = embedded.fetch("/v1/completions", asked).json()
+        assert whole["usage"]["completion_tokens"] == 4 * tokens
+        told = {index: ["", [], []] for index in range(4)}
+        for event in read_events(embedded.fetch("/v1/completions", {**asked, "stream": True}).body):
+            (choice,) = event["choices"]
+            told[choice["index"]][0] += choice["text"]
+            lists = choice["logprobs"] or {"token_logprobs": [], "text_offset": []}
+            told[choice["index"]][1] += lists["token_logprobs"]
+            told[choice["index"]][2] += lists["text_offset"]
+        for choice in whole["choices"]:
+            prompt, size = (("The weather", 12), ("Hi", 3))[choice["index"] // 2]
+            lists = choice["logprobs"]
+            expected = [choice["text"], lists["token_logprobs"], lists["text_offset"]]
+            assert told[choice["index"]] == expected
+            assert choice["text"][: len(prompt)] == prompt
+            assert len(choice["text"]) == len(prompt) + tokens
+            assert len(lists["tokens"]) == len(lists["top_logprobs"]) == size + tokens
+            assert [one is None for one in lists["token_logprobs"]].count(True) == 1
+            assert choice["finish_reason"] == "length"
+
+
+def test_an_echo_needs_no_model_that_scores_unless_logprobs_are_wanted(server):
+    body = {"prompt": "<plain>", "echo": True, "max_tokens": 5}
+    answer = server.fetch("/v1/completions", body).json()
+    assert answer["choices"][0]["text"] == "<plain>Hello"
+    error = server.fetch("/v1/completions", {**body, "logprobs": 1}).error
+    assert (error["param"], error["code"]) == ("echo", "unsupported_parameter")
+    assert server.fetch("/v1/completions", {"prompt": "a", "max_tokens": 0}).status == 400
+    assert server.chat({**asking("plain"), "echo": True}).status == 400
+
+
 def test_detokenize_undoes_tokenize(server):
     @given(st.text(st.characters(exclude_categories=["Cs"])).filter(bool))
     @settings(max_examples=20)

@@ -1,14 +1,28 @@
 """`/v1/completions`: what a client may ask of it, and the answer."""
 
 import secrets
+from collections.abc import Sequence
 from time import time
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
 
-from mini_vllm.engine import Request
+from mini_vllm.engine import (
+    CompletionOutput,
+    FinishReason,
+    Request,
+    SamplingParams,
+    StreamChunk,
+)
+from mini_vllm.server.endpoints.echo import echo_of
 from mini_vllm.server.endpoints.prompts import check_known, text_prompt
-from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
+from mini_vllm.server.endpoints.replies import (
+    STREAM_HEADERS,
+    Reply,
+    reply_whole,
+    stream_reply,
+)
 from mini_vllm.server.endpoints.request_body import check_at_most, decode_body, read_body
 from mini_vllm.server.endpoints.sampling import (
     GenerationRequest,
@@ -16,8 +30,8 @@ from mini_vllm.server.endpoints.sampling import (
     to_sampling_params,
 )
 from mini_vllm.server.service import Limits, Service
-from mini_vllm.server.wire.api_errors import invalid
-from mini_vllm.server.wire.completion_stream import completion_response, completion_stream
+from mini_vllm.server.wire.api_errors import JsonResponse, invalid
+from mini_vllm.server.wire.completion_stream import Echo, completion_response, completion_stream
 from mini_vllm.server.wire.sse import StreamHead
 
 _DEFAULT_MAX_TOKENS = 16
@@ -30,10 +44,13 @@ class CompletionRequest(GenerationRequest, kw_only=True):
     Attributes:
         prompt: a text, its ids, or a list of either.
         logprobs: how many likeliest tokens to report for each token.
+        echo: begin the answer with the prompt; `max_tokens` may then be 0.
     """
 
+    supported = frozenset(["echo"])
     prompt: str | list[str | int | list[int]]
     logprobs: int | None = None
+    echo: bool | None = None
     add_special_tokens: bool = True
 
     @property
@@ -92,6 +109,9 @@ async def completions(http: HttpRequest) -> Reply:
     service.check_model(asked.model)
     prompts = [await _token_ids(service, asked, prompt) for prompt in asked.prompts]
     room = min(service.room_after(prompt, "prompt", asked.wanted_tokens) for prompt in prompts)
+    only_echo = bool(asked.echo) and asked.max_tokens == 0
+    if only_echo:
+        asked.max_tokens = 1
     params = to_sampling_params(
         asked, service.limits, min(room, _DEFAULT_MAX_TOKENS), asked.wanted_logprobs
     )
@@ -109,13 +129,44 @@ async def completions(http: HttpRequest) -> Reply:
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
         naive=service.naive if asked.return_held else None,
     )
+    echoes = await _echoes(service, asked, prompts, params)
+    if only_echo:
+        return _only_echo(head, echoes, stream=bool(asked.stream))
     # A completion is the whole text; what it means is up to the client.
     requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
     if asked.stream:
-        return stream_reply(service, requests, completion_stream(head), asked.return_held)
+        events = completion_stream(head, echoes)
+        return stream_reply(service, requests, events, asked.return_held)
     return await reply_whole(
-        service, requests, http.receive, lambda outputs: completion_response(head, outputs)
+        service, requests, http.receive, lambda outputs: completion_response(head, outputs, echoes)
     )
+
+
+async def _echoes(
+    service: Service,
+    asked: CompletionRequest,
+    prompts: Sequence[tuple[int, ...]],
+    params: SamplingParams,
+) -> list[Echo]:
+    """Return the prompt of each choice, if it is echoed."""
+    if not asked.echo:
+        return []
+    echoes = [
+        await echo_of(service, prompt, token_ids, params.logprobs)
+        for prompt, token_ids in zip(asked.prompts, prompts, strict=True)
+    ]
+    return [echo for echo in echoes for _ in range(params.n)]
+
+
+def _only_echo(head: StreamHead, echoes: Sequence[Echo], *, stream: bool) -> Response:
+    """Return an answer for which no model is asked."""
+    reason = FinishReason.LENGTH
+    if not stream:
+        outputs = [CompletionOutput("", index, (), "", reason) for index in range(len(echoes))]
+        return JsonResponse(completion_response(head, outputs, echoes))
+    events, end = completion_stream(head, echoes), StreamChunk(finished=True, reason=reason)
+    frames = [events.start(), *(events.feed(index, end) for index in range(len(echoes)))]
+    return Response(b"".join([*frames, events.end()]), headers=STREAM_HEADERS)
 
 
 async def _token_ids(service: Service, asked: CompletionRequest, prompt: Prompt) -> tuple[int, ...]:

@@ -33,11 +33,12 @@ from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, broken_off
 from mini_vllm.server.wire.sse import PING, Events
 
 _LOG = logging.getLogger(__name__)
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-cache"),
-    (b"x-accel-buffering", b"no"),
-]
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+_HEADERS = [(name.encode(), value.encode()) for name, value in STREAM_HEADERS.items()]
 
 
 class EventStream:

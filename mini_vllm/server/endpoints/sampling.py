@@ -1,6 +1,6 @@
 """The part of a request that says how to generate: the same for chats and completions."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import field
@@ -66,6 +66,7 @@ class GenerationRequest(Unsupported, kw_only=True):
     """What chats and completions have in common. Null is the same as an absent field.
 
     Attributes:
+        supported: those of the unsupported fields that are not in a kind of request.
         stop: one stop string or several.
         logit_bias: by token id, as JSON has it: in a text.
         return_token_ids: add the ids of prompt and answer, as vLLM does.
@@ -73,6 +74,7 @@ class GenerationRequest(Unsupported, kw_only=True):
             of its ids when each is decoded by itself.
     """
 
+    supported: ClassVar[frozenset[str]] = frozenset()
     model: str | None = None
     n: int | None = None
     max_tokens: int | None = None
@@ -119,7 +121,7 @@ def check_generation(request: GenerationRequest) -> None:
     Raises:
         ApiError: 400; it names the field.
     """
-    for name in Unsupported.__struct_fields__:
+    for name in set(Unsupported.__struct_fields__) - request.supported:
         value = getattr(request, name)
         if value is not None and value != getattr(_NEUTRAL, name):
             raise invalid(name, "is not implemented; leave it out", code="unsupported_parameter")

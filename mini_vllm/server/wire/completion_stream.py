@@ -1,7 +1,7 @@
 """Completions on the wire, streamed or whole: plain text, without roles, reasoning or calls."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -25,16 +25,28 @@ class CompletionChoice(msgspec.Struct):
     token_ids: Sequence[int] | UnsetType = UNSET
 
 
+class Echo(NamedTuple):
+    """The prompt as a part of the answer; `steps` are its logprobs, None if nobody asked."""
+
+    text: str
+    steps: Sequence[TokenLogprobs | bytes] | None = None
+
+
 class CompletionWriter:
     """Writes one choice of streamed completions. See `ChoiceWriter`."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, echo: Echo | None = None) -> None:
         self._index = index
+        self._echo = echo
         self._lists = CompletionLogprobsStream()
 
     def opening(self) -> list[Any]:
-        """Return nothing: a completion begins with its text."""
-        return []
+        """Return the prompt if it is echoed: otherwise a completion begins with its text."""
+        if self._echo is None:
+            return []
+        steps = self._echo.steps
+        lists = None if steps is None else self._lists.feed(steps)
+        return [CompletionChoice(self._index, self._echo.text, lists)]
 
     def shows(self, text: str) -> bool:
         """Return True: all text is shown at once."""
@@ -59,17 +71,28 @@ class CompletionWriter:
         return self._lists.feed(steps)
 
 
-def completion_stream(head: StreamHead) -> SseStream:
-    """Return the events of completions; choices are numbered across all prompts."""
-    return SseStream(head, OBJECT, [CompletionWriter(index) for index in range(head.choices)])
+def completion_stream(head: StreamHead, echoes: Sequence[Echo] = ()) -> SseStream:
+    """Return the events of completions; choices are numbered across all prompts.
+
+    Args:
+        head: what is known before the first token.
+        echoes: for each choice its prompt, or none at all.
+    """
+    writers = [
+        CompletionWriter(index, echoes[index] if echoes else None) for index in range(head.choices)
+    ]
+    return SseStream(head, OBJECT, writers)
 
 
-def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -> StreamResponse:
+def completion_response(
+    head: StreamHead, outputs: Iterable[CompletionOutput], echoes: Sequence[Echo] = ()
+) -> StreamResponse:
     """Return the answer made of finished choices; a choice's index is its place.
 
     Args:
         head: as for a stream; what concerns streaming alone is ignored.
         outputs: the choices, prompt by prompt.
+        echoes: for each choice its prompt, or none at all.
 
     Raises:
         ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
@@ -80,11 +103,13 @@ def completion_response(head: StreamHead, outputs: Iterable[CompletionOutput]) -
         if not output.finish_reason.is_complete:
             raise broken_off(output.finish_reason, output.error)
         completion_tokens += len(output.token_ids)
-        lists = CompletionLogprobsStream().feed(output.logprobs) if output.logprobs else None
+        echo = echoes[index] if echoes else Echo("")
+        steps = (*(echo.steps or ()), *output.logprobs)
+        lists = CompletionLogprobsStream().feed(steps) if steps else None
         choices.append(
             CompletionChoice(
                 index,
-                output.text,
+                echo.text + output.text,
                 lists,
                 output.finish_reason.openai(),
                 output.stop_reason,

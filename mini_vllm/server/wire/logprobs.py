@@ -39,11 +39,14 @@ class ChatLogprobs(msgspec.Struct):
 
 
 class CompletionLogprobs(msgspec.Struct):
-    """The logprobs of a completion's choice, or of a part of one: four lists of equal length."""
+    """The logprobs of a completion's choice, or of a part of one: four lists of equal length.
+
+    The first token of a prompt has none.
+    """
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 
@@ -83,15 +86,23 @@ class CompletionLogprobsStream:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._length = 0
 
-    def feed(self, steps: Iterable[TokenLogprobs]) -> CompletionLogprobs:
-        """Return the logprobs of the next steps for a completion."""
+    def feed(self, steps: Iterable[TokenLogprobs | bytes]) -> CompletionLogprobs:
+        """Return the logprobs of the next steps for a completion.
+
+        Args:
+            steps: a token without logprobs is its bytes alone.
+        """
         lists = CompletionLogprobs([], [], [], [])
         for step in steps:
-            lists.tokens.append(_token(step.chosen))
-            lists.token_logprobs.append(_logprob(step.chosen))
-            lists.top_logprobs.append(_by_token(step))
+            if isinstance(step, bytes):
+                piece, logprob, top = step, None, None
+            else:
+                piece, logprob, top = step.chosen.piece, _logprob(step.chosen), _by_token(step)
+            lists.tokens.append(piece.decode("utf-8", "replace"))
+            lists.token_logprobs.append(logprob)
+            lists.top_logprobs.append(top)
             lists.text_offset.append(self._length)
-            self._length += len(self._decoder.decode(step.chosen.piece))
+            self._length += len(self._decoder.decode(piece))
         return lists
 
 

@@ -1,0 +1,64 @@
+"""`echo` of a completion: the prompt before the answer, and how likely the model finds it."""
+
+from collections.abc import Mapping, Sequence
+
+from starlette.concurrency import run_in_threadpool
+
+from mini_vllm.engine import LogprobEntry, RemoteModelError, TokenLogprobs
+from mini_vllm.engine.intake import pieces_of
+from mini_vllm.server.service import PromptLogprobs, Service
+from mini_vllm.server.wire.api_errors import ApiError, invalid
+from mini_vllm.server.wire.completion_stream import Echo
+
+
+async def echo_of(
+    service: Service, prompt: str | Sequence[int], token_ids: Sequence[int], logprobs: int | None
+) -> Echo:
+    """Return what is repeated of a prompt.
+
+    Args:
+        service: has the model.
+        prompt: as it was sent.
+        token_ids: its ids.
+        logprobs: how many likeliest tokens to report for each id, or None for no logprobs.
+
+    Raises:
+        ApiError: 400; the model cannot say how likely a prompt is. 502; a remote one failed at it.
+    """
+    text = prompt
+    if not isinstance(text, str):
+        text = await run_in_threadpool(service.tokenizer.decode, token_ids)
+    if logprobs is None:
+        return Echo(text)
+    if service.prompt_logprobs is None:
+        raise invalid(
+            "echo",
+            "with logprobs is for models that say how likely a prompt is; leave logprobs out",
+            code="unsupported_parameter",
+        )
+    try:
+        return Echo(
+            text,
+            await run_in_threadpool(_steps, service, service.prompt_logprobs, token_ids, logprobs),
+        )
+    except RemoteModelError as error:
+        raise ApiError(502, str(error), code="model_unavailable") from error
+
+
+def _steps(
+    service: Service, score: PromptLogprobs, token_ids: Sequence[int], most: int
+) -> list[TokenLogprobs | bytes]:
+    piece_of = pieces_of(service.tokenizer)
+
+    def entry(token_id: int, likely: Mapping[int, float]) -> LogprobEntry:
+        return LogprobEntry(token_id, likely[token_id], piece_of(token_id))
+
+    steps: list[TokenLogprobs | bytes] = []
+    for token_id, likely in zip(token_ids, score(token_ids, most), strict=True):
+        if likely is None:
+            steps.append(piece_of(token_id))
+            continue
+        best = sorted(likely, key=lambda one: (-likely[one], one))[:most]
+        top = tuple(entry(one, likely) for one in best)
+        steps.append(TokenLogprobs(entry(token_id, likely), top))
+    return steps
