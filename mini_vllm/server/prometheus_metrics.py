@@ -1,4 +1,4 @@
-"""The numbers behind `/metrics`, under vLLM's names where it has them.
+"""The numbers behind `/metrics`: what vLLM 0.33.0 has, under its names and labels, and our own.
 
 The engine reports every token, so counting must be a few additions to plain numbers; they become
 what Prometheus wants at each scrape. Encodes and decodes are rarer, and use the instruments of
@@ -6,9 +6,10 @@ what Prometheus wants at each scrape. Encodes and decodes are rarer, and use the
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import attrgetter
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -20,25 +21,40 @@ from mini_vllm.tokenizer import CachedTokenizer
 from mini_vllm.tokenizer.cache import CacheStats
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
-# Upper bounds in seconds; longer times count in the bucket above them all.
+# Upper bounds; what is above them all counts in a bucket of its own.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+# The labels of vLLM's metrics, and of the only engine that there is.
+_LABELS = ("model_name", "engine")
+_ENGINE = "0"
+_REASONS = {
+    FinishReason.END_ID: "stop",
+    FinishReason.STOP_WORDS: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.CANCELLED: "abort",
+    FinishReason.ERROR: "error",
+}
+Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 class _Histogram:
-    """How often a time fell between two bounds."""
+    """How often a value fell between two bounds."""
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(_SECONDS) + 1)
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(_SECONDS, seconds)] += 1
-        self._sum += seconds
+    def observe(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
 
-    def family(self, name: str, what: str) -> HistogramMetricFamily:
-        bounds = [*map(str, map(float, _SECONDS)), "+Inf"]
+    def family(self, name: str, what: str, labels: Sequence[str]) -> HistogramMetricFamily:
+        bounds = [*map(str, map(float, self._bounds)), "+Inf"]
         buckets = zip(bounds, accumulate(self._counts), strict=True)
-        return HistogramMetricFamily(f"vllm:{name}", what, [*buckets], self._sum)
+        family = HistogramMetricFamily(f"vllm:{name}", what, labels=_LABELS)
+        family.add_metric(labels, [*buckets], self._sum)
+        return family
 
 
 class PrometheusMetrics(NullMetrics, Collector):
@@ -53,18 +69,38 @@ class PrometheusMetrics(NullMetrics, Collector):
         self.tokenizer = TokenizerMetrics(self._registry)
         self._stats: Callable[[], EngineStats] | None = None
         self._cached: CachedTokenizer | None = None
-        self._first = _Histogram()
-        self._next = _Histogram()
+        self._labels = ["", _ENGINE]
+        self._num_blocks = 1
+        self._first = _Histogram(_SECONDS)
+        self._next = _Histogram(_SECONDS)
+        self._prompts = _Histogram(_TOKENS)
+        self._outputs = _Histogram(_TOKENS)
         self._prompt_tokens = 0
         self._generation_tokens = 0
         self._unknown_tokens = 0
-        self._ended = {reason: 0 for reason in FinishReason if reason}
+        self._ended = dict.fromkeys(_REASONS.values(), 0)
         self._registry.register(self)
 
-    def watch(self, stats: Callable[[], EngineStats], cached: CachedTokenizer) -> None:
-        """Set what is asked at each scrape."""
+    def watch(
+        self,
+        stats: Callable[[], EngineStats],
+        cached: CachedTokenizer,
+        *,
+        model_name: str,
+        num_blocks: int,
+    ) -> None:
+        """Set what is asked at each scrape, and what it is about.
+
+        Args:
+            stats: of the engine.
+            cached: the model's tokenizer.
+            model_name: the name by which clients ask for the model.
+            num_blocks: how many KV blocks the engine has.
+        """
         self._stats = stats
         self._cached = cached
+        self._labels = [model_name, _ENGINE]
+        self._num_blocks = num_blocks
 
     def render(self) -> bytes:
         """Return everything in Prometheus' text format. May wait for the engine's iteration."""
@@ -89,48 +125,63 @@ class PrometheusMetrics(NullMetrics, Collector):
         self._prompt_tokens += prompt_tokens
         # Once a choice, not once a step: see `MeteredStream`.
         self.tokenizer.stream_tokens.inc(output_tokens)
-        self._ended[reason] += 1
+        self._prompts.observe(prompt_tokens)
+        self._outputs.observe(output_tokens)
+        self._ended[_REASONS[reason]] += 1
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics for one scrape."""
-        yield self._first.family("time_to_first_token_seconds", "From submission to first token")
-        yield self._next.family(
-            "inter_token_latency_seconds", "From one burst of tokens to the next, by token"
-        )
+        for histogram, name, what in (
+            (self._first, "time_to_first_token_seconds", "From submission to first token"),
+            (self._next, "inter_token_latency_seconds", "From burst to burst of tokens, by token"),
+            (self._prompts, "request_prompt_tokens", "Prompt tokens of a choice"),
+            (self._outputs, "request_generation_tokens", "Tokens generated for a choice"),
+        ):
+            yield histogram.family(name, what, self._labels)
         for name, what, count in (
             ("prompt_tokens", "Prompt tokens of choices that have ended", self._prompt_tokens),
             ("generation_tokens", "Tokens generated", self._generation_tokens),
-            ("unknown_tokens", "Generated tokens outside the vocabulary", self._unknown_tokens),
-            ("requests_aborted", "Choices cancelled", self._ended[FinishReason.CANCELLED]),
         ):
-            yield CounterMetricFamily(f"vllm:{name}", what, value=count)
+            yield self._of_engine(CounterMetricFamily, name, what, count)
         ended = CounterMetricFamily(
-            "vllm:request_success", "Choices that have ended", labels=["finished_reason"]
+            "vllm:request_success",
+            "Choices that have ended, whatever the reason",
+            labels=[*_LABELS, "finished_reason"],
         )
         for reason, count in self._ended.items():
-            ended.add_metric([reason.label], count)
+            ended.add_metric([*self._labels, reason], count)
         yield ended
+        yield CounterMetricFamily(
+            "mini_vllm:unknown_tokens",
+            "Generated tokens outside the vocabulary",
+            value=self._unknown_tokens,
+        )
         if self._stats is not None:
-            yield from _state(self._stats())
+            yield from self._state(self._stats())
         if self._cached is not None:
             yield from _cache(self._cached.stats)
 
+    def _state(self, stats: EngineStats) -> Iterable[Metric]:
+        used = stats.used_blocks / self._num_blocks
+        for name, what, value in (
+            ("num_requests_running", "Choices with a slot", stats.running),
+            ("num_requests_waiting", "Choices that wait for a slot", stats.waiting),
+            ("kv_cache_usage_perc", "KV blocks in use; 1 is all", used),
+        ):
+            yield self._of_engine(GaugeMetricFamily, name, what, value)
+        held = GaugeMetricFamily(
+            "mini_vllm:held_characters",
+            "What each layer of the text path holds back, over all slots (tokens: bytes)",
+            labels=["layer"],
+        )
+        for layer, size in stats.held.items():
+            held.add_metric([layer], size)
+        yield held
 
-def _state(stats: EngineStats) -> Iterable[Metric]:
-    for name, what, value in (
-        ("num_requests_running", "Choices with a slot", stats.running),
-        ("num_requests_waiting", "Choices that wait for a slot", stats.waiting),
-        ("kv_blocks_used", "KV blocks in use", stats.used_blocks),
-    ):
-        yield GaugeMetricFamily(f"vllm:{name}", what, value=value)
-    held = GaugeMetricFamily(
-        "mini_vllm:held_characters",
-        "What each layer of the text path holds back, over all slots (tokens: bytes)",
-        labels=["layer"],
-    )
-    for layer, size in stats.held.items():
-        held.add_metric([layer], size)
-    yield held
+    def _of_engine(self, kind: type[Family], name: str, what: str, value: float) -> Family:
+        family = kind(f"vllm:{name}", what, labels=_LABELS)
+        family.add_metric(self._labels, value)
+        return family
 
 
 def _cache(stats: CacheStats) -> Iterable[Metric]:

@@ -267,12 +267,13 @@ def create_service(
         reasoning_format=options.get("reasoning_format"),
         stop_scope=stop_scope,
     )
+    # Room for a full slot each, so that no slot is ever refused for want of blocks.
+    num_blocks = max_num_seqs * -(-max_model_len // _BLOCK_SIZE)
     engine = Engine(
         model,
         cached,
         max_num_seqs=max_num_seqs,
-        # Room for a full slot each, so that no slot is ever refused for want of blocks.
-        num_blocks=max_num_seqs * -(-max_model_len // _BLOCK_SIZE),
+        num_blocks=num_blocks,
         block_size=_BLOCK_SIZE,
         max_model_len=max_model_len,
         max_waiting=max_waiting,
@@ -280,8 +281,8 @@ def create_service(
         hooks=hooks,
         metrics=metrics,
     )
-    metrics.watch(engine.stats, cached)
     chat_template = chat_template.with_special_tokens(tokenizer.special_tokens.all())
+    metrics.watch(engine.stats, cached, model_name=model_name, num_blocks=num_blocks)
     options.setdefault("prompt_logprobs", getattr(model, "prompt_logprobs", None))
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options

@@ -235,7 +235,7 @@ def test_ids_that_nobody_knows_are_skipped_and_counted():
         assert text_of(answer) == "Hi"
         naive = [event.get("mini_vllm", {}).get("naive", "") for event in read_events(answer.body)]
         assert "".join(naive) == "Hi<eos>"
-        assert "vllm:unknown_tokens_total 2.0" in server.service.metrics.render().decode()
+        assert "mini_vllm:unknown_tokens_total 2.0" in server.service.metrics.render().decode()
 
 
 def cut(server, data, position):

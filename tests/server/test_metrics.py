@@ -19,15 +19,24 @@ from mini_vllm.tokenizer.cache import CacheStats
 
 
 def scrape(server):
-    """Return the samples of a server, or of what a client talks to, by name and labels."""
+    """Return the samples of a server, or of what a client talks to, by name and further labels.
+
+    What has vLLM's name must have vLLM's labels.
+    """
     answer = server.fetch("/metrics")
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
-    return {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(answer.body.decode())
-        for sample in family.samples
-    }
+    found = {}
+    for family in text_string_to_metric_families(answer.body.decode()):
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            if sample.name.startswith("vllm:"):
+                assert (labels.pop("model_name"), labels.pop("engine")) in LABELS
+            found[sample.name, *sorted(labels.values())] = sample.value
+    return found
+
+
+LABELS = [("scripted", "0"), ("remote", "0")]
 
 
 def test_what_each_layer_holds_is_told_by_layer():
@@ -56,13 +65,13 @@ def test_what_each_layer_holds_is_told_by_layer():
         until(held, "three bytes of a rocket, EN, and <tool_c")
         found = scrape(server)
         assert [found[f"vllm:{name}",] for name in gauges] == [3, 1]
-        assert found[("vllm:kv_blocks_used",)] > 0
+        assert found[("vllm:kv_cache_usage_perc",)] > 0
         for client in clients:
             client.socket.close()
         server.idle()
         found = scrape(server)
-        assert found[("vllm:requests_aborted_total",)] == 4
-        assert [found[f"vllm:{name}",] for name in [*gauges, "kv_blocks_used"]] == [0, 0, 0]
+        assert found[("vllm:request_success_total", "abort")] == 4
+        assert [found[f"vllm:{name}",] for name in [*gauges, "kv_cache_usage_perc"]] == [0, 0, 0]
         assert not any(v for key, v in found.items() if key[0] == "mini_vllm:held_characters")
 
 
@@ -79,9 +88,12 @@ def test_tokens_and_their_times_are_counted():
         ("vllm:time_to_first_token_seconds_count",): 3,
         ("vllm:time_to_first_token_seconds_bucket", "+Inf"): 3,
         ("vllm:inter_token_latency_seconds_count",): 2 * (tokens - 1) + 2,
-        ("vllm:request_success_total", "end-of-sequence"): 2,
-        ("vllm:request_success_total", "max-length"): 1,
-        ("vllm:requests_aborted_total",): 0,
+        ("vllm:request_success_total", "stop"): 2,
+        ("vllm:request_success_total", "length"): 1,
+        ("vllm:request_success_total", "abort"): 0,
+        ("vllm:request_prompt_tokens_sum",): 3 * prompt,
+        ("vllm:request_generation_tokens_bucket", "5.0"): 1,
+        ("vllm:request_generation_tokens_count",): 3,
         ("sgl_tokenizer_stream_tokens_total",): 2 * tokens + 3,
     }
     assert {key: found[key] for key in expected} == expected
@@ -181,7 +193,7 @@ def test_health_is_ok_until_the_engine_fails():
         assert server.fetch("/health").status == 200
         server.chat(asking("bad"))
         assert server.fetch("/health").status == 503
-        assert scrape(server)[("vllm:kv_blocks_used",)] == 0
+        assert scrape(server)[("vllm:kv_cache_usage_perc",)] == 0
 
 
 @contextmanager

@@ -419,4 +419,4 @@ def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():
         assert "tape" not in error["message"]
         server.idle()
         metrics = server.service.metrics.render().decode()
-        assert 'finished_reason="cancelled"} 1.0' in metrics
+        assert 'finished_reason="abort",model_name="scripted"} 1.0' in metrics
