@@ -1,7 +1,7 @@
 """What the endpoints share: one model with all that serves it, and what a request may ask of it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any, Protocol
 
@@ -39,11 +39,12 @@ class Limits:
         max_body_bytes: of the body; more is status 413, everything else 400.
         max_messages: messages of a conversation.
         max_prompt_chars: characters of all prompts or messages together; ids count as one each.
-        max_stops: stop strings. OpenAI allows 4.
-        max_stop_chars: characters of one stop string.
+        max_stops: stop strings. OpenAI allows 4, vLLM any number.
+        max_stop_chars: characters of all stop strings together; the automaton has a state for each.
         max_tools: tools. OpenAI allows 128.
         max_schema_depth: how deep a tool, or a variable of the template, may be nested.
-        max_n: choices for each prompt.
+        max_n: choices for each prompt; this is vLLM's limit, and `create_service` lowers both to
+            what the engine can run and keep waiting.
         max_choices: choices of all prompts together.
         max_logit_bias: tokens with a bias. OpenAI allows 300.
         max_top_logprobs: likeliest tokens to report for each token. OpenAI allows 20.
@@ -52,12 +53,12 @@ class Limits:
     max_body_bytes: int = 4 * 2**20
     max_messages: int = 2048
     max_prompt_chars: int = 1_000_000
-    max_stops: int = 4
-    max_stop_chars: int = 256
+    max_stops: int = 256
+    max_stop_chars: int = 8192
     max_tools: int = 128
     max_schema_depth: int = 16
-    max_n: int = 8
-    max_choices: int = 32
+    max_n: int = 16_384
+    max_choices: int = 16_384
     max_logit_bias: int = 1024
     max_top_logprobs: int = 20
 
@@ -283,6 +284,11 @@ def create_service(
     )
     chat_template = chat_template.with_special_tokens(tokenizer.special_tokens.all())
     metrics.watch(engine.stats, cached, model_name=model_name, num_blocks=num_blocks)
+    most = max_num_seqs + max_waiting
+    limits = options.get("limits", DEFAULT_LIMITS)
+    options["limits"] = replace(
+        limits, max_n=min(limits.max_n, most), max_choices=min(limits.max_choices, most)
+    )
     options.setdefault("prompt_logprobs", getattr(model, "prompt_logprobs", None))
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options

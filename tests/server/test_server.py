@@ -116,7 +116,8 @@ HALF = len(TEXTS["half"].encode())
         ("call", {"tools": TOOLS, "tool_choice": NAMED}, [CALLED], "I shall look. ", "stop"),
         ("calls", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)], "\n",
          "tool_calls"),
-        ("until", {"stop": ["END", "zzz"]}, [], "not the EN, but the ", "stop"),
+        ("until", {"stop": [*map(str, range(200)), "END", "z" * 4000]}, [],
+         "not the EN, but the ", "stop"),
     ],
     ids=["calls", "cut off", "no tools", "none", "required", "by name", "not parallel", "stop"],
 )  # fmt: skip
@@ -172,6 +173,11 @@ def test_choices_are_whole_each_for_itself(server):
     for choice in choices.values():
         assert choice["calls"][0]["arguments"] == ARGUMENTS
     assert len({choice["calls"][0]["id"] for choice in choices.values()}) == 3
+
+
+def test_more_choices_than_slots_take_turns(server):
+    answer = server.chat(asking("plain", n=20)).json()
+    assert [one["message"]["content"] for one in answer["choices"]] == [TEXTS["plain"]] * 20
 
 
 def test_logprobs_are_there_for_every_token(server):

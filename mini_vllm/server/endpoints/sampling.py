@@ -225,5 +225,5 @@ def _stops(stop: str | list[str] | None, limits: Limits) -> tuple[str, ...]:
         name = "stop" if isinstance(stop, str) else f"stop[{index}]"
         if not text:
             raise invalid(name, "is empty; leave it out")
-        check_at_most(name, len(text), limits.max_stop_chars, "characters")
+    check_at_most("stop", sum(map(len, stops)), limits.max_stop_chars, "characters in all")
     return tuple(stops)
