@@ -40,6 +40,9 @@ def test_choices_count_not_requests():
         # More than could ever run and wait.
         assert server.chat(asking("say", n=4)).status == 400
         assert server.chat(asking("say", n=3)).status == 200
+        with server.begun("talk").socket:
+            assert server.chat(asking("say", n=3)).status == 429
+            assert server.chat(asking("say", n=2)).status == 200
 
 
 def test_a_place_that_gets_free_is_given_away(full):
