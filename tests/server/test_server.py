@@ -310,6 +310,16 @@ def test_tokenize_of_messages_is_the_prompt_of_a_chat(server):
     assert found["count"] == server.chat(messages).json()["usage"]["prompt_tokens"]
 
 
+def test_the_final_message_is_continued(embedded):
+    """The model reads the prompt up to the end of that message, whose turn stays open."""
+    said = {"role": "assistant", "content": "The capital of Fra "}
+    body = {"messages": [{"role": "user", "content": "Hi"}, said], "add_generation_prompt": False}
+    body |= {"continue_final_message": True, "max_tokens": 1, "return_token_ids": True}
+    prompt = embedded.chat(body).json()["prompt_token_ids"]
+    text = embedded.fetch("/detokenize", {"tokens": prompt}).json()["prompt"]
+    assert text.endswith("<|user|>\nHi\n<|assistant|>\nThe capital of Fra ")
+
+
 def test_seeds_repeat_and_differ(embedded):
     def say(seed):
         messages = [{"role": "user", "content": "Hello!"}]

@@ -77,6 +77,7 @@ async def prepare_chat(
         asked.messages,
         tools=tools,
         add_generation_prompt=asked.add_generation_prompt,
+        continue_final_message=bool(asked.continue_final_message),
         add_special_tokens=asked.add_special_tokens,
         variables=asked.template_kwargs,
     )

@@ -87,12 +87,15 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
             wishes: the model's output is not constrained.
         parallel_tool_calls: false leaves out all calls but the first.
         max_completion_tokens: takes precedence over `max_tokens`, its old name.
+        continue_final_message: the answer goes on where the last message ends; only without
+            `add_generation_prompt`.
         chat_template_kwargs: further variables of the chat template.
         reasoning_effort: one of those variables.
         say: our own: what the model is to say, as `say_id` reads it.
         tool_format: our own, with `say`: the tool-call format in which to read it.
     """
 
+    supported = frozenset(["continue_final_message"])
     messages: list[ChatCompletionMessage]
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
@@ -102,6 +105,7 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
     top_logprobs: int | None = None
     reasoning_effort: str | None = None
     add_generation_prompt: bool = True
+    continue_final_message: bool | None = None
     add_special_tokens: bool = False
     chat_template_kwargs: dict[str, Any] | None = None
     say: str | None = None
@@ -145,6 +149,8 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
     if request.top_logprobs and not request.logprobs:
         raise invalid("top_logprobs", "needs logprobs; set that to true or leave this out")
     check_template_kwargs(request.chat_template_kwargs, limits)
+    if request.continue_final_message and request.add_generation_prompt:
+        raise invalid("continue_final_message", "is set; set add_generation_prompt to false, too")
     return request
 
 

@@ -1,5 +1,6 @@
 """From messages or text to the ids that a model continues, off the event loop and cached."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ async def chat_prompt(
     *,
     tools: Sequence[Mapping[str, Any]] | None,
     add_generation_prompt: bool,
+    continue_final_message: bool = False,
     add_special_tokens: bool = False,
     variables: Mapping[str, Any] | None = None,
 ) -> Prompt:
@@ -38,10 +40,22 @@ async def chat_prompt(
     Special tokens count where the template writes them. In a message they are text: nobody can type
     their way out of it.
 
+    Args:
+        service: has the template.
+        messages: the conversation.
+        tools: what the model may call.
+        add_generation_prompt: end with the opening of the assistant's turn.
+        continue_final_message: end with the content of the last message, whose turn stays open.
+        add_special_tokens: add those that the tokenizer puts around a text.
+        variables: further ones of the template.
+
     Raises:
         ApiError: 400; the template refuses it, or its text cannot be encoded.
     """
     turns = template_messages(messages, service.limits)
+    # It stands where the final message ends, and goes together with all that comes behind it.
+    mark = f"continue-{secrets.token_hex(8)}" if continue_final_message else ""
+    turns[-1]["content"] += mark
 
     def make() -> Prompt:
         render = partial(
@@ -52,11 +66,14 @@ async def chat_prompt(
             made = render_either(render, turns)
         except ChatTemplateError as error:
             raise invalid("messages", f"do not fit the model's chat template: {error}") from error
+        if mark not in made.text:
+            problem = "the model's chat template does not show the end of the final message"
+            raise invalid("continue_final_message", problem)
+        text = made.text[: made.text.rindex(mark)] if mark else made.text
+        spans = tuple(span for span in made.special_spans if span[1] <= len(text))
         # What a message says never counts; where none looks like a special token, all are allowed.
-        allowed: AllowedSpecial = "all" if made.clean else At(made.special_spans)
-        return Prompt(
-            made.text, _encode(service, "messages", made.text, add_special_tokens, allowed)
-        )
+        allowed: AllowedSpecial = "all" if made.clean else At(spans)
+        return Prompt(text, _encode(service, "messages", text, add_special_tokens, allowed))
 
     return await run_in_threadpool(make)
 
