@@ -157,7 +157,8 @@ def _paths_like(request: Request) -> str:
     """Return the paths that may have been meant, or else all."""
     asked = request.scope["path"].rstrip("/")
     routes = request.app.routes
-    paths = [one.path for one in routes if isinstance(one, Route) and one.path != "/"]
+    paths = [one.path for one in routes if isinstance(one, Route)]
+    paths = [path for path in paths if path != "/" and "{" not in path]
     return ", ".join([path for path in paths if path in asked or asked in path] or paths)
 
 

@@ -1,6 +1,8 @@
 """`/v1/responses`: what a request means, and what is told of an answer, streamed and whole."""
 
 import json
+from itertools import groupby
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -73,6 +75,10 @@ WHOLE_TURN = {"role": "assistant", "reasoning_content": "hm", "content": "I look
         ({"input": [CALLS, SAYS, {**CALLS, "call_id": "c2"}]},
          [{"role": "assistant", "content": "I look.",
            "tool_calls": [*CALLED, {**CALLED[0], "id": "c2"}]}]),
+        ({"input": [SAYS, CALLS, SAYS]},
+         [{"role": "assistant", "content": "I look.I look.", "tool_calls": CALLED}]),
+        ({"input": [THINKS, THINKS]},
+         [{"role": "assistant", "reasoning_content": "hm", "content": ""}] * 2),
         ({"input": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}]},
                     {**RESULT, "output": [{"type": "input_text", "text": "sunny"}]}]},
          [{"role": "assistant", "reasoning_content": "s", "content": ""}, ANSWERED]),
@@ -107,9 +113,19 @@ def test_fields_mean_what_they_mean_in_a_chat(fields, name, value):
     assert getattr(decoded(**fields)[1], name) == value
 
 
-def test_a_function_is_chosen_by_its_name():
+def allowed(*names):
+    tools = [{"type": "function", "name": name} for name in names]
+    return {"type": "allowed_tools", "mode": "required", "tools": tools}
+
+
+def test_functions_are_chosen_by_their_names():
     chat = decoded(tools=[F], tool_choice={"type": "function", "name": "f"})[1]
     assert chat.tool_choice.function.name == "f"
+    chat = decoded(tools=[F, {**F, "name": "g"}], tool_choice=allowed("g"))[1]
+    assert (chat.tool_choice, [one["function"]["name"] for one in chat.tools]) == (
+        "required",
+        ["g"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,6 +145,8 @@ def test_a_function_is_chosen_by_its_name():
         ({"tool_choice": {"type": "mcp"}}, "tool_choice.type", "'mcp'"),
         ({"tools": [F], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice.name",
          "'g'"),
+        ({"tools": [F], "tool_choice": allowed("f", "g")}, "tool_choice.tools[1].name", "'g'"),
+        ({"tools": [F], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.mode", "missing"),
         ({"max_output_tokens": "many"}, "max_output_tokens", "expected"),
         ({"messages": [USER]}, "messages", "use input"),
         ({"max_tokens": 5}, "max_tokens", "use max_output_tokens"),
@@ -156,8 +174,14 @@ def test_what_is_not_there_is_refused_by_name(fields, param, says):
     assert says in error.message
 
 
+def test_a_format_that_is_not_there_is_refused_by_name():
+    error = refusal(text={"format": {"type": "xml", "name": "n"}})
+    assert error.param.startswith("text.format")
+    assert error.message.startswith("text.format")
+
+
 def test_limits_are_those_of_a_chat():
-    assert refusal(Limits(max_messages=1), input=[USER, USER]).param == "input"
+    assert refusal(Limits(max_messages=1), input=[THINKS, SAYS]).param == "input"
     assert refusal(Limits(max_prompt_chars=1)).message.startswith("input: has 2 characters")
 
 
@@ -227,37 +251,46 @@ def read(data):
     return told
 
 
+TEXT_ITEM = ["output_item.added", "content_part.added", "{0}.delta", "{0}.done",
+             "content_part.done", "output_item.done"]  # fmt: skip
+ORDER = {
+    "message": [one.format("output_text") for one in TEXT_ITEM],
+    "reasoning": [one.format("reasoning_text") for one in TEXT_ITEM],
+    "function_call": ["output_item.added", "function_call_arguments.delta",
+                      "function_call_arguments.done", "output_item.done"],
+}  # fmt: skip
+
+
 def items_of(told):
     """Add up the items of a stream, as a client does that reads deltas; check the order."""
     assert [event["type"] for event in told[:2]] == ["response.created", "response.in_progress"]
-    items, texts = [], None
-    for event in told[2:-1]:
-        kind = event["type"].removeprefix("response.")
-        assert event["output_index"] == len(items)
-        if kind == "output_item.added":
-            assert texts is None, "an item is done before the next is added"
-            id, texts, said = event["item"]["id"], [], []
-            continue
-        assert event.get("item_id", id) == id
-        if kind.endswith(".delta"):
-            assert event["delta"]
-            texts.append(event["delta"])
-            said.append("delta")
-        elif kind == "output_item.done":
-            assert said[-1] == "done"
-            item, texts = event["item"], None
-            assert item["id"] == id
-            items.append(item)
-        else:
-            said.append(kind.rpartition(".")[2])
-            assert said in (["added"], ["done"], [*said[:-1], "done"])
-            final = event.get("text", event.get("arguments", event.get("part", {}).get("text")))
-            assert final == "".join(texts)
-    assert texts is None, "an item is left open"
+    items = []
+    for index, events in groupby(told[2:-1], lambda event: event["output_index"]):
+        events = list(events)
+        assert index == len(items), "an item is done before the next is added"
+        items.append(item_of(events))
     last = told[-1]["response"]
     assert last["output"] == items
     assert told[-1]["type"] == f"response.{last['status']}"
     return items
+
+
+def item_of(events):
+    """Return the item that is done in the end, and that its events add up to."""
+    added, done = events[0]["item"], events[-1]["item"]
+    kinds = [kind.removeprefix("response.") for kind, _ in groupby(events, itemgetter("type"))]
+    order = ORDER[done["type"]]
+    assert kinds in (order, [one for one in order if not one.endswith(".delta")])
+    assert added["status"] == "in_progress"
+    assert (added.get("content"), added.get("arguments")) in (([], None), (None, ""))
+    assert {event.get("item_id", done["id"]) for event in events} == {added["id"]} == {done["id"]}
+    deltas = [event["delta"] for event in events if "delta" in event]
+    assert all(deltas)
+    finals = [event for event in events[2:-1] if "delta" not in event]
+    for event in finals:
+        said = event.get("text", event.get("arguments", event.get("part", {}).get("text")))
+        assert said == "".join(deltas) == plain([done])[0][2]
+    return done
 
 
 def plain(items):
@@ -302,15 +335,25 @@ def test_a_whole_response_is_the_last_event_of_a_stream(name, reason):
         assert whole[name] == last[name]
 
 
+def test_a_call_that_breaks_off_is_text_in_a_whole_response():
+    events = (*EVENTS["calls"][3:6], *EVENTS["broken"])
+    whole = whole_response(head(), CompletionOutput("r", 0, (1,), "", FinishReason.END_ID,
+                                                    events=events))  # fmt: skip
+    assert [(one[0], one[3]) for one in plain(whole["output"])] == [
+        ("function_call", DONE), ("message", DONE)
+    ]  # fmt: skip
+
+
 def test_a_call_keeps_the_id_that_the_model_gave_it():
     (_, call) = items_of(streamed(EVENTS["call"], 1))
     assert call["call_id"] == "own"
     assert len({item["id"] for item in items_of(streamed(EVENTS["calls"], 1))}) == 3
 
 
-def test_at_the_limit_the_response_and_its_last_item_are_incomplete():
-    told = streamed(EVENTS["call"][:3], 1, FinishReason.LENGTH)
-    assert [one[3] for one in plain(items_of(told))] == [DONE, CUT]
+@pytest.mark.parametrize(("name", "statuses"), [("call", [DONE, CUT]), ("reasoning", [DONE, CUT])])
+def test_at_the_limit_the_response_and_its_last_item_are_incomplete(name, statuses):
+    told = streamed(EVENTS[name][:3], 1, FinishReason.LENGTH)
+    assert [one[3] for one in plain(items_of(told))] == statuses
     response = told[-1]["response"]
     assert response["incomplete_details"] == {"reason": "max_output_tokens"}
     assert response["completed_at"] is None
@@ -349,7 +392,11 @@ def test_a_stream_that_breaks_off_fails_and_says_what_there_was(reason):
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a":  "é"}}\n</tool_call>'
 server = serving(
-    Says(call=f"<think>hm</think>I look.\n{CALL}", torn=[(97,), OSError("secret")]),
+    Says(
+        call=f"<think>hm</think>I look.\n{CALL}",
+        cut=CALL[:-30],
+        torn=[(97,), OSError("secret")],
+    ),
     reasoning_format="qwen3",
     strip=True,
 )
@@ -382,6 +429,15 @@ def test_an_answer_may_be_sent_back(server):
         {"role": "user", "content": "<call>"},
     ]
     assert server.fetch(PATH, asking("call", input=items)).json()["status"] == DONE
+
+
+def test_a_broken_call_stays_text_and_may_be_sent_back(server):
+    output = server.fetch(PATH, asking("cut")).json()["output"]
+    assert plain(output) == [("message", "", CALL[:-30], DONE)]
+    streamed = read(server.fetch(PATH, asking("cut", stream=True)).body)[-1]["response"]["output"]
+    for items in (output, streamed):
+        said = [{"role": "user", "content": "?"}, *items, {"role": "user", "content": "<call>"}]
+        assert server.fetch(PATH, asking("call", input=said)).json()["status"] == DONE
 
 
 def test_what_is_wrong_with_the_conversation_is_wrong_with_the_input(server):

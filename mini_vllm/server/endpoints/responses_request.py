@@ -56,6 +56,13 @@ class ResponsesRequest(msgspec.Struct):
     stream: bool | None = None
 
 
+class AllowedTools(msgspec.Struct):
+    """The choice of some of the tools."""
+
+    mode: str
+    tools: list[dict[str, Any]]
+
+
 class Part(msgspec.Struct):
     """One part of a content."""
 
@@ -151,8 +158,8 @@ _NAMES = (
     (r"reasoning_effort", "reasoning.effort"),
     (r"response_format(\.json_schema)?", "text.format"),
     (r"verbosity", "text.verbosity"),
-    (r"(tools\[\d+\])\.function", r"\1"),
-    (r"tool_choice\.function", "tool_choice"),
+    (r"tool_choice\.(function|allowed_tools)", "tool_choice"),
+    (r"((tool_choice\.)?tools\[\d+\])\.function", r"\1"),
 )
 
 # Of no influence on the answer, or, like `store`, without a choice.
@@ -288,22 +295,30 @@ def _tool(tool: dict[str, Any], at: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind != "function":
         raise invalid(f"{at}.type", f"is {kind!r:.60}; only functions are there, no built-in tools")
-    function = {name: value for name, value in tool.items() if name != "type" and value is not None}
-    return {"type": "function", "function": function}
+    return {"type": "function", "function": _but_type(tool)}
 
 
 def _tool_choice(choice: str | dict[str, Any] | None) -> Any:
+    """Return a choice as chats spell it: what it says lies one level deeper there."""
     if not isinstance(choice, dict):
         return choice
     kind = choice.get("type")
-    if kind != "function":
-        raise invalid("tool_choice.type", f'is {kind!r:.60}; it must be "function"')
-    return {"type": "function", "function": {"name": choice.get("name")}}
+    if kind == "function":
+        return {"type": kind, "function": _but_type(choice)}
+    if kind == "allowed_tools":
+        named = convert_value(choice, AllowedTools, "tool_choice")
+        tools = [{"type": tool.get("type"), "function": _but_type(tool)} for tool in named.tools]
+        return {"type": kind, kind: {"mode": named.mode, "tools": tools}}
+    raise invalid("tool_choice.type", f"is {kind!r:.60}; it must be function or allowed_tools")
 
 
 def _response_format(format: dict[str, Any] | None) -> Any:
     """Return a format as chats spell it; whether it is there is decided where chats are."""
     if format is None or format.get("type") != "json_schema":
         return format
-    schema = {name: value for name, value in format.items() if name != "type"}
-    return {"type": "json_schema", "json_schema": schema}
+    return {"type": "json_schema", "json_schema": _but_type(format)}
+
+
+def _but_type(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the members that say something; null is the same as nothing."""
+    return {name: it for name, it in value.items() if name != "type" and it is not None}

@@ -2,7 +2,8 @@
 
 An item is a message, reasoning, or a call. Streamed, each is added, grows by deltas and is done
 before the next one is added; every event has a name and a number. The last event has the whole
-response, made of the same items, so stream and whole cannot disagree.
+response, made of the same items, so stream and whole cannot disagree, except on calls that break
+off: whole, they are text, as in a chat.
 
 Unlike a chat, the stream has no `[DONE]`: its last event is `response.completed`,
 `response.incomplete` or `response.failed`.
@@ -143,8 +144,8 @@ class _OpenItem:
 class ResponseItems:
     """Turns the events of an answer into items, and into what a stream tells of them.
 
-    A call that breaks off is an item that is incomplete, and the rest of the model's words become
-    a message, so nothing is lost.
+    A call that breaks off is an item that is incomplete, and the rest of the model's words become a
+    message, so nothing is lost.
 
     Args:
         parallel_tool_calls: false drops all calls but the first.
