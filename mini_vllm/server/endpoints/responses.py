@@ -51,7 +51,7 @@ def _head(
             "model": asked.model or service.model_name,
             "background": False,
             "instructions": asked.instructions,
-            "max_output_tokens": asked.max_output_tokens,
+            "max_output_tokens": asked.max_output_tokens and params.max_tokens,
             "metadata": asked.metadata or {},
             "parallel_tool_calls": asked.parallel_tool_calls is not False,
             "previous_response_id": None,
