@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import msgspec
 from prometheus_client import disable_created_metrics
 
 from mini_vllm.chat_template.files import find_chat_template
@@ -21,6 +20,7 @@ from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.script_file import ScriptFileModel, read_script
 from mini_vllm.models.spelled import SpelledModel
 from mini_vllm.models.tool_examples import read_tool_examples
+from mini_vllm.server import argument_types
 from mini_vllm.server.app import create_app
 from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
 from mini_vllm.server.http_server import listen, make_server
@@ -38,7 +38,6 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
 _BYTE = "byte"
-_LAST_PORT = 65535
 
 
 class _Model(NamedTuple):
@@ -259,16 +258,18 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     )
     listen = parser.add_argument_group("where it listens")
     listen.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
-    listen.add_argument("--port", type=_port, default=8000, help="port (default: %(default)s)")
+    listen.add_argument(
+        "--port", type=argument_types.port, default=8000, help="port (default: %(default)s)"
+    )
     listen.add_argument(
         "--api-key",
-        type=_key,
+        type=argument_types.key,
         metavar="KEY",
         help=f"the key that clients must send (or set {_KEY}, which `ps` does not show)",
     )
     listen.add_argument(
         "--allowed-origins",
-        type=_origins,
+        type=argument_types.origins,
         default=[],
         metavar="JSON",
         help="pages of other origins that browsers let use this server: a list such as "
@@ -300,7 +301,7 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     model.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients")
     model.add_argument(
         "--step-delay",
-        type=_seconds,
+        type=argument_types.seconds,
         default=0.0,
         metavar="SECONDS",
         help="wait before each step, to watch tokens arrive (default: 0)",
@@ -333,14 +334,14 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     ):
         size.add_argument(
             name,
-            type=_positive,
+            type=argument_types.positive,
             default=default,
             metavar="N",
             help=f"{what} (default: %(default)s)",
         )
     size.add_argument(
         "--drain-seconds",
-        type=_seconds,
+        type=argument_types.seconds,
         default=10.0,
         metavar="SECONDS",
         help="how long requests may run on at shutdown (default: %(default)s)",
@@ -355,7 +356,7 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     for name, unit, what in _CACHE_BOUNDS:
         cache.add_argument(
             f"--tokenizer-cache-{name.replace('_', '-')}",
-            type=_positive,
+            type=argument_types.positive,
             default=getattr(CacheConfig(), name),
             metavar=unit,
             help=f"{what} (default: %(default)s)",
@@ -368,51 +369,6 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         help="%(choices)s (default: %(default)s)",
     )
     return parser
-
-
-def _key(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("the key is empty; leave the option out for no key")
-    return text.strip()
-
-
-def _origins(text: str) -> list[str]:
-    try:
-        return msgspec.json.decode(text, type=list[str])
-    except msgspec.DecodeError:
-        problem = f"{text!r} is not a JSON list of texts, such as " + """'["*"]'"""
-        raise argparse.ArgumentTypeError(problem) from None
-
-
-def _port(text: str) -> int:
-    value = _whole(text)
-    if not 0 <= value <= _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{value} is no port: they go from 0 to {_LAST_PORT}")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = _whole(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is below 1")
-    return value
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0 up")
-    return value
 
 
 def _is_loopback(host: str) -> bool:
