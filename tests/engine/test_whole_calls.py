@@ -59,6 +59,9 @@ def test_a_call_that_breaks_off_is_text_from_its_first_character_on(text, reason
     [
         ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {}}, {"name": "g", "arguments": {x}}]',
          '<f>{}</>, {"name": "g", "arguments": {x}}]'),
+        ("mistral", "[TOOL_CALLS]f[ARGS]{x[TOOL_CALLS]g[ARGS]{}", "[TOOL_CALLS]f[ARGS]{x<g>{}</>"),
+        ("mistral", "[TOOL_CALLS]f[ARGS]{x[TOOL_CALLS]g[ARGS]{y",
+         "[TOOL_CALLS]f[ARGS]{x[TOOL_CALLS]g[ARGS]{y"),
         ("qwen3_coder", "a<tool_call>\n<function=f>\n<parameter=a>\nb</tool_call> c",
          "a<tool_call>\n<function=f>\n<parameter=a>\nb</tool_call> c"),
         ("pythonic", "[f(a=1), g(b=", "<f>{\"a\": 1}</>, g(b="),
