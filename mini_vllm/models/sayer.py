@@ -44,6 +44,7 @@ class Sayer:
     def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
         self._model = model
         self.prompt_logprobs = getattr(model, "prompt_logprobs", None)
+        self.takes_logit_bias = getattr(model, "takes_logit_bias", True)
         self._vocab_size = tokenizer.vocab_size
         self._speller, self._end = Speller(tokenizer), end_of(tokenizer)
         self._said: dict[tuple[str, int], tuple[int, ...]] = {}

@@ -108,7 +108,7 @@ class SpelledModel:
 
     It says the same text as the model of bytes does, with the same seed. The logprob of a token is
     that of its bytes together, and no other tokens are ranked. Parameters of sampling are about
-    bytes, and a `logit_bias`, which is about tokens, is left out.
+    bytes, and a `logit_bias`, which is about tokens, is left out; a server refuses it.
 
     Args:
         model: its ids are bytes, as those of `ByteTokenizer`.
@@ -117,6 +117,8 @@ class SpelledModel:
     Raises:
         ValueError: the vocabulary lacks a byte, or an id that ends a text.
     """
+
+    takes_logit_bias = False
 
     def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
         self._model = model

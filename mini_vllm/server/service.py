@@ -141,6 +141,7 @@ class Service:
         strip: whether clients get the content without the white space beside tool calls.
         wire: the way of a stream to its client.
         prompt_logprobs: says how likely the model finds a prompt, or None if it cannot.
+        takes_logit_bias: whether the model samples the tokens that a bias is about.
         model_problem: says what keeps a model that is another server from answering, or None.
         created: when the service was made, in seconds since 1970.
     """
@@ -162,6 +163,7 @@ class Service:
     strip: bool = False
     wire: Wire = Wire()
     prompt_logprobs: PromptLogprobs | None = None
+    takes_logit_bias: bool = True
     model_problem: Callable[[], Awaitable[str | None]] | None = None
     created: int = field(default_factory=lambda: int(time()))
 
@@ -290,6 +292,7 @@ def create_service(
         limits, max_n=min(limits.max_n, most), max_choices=min(limits.max_choices, most)
     )
     options.setdefault("prompt_logprobs", getattr(model, "prompt_logprobs", None))
+    options.setdefault("takes_logit_bias", getattr(model, "takes_logit_bias", True))
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options
     )

@@ -19,11 +19,15 @@ from running import (
     spelled,
     tool,
 )
+from vocabularies import byte_level
 from wire_client import message_of, read_chat, read_events
 
+from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.scripted import Hook
+from mini_vllm.models.spelled import SpelledModel
+from mini_vllm.models.tool_examples import WithToolExamples
 from mini_vllm.server.endpoints.replies import EventStream
-from mini_vllm.tokenizer import ChatTemplate
+from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer
 
 ARGUMENTS = '{"city":  "São Paulo 🚀", "days": [1, 2.50], "说": "你好\\u00e9"}'
 
@@ -342,6 +346,16 @@ def test_what_is_said_of_sampling_is_done(embedded):
     # Nothing else ever followed "Pari".
     assert "s" not in say(logit_bias={"115": -100})
     assert say(temperature=1, top_k=1) == say() != say(repetition_penalty=5)
+
+
+def test_a_bias_of_tokens_is_refused_where_bytes_are_sampled():
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_level())
+    spelled = SpelledModel(load_embedded().model, tokenizer)
+    for model in (spelled, WithToolExamples(spelled, tokenizer, {})):
+        with running(model, tokenizer=tokenizer) as server:
+            error = server.chat(asking("x", max_tokens=1, logit_bias={"5": 1})).error
+            assert (error["param"], error["code"]) == ("logit_bias", "unsupported_parameter")
+            assert server.chat(asking("x", max_tokens=1, top_k=1)).status == 200
 
 
 def test_the_embedded_model_calls_a_tool_by_name_and_streams_it(embedded):

@@ -15,7 +15,7 @@ from mini_vllm.server.endpoints.chat_request import (
     NamedToolChoice,
     decode_chat_request,
 )
-from mini_vllm.server.endpoints.prompts import Prompt, chat_prompt, check_known
+from mini_vllm.server.endpoints.prompts import Prompt, chat_prompt, check_logit_bias
 from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
 from mini_vllm.server.endpoints.request_body import read_body
 from mini_vllm.server.endpoints.sampling import to_sampling_params
@@ -85,7 +85,7 @@ async def prepare_chat(
     params = to_sampling_params(
         asked, service.limits, min(room, service.default_max_tokens), asked.wanted_logprobs
     )
-    check_known(service, "logit_bias", list(params.logit_bias or ()))
+    check_logit_bias(service, params)
     options = {
         "named_function": isinstance(asked.tool_choice, NamedToolChoice),
         "parallel_tool_calls": asked.parallel_tool_calls is not False,

@@ -16,7 +16,7 @@ from mini_vllm.engine import (
     StreamChunk,
 )
 from mini_vllm.server.endpoints.echo import echo_of
-from mini_vllm.server.endpoints.prompts import check_known, text_prompt
+from mini_vllm.server.endpoints.prompts import check_known, check_logit_bias, text_prompt
 from mini_vllm.server.endpoints.replies import (
     STREAM_HEADERS,
     Reply,
@@ -115,7 +115,7 @@ async def completions(http: HttpRequest) -> Reply:
     params = to_sampling_params(
         asked, service.limits, min(room, _DEFAULT_MAX_TOKENS), asked.wanted_logprobs
     )
-    check_known(service, "logit_bias", list(params.logit_bias or ()))
+    check_logit_bias(service, params)
     if asked.return_token_ids and len(prompts) > 1:
         raise invalid("return_token_ids", "is for a single prompt; send one, or leave it out")
     head = StreamHead(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from starlette.concurrency import run_in_threadpool
 
 from mini_vllm.chat_template.template import Rendered
+from mini_vllm.engine import SamplingParams
 from mini_vllm.server.endpoints.chat_request import (
     ChatCompletionMessage,
     template_messages,
@@ -101,6 +102,20 @@ async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) 
     """
     ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens, "all")
     return Prompt(text, ids)
+
+
+def check_logit_bias(service: Service, params: SamplingParams) -> None:
+    """Demand that the model can use the bias, and knows its ids.
+
+    Raises:
+        ApiError: 400.
+    """
+    if not params.logit_bias:
+        return
+    if not service.takes_logit_bias:
+        problem = "is about tokens, and this model samples bytes; leave it out"
+        raise invalid("logit_bias", problem, code="unsupported_parameter")
+    check_known(service, "logit_bias", list(params.logit_bias))
 
 
 def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
