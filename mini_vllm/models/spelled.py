@@ -8,9 +8,10 @@ But: a tokenizer's own `encode` cuts by the merges that it was trained on, and o
 text is the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mini_vllm.engine.model import Burst, Model, SlotView
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
@@ -70,6 +71,10 @@ class Speller:
             end -= 1
         return self._ids[data[:end]]
 
+    def piece(self, token_id: int) -> bytes:
+        """Return the bytes of a token."""
+        return self._rest[token_id] or b""
+
     def size(self, token_id: int) -> int:
         """Return how many bytes a token has."""
         return len(self._rest[token_id] or b"")
@@ -92,6 +97,9 @@ class Speller:
             assert token_id is not None
             yield token_id
             data = data[self.size(token_id) :]
+
+
+PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | None]]
 
 
 @dataclass(slots=True)
@@ -126,6 +134,8 @@ class SpelledModel:
         self._speller = Speller(tokenizer)
         self._eos = end_of(tokenizer)
         self._slots: dict[tuple[str, int], _Spelling] = {}
+        score = getattr(model, "prompt_logprobs", None)
+        self.prompt_logprobs = score and partial(self._prompt_logprobs, score)
 
     def prefill(self, slots: Sequence[SlotView]) -> list[Burst]:
         """Take in the prompts of new slots; return one id for each."""
@@ -148,6 +158,19 @@ class SpelledModel:
         spelling = self._slots.pop(slot.key, None)
         if spelling is not None:
             self._model.release(spelling.inner)
+
+    def _prompt_logprobs(
+        self, score: PromptLogprobs, token_ids: Sequence[int], most: int
+    ) -> list[Mapping[int, float] | None]:
+        """Return how likely each id of a prompt was behind those before it, as its bytes are."""
+        pieces = [self._speller.piece(token_id) for token_id in token_ids]
+        scores = iter(score(tuple(b"".join(pieces)), 0))
+        found: list[Mapping[int, float] | None] = []
+        for token_id, piece in zip(token_ids, pieces, strict=True):
+            # The first byte has nothing before it, so its token has no logprob.
+            known = [scored[byte] for byte, scored in zip(piece, scores, strict=False) if scored]
+            found.append({token_id: sum(known)} if len(known) == len(piece) else None)
+        return found
 
     def _step(self, spelling: _Spelling, news: object) -> None:
         """Take a byte of the model of bytes."""

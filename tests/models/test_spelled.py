@@ -26,6 +26,23 @@ def of(*pieces):
     return SimpleNamespace(pieces=table, eos_token_ids=frozenset([end]))
 
 
+def test_a_prompt_is_as_likely_as_its_bytes():
+    ids = BYTE_LEVEL.encode("What is the weather in Paris?").ids
+    found = SpelledModel(EMBEDDED.model, BYTE_LEVEL).prompt_logprobs(ids, 3)
+    data = BYTE_LEVEL.decode(ids).encode()
+    scores = EMBEDDED.model.prompt_logprobs(tuple(data), 0)
+    expected, at = [], 0
+    for one in ids:
+        piece = BYTE_LEVEL.decode([one]).encode()
+        each = [scores[at + place] for place in range(len(piece))]
+        at += len(piece)
+        pairs = zip(each, piece, strict=True)
+        expected.append({one: sum(likely[byte] for likely, byte in pairs)} if each[0] else None)
+    assert found == expected
+    assert found.count(None) == 1
+    assert len(ids) < len(data)
+
+
 def test_it_takes_the_longest_token_and_waits_while_a_longer_one_may_come():
     speller = Speller(of(b"ab", b"abcd", b"\xa0z"))
     for data, more, expected in (
