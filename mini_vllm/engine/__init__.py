@@ -14,6 +14,7 @@ from mini_vllm.engine.engine_errors import (
     StreamError,
     StreamingError,
     StreamingSubmissionError,
+    StructuredOutputError,
 )
 from mini_vllm.engine.generate import generate, merge, read_together
 from mini_vllm.engine.model import Burst, Model, SlotView
@@ -25,7 +26,8 @@ from mini_vllm.engine.outputs import (
     StreamChunk,
     TokenLogprobs,
 )
-from mini_vllm.engine.request import Request, SamplingParams
+from mini_vllm.engine.request import Request, SamplingParams, StructuredOutputsParams
+from mini_vllm.engine.structured_output_manager import MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath, TextPath, TextPathFactory
 from mini_vllm.engine.thread import EngineThread
 from mini_vllm.finish_reason import Ending, FinishReason
@@ -46,6 +48,7 @@ __all__ = [
     "Handle",
     "LogprobEntry",
     "MakeTextPath",
+    "MissingBackendError",
     "Model",
     "ModelContractError",
     "NullMetrics",
@@ -61,6 +64,8 @@ __all__ = [
     "StreamError",
     "StreamingError",
     "StreamingSubmissionError",
+    "StructuredOutputError",
+    "StructuredOutputsParams",
     "TextPath",
     "TextPathFactory",
     "TokenLogprobs",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from mini_vllm.engine.constrained_model import ConstrainedModel
 from mini_vllm.engine.core import EngineCore, NullMetrics, Row, close_channels
 from mini_vllm.engine.engine_errors import (
     EngineDeadError,
@@ -26,10 +27,11 @@ from mini_vllm.engine.intake import (
     refuse,
     validate_streaming_submission,
 )
-from mini_vllm.engine.model import Model
+from mini_vllm.engine.model import Model, forwards_structured_outputs
 from mini_vllm.engine.outputs import Handle, Response
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import KVBlockPool, Scheduler
+from mini_vllm.engine.structured_output_manager import StructuredOutputManager
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
@@ -82,6 +84,8 @@ class Engine:
 
     Attributes:
         state: whether it takes requests.
+        structured_outputs: compiles grammars, of this tokenizer's vocabulary.
+        forwards_grammars: whether the model has another server keep to them.
         thread_id: of the thread that stepped last.
 
     Raises:
@@ -117,14 +121,17 @@ class Engine:
         if max_waiting is not None and max_waiting < 0:
             raise ValueError(f"max_waiting is {max_waiting}; it must be at least 0, or None")
         self._max_waiting = max_waiting
+        self.structured_outputs = StructuredOutputManager(tokenizer)
+        self.forwards_grammars = forwards_structured_outputs(model)
         self._intake = Intake(
             tokenizer,
             make_text_path or TextPathFactory(tokenizer),
             self._scheduler.why_never,
             may_block=max_num_seqs == 1,
+            compile_grammar=None if self.forwards_grammars else self.structured_outputs.compile,
         )
         self._core = EngineCore(
-            model,
+            model if self.forwards_grammars else ConstrainedModel(model),
             self._scheduler,
             tokenizer.vocab_size,
             on_end=self._ended,

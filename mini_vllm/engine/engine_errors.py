@@ -34,6 +34,10 @@ class StreamError(StreamingError):
         self.reason = reason
 
 
+class StructuredOutputError(StreamingError):
+    """A model gave an id that the request's grammar does not allow."""
+
+
 class ModelContractError(StreamingError):
     """A model broke the contract of `Model`."""
 

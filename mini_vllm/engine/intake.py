@@ -24,6 +24,7 @@ from mini_vllm.engine.outputs import Handle
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.slot_stream import SlotStreamState
+from mini_vllm.engine.structured_output_manager import CompileGrammar, MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.tokenizer.ids import plain_ids
@@ -120,6 +121,7 @@ class Intake:
         make_text_path: makes the text path of a choice.
         why_never: says why a choice could never run, or None.
         may_block: whether a channel may hold the engine up.
+        compile_grammar: makes grammars of structured outputs; None where the model sees to them.
     """
 
     def __init__(
@@ -129,8 +131,10 @@ class Intake:
         why_never: Callable[[ChoiceState], str | None],
         *,
         may_block: bool,
+        compile_grammar: CompileGrammar | None = None,
     ) -> None:
         self._tokenizer = tokenizer
+        self._compile_grammar = compile_grammar
         self._make_text_path = make_text_path
         self._why_never = why_never
         self._may_block = may_block
@@ -160,7 +164,7 @@ class Intake:
                 self._row(request, prompt, handle, place, channel)
                 for place, channel in enumerate(channels)
             ]
-        except (ValueError, TypeError, TokenizerError) as error:
+        except (ValueError, TypeError, TokenizerError, MissingBackendError) as error:
             raise StreamingSubmissionError(index, str(error)) from error
         return Submitted(handle, rows)
 
@@ -182,9 +186,10 @@ class Intake:
             if not channel.skip_special_tokens:
                 request = replace(request, params=replace(params, skip_special_tokens=False))
         eos = frozenset() if params.ignore_eos else self._tokenizer.eos_token_ids
-        choice = ChoiceState(
-            SlotView(handle.request_id, place, prompt, params), eos | params.stop_token_ids
-        )
+        view = SlotView(handle.request_id, place, prompt, params)
+        if params.structured_outputs is not None and self._compile_grammar is not None:
+            view.grammar = self._compile_grammar(params.structured_outputs)
+        choice = ChoiceState(view, eos | params.stop_token_ids)
         never = self._why_never(choice)
         if never is not None:
             raise ValueError(never)

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from mini_vllm.engine.engine_errors import ModelContractError
 from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.structured_output import StructuredOutputGrammar, TokenMask
 
 
 class Burst(NamedTuple):
@@ -36,6 +37,9 @@ class SlotView:
         output_token_ids: what was generated so far.
         params: how to generate.
         step: how often the model was asked for this slot before.
+        grammar: what the output must fit, or None.
+        mask: the ids that the grammar allows next, or None for all. A model that samples chooses
+            among them alone; every id is checked, and one outside ends the choice with an error.
     """
 
     request_id: str
@@ -44,6 +48,8 @@ class SlotView:
     params: SamplingParams
     output_token_ids: list[int] = field(default_factory=list)
     step: int = 0
+    grammar: StructuredOutputGrammar | None = None
+    mask: TokenMask | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -74,6 +80,11 @@ class Model(Protocol):
     def release(self, slot: SlotView) -> None:
         """Forget a slot: it has ended, for whatever reason."""
         ...
+
+
+def forwards_structured_outputs(model: Model) -> bool:
+    """Return whether a model has another server keep to the grammars: then none is checked here."""
+    return getattr(model, "forwards_structured_outputs", False)
 
 
 def check_burst(slot: SlotView, burst: Burst) -> None:

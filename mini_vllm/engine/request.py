@@ -6,6 +6,45 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class StructuredOutputsParams:
+    """What an output must look like, in vLLM's names; exactly one kind is given.
+
+    Attributes:
+        json: a JSON schema as JSON text: the output is a value that it allows.
+        regex: the whole output matches it, in the syntax of Rust's regex crate without
+            look-around; `\\d` and `\\w` are of ASCII.
+        choice: the output is one of these texts.
+        grammar: the output is a text of this grammar, in GBNF or in llguidance's Lark.
+        json_object: the output is any JSON object.
+        disable_any_whitespace: no white space between the tokens of JSON.
+
+    Raises:
+        ValueError: not exactly one kind is given, or its value is empty; the message names it.
+    """
+
+    json: str | None = None
+    regex: str | None = None
+    choice: tuple[str, ...] | None = None
+    grammar: str | None = None
+    json_object: bool = False
+    disable_any_whitespace: bool = False
+
+    def __post_init__(self) -> None:
+        kinds = {
+            "json": self.json,
+            "regex": self.regex,
+            "choice": self.choice,
+            "grammar": self.grammar,
+            "json_object": self.json_object or None,
+        }
+        given = [name for name, value in kinds.items() if value is not None]
+        if len(given) != 1:
+            raise ValueError(f"has {', '.join(given) or 'no kind'}; give one of {', '.join(kinds)}")
+        if not kinds[given[0]] or "" in (self.choice or ()):
+            raise ValueError(f"{given[0]} is empty, or one of it is; give it a text")
+
+
+@dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How to generate, in vLLM's names.
 
@@ -34,6 +73,7 @@ class SamplingParams:
         logit_bias: what is added to the logits of tokens, by id, from -100, which bans a token, to
             100.
         seed: makes sampling repeatable, or None.
+        structured_outputs: what the output must look like, or None for any text.
 
     Raises:
         ValueError: a value is out of its range; the message names the field.
@@ -58,6 +98,7 @@ class SamplingParams:
     # A dict has no hash; equality looks at it all the same.
     logit_bias: Mapping[int, float] | None = field(default=None, hash=False)
     seed: int | None = None
+    structured_outputs: StructuredOutputsParams | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
@@ -76,6 +117,9 @@ class SamplingParams:
                 f"min_tokens is {self.min_tokens}; it must not be over max_tokens, "
                 f"{self.max_tokens}"
             )
+        if self.structured_outputs and (self.ignore_eos or self.min_tokens):
+            name = "ignore_eos" if self.ignore_eos else "min_tokens"
+            raise ValueError(f"{name} and structured_outputs: the grammar says where a text ends")
         if not self.temperature >= 0:
             raise ValueError(f"temperature is {self.temperature}; it must be at least 0")
         if not 0 < self.top_p <= 1:

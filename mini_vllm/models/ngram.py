@@ -16,18 +16,20 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from mini_vllm.chat_template.template import ChatTemplate
 from mini_vllm.engine.model import Burst, SlotView
+from mini_vllm.engine.structured_output import TokenMask
 from mini_vllm.models.sampling import sample
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 
 MOST_OCCURRENCES = 1000
 _DATA = Path(__file__).with_name("embedded_model")
+_SPACES = frozenset(b" \t\r\n")
 Ranking = list[tuple[int, int]]
 
 
@@ -131,7 +133,7 @@ class NgramModel:
         for place in range(1, len(token_ids)):
             symbols = self._eos + prompt[:place].replace(self._document_end, self._eos)
             length = self._longest(symbols, length + 1)
-            ranking = _ranked(self._continuations(symbols, length))
+            ranking = _ranked(self._continuations(symbols, length, symbols))
             likely = _logprobs(ranking, ord(prompt[place]), most)
             found.append({token_ids[place]: -math.inf} | likely)
         return found
@@ -155,20 +157,44 @@ class NgramModel:
         # A match longer than the last one and the new ids together would have been found before.
         text.length = self._longest(text.symbols, text.length + len(new))
         params = slot.params
-        ranking = self._ranking(text, params.banned_token_ids)
+        ranking = self._ranking(text, slot)
         token_id = sample(ranking, slot, self._chance_of(slot))
         if params.logprobs is None:
             return Burst((token_id,))
         return Burst((token_id,), (_logprobs(ranking, token_id, params.logprobs),))
 
-    def _ranking(self, text: _Text, banned: Set[int]) -> Ranking:
-        """Return what may come next; where all of it is banned, shorter suffixes are asked."""
-        length = text.length
-        ranking = _ranked(self._continuations(text.symbols, length))
+    def _ranking(self, text: _Text, slot: SlotView) -> Ranking:
+        """Return the ids that may come next with their counts, the likeliest first."""
+        if slot.mask is not None:
+            return self._masked(text, slot.mask)
+        # Where all that follows is banned, shorter suffixes are asked.
+        symbols, length, banned = text.symbols, text.length, slot.params.banned_token_ids
+        ranking = _ranked(self._continuations(symbols, length, symbols))
         while length and all(token_id in banned for token_id, _ in ranking):
             length //= 2
-            ranking = _ranked(self._continuations(text.symbols, length))
+            ranking = _ranked(self._continuations(symbols, length, symbols))
         return ranking
+
+    def _masked(self, text: _Text, mask: TokenMask) -> Ranking:
+        """Return ids of a mask with their counts, the likeliest first.
+
+        Where the mask leaves none of them, shorter suffixes are asked; if none knows an allowed id,
+        all of those are equal. What keeps a masked text from running on: the model does not read
+        its own output, in which it finds what it was forced to say; it puts no white space behind
+        white space; and where it would end but may not, it says a quotation mark.
+        """
+        symbols, length = text.symbols, text.length
+        tight = [one for one in mask if one not in _SPACES]
+        equal = tight if tight and symbols[-1].isspace() else [*mask]
+        allowed, read = frozenset(map(chr, equal)), symbols[: len(symbols) - text.taken]
+        while length:
+            counts = self._continuations(symbols, length, read)
+            if self._eos not in allowed:
+                counts = counts + Counter({'"': counts[self._eos]})
+            if not allowed.isdisjoint(counts):
+                return _ranked(Counter({one: counts[one] for one in allowed.intersection(counts)}))
+            length //= 2
+        return [(token_id, 1) for token_id in tight or equal]
 
     def _chance_of(self, slot: SlotView) -> random.Random:
         if slot.params.seed is None:
@@ -192,15 +218,21 @@ class NgramModel:
         # At its own place nothing follows the suffix.
         return suffix in self._corpus or symbols.find(suffix, 0, len(symbols) - 1) >= 0
 
-    def _continuations(self, symbols: str, length: int) -> Counter[str]:
-        """Count what follows a suffix of that length, or less if it would cut a character."""
+    def _continuations(self, symbols: str, length: int, read: str) -> Counter[str]:
+        """Count what follows a suffix of that length, or less if it would cut a character.
+
+        Args:
+            symbols: the text with the suffix.
+            length: of the suffix.
+            read: what is searched for it beside the corpus.
+        """
         start = len(symbols) - length
         while start < len(symbols) and _continues_character(symbols[start]):
             start += 1
         suffix = symbols[start:]
         if not suffix:
             return self._beginnings
-        return Counter(_followers(self._corpus, suffix) + _followers(symbols, suffix))
+        return Counter(_followers(self._corpus, suffix) + _followers(read, suffix))
 
 
 class EmbeddedModel(NamedTuple):

@@ -70,6 +70,9 @@ class RemoteModel:
         ValueError: `base_url` is not an http address.
     """
 
+    # In the words of vLLM 0.33.0; that server enforces them.
+    forwards_structured_outputs = True
+
     def __init__(
         self,
         base_url: str,

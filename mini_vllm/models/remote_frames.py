@@ -11,10 +11,12 @@ and events come out, an event goes in and a burst comes out.
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from mini_vllm.engine.engine_errors import StreamingError
 from mini_vllm.engine.model import Burst, SlotView
+from mini_vllm.engine.request import StructuredOutputsParams
 
 _ID_PREFIX = "token_id:"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -60,6 +62,8 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
         body["logit_bias"] = {str(one): bias for one, bias in params.logit_bias.items()}
     if model is not None:
         body["model"] = model
+    if params.structured_outputs is not None:
+        body["structured_outputs"] = _forwarded(params.structured_outputs)
     if params.seed is not None:
         # With one seed for all, all choices of a request would be the same.
         body["seed"] = params.seed + slot.choice_index
@@ -118,6 +122,11 @@ _NEUTRAL = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
 }
+
+
+def _forwarded(params: StructuredOutputsParams) -> dict[str, Any]:
+    """Return what vLLM calls `structured_outputs`; its fields have the same names."""
+    return {name: value for name, value in asdict(params).items() if value}
 
 
 class SseReader:

@@ -42,7 +42,7 @@ def _logits(ranking: Ranking, slot: SlotView) -> list[tuple[int, float]]:
     total = sum(count for _, count in ranking)
     logits = {token_id: math.log(count / total) for token_id, count in ranking}
     for token_id, bias in (params.logit_bias or {}).items():
-        if token_id in logits or bias > 0:
+        if token_id in logits or (bias > 0 and (slot.mask is None or token_id in slot.mask)):
             logits[token_id] = logits.get(token_id, _UNSEEN) + bias
     if params.has_penalties:
         said, read = Counter(slot.output_token_ids), set(slot.prompt_token_ids)

@@ -8,17 +8,21 @@ But: a tokenizer's own `encode` cuts by the merges that it was trained on, and o
 text is the same.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from mini_vllm.engine.model import Burst, Model, SlotView
+from mini_vllm.engine.structured_output import TokenMask
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import EncodeError
 
 _EOS = ByteTokenizer.eos_token_id
+# So many tokens are sorted faster than the rest of the vocabulary is passed over.
+_FEW = 4096
 
 
 class Speller:
@@ -53,6 +57,8 @@ class Speller:
                 "every text; name a --tokenizer that is byte-level or has byte fallback"
             )
         self._starts = {piece[:end] for piece in self._ids for end in range(1, len(piece) + 1)}
+        self._sorted = sorted(self._ids)
+        self._behind = b"\xff" * (len(max(self._ids, key=len)) + 1)
 
     def first(self, data: bytes, *, more: bool) -> int | None:
         """Return the id of the longest token at the start of `data`.
@@ -74,6 +80,33 @@ class Speller:
     def piece(self, token_id: int) -> bytes:
         """Return the bytes of a token."""
         return self._rest[token_id] or b""
+
+    def candidates(self, mask: TokenMask) -> list[bytes]:
+        """Return sorted tokens, all that a mask allows among them; it is few where it can be."""
+        if len(mask) > _FEW:
+            return self._sorted
+        return sorted({self._rest[one] or b"" for one in mask} & self._ids.keys())
+
+    def allowed(
+        self, mask: TokenMask, candidates: list[bytes], start: bytes
+    ) -> tuple[int | None, set[int]]:
+        """Return the token that `start` is, and the bytes that lead to longer ones, if allowed.
+
+        Args:
+            mask: the allowed tokens.
+            candidates: as `candidates` returns them for this mask.
+            start: of an allowed token; may be empty.
+        """
+        token_id, after, size = self._ids.get(start), set(), len(start)
+        low = bisect_right(candidates, start)
+        high = bisect_left(candidates, start + self._behind)
+        while low < high:
+            byte = candidates[low][size]
+            end = bisect_left(candidates, start + bytes([byte]) + self._behind)
+            if any(self._ids[candidates[at]] in mask for at in range(low, end)):
+                after.add(byte)
+            low = end
+        return token_id if token_id is not None and token_id in mask else None, after
 
     def size(self, token_id: int) -> int:
         """Return how many bytes a token has."""
@@ -145,7 +178,9 @@ class SpelledModel:
             params = replace(slot.params, logit_bias=None)
             inner = SlotView(slot.request_id, slot.choice_index, prompt, params)
             spelling = self._slots[slot.key] = _Spelling(inner)
-            self._step(spelling, *self._model.prefill([inner]))
+            news = self._model.prefill([inner])
+            if slot.mask is None:
+                self._step(spelling, *news)
             bursts.append(self._next(slot, spelling))
         return bursts
 
@@ -182,6 +217,8 @@ class SpelledModel:
 
     def _next(self, slot: SlotView, spelling: _Spelling) -> Burst:
         """Return the next token, for which the model of bytes is asked as often as it takes."""
+        if slot.mask is not None:
+            return self._next_allowed(slot, spelling, slot.mask)
         while True:
             said = spelling.inner.output_token_ids[spelling.spelled :]
             ended = _EOS in said
@@ -193,6 +230,32 @@ class SpelledModel:
                 # A request may ignore the end; the text then goes on behind it.
                 return self._burst(slot, spelling, self._eos, 1)
             self._step(spelling, *self._model.decode([spelling.inner]))
+
+    def _next_allowed(self, slot: SlotView, spelling: _Spelling, mask: TokenMask) -> Burst:
+        """Return a token of a mask, the longest in which the model of bytes goes along."""
+        inner, candidates, start = spelling.inner, self._speller.candidates(mask), b""
+        while True:
+            token_id, bytes_after = self._speller.allowed(mask, candidates, start)
+            if not start and self._eos in mask:
+                bytes_after.add(_EOS)
+            if not bytes_after:
+                break
+            # Behind a whole token the model may say anything, but then the token ends there.
+            inner.mask = TokenMask.of(bytes_after, _EOS + 1) if token_id is None else None
+            [news] = self._model.decode([inner])
+            assert isinstance(news, Burst)
+            [byte] = news.token_ids
+            if byte not in bytes_after:
+                break
+            self._step(spelling, news)
+            if byte == _EOS:
+                return self._burst(slot, spelling, self._eos, 1)
+            start += bytes([byte])
+        if token_id is not None:
+            return self._burst(slot, spelling, token_id, len(start))
+        # None of the mask can be spelled: a special token is the only way.
+        token_id = next(iter(mask))
+        return Burst((token_id,), () if slot.params.logprobs is None else ({token_id: 0.0},))
 
     def _burst(self, slot: SlotView, spelling: _Spelling, token_id: int, size: int) -> Burst:
         spelled = spelling.spelled

@@ -23,11 +23,14 @@ from remote_stub import (
     written_logprobs,
 )
 
+from mini_vllm.engine import Engine, Request
 from mini_vllm.engine.engine_errors import EngineStateError, RemoteModelError, StreamingError
 from mini_vllm.engine.model import Burst, SlotView
-from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.request import SamplingParams, StructuredOutputsParams
 from mini_vllm.models.remote import RemoteModel
-from mini_vllm.models.remote_frames import SseReader, read_frame
+from mini_vllm.models.remote_frames import SseReader, read_frame, request_body
+from mini_vllm.models.scripted import ScriptedModel
+from mini_vllm.tokenizer import ByteTokenizer
 
 EOS = 2
 BURSTS = [(104,), (226, 130), (172,), (105, 33)]
@@ -476,3 +479,29 @@ def test_an_event_waits_for_nothing_but_its_last_byte_and_is_none_without(line, 
 @pytest.mark.parametrize("choice", ["", '{"text": ""}', '{"token_ids":[]}'])
 def test_an_empty_frame_is_no_burst(choice):
     assert read_frame(f'{{"choices": [{choice}]}}', with_logprobs=True).burst is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sent"),
+    [
+        ({"regex": "a+"}, {"regex": "a+"}),
+        ({"choice": ("a", "b")}, {"choice": ["a", "b"]}),
+        ({"json": '{"type": "array"}', "disable_any_whitespace": True},
+         {"json": '{"type": "array"}', "disable_any_whitespace": True}),
+        ({"json_object": True}, {"json_object": True}),
+        ({"grammar": 'start: "a"'}, {"grammar": 'start: "a"'}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_structured_outputs_are_forwarded_in_vllms_words_and_not_checked_here(wanted, sent):
+    given = slot(structured_outputs=StructuredOutputsParams(**wanted))
+    body = request_body(given, None, ids_from_logprobs=False)
+    assert json.loads(json.dumps(body))["structured_outputs"] == sent
+    assert "structured_outputs" not in request_body(slot(), None, ids_from_logprobs=False)
+
+    class Elsewhere(ScriptedModel):
+        forwards_structured_outputs = RemoteModel.forwards_structured_outputs
+
+    engine = Engine(Elsewhere({"r": [(ord("?"),), (257,)]}), ByteTokenizer())
+    [output] = engine.handle_request([Request("x", given.params, request_id="r")]).outputs
+    assert (output.text, output.error) == ("?", None)

@@ -1,0 +1,209 @@
+"""From a tool-call format and tools to a grammar of texts that are calls and nothing else.
+
+The format's table is the grammar: each state becomes a rule, with an alternative for each marker
+that leads on. So whatever the grammar allows, the format's parser reads. Grammars are written in
+llguidance's Lark, in which `%json` is a value that a JSON schema allows.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from mini_vllm.text.formats import FORMATS, find_format
+from mini_vllm.text.object_state import Object
+from mini_vllm.text.parser_states import Gap, Header, Json, Prose, announce
+from mini_vllm.text.stream_parser import Format, On
+
+# What stands in a header, where that is not the name alone.
+_HEADERS = {
+    ("kimi_k2", "header"): '"functions." {name} ":" /[0-9]+/',
+    ("deepseek_v3", "header"): '"function"',
+}
+# In which calls are written where the model's own format is none of JSON objects.
+FALLBACK = "xlam"
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def json_rule(schema: Any, *, white_space: bool = True) -> str:
+    """Return the Lark expression of the JSON values that a schema allows.
+
+    Args:
+        schema: an object, or a boolean.
+        white_space: whether any may stand between the tokens of JSON.
+    """
+    options = {
+        "whitespace_flexible": white_space,
+        # Whatever JSON allows in a string, and not only what has to be escaped.
+        "json_allow_general_unicode_escapes": True,
+    }
+    schema = {} if schema is True else schema
+    return (
+        f"%json {json.dumps({**schema, 'x-guidance': options} if schema is not False else False)}"
+    )
+
+
+def _targets(on: Mapping[str, On]) -> list[str]:
+    return [way.next for way in on.values()]
+
+
+class UnwritableFormatError(ValueError):
+    """A format whose arguments are not JSON."""
+
+
+def call_grammar(
+    format: str | None,
+    tools: Iterable[Mapping[str, Any]],
+    *,
+    parallel: bool = True,
+    answer: str | None = None,
+    spell: Callable[[str], str] = json.dumps,
+) -> tuple[str, str]:
+    """Return the format that calls are to be written in, and the grammar of one call or more.
+
+    It is `FALLBACK`, as a bare JSON list of calls, where there is no format or its arguments are
+    not JSON. vLLM 0.33.0 demands such a list of most models (`get_json_schema_from_tools`).
+
+    Args:
+        format: of the model's calls, or None.
+        tools: as in a chat request, valid. Without parameters, a function takes no arguments.
+        parallel: whether there may be several calls.
+        answer: the Lark expression of what the text may be instead of calls, or None for nothing.
+        spell: returns a marker as a Lark expression.
+
+    Raises:
+        ValueError: the format is unknown.
+    """
+    functions = [tool["function"] for tool in tools]
+    own = FORMATS[FALLBACK] if format is None else find_format(format)
+    try:
+        return own.name, _Writer(own, functions, parallel, spell).write(answer)
+    except UnwritableFormatError:
+        writer = _Writer(FORMATS[FALLBACK], functions, parallel, spell)
+        return FALLBACK, writer.write(answer)
+
+
+class _Writer:
+    """Writes the rules of the states that a call passes through."""
+
+    def __init__(
+        self,
+        format: Format,
+        functions: Sequence[Mapping[str, Any]],
+        parallel: bool,
+        spell: Callable[[str], str],
+    ) -> None:
+        self._format = format
+        self._functions = functions
+        self._parallel = parallel
+        self._spell = spell
+        self._rules: dict[tuple[str, int | None, bool], str] = {}
+        self._bodies: list[str] = []
+        # Whether calls follow each other within one frame; where not, each has a frame.
+        self._repeats = False
+
+    def write(self, answer: str | None) -> str:
+        """Return the grammar."""
+        arguments = [
+            f"arguments_{number}: {json_rule(function.get('parameters') or _NO_ARGUMENTS)}"
+            for number, function in enumerate(self._functions)
+        ]
+        start = self._rule(self._format.start, None, called=False)
+        start += "" if answer is None else f" | {answer}"
+        return "\n".join([f"start: {start}", *self._bodies, *arguments, r"W: /[ \n]?/", ""])
+
+    def _rule(self, state: str, function: int | None, *, called: bool) -> str:
+        """Return the name of a state's rule, which is written now if it is new.
+
+        Args:
+            state: the name of the state.
+            function: which one is called, once its name was said.
+            called: whether a call is complete, so that the text may end.
+        """
+        key = state, function, called
+        if key not in self._rules:
+            self._rules[key] = f"rule_{len(self._rules)}"
+            self._bodies.append(f"{self._rules[key]}: {self._body(state, function, called)}")
+        return self._rules[key]
+
+    def _body(self, name: str, function: int | None, called: bool) -> str:
+        state = self._format.states[name]
+        if isinstance(state, Prose):
+            calls = " | ".join(
+                self._follow(marker, on) for marker, on in state.on.items() if on.do == "open"
+            )
+            again = self._parallel and not self._repeats
+            return calls if not called else f"(W ({calls}))?" if again else '""'
+        if isinstance(state, Gap):
+            gap = "" if name == self._format.start else "W "
+            return f"{gap}({' | '.join(self._ways(state, name, function, called))})"
+        if isinstance(state, Object):
+            after = self._rule(state.then.next, None, called=True)
+            calls = " | ".join(self._object(state, number) for number in self._numbers)
+            return f"({calls}) {after}"
+        if isinstance(state, Header):
+            return self._header(state, name, function)
+        if isinstance(state, Json) and function is not None:
+            return f"W arguments_{function} {self._rule(state.then.next, None, called=True)}"
+        raise UnwritableFormatError(f"{self._format.name} has the state {name}")
+
+    @property
+    def _numbers(self) -> range:
+        return range(len(self._functions))
+
+    def _ways(self, gap: Gap, name: str, function: int | None, called: bool) -> list[str]:
+        """Return where a gap may lead: before a call, to one; after it, to the end or another."""
+        home = self._format.home
+        ways = {marker: on for marker, on in gap.on.items() if on.next != name}
+        if not called:
+            on = {marker: on for marker, on in ways.items() if on.next != home}
+        else:
+            # A marker that the next state takes too stands for one that is missing.
+            on = {marker: on for marker, on in ways.items() if not on.keep} or ways
+            if gap.otherwise is not None and gap.otherwise.next == home not in _targets(on):
+                on = {**on, "": gap.otherwise}
+            ends = {marker: way for marker, way in on.items() if not self._calls(way.next, set())}
+            self._repeats |= len(ends) < len(on)
+            on = on if self._parallel or not ends else ends
+        if not on:
+            raise UnwritableFormatError(f"{self._format.name} has the gap {name}")
+        return [self._follow(marker, way, function, called) for marker, way in on.items()]
+
+    def _calls(self, name: str, seen: set[str]) -> bool:
+        """Return whether a state leads to another call within the same frame."""
+        state = self._format.states[name]
+        if isinstance(state, Gap) and name not in seen:
+            return any(self._calls(on.next, {*seen, name}) for on in state.on.values())
+        return isinstance(state, Object | Header | Json)
+
+    def _follow(
+        self, marker: str, on: On, function: int | None = None, called: bool = False
+    ) -> str:
+        text = "" if on.keep or not marker else f"{self._spell(marker)} "
+        return text + self._rule(on.next, function, called=called)
+
+    def _object(self, state: Object, number: int) -> str:
+        """Return an object with name and arguments, and no other member."""
+        name = json.dumps(json.dumps(self._functions[number]["name"], ensure_ascii=False))
+        members = (
+            (state.name, name),
+            (state.arguments[0], f"arguments_{number}"),
+        )
+        said = ' W "," W '.join(
+            f'{json.dumps(json.dumps(key))} W ":" W {value}' for key, value in members
+        )
+        return f'"{{" W {said} W "}}"'
+
+    def _header(self, state: Header, name: str, function: int | None) -> str:
+        key = self._format.name, name
+        if state.read is not announce and key not in _HEADERS:
+            raise UnwritableFormatError(f"{self._format.name} has the header {name}")
+        ways = []
+        for number in self._numbers:
+            said = json.dumps(self._functions[number]["name"])
+            header = _HEADERS.get(key, "{name}")
+            named = number if "{name}" in header else None
+            for marker, on in state.on.items():
+                if not on.keep:
+                    follow = self._follow(marker, on, named)
+                    ways.append(f"{header.replace('{name}', said)} {follow}")
+        return " | ".join(dict.fromkeys(ways))
