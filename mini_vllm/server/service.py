@@ -133,6 +133,7 @@ class Service:
         limits: how much one request may ask for.
         default_max_tokens: the most tokens of a chat that sets no limit itself.
         tool_format: the format of the model's tool calls, or None.
+        call_format: the format in which calls are demanded, or None for a JSON list.
         reasoning_format: the format of the model's reasoning, or None.
         can_say: whether the model says what `say` of a chat gives it, as a `Sayer` does.
         tool_examples: what to let it say, for people: a call in each tool-call format.
@@ -155,6 +156,7 @@ class Service:
     limits: Limits = DEFAULT_LIMITS
     default_max_tokens: int = 512
     tool_format: str | None = None
+    call_format: str | None = None
     reasoning_format: str | None = None
     can_say: bool = False
     tool_examples: Mapping[str, str] = field(default_factory=dict)
@@ -260,6 +262,7 @@ def create_service(
         ValueError: a format is unknown, or a level of the cache cannot be had.
     """
     metrics = metrics or PrometheusMetrics()
+    options = {**options, "call_format": options.get("tool_format")}
     if make_text_path is not None:
         options = {**options, "tool_format": None, "reasoning_format": None}
     tokenizer = as_tokenizer(tokenizer)

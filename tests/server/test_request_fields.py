@@ -145,8 +145,7 @@ def test_places_are_not_written_out_for_every_value():
 
 
 CHANGES_THE_ANSWER = {
-    "best_of": 2,
-    "response_format": {"type": "json_object"}, "suffix": "x", "functions": [{}],
+    "best_of": 2, "suffix": "x", "functions": [{}],
     "function_call": "auto", "modalities": ["text", "audio"], "audio": {"voice": "a"},
     "guided_json": {}, "bad_words": ["a"],
 }  # fmt: skip

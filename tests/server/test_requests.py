@@ -112,7 +112,7 @@ REFUSED = {
         ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages: is taken"),
         ({"continue_final_message": True}, "continue_final_message: is set; set add_generation"),
-        ({"response_format": {"type": "json_object"}}, "response_format: is not implemented"),
+        ({"response_format": {"type": "xml"}}, "response_format.type: is 'xml'; it must be text,"),
     ],
     COMPLETION: [
         ({"prompt": None}, "prompt: expected"),

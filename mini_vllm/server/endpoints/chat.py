@@ -19,6 +19,7 @@ from mini_vllm.server.endpoints.prompts import Prompt, chat_prompt, check_logit_
 from mini_vllm.server.endpoints.replies import Reply, reply_whole, stream_reply
 from mini_vllm.server.endpoints.request_body import read_body
 from mini_vllm.server.endpoints.sampling import to_sampling_params
+from mini_vllm.server.endpoints.structured_outputs import constrain
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.server.wire.chat_stream import chat_response
@@ -35,7 +36,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
     """Continue a conversation.
 
     If `tool_choice` is none, the model sees no tools and all that it writes is content; if it names
-    a function, the model sees only that one. Nothing forces the model to call.
+    a function, the model sees only that one, and must call it once. `required` demands a call.
 
     Raises:
         ApiError: the request is refused.
@@ -86,12 +87,20 @@ async def prepare_chat(
         asked, service.limits, min(room, service.default_max_tokens), asked.wanted_logprobs
     )
     check_logit_bias(service, params)
+    named = isinstance(asked.tool_choice, NamedToolChoice)
+    request = await constrain(
+        service,
+        _engine_request(service, asked, prompt, params, tools),
+        asked,
+        demands_call=named or asked.tool_choice == "required",
+        parallel=asked.parallel_tool_calls is not False and not named,
+    )
     options = {
-        "named_function": isinstance(asked.tool_choice, NamedToolChoice),
+        "named_function": named,
         "parallel_tool_calls": asked.parallel_tool_calls is not False,
         "strip": service.strip and tools is not None,
     }
-    return prompt, _engine_request(service, asked, prompt, params, tools), options
+    return prompt, request, options
 
 
 def _tools_to_show(asked: ChatCompletionRequest) -> Tools | None:

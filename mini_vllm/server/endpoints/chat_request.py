@@ -83,8 +83,8 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
     Attributes:
         tools: JSON schemas, kept whole because templates read more of them than this server.
         tool_choice: after `decode_chat_request` it is a mode or a name; of a choice of some tools
-            the mode is left, and `tools` are those that may be called. `required` and a name are
-            wishes: the model's output is not constrained.
+            the mode is left, and `tools` are those that may be called. `required` and a name
+            demand calls.
         parallel_tool_calls: false leaves out all calls but the first.
         max_completion_tokens: takes precedence over `max_tokens`, its old name.
         continue_final_message: the answer goes on where the last message ends; only without

@@ -29,6 +29,7 @@ from mini_vllm.server.endpoints.sampling import (
     check_generation,
     to_sampling_params,
 )
+from mini_vllm.server.endpoints.structured_outputs import constrain
 from mini_vllm.server.service import Limits, Service
 from mini_vllm.server.wire.api_errors import JsonResponse, invalid
 from mini_vllm.server.wire.completion_stream import Echo, completion_response, completion_stream
@@ -134,6 +135,7 @@ async def completions(http: HttpRequest) -> Reply:
         return _only_echo(head, echoes, stream=bool(asked.stream))
     # A completion is the whole text; what it means is up to the client.
     requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
+    requests = [await constrain(service, request, asked) for request in requests]
     if asked.stream:
         events = completion_stream(head, echoes)
         return stream_reply(service, requests, events, asked.return_held)

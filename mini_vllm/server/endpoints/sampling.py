@@ -7,6 +7,11 @@ from msgspec import field
 
 from mini_vllm.engine import SamplingParams
 from mini_vllm.server.endpoints.request_body import check_at_most
+from mini_vllm.server.endpoints.structured_outputs import (
+    GUIDED,
+    ResponseFormat,
+    StructuredOutputs,
+)
 from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import invalid
 
@@ -37,8 +42,6 @@ class Unsupported(msgspec.Struct, kw_only=True):
     modalities: Any = field(default_factory=lambda: ["text"])
     prompt_embeds: Any = None
     prompt_logprobs: Any = None
-    response_format: Any = field(default_factory=lambda: {"type": "text"})
-    structured_outputs: Any = None
     suffix: Any = ""
     truncate_prompt_tokens: Any = None
     use_beam_search: Any = False
@@ -97,6 +100,8 @@ class GenerationRequest(Unsupported, kw_only=True):
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None
     return_held: bool | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
 
     @property
     def include_usage(self) -> bool:
@@ -124,7 +129,8 @@ def check_generation(request: GenerationRequest) -> None:
     for name in set(Unsupported.__struct_fields__) - request.supported:
         value = getattr(request, name)
         if value is not None and value != getattr(_NEUTRAL, name):
-            raise invalid(name, "is not implemented; leave it out", code="unsupported_parameter")
+            problem = GUIDED.get(name, "is not implemented; leave it out")
+            raise invalid(name, problem, code="unsupported_parameter")
     if request.stream_options is not None and not request.stream:
         raise invalid("stream_options", "is for streams only; set stream to true or leave it out")
 

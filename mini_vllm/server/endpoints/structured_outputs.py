@@ -1,0 +1,209 @@
+"""What an answer must look like: `response_format`, `structured_outputs`, and demanded calls.
+
+All of them become a grammar, which is compiled before a token is made: what is malformed, or fits
+no text, is status 400.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from mini_vllm.engine import MissingBackendError, Request, StructuredOutputsParams
+from mini_vllm.engine.structured_output_manager import expression_of, lark_of
+from mini_vllm.server.endpoints.request_body import check_depth
+from mini_vllm.server.service import Service
+from mini_vllm.server.wire.api_errors import ApiError, invalid
+from mini_vllm.text.call_grammar import call_grammar
+from mini_vllm.text.reasoning_formats import find_reasoning_format
+
+# Fields that vLLM once had: 0.33.0 ignores them (entrypoints/serve/engine/protocol.py).
+GUIDED = {
+    f"guided_{kind}": f'is gone from vLLM, and here; send structured_outputs: {{"{kind}": ...}}'
+    for kind in ("choice", "grammar", "json", "regex")
+}
+
+
+class JsonSchemaFormat(msgspec.Struct):
+    """A schema, and what OpenAI calls it."""
+
+    schema: dict[str, Any] | bool | None = None
+    name: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(msgspec.Struct):
+    """OpenAI's way to ask: `text`, `json_object` or `json_schema`."""
+
+    type: str
+    json_schema: JsonSchemaFormat | None = None
+
+
+class StructuredOutputs(msgspec.Struct):
+    """vLLM's way to ask: exactly one of the kinds. See `StructuredOutputsParams`."""
+
+    json: dict[str, Any] | bool | str | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    whitespace_pattern: str | None = None
+    structural_tag: Any = None
+
+
+class Asks(Protocol):
+    """A request with both fields."""
+
+    response_format: ResponseFormat | None
+    structured_outputs: StructuredOutputs | None
+
+
+def wanted_output(asked: Asks, most_depth: int) -> StructuredOutputsParams | None:
+    """Return what an answer must look like, or None for any text.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    format, given = asked.response_format, asked.structured_outputs
+    formatted = None if format is None else _of_format(format, most_depth)
+    if given is None:
+        return formatted
+    if formatted is not None:
+        raise invalid("structured_outputs", "and response_format were both given; leave one out")
+    return _of_structured_outputs(given, most_depth)
+
+
+def _of_format(format: ResponseFormat, most_depth: int) -> StructuredOutputsParams | None:
+    if format.type == "text":
+        return None
+    if format.type == "json_object":
+        return StructuredOutputsParams(json_object=True)
+    if format.type != "json_schema":
+        known = "text, json_object or json_schema"
+        raise invalid("response_format.type", f"is {format.type!r:.60}; it must be {known}")
+    at, named = "response_format.json_schema.schema", format.json_schema
+    if named is None or named.schema is None:
+        raise invalid(at, "is missing; add it")
+    return StructuredOutputsParams(json=_schema(at, named.schema, most_depth))
+
+
+def _of_structured_outputs(given: StructuredOutputs, most_depth: int) -> StructuredOutputsParams:
+    at = "structured_outputs"
+    for name in ("structural_tag", "whitespace_pattern", "disable_additional_properties"):
+        if getattr(given, name):
+            raise invalid(
+                f"{at}.{name}",
+                "is not implemented; leave it out",
+                code="unsupported_parameter",
+            )
+    try:
+        return StructuredOutputsParams(
+            json=None if given.json is None else _schema(f"{at}.json", given.json, most_depth),
+            regex=given.regex,
+            choice=None if given.choice is None else tuple(given.choice),
+            grammar=given.grammar,
+            json_object=bool(given.json_object),
+            disable_any_whitespace=given.disable_any_whitespace,
+        )
+    except ValueError as error:
+        raise invalid(at, str(error)) from None
+
+
+def _schema(at: str, schema: Any, most_depth: int) -> str:
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError) as error:
+            raise invalid(at, f"is not JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise invalid(at, f"is {str(schema)[:60]}; a schema is an object")
+    # A level of a value takes two of its schema: `properties`, and the property.
+    check_depth(at, schema, 2 * most_depth)
+    return json.dumps(schema)
+
+
+async def constrain(
+    service: Service,
+    request: Request,
+    asked: Asks,
+    *,
+    demands_call: bool = False,
+    parallel: bool = True,
+) -> Request:
+    """Return a request whose output is held to what was asked.
+
+    Args:
+        service: compiles the grammar.
+        request: what to generate. Its tools are those that may be called.
+        asked: says what an answer must look like.
+        demands_call: whether there must be a call; then there is no answer beside calls.
+        parallel: whether there may be several calls.
+
+    Raises:
+        ApiError: 400, it is malformed or fits no text, the message has the reason; 501, the server
+            lacks the package that it takes.
+    """
+    wanted = wanted_output(asked, service.limits.max_schema_depth)
+    if wanted is None and not demands_call:
+        return request
+    field = "structured_outputs" if asked.structured_outputs else "response_format"
+    try:
+        if demands_call or request.tools:
+            answer = None if demands_call or wanted is None else expression_of(wanted)
+            request, wanted = _with_calls(service, request, answer, parallel)
+        assert wanted is not None
+        manager, forwards = service.engine.structured_outputs, service.engine.forwards_grammars
+        if service.reasoning_format and request.split_reasoning and not forwards:
+            wanted = _after_reasoning(service, request, wanted)
+        if manager.is_possible or not forwards:
+            await run_in_threadpool(manager.compile, wanted)
+        return replace(request, params=replace(request.params, structured_outputs=wanted))
+    except MissingBackendError as error:
+        raise ApiError(501, str(error), code="missing_dependency") from None
+    except ValueError as error:
+        raise invalid("tools" if demands_call else field, str(error)) from None
+
+
+def _with_calls(
+    service: Service, request: Request, answer: str | None, parallel: bool
+) -> tuple[Request, StructuredOutputsParams]:
+    tools: Sequence[Mapping[str, Any]] = request.tools or ()
+    format, grammar = call_grammar(
+        service.call_format,
+        tools,
+        parallel=parallel,
+        answer=answer,
+        spell=service.engine.structured_outputs.spell,
+    )
+    if format != service.call_format:
+        request = replace(request, tool_format=format)
+    return request, StructuredOutputsParams(grammar=grammar)
+
+
+def _after_reasoning(
+    service: Service, request: Request, wanted: StructuredOutputsParams
+) -> StructuredOutputsParams:
+    """Return what was asked, behind reasoning of any text: only the answer is held to it."""
+    assert service.reasoning_format is not None
+    format, lark = find_reasoning_format(service.reasoning_format), lark_of(wanted)
+    if len(re.findall(r"\bstart\b", lark)) > 1:
+        raise ValueError("another rule uses its rule start, which has to come behind reasoning")
+    manager = service.engine.structured_outputs
+    rules = [re.sub(r"\bstart\b", "reasoned_answer", lark)]
+    for number, closing in enumerate(format.closings):
+        special = manager.special_id(closing)
+        # The text of a rule with a suffix ends where the suffix first occurs.
+        rule, end = f"reasoning_{number}", "" if special is None else f" <[{special}]>"
+        suffix = f"[suffix={json.dumps(closing)}]" if special is None else ""
+        rules.append(f"{rule}{suffix}: /(?s:.*)/{end}")
+    reasoning = f"({' | '.join(f'reasoning_{n}' for n in range(len(format.closings)))})"
+    if not (format.inside if request.thinking is None else request.thinking):
+        reasoning = f"(({' | '.join(map(manager.spell, format.openings))}) {reasoning})?"
+    start = f"start: {reasoning} /[ \\n]{{0,2}}/ reasoned_answer"
+    return StructuredOutputsParams(grammar="\n".join([start, *rules]))
