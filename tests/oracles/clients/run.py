@@ -105,7 +105,7 @@ def main() -> int:
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     (ENVIRONMENTS / ".gitignore").write_text("*\n")
     problems = []
-    row = "{:<30}{:<10}{:<11}{:<8}{:<8}{:<8}{}".format
+    row = "{:<32}{:<10}{:<11}{:<8}{:<8}{:<8}{}".format
     with serving() as url:
         print(row("client", "version", "API", *STEPS, "result"))
         for client in wanted:
@@ -116,6 +116,7 @@ def main() -> int:
                 marks = ["-" if missing else "no" if step in wrong else "ok" for step in STEPS]
                 result = "FAILED" if wrong else "ok"
                 library, version = re.fullmatch("(.+?)(?:==|@)([^@]+)", client.packages[0]).groups()
+                library += " (npm)" if client.kind == "mjs" else ""
                 print(row(library, version, api, *marks, result), flush=True)
                 problems += [f"{client.name} {api}, {step}: {why}" for step, why in wrong.items()]
     print("\n".join(["", *problems]) if problems else f"\n{len(wanted)} clients are content.")
