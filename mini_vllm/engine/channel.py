@@ -35,6 +35,9 @@ class OverflowPolicy(Enum):
     BLOCK = "block"
 
 
+_COALESCE = OverflowPolicy.COALESCE
+
+
 class Owner(Protocol):
     """Whoever writes; it says on which thread."""
 
@@ -88,25 +91,33 @@ class Producer:
         with self.lock:
             if self.finished:
                 raise ChannelStateError("a chunk came after the terminal one")
-            if self.overflow is OverflowPolicy.BLOCK:
-                while self.full and not self.cancelled:
-                    # A reader that is dropped, or cancelled by a signal, wakes nobody.
-                    self.wait(0.1)
-            ends = chunk.finished or self.cancelled
-            if self.overflow is OverflowPolicy.CANCEL and self.full and not ends:
-                self.cancelled = True
-                self.error = SlowConsumerError(f"{len(self.pending)} chunks waited for the reader")
-            if not self.full:
+            if self._max_pending is None or len(self.pending) < self._max_pending:
                 self.pending.append(chunk)
             else:
-                last = self.pending[-1]
-                if isinstance(last, StreamChunk):
-                    last = self.pending[-1] = JoinedChunks(last)
-                last.add(chunk)
+                self._push_to_full(chunk)
             if chunk.finished:
                 self.finished, self.reason = True, chunk.reason
                 self.error = error or self.error
-            self.wake()
+            if self._waiting or self.waker is not None:
+                self.wake()
+
+    def _push_to_full(self, chunk: StreamChunk) -> None:
+        """Do what the policy says of a chunk that finds no room. The caller has the lock."""
+        if self.overflow is not _COALESCE:
+            while self.overflow is OverflowPolicy.BLOCK and self.full and not self.cancelled:
+                # A reader that is dropped, or cancelled by a signal, wakes nobody.
+                self.wait(0.1)
+            if not self.full:
+                self.pending.append(chunk)
+                return
+            if self.overflow is OverflowPolicy.CANCEL and not (chunk.finished or self.cancelled):
+                self.cancelled = True
+                waiting = len(self.pending)
+                self.error = SlowConsumerError(f"{waiting} chunks waited for the reader")
+        last = self.pending[-1]
+        if isinstance(last, StreamChunk):
+            last = self.pending[-1] = JoinedChunks(last)
+        last.add(chunk)
 
     def finish(self, reason: FinishReason, error: BaseException | None = None) -> None:
         """End the channel with an empty chunk, unless it has ended; the first reason stays."""
@@ -232,7 +243,7 @@ class StreamChannel:
 
     @property
     def return_held(self) -> bool:
-        """Whether every iteration makes a chunk, which says what each layer holds."""
+        """Whether every id makes a chunk, which says what each layer holds."""
         return self._core.return_held
 
     def set_stream_interval(self, interval: int) -> None:
@@ -254,7 +265,9 @@ class StreamChannel:
             core.skip_special_tokens = skip
 
     def set_return_held(self, held: bool) -> None:
-        """Set whether every iteration makes a chunk, even one without text, with `held`.
+        """Set whether every id makes a chunk, even one without text, with `held`.
+
+        Ids that a model gives together come apart then, so that each shows what it does.
 
         Raises:
             ChannelStateError: the channel belongs to a request already.
@@ -284,8 +297,12 @@ class StreamChannel:
         Raises:
             ChannelStateError: somebody else reads.
         """
-        with self._reading(), self._core.lock:
-            return self._take()
+        self._claim()
+        try:
+            with self._core.lock:
+                return self._take()
+        finally:
+            self._reader.release()
 
     def wait_pop(self, timeout: float) -> StreamChunk | None:
         """Return the next chunk, or None if none comes within `timeout` seconds or ever.
@@ -294,8 +311,11 @@ class StreamChannel:
             ChannelStateError: somebody else reads, or this is the engine's own thread, which would
                 wait for itself.
         """
-        with self._reading():
+        self._claim()
+        try:
             return self._wait(timeout, timeout)
+        finally:
+            self._reader.release()
 
     def consume(
         self,
@@ -373,22 +393,19 @@ class StreamChannel:
             ChannelStateError: somebody else reads.
         """
         core = self._core
-        with self._reading():
-            try:
-                yield
-            finally:
-                core.waker = core.event = None
-                if not core.finished:
-                    core.cancelled = True
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        if not self._reader.acquire(blocking=False):
-            raise ChannelStateError("another reader has this channel; it takes one at a time")
+        self._claim()
         try:
             yield
         finally:
+            core.waker = core.event = None
+            if not core.finished:
+                core.cancelled = True
             self._reader.release()
+
+    def _claim(self) -> None:
+        """Become the one reader, until `_reader` is released."""
+        if not self._reader.acquire(blocking=False):
+            raise ChannelStateError("another reader has this channel; it takes one at a time")
 
     @contextmanager
     def _unattached(self) -> Iterator[Producer]:
@@ -402,7 +419,8 @@ class StreamChannel:
         core = self._core
         if not core.pending:
             return None
-        if core.overflow is OverflowPolicy.BLOCK:
+        if core.overflow is not _COALESCE:
+            # A writer with the policy BLOCK may wait for room.
             core.condition.notify_all()
         chunk = core.pending.popleft()
         return chunk if isinstance(chunk, StreamChunk) else chunk.join()

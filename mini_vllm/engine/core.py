@@ -106,12 +106,11 @@ class EngineCore:
         self._hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
         running = scheduler.choices[: scheduler.num_running - len(admitted)]
-        self._ask(self._model.decode, [one for one in running if not one.finished])
+        self._ask(self._model.decode, [one for one in running if one.ending is None])
         self._hook("after_append")
         self._update_finish_states()
         self._hook("before_emit")
-        for choice, stream in zip(scheduler.choices, scheduler.streams, strict=True):
-            self._emit(choice, stream)
+        self._emit(zip(scheduler.choices, scheduler.streams, strict=True))
         self._hook("after_emit")
         self._evict()
         self._hook("after_evict")
@@ -135,7 +134,7 @@ class EngineCore:
         try:
             for choice, stream in left:
                 stream.update_or_give_up(choice)
-                self._emit(choice, stream)
+            self._emit(left)
         except BaseException as error:
             # Out of the line they are known to nobody else.
             close_channels(left, error)
@@ -159,41 +158,49 @@ class EngineCore:
                 f"the model was asked for {len(choices)} slots and returned {len(news)} bursts"
             )
         for choice, burst in zip(choices, news, strict=True):
-            choice.view.step += 1
+            view = choice.view
+            view.step += 1
+            if burst is None:
+                continue
             if isinstance(burst, Exception):
-                _LOG.error("the model failed for %s: %s", choice.view.request_id, burst)
+                _LOG.error("the model failed for %s: %s", view.request_id, burst)
                 choice.latch(Ending(FinishReason.ERROR, error=burst))
-            elif burst is not None:
-                check_burst(choice.view, burst)
-                choice.burst = burst
+                continue
+            check_burst(view, burst)
+            choice.burst = burst
 
     def _update_finish_states(self) -> None:
         """Turn ids into text; find what has ended."""
         now = monotonic()
         for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
-            if choice.burst is None and not choice.finished:
-                continue
-            has_news, before = choice.burst is not None, len(choice.view.output_token_ids)
-            stream.update_or_give_up(choice)
-            if has_news:
-                self._report(choice.view.output_token_ids, before, now - stream.last_news)
+            if choice.burst is not None:
+                token_ids = choice.view.output_token_ids
+                before = len(token_ids)
+                stream.update_or_give_up(choice)
+                self._report(token_ids, before, now - stream.last_news)
                 stream.last_news = now
+            elif choice.ending is not None:
+                stream.update_or_give_up(choice)
 
     def _report(self, token_ids: Sequence[int], before: int, seconds: float) -> None:
         if before:
             self._metrics.next_token(seconds, len(token_ids) - before)
         else:
             self._metrics.first_token(seconds)
-        new = token_ids[before:]
-        if new and (min(new) < 0 or max(new) >= self._vocab_size):
-            self._metrics.unknown_tokens(sum(not 0 <= one < self._vocab_size for one in new))
+        unknown = 0
+        for token_id in token_ids[before:]:
+            if not 0 <= token_id < self._vocab_size:
+                unknown += 1
+        if unknown:
+            self._metrics.unknown_tokens(unknown)
 
-    def _emit(self, choice: ChoiceState, stream: SlotStreamState) -> None:
-        try:
-            stream.emit(choice)
-        except UnicodeError as error:
-            # The text path made text that has no UTF-8 form. That harms this slot alone.
-            close_channels([(choice, stream)], error)
+    def _emit(self, rows: Iterable[Row]) -> None:
+        for choice, stream in rows:
+            try:
+                stream.emit(choice)
+            except UnicodeError as error:
+                # The text path made text that has no UTF-8 form. That harms this slot alone.
+                close_channels([(choice, stream)], error)
 
     def _evict(self) -> None:
         gone = self._scheduler.evict()

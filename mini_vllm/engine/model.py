@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import contains
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from mini_vllm.engine.engine_errors import ModelContractError
 from mini_vllm.engine.request import SamplingParams
@@ -94,16 +94,19 @@ def check_burst(slot: SlotView, burst: Burst) -> None:
         ModelContractError: the burst is empty, an id is not an int, or logprobs were asked for and
             one is missing.
     """
-    where = f"the model's burst {slot.step} for {slot.request_id!r}"
     if not isinstance(burst, Burst):
-        raise ModelContractError(f"{where} is {burst!r}; it must be a Burst, None or an exception")
-    if not burst.token_ids:
-        raise ModelContractError(f"{where} has no ids; return None for a slot without news")
-    for token_id in burst.token_ids:
+        _refuse(slot, f"is {burst!r}; it must be a Burst, None or an exception")
+    token_ids = burst.token_ids
+    if not token_ids:
+        _refuse(slot, "has no ids; return None for a slot without news")
+    for token_id in token_ids:
         if not isinstance(token_id, int):
-            raise ModelContractError(f"{where} has the id {token_id!r}, which is not an int")
+            _refuse(slot, f"has the id {token_id!r}, which is not an int")
     if slot.params.logprobs is not None and not (
-        len(burst.logprobs) == len(burst.token_ids)
-        and all(map(contains, burst.logprobs, burst.token_ids))
+        len(burst.logprobs) == len(token_ids) and all(map(contains, burst.logprobs, token_ids))
     ):
-        raise ModelContractError(f"{where} lacks a logprob for each of its ids")
+        _refuse(slot, "lacks a logprob for each of its ids")
+
+
+def _refuse(slot: SlotView, fault: str) -> NoReturn:
+    raise ModelContractError(f"the model's burst {slot.step} for {slot.request_id!r} {fault}")

@@ -8,6 +8,9 @@ from io import StringIO
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.text.events import Event, TextDelta
 
+# A look into an enum takes Python 3.11 as long as a call does.
+_NOT_FINISHED = FinishReason.NOT_FINISHED
+
 
 @dataclass(frozen=True, slots=True)
 class LogprobEntry:
@@ -35,7 +38,7 @@ class TokenLogprobs:
     top: tuple[LogprobEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, init=False)
 class StreamChunk:
     """The news of one choice. A chunk never changes once made.
 
@@ -57,18 +60,35 @@ class StreamChunk:
     token_ids: tuple[int, ...] = ()
     text: str = ""
     finished: bool = False
-    reason: FinishReason = FinishReason.NOT_FINISHED
+    reason: FinishReason = _NOT_FINISHED
     logprobs: tuple[TokenLogprobs, ...] = ()
     events: tuple[Event, ...] = ()
     stop_reason: str | int | None = None
     # A dict has no hash; equality looks at it all the same.
     held: Mapping[str, str | bytes] | None = field(default=None, hash=False)
 
-    def __post_init__(self) -> None:
-        if self.finished != (self.reason is not FinishReason.NOT_FINISHED):
-            raise ValueError(f"finished={self.finished} and reason={self.reason.name} disagree")
-        if not self.text.isascii():
-            self.text.encode()
+    def __init__(
+        self,
+        token_ids: tuple[int, ...] = (),
+        text: str = "",
+        finished: bool = False,
+        reason: FinishReason = _NOT_FINISHED,
+        logprobs: tuple[TokenLogprobs, ...] = (),
+        events: tuple[Event, ...] = (),
+        stop_reason: str | int | None = None,
+        held: Mapping[str, str | bytes] | None = None,
+    ) -> None:
+        if finished is (reason is _NOT_FINISHED):
+            raise ValueError(f"finished={finished} and reason={reason.name} disagree")
+        if not text.isascii():
+            text.encode()
+        # There is a chunk for each token, and most have no more than this. A frozen dataclass's own
+        # method sets every field by a call, which takes three times as long.
+        own = self.__dict__
+        own["token_ids"], own["text"] = token_ids, text
+        if finished or events or logprobs or stop_reason is not None or held is not None:
+            own["finished"], own["reason"], own["stop_reason"] = finished, reason, stop_reason
+            own["logprobs"], own["events"], own["held"] = logprobs, events, held
 
     @property
     def all_events(self) -> tuple[Event, ...]:
@@ -98,7 +118,8 @@ class JoinedChunks:
             self._events += chunk.all_events
         self._token_ids += chunk.token_ids
         self._text.write(chunk.text)
-        self._logprobs += chunk.logprobs
+        if chunk.logprobs:
+            self._logprobs += chunk.logprobs
         self._last = chunk
 
     def join(self) -> StreamChunk:

@@ -63,13 +63,15 @@ class ChoiceState:
 
         An end among its ids is not looked for here: the text path finds it.
         """
-        burst, self.burst = self.burst, None
+        burst, self.burst, view = self.burst, None, self.view
         assert burst is not None
-        output = self.view.output_token_ids
-        room = self.view.params.max_tokens - len(output)
-        if len(burst.token_ids) > room:
-            burst = Burst(burst.token_ids[:room], burst.logprobs[:room])
+        output = view.output_token_ids
         output += burst.token_ids
+        surplus = len(output) - view.params.max_tokens
+        if surplus > 0:
+            del output[-surplus:]
+            room = len(burst.token_ids) - surplus
+            burst = Burst(burst.token_ids[:room], burst.logprobs[:room])
         return burst
 
     def may_end_with(self, burst: Burst) -> bool:
@@ -315,7 +317,7 @@ class Scheduler:
 
     def evict(self) -> list[Row]:
         """Take those that have ended out of their slots, with their blocks; return them."""
-        finished = [choice.finished for choice in self.choices]
+        finished = [choice.ending is not None for choice in self.choices]
         if not any(finished):
             return []
         rows = zip(self.choices, self.streams, self._table.column("blocks"), strict=True)

@@ -1,12 +1,12 @@
 """The text stage of one slot: new ids in, at most one chunk an iteration out.
 
 Text is made and stops are looked for in every iteration; only the writing of chunks waits for
-`stream_interval`. A choice that nobody reads and that has no stop strings gets its text when it
-ends, all in one go.
+`stream_interval`. A reader who asks what is held gets a chunk for each id. A choice that nobody
+reads and that has no stop strings gets its text when it ends, all in one go.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from mini_vllm.engine.channel import Producer
 from mini_vllm.engine.outputs import (
@@ -25,6 +25,7 @@ from mini_vllm.tokenizer_errors import is_library_fault
 
 _LOG = logging.getLogger(__name__)
 _TEXT_ONLY = frozenset([TextDelta])
+Held = dict[str, str | bytes]
 
 
 class SlotStreamState:
@@ -62,16 +63,19 @@ class SlotStreamState:
         self._logprobs: list[TokenLogprobs] = []
         self._sent_events = 0
         self._sent_tokens = 0
+        # Where a burst is told id by id: how many ids and events come first, and what is held then.
+        self._marks: list[tuple[int, int, Held]] = []
 
     def update(self, choice: ChoiceState) -> None:
         """Take the burst of this iteration; latch the end if the text path finds one.
 
         Ids of the burst that come after the end are removed.
         """
-        path, output = self._text_path, choice.view.output_token_ids
+        path, view, producer = self._text_path, choice.view, self.producer
         if path.ending is not None:
             return
-        needs_text = choice.finished or self.producer is not None or self._has_stops
+        ended, output = choice.ending is not None, view.output_token_ids
+        needs_text = ended or producer is not None or self._has_stops
         if choice.burst is not None:
             burst = choice.take_burst()
             needs_text = needs_text or choice.may_end_with(burst)
@@ -79,17 +83,31 @@ class SlotStreamState:
                 self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
         if not needs_text:
             return
-        # Noted first: what a path has taken it is not given again, even if it raises.
-        new, self._fed = output[self._fed :], len(output)
-        self._events += path.feed(new)
+        if producer is not None and producer.return_held:
+            self._feed_one_by_one(output[self._fed :])
+        else:
+            # Noted first: what a path has taken it is not given again, even if it raises.
+            new, self._fed = output[self._fed :], len(output)
+            self._events += path.feed(new)
         if path.ending is None:
-            if choice.finished:
+            if ended:
                 self._events += path.finish(choice.finish_reason)
-            elif choice.at_max_tokens:
+            elif len(output) >= view.params.max_tokens:
                 self._events += path.finish(FinishReason.LENGTH)
         if path.ending is not None:
             del output[path.tokens :], self._logprobs[path.tokens :]
             choice.latch(path.ending)
+
+    def _feed_one_by_one(self, token_ids: Sequence[int]) -> None:
+        """Feed a burst; note what is to be said, and held, before each id but the first."""
+        path = self._text_path
+        for number, token_id in enumerate(token_ids):
+            if number:
+                self._marks.append((self._fed, len(self._events), path.held))
+            self._fed += 1
+            self._events += path.feed((token_id,))
+            if path.ending is not None:
+                return
 
     @property
     def is_cancelled(self) -> bool:
@@ -119,20 +137,28 @@ class SlotStreamState:
                     raise
 
     def emit(self, choice: ChoiceState) -> None:
-        """Write the chunk of this iteration, if one is due."""
+        """Write the chunk of this iteration, if one is due; one for each id if `held` is asked."""
         producer = self.producer
         if producer is None or producer.finished:
             return
-        new_tokens = len(choice.view.output_token_ids) - self._sent_tokens
-        if choice.ending is None:
-            if producer.return_held:
-                if not new_tokens:
-                    return
-            elif new_tokens < producer.stream_interval or len(self._events) == self._sent_events:
+        while self._marks:
+            mark = self._marks[0]
+            producer.push(self._chunk(choice, *mark))
+            self._sent_tokens, self._sent_events, _ = mark
+            del self._marks[0]
+        ending = choice.ending
+        tokens, events = len(choice.view.output_token_ids), len(self._events)
+        if producer.return_held:
+            if tokens == self._sent_tokens and ending is None:
                 return
-        producer.push(self._chunk(choice), None if choice.ending is None else choice.ending.error)
-        self._sent_tokens += new_tokens
-        self._sent_events = len(self._events)
+        elif ending is None and (
+            events == self._sent_events or tokens - self._sent_tokens < producer.stream_interval
+        ):
+            return
+        held = self._text_path.held if producer.return_held else None
+        chunk = self._chunk(choice, tokens, events, held, ending)
+        producer.push(chunk, None if ending is None else ending.error)
+        self._sent_tokens, self._sent_events = tokens, events
 
     def output(self, choice: ChoiceState) -> CompletionOutput:
         """Return the whole of a finished choice."""
@@ -150,21 +176,39 @@ class SlotStreamState:
             error=ending.error,
         )
 
-    def held(self) -> dict[str, str | bytes]:
+    def held(self) -> Held:
         """Return what each layer holds by now."""
         return self._text_path.held
 
-    def _chunk(self, choice: ChoiceState) -> StreamChunk:
-        output, events = choice.view.output_token_ids, self._events[self._sent_events :]
+    def _chunk(
+        self,
+        choice: ChoiceState,
+        tokens: int,
+        events: int,
+        held: Held | None,
+        ending: Ending | None = None,
+    ) -> StreamChunk:
+        """Return what is new up to so many ids and events, and how it ended, if it did."""
+        token_ids = tuple(choice.view.output_token_ids[self._sent_tokens : tokens])
+        news = self._events[self._sent_events : events]
+        more: tuple[Event, ...] = ()
+        if len(news) == 1 and type(news[0]) is TextDelta:
+            text = news[0].text
+        else:
+            text = _text_of(news)
+            if not _TEXT_ONLY.issuperset(map(type, news)):
+                more = tuple(news)
+        if ending is None and held is None and not (more or self._logprobs):
+            return StreamChunk(token_ids, text)
         return StreamChunk(
-            token_ids=tuple(output[self._sent_tokens :]),
-            text=_text_of(events),
-            finished=choice.finished,
-            reason=choice.finish_reason,
-            logprobs=tuple(self._logprobs[self._sent_tokens :]),
-            events=() if _TEXT_ONLY.issuperset(map(type, events)) else tuple(events),
-            stop_reason=None if choice.ending is None else choice.ending.stop_reason,
-            held=self.held() if self.producer and self.producer.return_held else None,
+            token_ids,
+            text,
+            finished=ending is not None,
+            reason=FinishReason.NOT_FINISHED if ending is None else ending.reason,
+            logprobs=tuple(self._logprobs[self._sent_tokens : tokens]),
+            events=more,
+            stop_reason=None if ending is None else ending.stop_reason,
+            held=held,
         )
 
     def _token_logprobs(self, token_id: int, logprobs: Mapping[int, float]) -> TokenLogprobs:

@@ -195,13 +195,48 @@ def test_ids_that_nobody_knows_are_no_text_but_are_counted(token_id):
     assert [one.chosen.piece for one in chunk.logprobs] == [b"\xc3", b"", b"\xa9"]
 
 
-def test_a_chunk_that_says_what_is_held_comes_every_iteration():
-    slot = Slot(held=True, stop=("##",))
-    assert slot.give(97, 35).held["stops"] == "#"
-    chunk = slot.give(0xF0)
-    assert (chunk.token_ids, chunk.text) == ((0xF0,), "")
-    assert chunk.held["tokens"] == b"\xf0"
-    assert slot.give() is None
+TOLD = {
+    "each id of a burst apart": (
+        [((97, 35, *HALF), [((97,), "a", "", b""), ((35,), "", "#", b""),
+                            ((HALF[0],), "", "#", HALF[:1]), ((HALF[1],), "", "#", HALF)]),
+         ((), [])],
+        NOT_FINISHED,
+    ),
+    "up to the one that ends it": (
+        [((97,), [((97,), "a", "", b"")]), ((35, 35, 98), [((35,), "", "#", b""),
+                                                           ((35,), "", "", b"")])],
+        FinishReason.STOP_WORDS,
+    ),
+    "up to max_tokens": (
+        [((97, 98, 99, 35, 100, 101), [((one,), chr(one), "", b"") for one in b"abc"]
+                                      + [((35,), "", "#", b""), ((100,), "#d", "", b"")])],
+        FinishReason.LENGTH,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("bursts", "reason"), TOLD.values(), ids=TOLD)
+def test_a_stream_that_says_what_is_held_tells(bursts, reason):
+    slot, last = Slot(held=True, stop=("##",), logprobs=0, max_tokens=5), None
+    for burst, told in bursts:
+        slot.update(*burst).emit()
+        chunks = popped(slot.channel)
+        assert [
+            (one.token_ids, one.text, one.held["stops"], one.held["tokens"]) for one in chunks
+        ] == told
+        assert all(one.logprobs[0].chosen.token_id == one.token_ids[0] for one in chunks)
+        assert not any(one.finished for one in chunks[:-1])
+        last = chunks[-1] if chunks else last
+    assert last.reason is slot.choice.finish_reason is reason
+
+
+def test_what_of_a_burst_could_not_be_told_is_still_owed(monkeypatch):
+    slot = Slot(held=True).update(97, 98, 99)
+    push_raises_once(monkeypatch)
+    with pytest.raises(OSError, match="push"):
+        slot.emit()
+    closed(slot)
+    assert [one.token_ids for one in popped(slot.channel)] == [(97,), (98,), (99,)]
 
 
 def test_a_text_path_that_raises_is_not_given_the_same_ids_twice():
