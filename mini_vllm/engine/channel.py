@@ -143,7 +143,7 @@ class Producer:
         if waker.is_closed:
             # The reader is gone with its loop, and could not cancel.
             self.cancelled = True
-        elif event is not None:
+        else:
             self.event = None
             waker.set(event)
 

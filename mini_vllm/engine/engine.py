@@ -35,6 +35,9 @@ from mini_vllm.engine.structured_output_manager import StructuredOutputManager
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
+# Besides two for each reader: a loop that wakes for few chunks has more work with waking.
+_MOST_AHEAD = 128
+
 
 class EngineState(Enum):
     """RUNNING takes requests; DRAINING only finishes them; CLOSED and FAILED are the end."""
@@ -263,6 +266,17 @@ class Engine:
         """
         self._wake.wait(timeout)
         self._wake.clear()
+
+    def wait_for_readers(self, seconds: float) -> None:
+        """Let the asyncio loops of readers run, if much waits for them; the thread that steps.
+
+        Args:
+            seconds: the most to wait for each.
+        """
+        producers = [stream.producer for stream in self._scheduler.streams if stream.producer]
+        for waker in {one.waker for one in producers}:
+            if waker is not None:
+                waker.wait_for_turn(_MOST_AHEAD + 2 * len(producers), seconds)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing; any thread. It waits for the iteration that runs."""

@@ -1,7 +1,11 @@
-"""Waking tasks of an asyncio loop from another thread, many of them with one call into the loop.
+"""Waking tasks of an asyncio loop from another thread, and leaving it the time to run them.
 
 Each `call_soon_threadsafe` writes to a socket, which may cost the calling thread its turn. An
 engine that has news for a hundred readers in one iteration calls it once.
+
+Python's threads share one lock. The loop lets go of it at every write to a socket, and a thread
+that only computes keeps it for 5 ms then: an engine with a quick model would let the loop write 200
+times a second. So the engine's thread waits now and then until the loop had its turn.
 """
 
 import asyncio
@@ -10,7 +14,6 @@ import weakref
 from collections import deque
 from contextlib import suppress
 
-_LINGER_SECONDS = 0.001
 _LOCK = threading.Lock()
 _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
     weakref.WeakKeyDictionary()
@@ -18,13 +21,21 @@ _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
 
 
 class LoopWaker:
-    """Sets events of one loop. Any thread."""
+    """Sets events of one loop. Any thread.
+
+    A turn of the loop begins with setting all events that wait, and ends when the tasks that they
+    wake have run.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._events: deque[asyncio.Event] = deque()
         self._called = False
         self._lock = threading.Lock()
+        # How many chunks were written for readers of the loop since its last turn.
+        self._ahead = 0
+        self._turn_ended = threading.Event()
+        self._is_late = False
 
     @property
     def is_closed(self) -> bool:
@@ -32,10 +43,30 @@ class LoopWaker:
         loop = self._loop()
         return loop is None or loop.is_closed()
 
-    def set(self, event: asyncio.Event) -> None:
-        """Set an event soon, if the loop is not closed."""
-        self._events.append(event)
-        # The mark is taken away before the last look at the events, so this one is seen.
+    def set(self, event: asyncio.Event | None) -> None:
+        """Note that a chunk was written; set its reader's event soon, if that waits."""
+        self._ahead += 1
+        if event is not None:
+            self._events.append(event)
+            self._call()
+
+    def wait_for_turn(self, most_ahead: int, seconds: float) -> None:
+        """If more chunks were written since the loop's last turn, wait for the end of the next.
+
+        A loop that does not come to it in time is not waited for again until it did: what holds it
+        up is not the engine's to wait for.
+
+        Args:
+            most_ahead: how many chunks.
+            seconds: the most to wait.
+        """
+        if self._ahead > most_ahead and not self._is_late and not self.is_closed:
+            self._turn_ended.clear()
+            self._call()
+            self._is_late = not self._turn_ended.wait(seconds)
+
+    def _call(self) -> None:
+        # The mark is taken away before the last look at the events, so what was added is seen.
         if self._called:
             return
         loop = self._loop()
@@ -45,22 +76,21 @@ class LoopWaker:
             self._called = True
         # It raises when the loop was closed just now.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._set_all)
+            loop.call_soon_threadsafe(self._begin_turn)
 
-    def _set_all(self) -> None:
+    def _begin_turn(self) -> None:
         while self._events:
             self._events.popleft().set()
-        # Until then the mark stays: from a quick model the loop takes much at a time. A slower one
-        # finds the mark gone and calls at once.
-        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
+        # The tasks that were woken are in the loop's queue already, before this.
+        asyncio.get_running_loop().call_soon(self._end_turn)
 
-    def _look_again(self) -> None:
+    def _end_turn(self) -> None:
+        self._ahead, self._is_late = 0, False
         with self._lock:
-            self._called = False
-            if not self._events:
-                return
-            self._called = True
-        self._set_all()
+            self._called = bool(self._events)
+        self._turn_ended.set()
+        if self._called:
+            self._begin_turn()
 
 
 def waker_of(loop: asyncio.AbstractEventLoop) -> LoopWaker:

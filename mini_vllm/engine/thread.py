@@ -8,6 +8,8 @@ from mini_vllm.engine.engine import Engine, EngineState
 from mini_vllm.engine.engine_errors import EngineStateError
 
 _LOG = logging.getLogger(__name__)
+# The most that an iteration waits for the loop of its readers.
+_READERS_SECONDS = 0.05
 
 
 class EngineThread:
@@ -76,6 +78,7 @@ class EngineThread:
             while engine.state in (EngineState.RUNNING, EngineState.DRAINING):
                 if not self._step():
                     engine.wait_for_work()
+                engine.wait_for_readers(_READERS_SECONDS)
         except BaseException:
             _LOG.exception("the engine has failed")
 
