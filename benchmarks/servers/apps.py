@@ -2,7 +2,7 @@
 
     python -m benchmarks.servers.apps ours|peer [--quick] [--step SECONDS]
 
-Each prints its port and serves until SIGTERM, pinned to one core where the system can do that. All
+Each prints its port and serves until SIGTERM, on the core that `BENCHMARKS_CORE` names, if any. All
 run under the same uvicorn settings; the client measures.
 """
 
@@ -28,6 +28,8 @@ from mini_vllm.server.wire.completion_stream import completion_stream
 from mini_vllm.server.wire.sse import StreamHead
 from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer, Tokenizer
 
+# The variable of the environment that names the core to run on.
+CORE = "BENCHMARKS_CORE"
 MODEL = "instant"
 MOST_STREAMS, MOST_TOKENS = 256, 4096
 
@@ -117,8 +119,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tiny vocabulary")
     parser.add_argument("--step", type=float, default=0.0, help="seconds that a step takes")
     args = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if CORE in os.environ:
+        os.sched_setaffinity(0, {int(os.environ[CORE])})
     tokenizer, ids = material(quick=args.quick)
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
