@@ -35,7 +35,8 @@ from mini_vllm.engine.structured_output_manager import StructuredOutputManager
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
-# Besides two for each reader: a loop that wakes for few chunks has more work with waking.
+# How many chunks may wait for the loop of their readers, or one for each reader: a loop that wakes for
+# every chunk has more work with waking than with the chunk.
 _MOST_AHEAD = 128
 
 
@@ -276,7 +277,7 @@ class Engine:
         producers = [stream.producer for stream in self._scheduler.streams if stream.producer]
         for waker in {one.waker for one in producers}:
             if waker is not None:
-                waker.wait_for_turn(_MOST_AHEAD + 2 * len(producers), seconds)
+                waker.wait_for_turn(max(_MOST_AHEAD, len(producers)), seconds)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing; any thread. It waits for the iteration that runs."""

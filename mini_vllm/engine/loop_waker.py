@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from contextlib import suppress
 
+_LINGER_SECONDS = 0.001
 _LOCK = threading.Lock()
 _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
     weakref.WeakKeyDictionary()
@@ -46,9 +47,17 @@ class LoopWaker:
     def set(self, event: asyncio.Event | None) -> None:
         """Note that a chunk was written; set its reader's event soon, if that waits."""
         self._ahead += 1
-        if event is not None:
-            self._events.append(event)
-            self._call()
+        if event is None:
+            return
+        self._events.append(event)
+        # The mark is taken away before the last look at the events, so this one is seen.
+        if self._called:
+            return
+        with self._lock:
+            if self._called:
+                return
+            self._called = True
+        self._call()
 
     def wait_for_turn(self, most_ahead: int, seconds: float) -> None:
         """If more chunks were written since the loop's last turn, wait for the end of the next.
@@ -66,17 +75,10 @@ class LoopWaker:
             self._is_late = not self._turn_ended.wait(seconds)
 
     def _call(self) -> None:
-        # The mark is taken away before the last look at the events, so what was added is seen.
-        if self._called:
-            return
-        loop = self._loop()
-        with self._lock:
-            if self._called or loop is None:
-                return
-            self._called = True
         # It raises when the loop was closed just now.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(self._begin_turn)
+            if (loop := self._loop()) is not None:
+                loop.call_soon_threadsafe(self._begin_turn)
 
     def _begin_turn(self) -> None:
         while self._events:
@@ -86,9 +88,14 @@ class LoopWaker:
 
     def _end_turn(self) -> None:
         self._ahead, self._is_late = 0, False
+        self._turn_ended.set()
+        # Until then the mark stays: from a quick model the loop takes much at a time. A slower one
+        # finds the mark gone and calls at once.
+        asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
         with self._lock:
             self._called = bool(self._events)
-        self._turn_ended.set()
         if self._called:
             self._begin_turn()
 

@@ -9,7 +9,7 @@ from mini_vllm.engine.engine_errors import EngineStateError
 
 _LOG = logging.getLogger(__name__)
 # The most that an iteration waits for the loop of its readers.
-_READERS_SECONDS = 0.05
+_READERS_SECONDS = 0.5
 
 
 class EngineThread:
