@@ -35,8 +35,8 @@ from mini_vllm.engine.structured_output_manager import StructuredOutputManager
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
-# How many chunks may wait for the loop of their readers, or one for each reader: a loop that wakes for
-# every chunk has more work with waking than with the chunk.
+# How many chunks may wait for the loop of their readers, or one for each reader: to wake for every
+# chunk would cost more than the chunk.
 _MOST_AHEAD = 128
 
 

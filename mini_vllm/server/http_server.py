@@ -1,10 +1,13 @@
 """Running the application: the port, time limits for connections, and an orderly end.
 
+A client that takes none of its answer for a minute is cut off, which cancels its requests.
+
 At SIGTERM the server refuses new requests and gives those that run some seconds to finish. The
 engine then cancels what is left, so that its clients get an error and not a broken connection.
 """
 
 import asyncio
+import logging
 import math
 import signal
 import socket
@@ -22,24 +25,56 @@ from mini_vllm.server.service import Service
 _HEADER_SECONDS = 30.0
 _MAX_HEADER_BYTES = 64 * 2**10
 _CLOSE_SECONDS = 5.0
+_STALL_SECONDS = 60.0
 _BACKLOG = 2048
+# What the system may keep for a client. It would take megabytes, a whole answer, and nobody could
+# tell whether the client reads.
+_SEND_BUFFER = 128 * 2**10
+_LOG = logging.getLogger(__name__)
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Closes a connection whose next request does not arrive within some seconds.
+    """Closes a connection that sends no request, or takes none of its answer, for some seconds.
 
     Otherwise clients that connect and send nothing, or a byte at a time, would keep their sockets
     for ever. The clock covers the headers, and what still arrives of a body after its answer; until
-    then the body is the handler's to wait for.
+    then the body is the handler's to wait for. Likewise, clients that never read would keep their
+    slots for as long as the model has something to say.
     """
 
     header_seconds = _HEADER_SECONDS
+    stall_seconds = _STALL_SECONDS
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock."""
         super().connection_made(transport)
         self._head_bytes: int | None = 0
         self._clock = self.loop.call_later(self.header_seconds, transport.close)
+        self._reader_clock: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """Start the reader's clock: as much waits for it as may."""
+        super().pause_writing()
+        self._look_at_reader(math.inf)
+
+    def resume_writing(self) -> None:
+        """Stop the reader's clock."""
+        super().resume_writing()
+        self._stop_reader_clock()
+
+    def _look_at_reader(self, before: float) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._reader_clock = self.loop.call_later(
+                self.stall_seconds, self._look_at_reader, left
+            )
+            return
+        _LOG.warning("a client took nothing for %g s and was cut off", self.stall_seconds)
+        self.transport.abort()
+
+    def _stop_reader_clock(self) -> None:
+        if self._reader_clock is not None:
+            self._reader_clock.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Refuse endless headers, which nothing else limits."""
@@ -68,8 +103,9 @@ class TimedProtocol(HttpToolsProtocol):
             self._clock = self.loop.call_later(self.header_seconds, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock: the client is gone."""
+        """Stop the clocks: the client is gone."""
         self._clock.cancel()
+        self._stop_reader_clock()
         super().connection_lost(exc)
 
 
@@ -142,7 +178,10 @@ def listen(host: str, port: int) -> socket.socket:
         OSError: the port is taken, or the address does not exist.
     """
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    # Those it accepts inherit it.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    return listener
 
 
 def make_server(

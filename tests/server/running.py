@@ -171,6 +171,10 @@ class Running:
         """Set how long connections may wait for their next request, from the next wait on."""
         self.server.config.http_protocol_class.header_seconds = seconds
 
+    def stalled_within(self, seconds):
+        """Set how long a client may take nothing of its answer, from the next such time on."""
+        self.server.config.http_protocol_class.stall_seconds = seconds
+
     def idle(self):
         """Wait until nothing runs; then no block may be in use, and nothing may be held."""
         tasks = self.server.server_state.tasks

@@ -1,9 +1,11 @@
 """A client that goes, or does not read: its request ends, and nobody else notices."""
 
 import asyncio
+import gc
 import re
 import threading
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from running import (
@@ -23,6 +25,7 @@ from wire_client import read_chat
 
 from mini_vllm.engine import StreamChunk
 from mini_vllm.server.endpoints.replies import EventStream
+from mini_vllm.server.http_server import TimedProtocol
 
 SAID = "Nothing 你 of this 🚀 is lost. " * 40
 
@@ -194,6 +197,34 @@ def test_a_reader_that_never_reads_and_goes_frees_everything():
             client.socket.close()
 
 
+def test_readers_that_never_read_give_their_slots_back():
+    said = Endless("0123456789" * 10)
+    with running(Says(talk=said, say=SAID), max_num_seqs=3, max_model_len=2**20) as server:
+        server.stalled_within(0.05)
+        stuck = [server.connect(receive_buffer=4096) for _ in range(3)]
+        for client in stuck:
+            client.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
+        assert server.told("say")[0]["content"] == SAID
+        server.idle()
+        assert 'finished_reason="cancelled"} 3.0' in server.service.metrics.render().decode()
+
+
+def test_a_reader_is_cut_off_that_took_nothing_between_two_looks_and_no_other():
+    looks = []
+    protocol = TimedProtocol.__new__(TimedProtocol)
+    protocol.loop, protocol.transport, protocol.flow = Mock(), Mock(), Mock()
+    protocol.loop.call_later = lambda seconds, look, left: looks.append((look, left)) or Mock()
+    for left in (90_000, 90_000 - 1, 20_000, 20_000):
+        assert not protocol.transport.abort.called
+        protocol.transport.get_write_buffer_size.return_value = left
+        if looks:
+            look, before = looks[-1]
+            look(before)
+        else:
+            protocol.pause_writing()
+    protocol.transport.abort.assert_called_once_with()
+
+
 def test_a_client_that_hangs_up_after_the_answer_is_nothing_special():
     with running(Says(say="Hi")) as server:
         assert all(server.chat(asking("say")).status == 200 for _ in range(10))
@@ -246,3 +277,15 @@ def test_a_comment_breaks_every_silence_of_so_many_seconds(speaks_at, expected):
         runner.run(stream({}, asyncio.Event().wait, send))
     times = [when for when, body in sent if body in (b": ping\n\n", b"text")]
     assert times == expected
+
+
+def test_a_client_that_goes_during_a_whole_answer_leaves_no_complaint_in_the_log(caplog):
+    """asyncio complains when a future that failed is thrown away and nobody asked it why."""
+    with running(Says(talk=paced())) as server:
+        client = server.connect()
+        client.ask(CHAT, asking("talk", n=2, max_tokens=FOR_EVER))
+        until(lambda: server.engine.stats().running == 2)
+        client.socket.close()
+        server.idle()
+        gc.collect()
+    assert not [one.getMessage() for one in caplog.records if one.name == "asyncio"]

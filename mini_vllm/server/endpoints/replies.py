@@ -21,12 +21,14 @@ from mini_vllm.engine import (
     EngineOverloadedError,
     EngineStateError,
     FinishReason,
+    Handle,
     RemoteModelError,
     Request,
     StreamChannel,
     StreamChunk,
     StreamingSubmissionError,
 )
+from mini_vllm.engine import Response as EngineResponse
 from mini_vllm.server.endpoints.disconnect import until_disconnect
 from mini_vllm.server.service import ReadChannels, Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, broken_off
@@ -163,7 +165,8 @@ async def reply_whole(
     with engine_errors():
         # What a client sends back as history must be calls that a template can show.
         handles = service.engine.submit([replace(one, whole_calls=True) for one in requests])
-    answers = asyncio.gather(*(asyncio.wrap_future(handle.future) for handle in handles))
+    # A task that is cancelled is silent; what `gather` returns complains of it to the log.
+    answers = asyncio.create_task(_responses(handles))
     gone = asyncio.ensure_future(until_disconnect(receive))
     try:
         await asyncio.wait((answers, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -177,6 +180,10 @@ async def reply_whole(
         answers.cancel()
         for handle in handles:
             handle.cancel()
+
+
+async def _responses(handles: Sequence[Handle]) -> list[EngineResponse]:
+    return [await asyncio.wrap_future(handle.future) for handle in handles]
 
 
 @contextmanager
