@@ -33,7 +33,7 @@ class LoopWaker:
         self._events: deque[asyncio.Event] = deque()
         self._called = False
         self._lock = threading.Lock()
-        # How many chunks were written for readers of the loop since its last turn.
+        # How many chunks were written for readers of the loop since its last turn began.
         self._ahead = 0
         self._turn_ended = threading.Event()
         self._is_late = False
@@ -60,7 +60,7 @@ class LoopWaker:
         self._call()
 
     def wait_for_turn(self, most_ahead: int, seconds: float) -> None:
-        """If more chunks were written since the loop's last turn, wait for the end of the next.
+        """If more chunks were written since the loop's last turn began, wait for the next to end.
 
         A loop that does not come to it in time is not waited for again until it did: what holds it
         up is not the engine's to wait for.
@@ -81,13 +81,14 @@ class LoopWaker:
                 loop.call_soon_threadsafe(self._begin_turn)
 
     def _begin_turn(self) -> None:
+        self._ahead = 0
         while self._events:
             self._events.popleft().set()
         # The tasks that were woken are in the loop's queue already, before this.
         asyncio.get_running_loop().call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        self._ahead, self._is_late = 0, False
+        self._is_late = False
         self._turn_ended.set()
         # Until then the mark stays: from a quick model the loop takes much at a time. A slower one
         # finds the mark gone and calls at once.

@@ -1,8 +1,16 @@
 """More than it can take: refused at once, with a time to come back; and all is well afterwards."""
 
+import selectors
+import threading
+from contextlib import ExitStack, contextmanager
+
 import pytest
-from running import CHAT, Says, asking, at_once, paced, running, until
+from running import CHAT, DEADLINE, Says, asking, at_once, paced, running, until
 from wire_client import read_chat
+
+from mini_vllm.engine import Burst, EngineThread, thread
+from mini_vllm.server.http_server import TimedProtocol
+from mini_vllm.server.wire.sse import SseStream
 
 
 @pytest.fixture
@@ -76,3 +84,73 @@ def test_a_storm_is_answered_whole_or_refused_and_nothing_else():
         else:
             assert answer.json()["choices"][0]["message"]["content"] == said
     assert 200 in {answer.status for answer in answers} <= {200, 429}
+
+
+class Instant:
+    """A model that always has an id ready."""
+
+    def decode(self, slots):
+        return [Burst((97,))] * len(slots)
+
+    prefill = decode
+
+    def release(self, slot):
+        pass
+
+
+@contextmanager
+def streams_read(server, count):
+    """Have so many streams run, and read what they say."""
+    body = {"prompt": [97], "stream": True, "max_tokens": 15_000, "ignore_eos": True}
+    with ExitStack() as stack, selectors.DefaultSelector() as selector:
+        clients = [stack.enter_context(server.connect()) for _ in range(count)]
+        for client in clients:
+            client.ask("/v1/completions", body)
+            selector.register(client.socket, selectors.EVENT_READ)
+        stop = threading.Event()
+
+        def read():
+            while not stop.is_set():
+                for key, _ in selector.select(1):
+                    key.fileobj.recv(1 << 20)
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        try:
+            until(lambda: server.engine.stats().running == count)
+            yield
+        finally:
+            stop.set()
+            reading.join()
+
+
+def test_a_health_check_waits_for_few_turns_of_200_streams(monkeypatch):
+    """From its first byte to its answer the loop sends so many chunks at most: 40 ms of work."""
+    monkeypatch.setattr(thread, "_READERS_SECONDS", DEADLINE)
+    sent, began, waits = 0, 0, []
+    arrive, feed = TimedProtocol.data_received, SseStream.feed
+
+    def arriving(protocol, data):
+        nonlocal began
+        began = sent
+        arrive(protocol, data)
+
+    def feeding(stream, index, chunk):
+        nonlocal sent
+        sent += 1
+        return feed(stream, index, chunk)
+
+    def is_alive(engine_thread):
+        waits.append(sent - began)
+        return True
+
+    monkeypatch.setattr(TimedProtocol, "data_received", arriving)
+    monkeypatch.setattr(SseStream, "feed", feeding)
+    monkeypatch.setattr(EngineThread, "is_alive", property(is_alive))
+    with (
+        running(Instant(), max_num_seqs=200, max_model_len=2**14) as server,
+        streams_read(server, 200),
+    ):
+        for _ in range(10):
+            assert server.fetch("/health").status == 200
+    assert max(waits) <= 2_000

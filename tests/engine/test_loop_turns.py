@@ -1,0 +1,56 @@
+"""The engine's thread and the loop of its readers: neither leaves the other without a turn."""
+
+import asyncio
+import threading
+from unittest.mock import Mock
+
+from reading import LONG, collect, in_asyncio, until
+from scenes import FOR_MANY, MANY, Endless, engine_of, one_by_one, request, submitted
+
+from mini_vllm.engine import EngineThread, thread
+from mini_vllm.engine.loop_waker import waker_of
+
+
+@in_asyncio
+async def test_a_quick_model_does_not_run_away_from_its_readers(monkeypatch):
+    """However busy the machine is: the engine counts what it wrote, not how long that took."""
+    monkeypatch.setattr(thread, "_READERS_SECONDS", LONG)
+    slots, turn, noted, chunks, most = 200, 0, 0, 0, 0
+
+    def note():
+        nonlocal noted, chunks, most
+        chunks = slots + (chunks if noted == turn else 0)
+        noted, most = turn, max(most, chunks)
+
+    options = {**FOR_MANY, "num_blocks": slots, "max_num_seqs": slots}
+    engine = engine_of(Endless((97,)), hooks={"after_emit": note}, **options)
+    with EngineThread(engine):
+        channels, _ = submitted(engine, *[request(max_tokens=MANY - 16) for _ in range(slots)])
+        readings = [asyncio.create_task(collect(channel)) for channel in channels]
+        await until(lambda: all(channel._core.waker for channel in channels))
+        most = 0
+        while turn < 100:
+            turn += 1
+            await asyncio.sleep(0)
+        for channel in channels:
+            channel.cancel()
+        await asyncio.gather(*readings)
+    # A turn may end just after one of the test's has begun, so two may fall into one of these.
+    assert slots <= most <= 4 * slots
+
+
+@in_asyncio
+async def test_a_loop_that_does_not_come_to_its_turn_is_waited_for_once(monkeypatch):
+    monkeypatch.setattr(thread, "_READERS_SECONDS", 0.01)
+    text = "a" * 3000
+    engine = engine_of(one_by_one(text, end=True), **FOR_MANY)
+    waker = waker_of(asyncio.get_running_loop())
+    waker._turn_ended = ended = Mock(wraps=threading.Event())
+    with EngineThread(engine):
+        (channel,), (handle,) = submitted(engine, request(max_tokens=len(text) + 1))
+        reading = asyncio.create_task(collect(channel))
+        await until(lambda: channel._core.waker)
+        # The loop stands here until the engine has said all.
+        assert handle.result(LONG).texts == [text]
+        assert ended.wait.call_count <= 2
+        assert "".join(chunk.text for chunk in await reading) == text
