@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from mini_vllm.chat_template.template import ChatTemplate
+from mini_vllm.chat_template.template import ChatTemplate, Rendered
 from mini_vllm.chat_template.worker import Renderer, answer
-from mini_vllm.tokenizer import At, SentencePieceTokenizer
+from mini_vllm.tokenizer import At, GGUFTokenizer, SentencePieceTokenizer
 from mini_vllm.tokenizer.encoding import special_pattern
 from upstream.sources import SOURCES
 
@@ -121,3 +121,20 @@ def test_a_chat_on_sentencepiece_has_the_ids_of_mistral_common():
         assert list(ids) == wanted, said
         assert ids[:2] == (1, 3)
     template.close()
+
+
+PHI_3 = SOURCES / "llama_cpp" / "models" / "ggml-vocab-phi-3.gguf"
+
+
+@pytest.mark.skipif(not PHI_3.exists(), reason="vocabularies were not fetched: make oracles")
+def test_a_prompt_of_phi_3_has_the_ids_of_llama_cpp():
+    ours = GGUFTokenizer.from_file(PHI_3)
+    prompt = ours.chat_template.render([{"role": "user", "content": "Hi"}], True)
+    # Its own template, as the file has it, and what llama.cpp's `parse_special` makes of it.
+    assert prompt == Rendered(
+        "<s><|user|>\nHi<|end|>\n<|assistant|>\n", (), ((0, 3), (3, 11), (14, 21), (22, 35))
+    )
+    ids = (1, 32010, 6324, 32007, 32001)
+    assert ours.encode(prompt.text, allowed_special="all").ids == ids
+    assert ours.encode(prompt.text, allowed_special=At(prompt.special_spans)).ids == ids
+    assert len(ours.encode(prompt.text)) == 22
