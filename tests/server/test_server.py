@@ -324,6 +324,14 @@ def test_the_final_message_is_continued(embedded):
     assert text.endswith("<|user|>\nHi\n<|assistant|>\nThe capital of Fra ")
 
 
+def test_a_special_token_counts_in_a_prompt_and_is_text_in_a_message(server):
+    messages = [{"role": "user", "content": "a<eos>"}]
+    said = server.fetch("/tokenize", {"messages": messages}).json()["tokens"]
+    assert bytes(said) == b"user: a<eos>\nassistant: "
+    prompt = {"prompt": "a<eos>", "add_special_tokens": False}
+    assert server.fetch("/tokenize", prompt).json()["tokens"] == [*b"a", 257]
+
+
 def test_seeds_repeat_and_differ(embedded):
     def say(seed):
         messages = [{"role": "user", "content": "Hello!"}]
