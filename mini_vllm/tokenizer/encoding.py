@@ -182,6 +182,8 @@ class SpecialFinder:
             spans = [span for span in allowed.spans if text[slice(*span)] in self._tokens]
         else:
             wanted = self._tokens if allowed == "all" else self._tokens & allowed
+            if not wanted:
+                return []
             spans = [match.span() for match in special_pattern(wanted).finditer(text)]
         places: list[SpecialPlace] = []
         for start, end in spans:
