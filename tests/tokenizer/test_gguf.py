@@ -184,6 +184,16 @@ def test_each_way_to_split(tmp_path, pre):
     assert added.tokens == (("<s>", "a") if has_bos else ("a",))
 
 
+def test_an_added_token_is_its_text(tmp_path):
+    """As DeepSeek's `ö`, which would be the byte 0xF6 in a byte-level vocabulary."""
+    inner = trained(split_patterns.GPT2)
+    inner.add_tokens(["grö"])
+    tokenizer = load(tmp_path, gpt2_keys(inner))
+    ids = tokenizer.encode("a grö").ids
+    assert tokenizer.decode(ids) == tokenizer.pieces.showing.text(ids) == "a grö"
+    assert inner.decode(list(ids)) == "a gr\ufffd"
+
+
 def test_combining_marks_are_parts_of_words_to_qwen35():
     for pattern, words in (
         (split_patterns.QWEN2, ["e", "\u0301a", " नमस", "्त", "े"]),

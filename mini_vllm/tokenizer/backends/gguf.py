@@ -98,12 +98,18 @@ class GGUFTokenizer(VocabularyTokenizer):
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence, as the inner tokenizer makes it.
+        """Return the text of a whole id sequence, the same as a stream gives.
+
+        It is llama.cpp's: an added token is its text, where Hugging Face's runs `ö` through the
+        byte map as well.
 
         Raises:
             UnknownTokenId: an id is not in the vocabulary.
         """
-        return self.inner.decode(ids, skip_special_tokens=skip_special_tokens)
+        if self.pieces is None:
+            return self.inner.decode(ids, skip_special_tokens=skip_special_tokens)
+        table = self.pieces.skipping if skip_special_tokens else self.pieces.showing
+        return table.text(self.known(ids))
 
     def _take_chat_template(self, template: str) -> None:
         try:
