@@ -56,7 +56,7 @@ help:
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
 	@echo "  make soak              the long versions of the randomised tests"
 	@echo "  make bench             benchmarks, as ratios to a named peer"
-	@echo "  make oracles           compare with real peers, and try real clients (downloads 820 MB; npm for some)"
+	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some)"
 	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 

@@ -1,7 +1,7 @@
 """The Hugging Face adapter: added tokens, special tokens, files, and what is refused."""
 
 import pytest
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, decoders, models
 from vocabularies import byte_level
 
 from mini_vllm.models.scripted import ScriptedModel
@@ -62,6 +62,16 @@ def test_the_librarys_own_object_will_do_wherever_a_tokenizer_is_taken():
     assert CachedTokenizer(raw).encode("naïve 🚀").ids == ids
     service = create_service(ScriptedModel({}), raw, ChatTemplate.simple(), "model")
     assert service.tokenizer.decode(ids) == "naïve 🚀"
+
+
+def test_bytes_are_spelled_in_small_letters_too():
+    inner = Tokenizer(models.WordLevel({"<0xc3>": 0, "<0xA9>": 1, "<0xag>": 2}, unk_token="<0xc3>"))
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.pieces.rest == [b"\xc3", b"\xa9", b"<0xag>"]
+    assert tokenizer.pieces.showing.text([0, 1, 2]) == inner.decode([0, 1, 2]) == "é<0xag>"
 
 
 def test_an_added_token_that_took_an_id_has_it():
