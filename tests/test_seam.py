@@ -79,9 +79,9 @@ def test_the_code_under_test_gets_copies_of_events():
     def change(event):
         event.text = "b"
 
-    event = TextDelta("a")
+    event = Chunk("a")
     driver(change=change).call("change", event)
-    assert event == TextDelta("a")
+    assert event == Chunk("a")
 
 
 def returning(value):

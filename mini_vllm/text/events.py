@@ -7,10 +7,11 @@ on: text, and whether the stream has ended. Labs and engine share all of them.
 
 from dataclasses import dataclass
 
-# Not frozen: there is one per token, and a frozen one takes more than twice as long to make.
+# The events that a pipeline remembers are frozen, since streams share them. The others are not:
+# there is one per token, and a frozen one takes more than twice as long to make.
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class TextDelta:
     """Text for the reader, final once emitted. A layer never emits an empty one."""
 
@@ -32,14 +33,14 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class ReasoningDelta:
     """Text of the model's reasoning, final once emitted. A layer never emits an empty one."""
 
     text: str
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class CallStart:
     """A tool call begins.
 
@@ -54,7 +55,7 @@ class CallStart:
     name: str
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class ArgsDelta:
     """The next characters of a call's arguments, never empty. Joined, they are a JSON object."""
 
@@ -62,14 +63,14 @@ class ArgsDelta:
     text: str
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class CallEnd:
     """A call is complete: its arguments are one JSON object."""
 
     index: int
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True, frozen=True)
 class Malformed:
     """A call that has begun cannot be completed.
 

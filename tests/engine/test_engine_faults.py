@@ -37,6 +37,7 @@ from mini_vllm.engine import (
     TextPathFactory,
 )
 from mini_vllm.models.scripted import Hook, Raise, ScriptedModel
+from mini_vllm.text.events import TextDelta
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer_errors import DecodeError
 
@@ -279,10 +280,7 @@ def test_X15_a_waiting_choice_whose_text_path_cannot_end_harms_nobody():
 
 def test_a_text_path_with_text_that_has_no_utf8_form_ends_its_slot_alone():
     def feed(inner, token_ids):
-        events = inner.feed(token_ids)
-        for event in events:
-            event.text = "\ud800"
-        return events
+        return [TextDelta("\ud800") for _ in inner.feed(token_ids)]
 
     scene = Scene(
         {"A": one_by_one("aaaa", end=True), "B": one_by_one("bbbb", end=True)},
