@@ -5,6 +5,7 @@ from math import exp
 import pytest
 
 from mini_vllm.engine import SamplingParams, SlotView
+from mini_vllm.engine.structured_output import TokenMask
 from mini_vllm.models.sampling import sample
 
 # The probabilities are 1/2, 1/4, 1/8, 1/16 and 1/16.
@@ -57,6 +58,12 @@ def test_each_parameter_does_what_it_does_in_vllm(params, output, weights):
     assert best == max(weights, key=weights.get)
     greedy = SlotView("r", 0, (2,), SamplingParams(**params | {"temperature": 0}), list(output))
     assert sample(RANKING, greedy, None) == best
+
+
+def test_what_a_grammar_rules_out_cannot_be_wished_for():
+    params = SamplingParams(temperature=0, logit_bias={8: 100, 9: 50})
+    slot = SlotView("r", 0, (), params, mask=TokenMask.of({1, 9}, 10))
+    assert sample([(1, 1)], slot, None) == 9
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from operator import itemgetter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from running import Says, serving
+from running import Says, running_embedded, serving
 
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
 from mini_vllm.server.endpoints.chat_request import template_messages
@@ -172,12 +172,6 @@ def test_what_is_not_there_is_refused_by_name(fields, param, says):
     assert error.param == param
     assert error.message.startswith(f"{param}: ")
     assert says in error.message
-
-
-def test_a_format_that_is_not_there_is_refused_by_name():
-    error = refusal(text={"format": {"type": "xml", "name": "n"}})
-    assert error.param.startswith("text.format")
-    assert error.message.startswith("text.format")
 
 
 def test_limits_are_those_of_a_chat():
@@ -446,6 +440,29 @@ def test_what_is_wrong_with_the_conversation_is_wrong_with_the_input(server):
     assert server.fetch(PATH, asking("call", model="gpt")).status == 404
     long = server.fetch(PATH, {"input": "x" * 2**17})
     assert (long.error["param"], long.error["code"]) == ("input", "context_length_exceeded")
+
+
+@pytest.mark.parametrize(
+    ("format", "param"),
+    [
+        ({"type": "xml"}, "text.format.type"),
+        ({"type": "json_schema", "name": "n"}, "text.format.schema"),
+    ],
+)
+def test_a_format_that_is_not_there_is_refused_by_name(server, format, param):
+    answer = server.fetch("/v1/responses", {"input": "<hello>", "text": {"format": format}})
+    assert (answer.status, answer.error["param"]) == (400, param)
+    assert answer.error["message"].startswith(f"{param}: ")
+
+
+def test_an_answer_fits_the_schema_of_its_format():
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}
+    schema["additionalProperties"] = False
+    format = {"type": "json_schema", "name": "n", "schema": schema}
+    with running_embedded() as server:
+        body = {"input": "Hi", "text": {"format": format}}
+        (item,) = server.fetch("/v1/responses", body).json()["output"]
+    assert json.loads(item["content"][0]["text"]) in ({"a": 1}, {"a": 2})
 
 
 def test_a_failing_engine_fails_the_response(server):
