@@ -28,7 +28,9 @@ def stream(url, prompt):
 
 def tools(url, prompt, tool, call):
     weather = pydantic.create_model(tool["name"], city=(str, ...), days=(int, ...))
+    # It chooses the function by name, and so demands the call.
+    messages = [{"role": "user", "content": f"{prompt} Call in parts."}]
     *_, last = client(url).chat.completions.create_partial(
-        model="script", messages=[{"role": "user", "content": prompt}], response_model=weather
+        model="script", messages=messages, response_model=weather
     )
     return chat(url, call(tool["name"], last.model_dump()))

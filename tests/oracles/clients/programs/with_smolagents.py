@@ -35,4 +35,5 @@ def tools(url, prompt, tool, call):
             return f"{result}; say so by final_answer"
 
     agent = ToolCallingAgent([Weather()], model(url), stream_outputs=True, verbosity_level=0)
-    return agent.run(prompt)
+    # The agent demands a call at every step.
+    return agent.run(f"{prompt} Call.")
