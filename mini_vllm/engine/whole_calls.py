@@ -4,6 +4,7 @@ A stream has to announce a call before it can know that the call will be complet
 everything at the end need not see a call that breaks off: it is text, from its opening marker on.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from mini_vllm.engine.text_path import TextPath
 
 
+_WORDS = re.compile(r"[\w\s]*")
+
+
 class WholeCalls:
     """A text path whose calls are complete; the indices of those that are begin at 0.
 
@@ -37,7 +41,7 @@ class WholeCalls:
         self._parser = parser
         self._ended = False
         self._calls = 0
-        # The characters since the last event, or since the marker that opens the present call.
+        # The text since the last event, or since the marker that opens the present call.
         self._raw: list[str] = []
         self._call: list[Event] = []
 
@@ -70,10 +74,11 @@ class WholeCalls:
             if not isinstance(event, TextDelta):
                 found.append(event)
                 continue
-            # One by one: what a character completes says where a call begins and ends.
-            for character in event.text:
-                self._raw.append(character)
-                self._take(self._parser.feed(character), found)
+            # No format ends a call and begins another without punctuation. Where there is some,
+            # what each character completes says where a call begins and ends.
+            for piece in [event.text] if _WORDS.fullmatch(event.text) else event.text:
+                self._raw.append(piece)
+                self._take(self._parser.feed(piece), found)
         if self.ending is not None and not self._ended:
             self._ended = True
             self._take(self._parser.flush(cut=self.ending.reason.cuts), found)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mini_vllm.engine import FinishReason
 from mini_vllm.engine.whole_calls import WholeCalls
+from mini_vllm.finish_reason import Ending
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import CallStart, ReasoningDelta, TextDelta
@@ -22,11 +23,16 @@ def path(format="hermes", **options):
 
 
 def said(path, text, reason=FinishReason.END_ID, size=1):
-    """Return the text of the events, with `<call>` for each call, its arguments and its end."""
+    """Return `words_of` what a path makes of a text, which comes in pieces of so many bytes."""
     ids, events = text.encode(), []
     for start in range(0, len(ids), size):
         events += path.feed(ids[start : start + size])
     events += path.finish(reason)
+    return words_of(events)
+
+
+def words_of(events):
+    """Return the text of events, with `<name>` for each call, its arguments, and `</>`."""
     words, calls = [], 0
     for event in events:
         if isinstance(event, CallStart):
@@ -82,6 +88,34 @@ def test_the_cuts_change_nothing_and_text_outside_of_whole_calls_stays(pieces, s
     assert found == said(path(), text, FinishReason[reason])
     if reason == "LENGTH":
         assert found.replace('<f>{"a": "é🚀"}</>', F) == text
+
+
+class Pieces:
+    """A text path whose ids are the texts of tokens."""
+
+    ending = None
+
+    def feed(self, pieces):
+        return [TextDelta(piece) for piece in pieces]
+
+    def finish(self, reason):
+        self.ending = Ending(reason)
+        return []
+
+
+PYTHONIC = st.lists(st.sampled_from(["[f(a=1)", ", g(b=", "x y", "2)", "]", "f", " 1 ", "),g("]))
+
+
+@given(st.sampled_from(["hermes", "pythonic"]), PIECES, PYTHONIC, st.data())
+def test_tokens_of_many_characters_are_read_like_single_ones(format, hermes, pythonic, data):
+    text = "".join(hermes if format == "hermes" else pythonic)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True) if a < b]
+    found = []
+    for tokens in (pieces, text):
+        whole = WholeCalls(Pieces(), create_tool_parser(format))
+        found.append(words_of([*whole.feed(tokens), *whole.finish(FinishReason.LENGTH)]))
+    assert found[0] == found[1]
 
 
 def test_what_waits_is_held_and_reasoning_passes():
