@@ -438,10 +438,6 @@ def test_what_is_wrong_with_the_conversation_is_wrong_with_the_input(server):
     fields = {"input": [USER], "max_output_tokens": 10**6}
     assert server.fetch(PATH, fields).error["param"] == "max_output_tokens"
     assert server.fetch(PATH, asking("call", model="gpt")).status == 404
-    format = {"type": "xml", "name": "n"}
-    error = server.fetch(PATH, asking("call", text={"format": format})).error
-    assert error["param"].startswith("text.format")
-    assert error["message"].startswith("text.format")
     long = server.fetch(PATH, {"input": "x" * 2**17})
     assert (long.error["param"], long.error["code"]) == ("input", "context_length_exceeded")
 
