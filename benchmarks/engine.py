@@ -7,6 +7,11 @@ read only at the end (beyond 256 waiting chunks they are joined), with a thread 
 and with a task for each on one thread, as in the server. All run on one core, so the times include
 the readers.
 
+*Replies* are those of the group `pipeline`: prose and a tool call, with four stop strings. **The
+target is relative to the pipeline on these**, at 32 slots with channels. The table after it has the
+parts of an iteration. *emit*: a fourth is making the chunk, a fourth its channel's lock and queue,
+the rest is finding what is new.
+
 Channels are compared with the queues of the standard library, chunk by chunk. The group `server`
 measures HTTP.
 """
@@ -18,6 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 
+from benchmarks import engine_replies
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import vocabularies
@@ -67,12 +73,13 @@ class Instant:
 
 
 def work(report: Report) -> None:
-    """Measure tokens, then lengths, then channels."""
+    """Measure tokens, replies, lengths, then channels."""
     vocabulary, inner = next(iter(vocabularies.available(quick=report.quick).items()))
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     for slots, count in SHAPES.items():
         ids = vocabularies.ids(inner, "ascii", count // (100 if report.quick else 1) or 2)
         _tokens(report, f"{vocabulary}: {slots} x {len(ids):,} ids", tokenizer, slots, ids)
+    engine_replies.work(report, vocabulary, tokenizer, inner)
     ids = vocabularies.ids(inner, "ascii", (QUICK_LENGTHS if report.quick else LENGTHS)[-1])
     _growth(report, vocabulary, tokenizer, ids)
     _channels(report)

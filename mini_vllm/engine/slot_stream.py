@@ -146,16 +146,16 @@ class SlotStreamState:
             producer.push(self._chunk(choice, *mark))
             self._sent_tokens, self._sent_events, _ = mark
             del self._marks[0]
-        ending = choice.ending
+        ending, held = choice.ending, None
         tokens, events = len(choice.view.output_token_ids), len(self._events)
         if producer.return_held:
-            if tokens == self._sent_tokens and ending is None:
+            if ending is None and tokens == self._sent_tokens:
                 return
+            held = self._text_path.held
         elif ending is None and (
             events == self._sent_events or tokens - self._sent_tokens < producer.stream_interval
         ):
             return
-        held = self._text_path.held if producer.return_held else None
         chunk = self._chunk(choice, tokens, events, held, ending)
         producer.push(chunk, None if ending is None else ending.error)
         self._sent_tokens, self._sent_events = tokens, events
@@ -191,14 +191,11 @@ class SlotStreamState:
         """Return what is new up to so many ids and events, and how it ended, if it did."""
         token_ids = tuple(choice.view.output_token_ids[self._sent_tokens : tokens])
         news = self._events[self._sent_events : events]
-        more: tuple[Event, ...] = ()
         if len(news) == 1 and type(news[0]) is TextDelta:
-            text = news[0].text
+            text, more = news[0].text, False
         else:
-            text = _text_of(news)
-            if not _TEXT_ONLY.issuperset(map(type, news)):
-                more = tuple(news)
-        if ending is None and held is None and not (more or self._logprobs):
+            text, more = _text_of(news), not _TEXT_ONLY.issuperset(map(type, news))
+        if not more and ending is None and held is None and self._most_logprobs is None:
             return StreamChunk(token_ids, text)
         return StreamChunk(
             token_ids,
@@ -206,7 +203,7 @@ class SlotStreamState:
             finished=ending is not None,
             reason=FinishReason.NOT_FINISHED if ending is None else ending.reason,
             logprobs=tuple(self._logprobs[self._sent_tokens : tokens]),
-            events=more,
+            events=tuple(news) if more else (),
             stop_reason=None if ending is None else ending.stop_reason,
             held=held,
         )

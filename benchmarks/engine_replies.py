@@ -1,0 +1,141 @@
+"""The engine on the replies of the group `pipeline`, beside the pipeline; a part of `engine`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+import tokenizers
+
+from benchmarks.harness import Report, Work, interleaved
+from benchmarks.pipeline import STOP, make_replies
+from mini_vllm.engine import (
+    Burst,
+    Engine,
+    Request,
+    SamplingParams,
+    SlotView,
+    StreamChannel,
+    TextPathFactory,
+)
+from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text.tool_parsers import create_tool_parser
+from mini_vllm.tokenizer import Tokenizer
+
+PROMPT = (1, 2, 3)
+PIPELINE, SILENT, UNREAD = "pipeline alone", "engine, no channels", "engine, channels unread"
+SHAPES, QUICK_SHAPES = (1, 32), (2,)
+TARGET_SLOTS, MOST_MULTIPLE = 32, 4.0
+TOOLS = ({"type": "function", "function": {"name": "save"}},)
+# What ends at each hook of an iteration.
+PARTS = {
+    "before_decode": "cancel",
+    "after_append": "ask the model, check what it gave",
+    "before_emit": "append, text, report",
+    "after_emit": "emit",
+    "after_evict": "evict",
+}
+
+
+class Playing:
+    """A model that gives each request the ids of its reply, one at a time.
+
+    Args:
+        replies: by the name of the request.
+    """
+
+    def __init__(self, replies: Mapping[str, Sequence[int]]) -> None:
+        self._bursts = {
+            name: [Burst((token_id,)) for token_id in reply] for name, reply in replies.items()
+        }
+
+    def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
+        """Return the next burst of each slot."""
+        bursts = self._bursts
+        return [bursts[slot.request_id][slot.step] for slot in slots]
+
+    prefill = decode
+
+    def release(self, slot: SlotView) -> None:
+        """Do nothing: nothing is kept."""
+
+
+def work(
+    report: Report, vocabulary: str, tokenizer: Tokenizer, inner: tokenizers.Tokenizer
+) -> None:
+    """Measure each number of slots."""
+    for slots in QUICK_SHAPES if report.quick else SHAPES:
+        _measure(report, vocabulary, tokenizer, make_replies(inner, slots))
+
+
+def _measure(
+    report: Report, vocabulary: str, tokenizer: Tokenizer, replies: list[list[int]]
+) -> None:
+    slots, length = len(replies), len(replies[0])
+    title = f"{vocabulary}: {slots} replies of {length} ids"
+    runs: dict[str, Work] = {
+        PIPELINE: lambda: _feed_replies(tokenizer, replies),
+        SILENT: lambda: _play(tokenizer, replies, read=False),
+        UNREAD: lambda: _play(tokenizer, replies, read=True),
+    }
+    times = interleaved(runs, report.repeats)
+    each = {name: taken / slots / length * 1e9 for name, taken in times.items()}
+    rows = [[name, ns, ns / each[PIPELINE]] for name, ns in each.items()]
+    report.table(title, ["", "ns a token", "multiple of the pipeline"], rows)
+    if slots == TARGET_SLOTS:
+        what = f"{vocabulary}: {UNREAD} / {PIPELINE}, {slots} replies"
+        report.at_most(what, each[UNREAD] / each[PIPELINE], MOST_MULTIPLE)
+    parts: dict[str, list[float]] = {name: [] for name in PARTS}
+    _play(tokenizer, replies, read=True, parts=parts)
+    rows = [[PARTS[name], median(taken) / slots] for name, taken in parts.items()]
+    report.table(f"{title}: the parts of an iteration", ["", "ns a token, median"], rows)
+
+
+def _feed_replies(tokenizer: Tokenizer, replies: list[list[int]]) -> None:
+    feeds = [
+        TextPipeline(
+            tokenizer, prompt_token_ids=PROMPT, stop=STOP, tools=create_tool_parser("hermes")
+        ).feed
+        for _ in replies
+    ]
+    for step in zip(*replies, strict=True):
+        for feed, token_id in zip(feeds, step, strict=True):
+            feed((token_id,))
+
+
+def _play(
+    tokenizer: Tokenizer,
+    replies: list[list[int]],
+    *,
+    read: bool,
+    parts: dict[str, list[float]] | None = None,
+) -> None:
+    """Run replies to their end; note how long each part of an iteration took, up to its hook."""
+    length, began = len(replies[0]), 0
+
+    def note(into: list[float]) -> Callable[[], None]:
+        def hook() -> None:
+            nonlocal began
+            into.append(time.perf_counter_ns() - began)
+            began = time.perf_counter_ns()
+
+        return hook
+
+    hooks = {name: note(into) for name, into in (parts or {}).items()}
+    if hooks:
+        hooks["after_admit"] = note([])
+    named = {str(place): reply for place, reply in enumerate(replies)}
+    engine = Engine(
+        Playing(named),
+        tokenizer,
+        max_num_seqs=len(replies),
+        num_blocks=len(replies) * (length // 16 + 2),
+        make_text_path=TextPathFactory(tokenizer, tool_format="hermes"),
+        hooks=hooks,
+    )
+    params = SamplingParams(max_tokens=length, ignore_eos=True, stop=STOP)
+    channels = [StreamChannel.create() for _ in replies] if read else []
+    engine.submit([Request(PROMPT, params, name, tools=TOOLS) for name in named], channels)
+    engine.run_until_idle(None)
+    for channel in channels:
+        while not (chunk := channel.try_pop()) or not chunk.finished:
+            pass
