@@ -216,7 +216,10 @@ def test_ordinary_tokens_come_before_special_ones_of_the_same_text(tmp_path):
 
 def test_a_file_of_an_unknown_name_needs_a_pattern(tmp_path):
     for name in ("a.tiktoken", "tokenizer.model"):
-        with pytest.raises(UnsupportedFormat, match=rf"{name} .*from_file\(path, pattern=.*gpt2\."):
+        with pytest.raises(
+            UnsupportedFormat,
+            match=rf"{name} .*from_file\(path, pattern=.*gpt2, multilingual, tiktoken$",
+        ):
             TiktokenTokenizer.from_file(ranks_file(tmp_path / name))
 
 

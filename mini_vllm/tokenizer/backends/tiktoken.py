@@ -239,7 +239,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
             raise UnsupportedFormat(
                 f"{path} does not say how it cuts text, and its name is of no known encoding; "
                 "call TiktokenTokenizer.from_file(path, pattern=...) with the model's regex",
-                tuple(f"{name}.tiktoken" for name in _PATTERNS),
+                tuple(_PATTERNS),
             )
         folder = path.parent if special_tokens is None else None
         added = {} if folder is None else added_tokens_of(folder)
