@@ -23,9 +23,9 @@ from vocabularies import byte_level
 from wire_client import message_of, read_chat, read_events
 
 from mini_vllm.models.ngram import load_embedded
+from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.scripted import Hook
 from mini_vllm.models.spelled import SpelledModel
-from mini_vllm.models.tool_examples import WithToolExamples
 from mini_vllm.server.endpoints.replies import EventStream
 from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer
 
@@ -359,7 +359,7 @@ def test_what_is_said_of_sampling_is_done(embedded):
 def test_a_bias_of_tokens_is_refused_where_bytes_are_sampled():
     tokenizer = HuggingFaceTokenizer.from_tokenizer(byte_level())
     spelled = SpelledModel(load_embedded().model, tokenizer)
-    for model in (spelled, WithToolExamples(spelled, tokenizer, {})):
+    for model in (spelled, Sayer(spelled, tokenizer)):
         with running(model, tokenizer=tokenizer) as server:
             error = server.chat(asking("x", max_tokens=1, logit_bias={"5": 1})).error
             assert (error["param"], error["code"]) == ("logit_bias", "unsupported_parameter")
