@@ -275,6 +275,14 @@ class StreamChannel:
         with self._unattached() as core:
             core.return_held = held
 
+    def announce_reader(self) -> None:
+        """Say that a task of the running loop is about to read: the loop has its turns until then.
+
+        Raises:
+            RuntimeError: no loop runs on this thread.
+        """
+        self._core.waker = waker_of(asyncio.get_running_loop())
+
     def cancel(self, *, wake: bool = True) -> None:
         """Ask for the end; any thread, any number of times.
 

@@ -144,6 +144,7 @@ def stream_reply(
     channels = [StreamChannel.create() for one in requests for _ in range(one.params.n)]
     for channel in channels:
         channel.set_return_held(bool(return_held))
+        channel.announce_reader()
     with engine_errors():
         service.engine.submit(requests, channels)
     return EventStream(events, channels, read=service.wire.read, ping_seconds=service.ping_seconds)
