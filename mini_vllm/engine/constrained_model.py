@@ -72,7 +72,10 @@ class ConstrainedModel:
         error = self._running[slot.key]
         if error is not None or not isinstance(news, Burst):
             return error or news
-        fitting = grammar.accept_tokens(news.token_ids)
+        try:
+            fitting = grammar.accept_tokens(news.token_ids)
+        except StructuredOutputError as problem:
+            return problem
         if fitting == len(news.token_ids):
             return news
         # Behind an EOS nothing fits, and nothing is missed.

@@ -65,23 +65,27 @@ class StructuredOutputGrammar:
         """Return the ids that may come next; EOS is among them only where the text may end.
 
         Raises:
-            StructuredOutputError: there are none, or finding them takes more than the backend's
-                limits allow.
+            StructuredOutputError: there are none, or finding them takes more than the limits allow.
         """
         mask = TokenMask(self._matcher.compute_bitmask())
-        # At a dead end the backend offers EOS.
-        stuck = not self.may_end and all(one in self.eos_token_ids for one in mask)
-        if stuck or self._matcher.is_error():
+        # At a dead end the backend offers EOS, and calls it an error.
+        if self._matcher.is_error():
             why = what_is_wrong(self._matcher.get_error())
             raise StructuredOutputError(f"no token of the vocabulary can go on ({why})")
         return mask
 
     def accept_tokens(self, token_ids: Sequence[int]) -> int:
-        """Read ids up to an EOS or to the first that is not allowed; return how many were read."""
+        """Read ids up to an EOS or to the first that is not allowed; return how many were read.
+
+        Raises:
+            StructuredOutputError: reading one takes more than the backend's limits allow.
+        """
         for read, token_id in enumerate(token_ids):
             if token_id in self.eos_token_ids:
                 return read + self.may_end
             if not self._matcher.try_consume_tokens([token_id]):
+                if self._matcher.is_error():
+                    raise StructuredOutputError(what_is_wrong(self._matcher.get_error()))
                 return read
         return len(token_ids)
 

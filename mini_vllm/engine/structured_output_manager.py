@@ -25,6 +25,9 @@ _HEADER = '%llguidance {"no_forcing": true}\n'
 _NO_OPTIONS = re.compile(r"\A\s*%llguidance\s*\{\s*\}")
 # Lines of what was made of a request mean nothing to who sent it.
 _PLACE = re.compile(r"\Aat \d+\(\d+\): ")
+# Masks are made on the engine's thread. An ambiguous grammar, whose masks take ever longer, ends
+# its choice at a tenth of what the backend would allow.
+_LIMITS = {"step_max_items": 5_000, "verbose_errors": False}
 _MOST_COMPILED = 64
 
 
@@ -114,7 +117,10 @@ class StructuredOutputManager:
 
     def _compile(self, params: StructuredOutputsParams) -> StructuredOutputGrammar:
         lark = _HEADER + lark_of(params)
-        matcher = _library().LLMatcher(self._vocabulary, lark, log_level=0)
+        library = _library()
+        matcher = library.LLMatcher(
+            self._vocabulary, lark, log_level=0, limits=library.LLParserLimits(**_LIMITS)
+        )
         if matcher.is_error():
             raise ValueError(_PLACE.sub("", what_is_wrong(matcher.get_error())))
         eos = self._tokenizer.eos_token_ids
@@ -135,6 +141,9 @@ def lark_of(params: StructuredOutputsParams) -> str:
         ValueError: it is malformed.
         MissingBackendError: llguidance is not installed.
     """
+    if params.choice is not None:
+        # As a terminal, the choices are one automaton, however many they are.
+        return f"start: CHOICE\nCHOICE: {expression_of(params)}\n"
     if params.grammar is None:
         return f"start: {expression_of(params)}\n"
     text = _NO_OPTIONS.sub("", str(_library().grammar_from("grammar", params.grammar)))

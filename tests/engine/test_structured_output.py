@@ -99,7 +99,7 @@ FITS = [
 def test_what_ends_is_what_was_asked_for(wanted, fits, kind):
     tokenizer = create_tokenizer(VOCABULARY) if kind == "spelled" else BYTES
     ended = 0
-    for seed in range(3):
+    for seed in range(2):
         model = Wild(seed) if kind == "wild" else load_embedded().model
         if kind == "spelled":
             model = SpelledModel(model, tokenizer)
@@ -109,12 +109,12 @@ def test_what_ends_is_what_was_asked_for(wanted, fits, kind):
                 assert fits(output.text), output.text
                 ended += 1
     # A text may run into `max_tokens` where its grammar does not bound it.
-    assert ended >= (1 if kind == "wild" else 4)
+    assert ended >= (1 if kind == "wild" else 3)
 
 
 def test_no_id_outside_the_mask_gets_through_and_EOS_only_where_the_text_may_end():
     wanted = asked(json=PERSON)
-    for seed in range(40):
+    for seed in range(12):
         [output] = answers(Wild(seed, obeys=False), wanted)
         assert isinstance(output.error, StructuredOutputError)
         grammar = StructuredOutputManager(BYTES).compile(wanted)
@@ -222,7 +222,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "reason"), REFUSED)
+@pytest.mark.parametrize(("wanted", "reason"), REFUSED, ids=range(len(REFUSED)))
 def test_what_is_malformed_or_impossible_is_refused_before_any_id(wanted, reason):
     with pytest.raises(StreamingSubmissionError, match=re.escape(reason)):
         answers(Wild(0), wanted)
@@ -257,6 +257,15 @@ def test_a_vocabulary_that_cannot_be_held_to_a_grammar_is_refused_and_one_that_i
     without_b = Odd(PieceTable(column, column, BYTES.pieces.special))
     [output] = answers(Wild(0), asked(regex="ab"), tokenizer=without_b)
     assert "no token of the vocabulary can go on" in str(output.error)
+
+
+def test_many_choices_are_no_matter_and_a_grammar_over_the_limits_says_so():
+    many = asked(choice=tuple(f"number {number}" for number in range(3000)))
+    [output] = answers(load_embedded().model, many, seed=1)
+    assert output.text in many.choice
+    rules = asked(grammar="start: " + " | ".join(f'"x{number}"' for number in range(3000)))
+    [output] = answers(ScriptedModel({"r": one_by_one("x1")}), rules)
+    assert "Current row has 3001 items" in str(output.error)
 
 
 def test_special_tokens_are_no_text_but_a_grammar_may_name_them():

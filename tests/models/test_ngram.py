@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mini_vllm.engine.model import SlotView, check_burst
 from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.structured_output import TokenMask
 from mini_vllm.models.ngram import MOST_OCCURRENCES, NgramModel
 from mini_vllm.tokenizer_errors import EncodeError
 
@@ -343,3 +344,31 @@ def test_a_prompt_is_as_likely_as_the_same_text_that_the_model_says(prompt, most
 def test_what_never_followed_is_impossible_in_a_prompt():
     scores = NgramModel("abab").prompt_logprobs(tuple(b"abz"), 1)
     assert scores == [None, {98: 0.0}, {97: 0.0, 122: -math.inf}]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "allowed", "likeliest"),
+    [
+        ("ab", "cxy", "c"),
+        ("ab", "xdy", "d"),
+        ("zab", "xy", "x"),
+        ("ab", "yz", "z"),
+        ("abc", '!x"', '"'),
+        ("ab ", " x", "x"),
+        ("ab ", " \n", " "),
+    ],
+    ids=["what comes next", "the next likeliest", "nothing known", "a shorter suffix", "an end",
+         "no space", "space alone"],
+)  # fmt: skip
+def test_a_mask_leaves_the_likeliest_of_what_it_allows(prompt, allowed, likeliest):
+    model = NgramModel("abc<|end|>\nabc<|end|>\nabd<|end|>\nqbz<|end|>\nab  <|end|>\n")
+    view = slot(prompt, temperature=0)
+    view.mask = TokenMask.of(map(ord, allowed), 259)
+    [burst] = model.prefill([view])
+    assert chr(burst.token_ids[0]) == likeliest
+
+
+def test_a_masked_model_may_end_where_the_mask_has_EOS():
+    view = slot("abc", temperature=0)
+    view.mask = TokenMask.of([EOS, ord('"')], 259)
+    assert NgramModel("abc").prefill([view])[0].token_ids == (EOS,)

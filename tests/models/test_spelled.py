@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 from vocabularies import byte_fallback, byte_level, ctc
 
+from mini_vllm.engine import Engine, Request
 from mini_vllm.engine.model import SlotView, check_burst
-from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.request import SamplingParams, StructuredOutputsParams
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.spelled import SpelledModel, Speller
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
@@ -126,3 +127,17 @@ def test_a_text_whose_end_is_ignored_goes_on():
 def test_a_vocabulary_that_cannot_spell_is_refused_by_what_it_lacks(tokenizer, said):
     with pytest.raises(ValueError, match=said):
         SpelledModel(EMBEDDED.model, tokenizer)
+
+
+def test_under_a_grammar_the_bytes_are_those_of_the_model_of_bytes():
+    pytest.importorskip("llguidance")
+    wanted = StructuredOutputsParams(regex="[a-z ]{4,30}[.]")
+    params = SamplingParams(structured_outputs=wanted, n=4, seed=5, max_tokens=40, logprobs=0)
+    outputs = []
+    for wrap in (lambda model: model, lambda model: SpelledModel(model, ByteTokenizer())):
+        engine = Engine(wrap(load_embedded().model), ByteTokenizer())
+        outputs.append(engine.handle_request([Request("Tell me of soup", params)]).outputs)
+    assert [one.token_ids for one in outputs[0]] == [one.token_ids for one in outputs[1]]
+    assert [[step.chosen.logprob for step in one.logprobs] for one in outputs[0]] == [
+        [step.chosen.logprob for step in one.logprobs] for one in outputs[1]
+    ]

@@ -58,7 +58,7 @@ def said(server, **fields):
 
 
 def test_every_answer_fits_the_schema(embedded):
-    for seed in range(4):
+    for seed in range(2):
         for choice in said(embedded, response_format=AS_JOKE, seed=seed, n=3):
             assert choice["finish_reason"] == "stop"
             jsonschema.validate(json.loads(choice["message"]["content"]), JOKE)
@@ -188,7 +188,9 @@ def test_a_text_is_the_default_and_a_missing_package_is_named(embedded, monkeypa
     assert "pip install -r requirements/serve.txt" in answer.json()["error"]["message"]
 
 
-server = serving(Says(fits=CALL, prose=f"I look. {CALL}", thinks="Hm.</think>\n\n[1]"))
+server = serving(
+    Says(fits=CALL, two=CALL + CALL, prose=f"I look. {CALL}", thinks="Hm.</think>\n\n[1]")
+)
 
 
 def test_a_script_is_held_to_what_is_demanded_but_not_changed(server):
@@ -197,6 +199,9 @@ def test_a_script_is_held_to_what_is_demanded_but_not_changed(server):
     assert message["tool_calls"][0]["function"]["arguments"] == '{"to": "C"}'
     assert server.chat(asking("prose", **given)).status == 500
     assert server.chat(asking("prose", tools=[UNIT])).status == 200
+    assert server.chat(asking("two", **given)).status == 200
+    assert server.chat(asking("two", **given, parallel_tool_calls=False)).status == 500
+    assert server.chat(asking("two", tools=[UNIT], tool_choice=NAMED)).status == 500
 
 
 def test_only_the_answer_behind_reasoning_is_held(server, monkeypatch):

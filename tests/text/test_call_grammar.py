@@ -89,6 +89,7 @@ KIMI = (
         ("mistral", f"[TOOL_CALLS][{F}]", True, True),
         ("mistral", f"[TOOL_CALLS] [{F}, {G}]", True, False),
         ("mistral", "[TOOL_CALLS][]", False, False),
+        ("mistral", f"[TOOL_CALLS][{F}]\n[TOOL_CALLS][{G}]", False, False),
         (None, f"[{G}]", True, True),
         (None, f"[{G}, {F}]", True, False),
         ("kimi_k2", f"<|tool_calls_section_begin|>{KIMI}<|tool_calls_section_end|>", True, True),
