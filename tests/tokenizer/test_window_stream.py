@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from model_files import sentencepiece_model
 from tokenizers import Tokenizer, decoders, models
 from vocabularies import KINDS
 
@@ -13,6 +14,7 @@ from mini_vllm.tokenizer import (
     DecodeStream,
     HuggingFaceTokenizer,
     MockTokenizer,
+    SentencePieceTokenizer,
     TokenizerWrapper,
     WindowDecodeStream,
     create_decode_stream,
@@ -136,6 +138,19 @@ def test_a_space_that_only_the_next_token_brings_is_not_lost():
     tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(KINDS["bpe-suffix"]()))
     a, b = tokenizer.token_to_id("a"), tokenizer.token_to_id("b</w>")
     assert run(tokenizer, [a, b, a, b]) == (["a", "b", " a", "b"], "")
+
+
+@pytest.mark.parametrize("text", ["so you the level", "a  b . hello", " 🚀 é "])
+def test_a_space_that_counts_only_behind_other_text_is_not_lost(text):
+    tokenizer = SentencePieceTokenizer(sentencepiece_model(strip=True), "a.model")
+    space = tokenizer.token_to_id("▁")
+    assert tokenizer.decode([space, space]) == ""
+    letters = tokenizer.encode(text.replace(" ", "")).ids
+    ids = [i for letter in letters for i in (letter, space)]
+    for cut in range(len(ids)):
+        pieces, rest = run(Opaque(tokenizer), ids[cut:], ids[:cut])
+        exact = DecodeStream(tokenizer, ids[:cut])
+        assert "".join(pieces) + rest == "".join(map(exact.step, ids[cut:])) + exact.flush()
 
 
 def test_complete_text_before_an_incomplete_end_passes_at_once():

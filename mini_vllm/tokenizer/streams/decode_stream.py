@@ -195,7 +195,12 @@ class WindowDecodeStream(TokenStream):
 
     def _has_text(self, token_id: int) -> bool:
         # Of two spaces `decode` may strip the first one only.
-        return bool(self._decode([token_id]) or self._decode([token_id, token_id]))
+        if self._decode([token_id]) or self._decode([token_id, token_id]):
+            return True
+        # Or it strips both, and a space only counts behind other text.
+        before = self._context + self._waiting
+        together = self._decode([*before, token_id])
+        return together not in ("", self._decode(before))
 
     def _text_of(self, taken: int) -> str:
         """Return the text of the first ids that wait, in context."""
