@@ -198,7 +198,10 @@ class PieceTable:
         """The table for streams that skip special tokens: there these have no text."""
 
         def skip(column: list[Piece]) -> list[Piece]:
-            return [None if i in self.special else piece for i, piece in enumerate(column)]
+            shown = list(column)
+            for token_id in self.special:
+                shown[token_id] = None
+            return shown
 
         rest = skip(self.rest)
         return self.make(rest, rest if self.first is self.rest else skip(self.first))
