@@ -176,7 +176,7 @@ class TextPipeline(Machine):
             if self.tokens == self._min_tokens:
                 stop.min_end = stop.length
                 self._early = self._taken
-        if ends or not all(parser.flowed for parser in self._parsers):
+        if before and (ends or not all(parser.flowed for parser in self._parsers)):
             before = None
         self._node = MEMORY.learn(before, token_id, (*new,), self.position)
 

@@ -114,6 +114,8 @@ class MarkerScanner:
             certain goes up to the marker, or through it if it is visible; after a match the next
             state is 0.
         """
+        if not state and self._first.search(text) is None:
+            return text, 0, None, ""
         held = self.held(state)
         place = 0
         while place < len(text):

@@ -76,8 +76,9 @@ class Memory:
             output: what came of it.
             after: the position that followed, or None.
         """
-        long = isinstance(piece, str) and len(piece) > LONGEST_PIECE
-        if before is None or after is None or long:
+        if after is None:
+            return NOWHERE
+        if before is None or (isinstance(piece, str) and len(piece) > LONGEST_PIECE):
             return self.node(after)
         with self._lock:
             self.learned += 1
