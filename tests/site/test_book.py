@@ -193,6 +193,8 @@ def test_white_space_of_templates_goes_and_that_of_code_stays():
     assert squeeze(f"<p>\n   one\n\n two</p>\n  {code} \n {script}\n") == (
         f"<p>\none\ntwo</p>\n{code}\n{script}\n"
     )
+    marked = '<pre><span class="k">def</span><span class="w"> </span><span class="n">f</span></pre>'
+    assert squeeze(marked) == '<pre><span class="k">def</span> f</pre>'
 
 
 def test_links_that_lead_out_say_so():

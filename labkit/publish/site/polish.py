@@ -1,5 +1,7 @@
-"""What is done to the generated pages: links that lead out say so, a policy keeps all in, and the
-white space of the generator's templates, half of a page, goes."""
+"""What is done to the generated pages: links that lead out say so, and a policy keeps all in.
+
+What nobody sees goes: white space of the generator's templates, and marks of code without a colour.
+"""
 
 import base64
 import hashlib
@@ -13,6 +15,8 @@ _UNUSED = ("404.html", "sitemap.xml", "assets/stylesheets/classic")
 _OUTWARD = re.compile(r'<a\b([^>]*?\bhref="(?:https?:|mailto:)[^"]*"[^>]*)>(.*?)</a>', re.DOTALL)
 # What stands as it is, or white space with a line break in it.
 _BREAKS = re.compile(r"<(pre|script|style|textarea)\b.*?</\1>|\s*\n\s*", re.DOTALL)
+# Names and spaces, which have the colour of all code.
+_COLOURLESS = re.compile(r'<span class="[nw]">([^<]*)</span>')
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # In the generator's script, the rules that its search puts into a shadow tree, in one literal.
 _STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
@@ -36,8 +40,15 @@ def polish(folder: Path) -> None:
 
 
 def squeeze(page: str) -> str:
-    """Return a page whose lines are not indented, and none empty, but for what is verbatim."""
-    return _BREAKS.sub(lambda match: match[0] if match[1] else "\n", page)
+    """Return a page whose lines are not indented, and none empty, but for what is verbatim.
+
+    In that, names and spaces of code are not marked.
+    """
+
+    def shortened(match: re.Match[str]) -> str:
+        return _COLOURLESS.sub(r"\1", match[0]) if match[1] else "\n"
+
+    return _BREAKS.sub(shortened, page)
 
 
 def mark_outward(page: str) -> str:
