@@ -96,6 +96,7 @@ class TextPipeline(Machine):
         self._parsers = [parser for parser in (reasoning, tools) if parser is not None]
         # What else decides: the ids that end the text, and which layers there are, in which order.
         self._wiring: Any = (self._ends, self._stop_later is None, reasoning is None, tools is None)
+        self._node = NOWHERE
         self._node = MEMORY.node(self.position)
 
     @property

@@ -119,7 +119,8 @@ class Machine:
     step out, and learns it.
     """
 
-    _node = NOWHERE
+    # Without a value here, which would make it slower to read.
+    _node: Node
 
     @property
     def position(self) -> Any:
