@@ -107,9 +107,7 @@ class RemoteModel:
             EngineStateError: the model is closed.
         """
         with self._news:
-            if self._closed:
-                raise EngineStateError(f"the model of {self.url} is closed")
-            loop = self._loop or self._start()
+            loop = self._open_loop()
             for slot in slots:
                 stream = self._streams[slot.key] = _Stream()
                 stream.task = asyncio.run_coroutine_threadsafe(self._run(slot, stream), loop)
@@ -143,9 +141,7 @@ class RemoteModel:
             EngineStateError: the model is closed.
         """
         with self._news:
-            if self._closed:
-                raise EngineStateError(f"the model of {self.url} is closed")
-            loop = self._loop or self._start()
+            loop = self._open_loop()
         return asyncio.run_coroutine_threadsafe(self._score(token_ids, most), loop).result()
 
     async def _score(self, token_ids: Sequence[int], most: int) -> list[dict[int, float] | None]:
@@ -205,6 +201,12 @@ class RemoteModel:
         # The server sent no probability of this id, but it was certain that the text ends here.
         certain = () if slot.params.logprobs is None else ({self._eos_token_id: 0.0},)
         return Burst((self._eos_token_id,), certain)
+
+    def _open_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, started if need be. The caller has the lock."""
+        if self._closed:
+            raise EngineStateError(f"the model of {self.url} is closed")
+        return self._loop or self._start()
 
     def _start(self) -> asyncio.AbstractEventLoop:
         import httpx2

@@ -96,7 +96,7 @@ class MessageFold:
             finished: whether they are the last.
         """
         if not self._parallel:
-            events = (event for event in events if getattr(event, "index", 0) == 0)
+            events = of_first_call(events)
         if self._strip is not None:
             events = self._strip.feed(events, finished=finished)
         deltas = []
@@ -154,6 +154,11 @@ def _said(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
     if isinstance(event, CallStart):
         return event.name
     return event.text if isinstance(event, ArgsDelta) else getattr(event, "raw", "")
+
+
+def of_first_call(events: Iterable[Event]) -> Iterator[Event]:
+    """Return the events without those of later calls."""
+    return (event for event in events if getattr(event, "index", 0) == 0)
 
 
 def kind_of(event: Event) -> tuple[type[Event], int]:

@@ -22,6 +22,7 @@ from mini_vllm.server.wire.chat_delta import (
     encodable,
     kind_of,
     new_call_id,
+    of_first_call,
     texts_of,
     without_broken_calls,
 )
@@ -177,7 +178,7 @@ class ResponseItems:
             finished: whether they are the last.
         """
         if not self._parallel:
-            events = (event for event in events if getattr(event, "index", 0) == 0)
+            events = of_first_call(events)
         if self._strip is not None:
             events = self._strip.feed(events, finished=finished)
         told: list[dict[str, Any]] = []
