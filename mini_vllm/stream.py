@@ -1,7 +1,7 @@
 """`python -m mini_vllm.stream FILE`: requests of a file, streamed side by side in a terminal.
 
-The file is a JSON list. Each request has a `prompt` or `messages`, and what it likes of
-`SamplingParams`, in the API's names:
+The file is a JSON list. Each request has a `prompt` or `messages`, and any fields of
+`SamplingParams`, by the API's names:
 
     [{"prompt": "Once", "max_tokens": 40},
      {"messages": [{"role": "user", "content": "Hello!"}], "stop": ["bytes"], "seed": 7}]
