@@ -38,6 +38,8 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
 _BYTE = "byte"
+# Its tags are those that most models write.
+_SAID_REASONING = "qwen3"
 
 
 class _Model(NamedTuple):
@@ -120,6 +122,7 @@ def _formats(options: argparse.Namespace, found: _Model) -> ChosenFormats:
         options.reasoning_parser,
         found.chat_template.template,
         found.tool_format,
+        _SAID_REASONING if isinstance(found.model, Sayer) else None,
     )
 
 

@@ -65,7 +65,11 @@ def _known_to(find: Callable[[str], Any]) -> Callable[[str], str]:
 
 
 def choose_formats(
-    tools: str | None, reasoning: str | None, chat_template: str, written: str | None
+    tools: str | None,
+    reasoning: str | None,
+    chat_template: str,
+    written: str | None,
+    said: str | None = None,
 ) -> ChosenFormats:
     """Return what to read.
 
@@ -74,16 +78,14 @@ def choose_formats(
         reasoning: the same of the reasoning format.
         chat_template: the text of the template where to look.
         written: the tool format of the model where the template shows none.
+        said: the reasoning format of what the model is given to say, where it shows none.
     """
     found = detect_format(chat_template)
-    shown = found.tool_format
-    if shown is None and written is not None:
-        shown_by = ChosenFormat(written, "as the model writes them")
-    else:
-        shown_by = _shown(shown, "--tool-call-parser")
     return ChosenFormats(
-        _named(tools) or shown_by,
-        _named(reasoning) or _shown(found.reasoning_format, "--reasoning-parser"),
+        _named(tools)
+        or _shown(found.tool_format, "--tool-call-parser", written, "as the model writes them"),
+        _named(reasoning)
+        or _shown(found.reasoning_format, "--reasoning-parser", said, "as `say` may write it"),
     )
 
 
@@ -93,7 +95,9 @@ def _named(name: str | None) -> ChosenFormat | None:
     return ChosenFormat(None if name == NONE else name, "as you asked")
 
 
-def _shown(name: str | None, option: str) -> ChosenFormat:
+def _shown(name: str | None, option: str, instead: str | None, why: str) -> ChosenFormat:
+    if name is None and instead is not None:
+        return ChosenFormat(instead, why)
     if name is None:
         return ChosenFormat(None, f"its chat template shows none; {option} names one")
     return ChosenFormat(name, f"its chat template shows it; {option} {NONE} turns it off")

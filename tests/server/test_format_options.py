@@ -15,20 +15,25 @@ PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 @pytest.mark.parametrize(
-    ("tools", "reasoning", "template", "written", "chosen"),
+    ("tools", "reasoning", "template", "written", "said", "chosen"),
     [
-        (None, None, QWEN, None, ("qwen3_coder", "qwen3")),
-        (None, None, QWEN, "hermes", ("qwen3_coder", "qwen3")),
-        (None, None, HERMES, None, ("hermes", None)),
-        (None, None, PLAIN, None, (None, None)),
-        (None, None, PLAIN, "hermes", ("hermes", None)),
-        ("none", "none", QWEN, "hermes", (None, None)),
-        ("kimi_k2", None, QWEN, None, ("kimi_k2", "qwen3")),
-        (None, "mistral", QWEN, None, ("qwen3_coder", "mistral")),
+        (None, None, QWEN, None, None, ("qwen3_coder", "qwen3")),
+        (None, None, QWEN, "hermes", None, ("qwen3_coder", "qwen3")),
+        (None, None, HERMES, None, None, ("hermes", None)),
+        (None, None, PLAIN, None, None, (None, None)),
+        (None, None, PLAIN, "hermes", None, ("hermes", None)),
+        ("none", "none", QWEN, "hermes", None, (None, None)),
+        ("kimi_k2", None, QWEN, None, None, ("kimi_k2", "qwen3")),
+        (None, "mistral", QWEN, None, None, ("qwen3_coder", "mistral")),
+        (None, None, PLAIN, "hermes", "qwen3", ("hermes", "qwen3")),
+        (None, None, QWEN, None, "glm47", ("qwen3_coder", "qwen3")),
+        (None, "none", PLAIN, None, "qwen3", (None, None)),
     ],
 )
-def test_what_is_named_counts_before_what_is_shown(tools, reasoning, template, written, chosen):
-    formats = choose_formats(tools, reasoning, template, written)
+def test_what_is_named_counts_before_what_is_shown(
+    tools, reasoning, template, written, said, chosen
+):
+    formats = choose_formats(tools, reasoning, template, written, said)
     assert (formats.tools.name, formats.reasoning.name) == chosen
     for line, name, named in zip(
         str(formats).splitlines(), chosen, (tools, reasoning), strict=True

@@ -150,9 +150,11 @@ def _say_request(
     if format is not None and not (service.tool_examples and is_format(format)):
         known = ", ".join(service.tool_examples) or "its own format only"
         raise invalid("tool_format", f"is {format[:100]!r}; this server reads {known}")
+    if format or service.reads_markers(calls=bool(tools)):
+        params = replace(params, skip_special_tokens=False)
     return Request(
         prompt.token_ids,
-        replace(params, skip_special_tokens=False),
+        params,
         request_id=say_id(asked.say),
         # A format that is named is read even where no tools are offered.
         tools=tuple(tools or ()) if tools or format else None,
