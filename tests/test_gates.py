@@ -148,6 +148,7 @@ FAULTS = [
     ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
      'killed_by = ["test_flush_once", "test_held"]', "listed but passing"),
     ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "occurs 0 times"),
+    ("bugs", "bugs.toml", 'find = "even ="', 'find = "even"', "occurs 3 times"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "len(text) // 2 * (1 + 1)", "survives every test"),
     ("bugs", "bugs.toml", "len(text) // 3 * 3", "lne(text) // 2 * 2", "not by assertion"),
     ("bugs", "bugs.toml", '["test_empty", "test_property_chunk_invariant"]',

@@ -283,7 +283,7 @@ def test_waiting_for_work_ends_with_a_submission_or_a_drain():
 
 def test_metrics_report_what_was_kept():
     metrics = Mock(spec=NullMetrics())
-    scripts = {"A": [(97,), None, (98, -1, 999), (100, EOS, 101, -7)]}
+    scripts = {"A": [(97,), None, (98, -1, 259), (100, EOS, 101, -7)]}
     Scene(scripts, metrics=metrics).run()
     assert metrics.mock_calls == [
         call.first_token(ANY),
