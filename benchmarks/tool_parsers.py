@@ -54,7 +54,7 @@ def work(report: Report) -> None:
             if length <= MOST.get(name, lengths[-1])
         }
         few = length > 10_000 or (length == 10_000 and SGLANG in runs)
-        for name, taken in interleaved(runs, 2 if few else report.repeats).items():
+        for name, taken in interleaved(runs, 3 if few else report.repeats).items():
             times[name].append(taken)
         report.counts[str(length)] = _counts(pieces)
     _tables(report, lengths, counts, times)
