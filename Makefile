@@ -168,8 +168,8 @@ oracles:
 	@.venv/bin/python upstream/sources.py peers
 	@.venv/bin/python -m benchmarks.peers.fetch_vllm
 	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
-	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
 	@.venv/bin/python tests/oracles/clients/run.py
+	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
 
 site:
 	$(setup) site
