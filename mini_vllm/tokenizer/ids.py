@@ -13,7 +13,8 @@ def plain_ids(ids: Iterable[int]) -> Sequence[int]:
     Raises:
         ValueError: an array of more than one dimension, or of none.
     """
-    if isinstance(ids, list | tuple | bytes | range):
+    # A tuple of types: a union is built anew by each call, and every new stream asks here.
+    if isinstance(ids, (list, tuple, bytes, range)):
         return ids
     tolist = getattr(ids, "tolist", None)
     if tolist is None:
