@@ -54,7 +54,12 @@ class Strip {
     this.#desk = desk;
     this.#root = element.attachShadow({ mode: "open" });
     this.#build(shown);
-    this.#playback = new Playback((item) => this.#show(item), () => this.#drawState());
+    this.#playback = new Playback({
+      draw: ({ row, place }) => this.#draw(row, place),
+      erase: () => this.#erase(),
+      reach: ({ place }) => this.#reach(place),
+      changed: () => this.#drawState(),
+    });
     this.#control();
     this.#choose();
   }
@@ -79,6 +84,8 @@ class Strip {
     this.#form = new StripForm(shown, () => this.#choose());
     this.#table = new StepTable();
     this.#root.append(intro(), this.#form.element, parts);
+    // What plays here has come already.
+    parts.querySelector("#stop-button").remove();
     parts.querySelector(".playback").after(...this.#table.elements);
     this.#panels = new PathPanels(this.#root);
   }
@@ -88,7 +95,11 @@ class Strip {
     this.#byId("pause").addEventListener("click", () => {
       this.#playback.setPaused(!this.#playback.paused);
     });
+    this.#byId("back").addEventListener("click", () => this.#playback.back());
     this.#byId("step").addEventListener("click", () => this.#step());
+    this.#byId("seek").addEventListener("input", () => {
+      this.#playback.seek(this.#byId("seek").valueAsNumber);
+    });
     this.#byId("pace").addEventListener("input", () => this.#setPace());
     this.#setPace();
   }
@@ -175,9 +186,18 @@ class Strip {
     });
   }
 
-  #show({ row, place }) {
+  #draw(row, place) {
     this.#table.add(row, place);
     this.#panels.add(row);
+  }
+
+  #erase() {
+    this.#table.erase();
+    this.#panels.reset(this.#form.part.role);
+  }
+
+  /** With the last row, say how the reader's code compares. */
+  #reach(place) {
     if (place + 1 < this.#rows.length) return;
     this.#setStatus(this.#table.verdict);
     this.#byId("status").classList.toggle("differs", this.#table.differs);
@@ -199,7 +219,10 @@ class Strip {
   #drawState() {
     if (!this.#playback) return;
     this.#byId("pause").textContent = this.#playback.paused ? "Go on" : "Pause";
-    const { waiting } = this.#playback;
+    const { token, tokens, waiting } = this.#playback;
+    this.#byId("back").setAttribute("aria-disabled", String(!token));
+    this.#byId("seek").max = tokens;
+    this.#byId("seek").value = token;
     this.#byId("progress").textContent = waiting ? `${waiting} to come` : "";
   }
 }

@@ -37,11 +37,16 @@ export class StepTable {
     this.#part = part;
     this.elements[0].hidden = part.role === "frames";
     this.elements[2].hidden = true;
+    this.#whose.textContent = "";
+    this.erase();
+  }
+
+  /** Take the rows away. */
+  erase() {
     this.#differs = null;
     this.#fault = "";
     this.#columns = [];
     this.#texts.clear();
-    this.#whose.textContent = "";
     this.#sums.replaceChildren(make("tbody"));
     this.#steps.replaceChildren(make("tbody"));
   }

@@ -11,6 +11,7 @@ from page_stub import (
     ARGUMENTS,
     EXAMPLES,
     FULL,
+    GREETING,
     SECONDS,
     Page,
     labs_with_an_echo,
@@ -136,7 +137,7 @@ def test_shows_every_layer_that_the_labs_have_and_what_their_frames_say_as_if_it
         stage = Page(driver, server.url)
         assert stage.ask("weather", tools=True) == "Finished"
         assert stage.layers() == list(ROLES)
-        notes = [stage.text(f"#held [data-layer={role}] small") for role in ROLES]
+        notes = ["".join(stage.texts(f"#held [data-layer={role}] small")) for role in ROLES]
         assert all(notes), notes
         ids = [int(text) for text in stage.texts("#timeline .token")]
         assert ids == [*ANSWERS["weather"].encode(), 257]
@@ -312,10 +313,10 @@ def test_an_example_is_one_press_away(page):
 
 
 def test_a_call_is_shown_and_played_in_any_format(stage):
-    stage["formats"].click()
+    stage["saying"].click()
     for format in ("kimi_k2", "glm45"):
-        stage["format"].send_keys(format)
-        assert stage["written"].text == EXAMPLES[format].strip()
+        stage["tool_format"].send_keys(format)
+        assert stage["say"].get_attribute("value") == EXAMPLES[format]
         stage["play"].click()
         assert stage.end() == "Finished"
         assert stage.text(".call .name") == "get_weather"
@@ -323,10 +324,97 @@ def test_a_call_is_shown_and_played_in_any_format(stage):
         assert stage.text("#naive").removesuffix("<eos>").strip() == EXAMPLES[format].strip()
 
 
-def test_where_nothing_is_played_there_is_nothing_to_choose(driver):
-    with page_server(tool_examples={}) as server:
+@pytest.mark.parametrize(
+    ("example", "selector", "shown"),
+    [
+        ("Emoji and 你好", "#answer .content", "你好! 🚀"),
+        ("A stop string", "#answer .content", "fifty (no!), "),
+        ("A stop string", "#finish", 'stop · stopped by "five"'),
+        ("Reasoning", "#answer .reasoning", "3 is 21."),
+        ("Reasoning", "#answer .content", "It is 51."),
+        (
+            "Broken bytes",
+            "#answer .content",
+            "emoji: \ufffd, a stray byte: \ufffd, and a whole one: 🚀",
+        ),
+    ],
+)
+def test_an_example_shows_what_it_says(stage, example, selector, shown):
+    stage.driver.find_element("xpath", f"//button[text()='{example}']").click()
+    assert stage.end() == "Finished"
+    assert shown in stage.text(selector)
+
+
+def test_what_is_in_the_box_is_said_and_a_refusal_marks_it(stage):
+    stage["saying"].click()
+    stage.fill("say", r"A 🚀\xff")
+    stage["say"].send_keys(stage.keys.CONTROL + stage.keys.ENTER)
+    assert stage.end() == "Finished"
+    assert stage.text("#answer .content") == "A 🚀\ufffd"
+    stage.js("$('say').value = 'a'.repeat(20001)")
+    stage["play"].click()
+    assert stage.end() == "Failed"
+    assert "20,000 are the most" in stage["alert"].text
+    assert stage["say"].get_attribute("aria-invalid") == "true"
+
+
+def test_where_nothing_can_be_said_there_is_nothing_to_choose(driver):
+    with page_server(can_say=False) as server:
         page = Page(driver, server.url)
-        assert not page["formats"].is_displayed()
+        hidden = ["#saying", "[data-needs-say]"]
+        assert page.js("return arguments[0].map((s) => document.querySelector(s).hidden)", hidden)
+
+
+PANELS = "return [...document.querySelectorAll('.panels section')].map((e) => e.innerText)"
+
+
+def test_one_can_go_back_and_on_and_sees_the_same(stage):
+    stage.fill("stop", "END")
+    stage.paused_at(GREETING, 3, tools=True)
+    third = stage.js(PANELS)
+    assert stage["status"].text == "Paused"
+    stage.press(stage.keys.F9 * 40 + stage.keys.F7 * 40)
+    assert stage.js(PANELS) == third
+    stage["pause"].click()
+    assert stage.end() == "Finished"
+    last = stage.js(PANELS)
+    seek = "$('seek').value = arguments[0]; $('seek').dispatchEvent(new Event('input'))"
+    stage.js(seek, 3)
+    assert stage["status"].text == "Paused"
+    assert stage["progress"].text.startswith("3 tokens, ")
+    # What came with the third token came before the fourth.
+    assert stage.js(PANELS)[:-1] == third[:-1]
+    stage["back"].click()
+    assert stage["progress"].text.startswith("2 tokens, ")
+    stage.js(seek, 9999)
+    assert stage["status"].text == "Finished"
+    assert stage.js(PANELS) == last
+    assert stage["alert"].text == ""
+
+
+def test_states_have_colours_of_their_own(stage):
+    def seen():
+        color = "return getComputedStyle($('status')).color"
+        return stage["status"].text, stage.js(color)
+
+    stage.paused_at("rocket", 1)
+    paused = seen()
+    stage["pause"].click()
+    stage.end()
+    finished = seen()
+    stage.ask("breaks")
+    states, colors = zip(paused, finished, seen(), strict=True)
+    assert states == ("Paused", "Finished", "Failed")
+    assert len({*colors}) == 3
+
+
+def test_a_layer_that_has_nothing_to_do_says_why(stage):
+    stage.ask("rocket")
+    assert stage.held("stops") == "no stop strings in this request"
+    assert stage.held("calls") == "no tools offered"
+    stage.fill("stop", "END")
+    stage.ask("rocket", tools=True)
+    assert (stage.held("stops"), stage.held("calls")) == ("", "")
 
 
 # The reader of server-sent events

@@ -14,7 +14,7 @@ UNTIL_THE_ROCKET = ANSWERS[GREETING].encode().index("🚀".encode())
 
 def test_the_keyboard_reaches_everything(page):
     page["use-tools"].click()
-    page["formats"].click()
+    page["saying"].click()
     wanted = page.js(
         "const all = document.querySelectorAll(arguments[0]);"
         "all.forEach((e, i) => e.dataset.walk = i); return all.length",
@@ -33,7 +33,7 @@ def test_the_keyboard_reaches_everything(page):
 
 def test_everything_has_a_name(page):
     page["use-tools"].click()
-    page["formats"].click()
+    page["saying"].click()
     assert page.js("return [...document.querySelectorAll('label')].every((e) => e.control)")
     for element in page.driver.find_elements("css selector", CONTROLS):
         assert element.accessible_name, element.get_attribute("outerHTML")
@@ -102,17 +102,35 @@ def test_can_be_read(driver, scripted, look, width):
     assert len(grounds) == 2
 
 
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)])
+def test_answer_held_and_tokens_are_seen_together(driver, scripted, look, size):
+    look(*size)
+    page = Page(driver, scripted.url)
+    page.js("$('settings').open = true")
+    page.fill("stop", "END")
+    assert page.ask(GREETING, tools=True) == "Finished"
+    boxes = page.js(
+        "return ['.answer', '.layers', '.timeline'].map((one) => {"
+        "const box = document.querySelector(one).getBoundingClientRect();"
+        "return [box.left, box.top, box.right, box.bottom] })"
+    )
+    width, height = size
+    for left, top, right, bottom in boxes:
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
+    assert page.js("return document.documentElement.scrollWidth") == width
+
+
 def test_screenshot(driver, scripted, look, tmp_path):
     """`PAGE_SCREENSHOT=1` renews the one in the README."""
     renewed = os.environ.get("PAGE_SCREENSHOT")
     path = (PAGE if renewed else tmp_path) / "screenshot.png"
-    look(1200)
+    look(1200, 900)
     page = Page(driver, scripted.url)
     page.pace(60)
     page.fill("stop", "END")
     page.paused_at(GREETING, UNTIL_THE_ROCKET + 3, tools=True)
     page.js("document.activeElement.blur()")
-    look(1200, page.js("return document.documentElement.scrollHeight"))
     driver.save_screenshot(str(path))
     data = path.read_bytes()
     assert struct.unpack(">I", data[16:20]) == (1200,)

@@ -1,22 +1,28 @@
 // The page's controls: read the form, ask the server, hand its answer to the playback and panels.
 // Every prompt starts a new conversation.
 
-import { Formats } from "./formats.js";
 import { Panels } from "./panels.js";
 import { Playback } from "./playback.js";
+import { Say } from "./say.js";
 import { SseReader } from "./sse.js";
 
 const byId = (id) => document.getElementById(id);
 const form = byId("ask");
 const panels = new Panels();
-const playback = new Playback(show, drawState);
-const formats = new Formats((say, format) => {
-  byId("prompt").value = "What is the weather in Paris?";
-  setTools(true);
-  send({ say, tool_format: format });
+const playback = new Playback({
+  draw,
+  erase: () => panels.reset(idle),
+  reach,
+  changed: drawState,
 });
-/** The request whose answer is being shown, or null. */
+const say = new Say(play);
+const isWide = matchMedia("(min-width: 900px)");
+/** The request whose answer comes in, or null. */
 let run = null;
+/** How it is going. */
+let state = "Ready";
+/** Of each layer that has nothing to do in the last request: why. */
+let idle = {};
 
 /** An error about a field of the form. */
 class FieldError extends Error {
@@ -78,21 +84,43 @@ function explain(error, where) {
   return error instanceof TypeError ? new Error(`${where}: ${error.message}`) : error;
 }
 
+function idleLayers({ stop, tools, tool_format }) {
+  return {
+    ...(!stop && { stops: "no stop strings in this request" }),
+    ...(!tools && !tool_format && { calls: "no tools offered" }),
+  };
+}
+
+/** Make room for the answer where the form is above it. */
+function fold() {
+  byId("asked").textContent = byId("prompt").value;
+  if (isWide.matches) return;
+  const request = byId("request");
+  const hadFocus = request.contains(document.activeElement);
+  request.open = false;
+  if (hadFocus) request.firstElementChild.focus();
+  scrollTo(0, 0);
+}
+
 /** Ask the server, and show what comes. `more` are further fields of the request. */
 async function send(more = {}) {
   stop();
   clearErrors();
+  playback.clear();
   panels.reset();
+  fold();
   const mine = { controller: new AbortController(), done: false, failed: false };
   run = mine;
-  byId("answer").setAttribute("aria-busy", "true");
-  setStatus("Waiting");
+  setState("Waiting");
   let where = "The server cannot be reached";
   try {
+    const body = { ...requestBody(), ...more };
+    idle = idleLayers(body);
+    panels.reset(idle);
     const response = await fetch("v1/chat/completions", {
       method: "POST",
       headers: headers(),
-      body: JSON.stringify({ ...requestBody(), ...more }),
+      body: JSON.stringify(body),
       signal: mine.controller.signal,
     });
     if (!response.ok) throw await refusal(response);
@@ -126,52 +154,68 @@ function read({ data, lines }) {
   }
 }
 
-function show(item) {
-  if (item.lines.length) panels.wire(item.lines);
-  if (item.done) run.done = true;
-  if (item.error) {
+function draw({ lines, chunk, error }) {
+  if (lines.length) panels.wire(lines);
+  if (chunk && !error) panels.chunk(chunk);
+}
+
+/** What an item says of the run, when it is shown for the first time. */
+function reach({ done, error, chunk, end }) {
+  if (done) run.done = true;
+  if (error) {
     run.failed = true;
-    showError(item.error);
-  } else if (item.chunk) {
-    setStatus("Receiving");
-    panels.chunk(item.chunk);
+    showError(error);
+  } else if (chunk) {
+    setState("Receiving");
   }
-  if (item.end) {
-    if (!run.done && !run.failed) {
-      run.failed = true;
-      showError(new Error("The stream broke off before its end"));
-    }
-    end(run.failed ? "Failed" : "Finished");
+  if (!end) return;
+  if (!run.done && !run.failed) {
+    run.failed = true;
+    showError(new Error("The stream broke off before its end"));
   }
+  finish(run.failed ? "Failed" : "Finished");
 }
 
 /** Abort the request and forget what has not been shown yet. */
 function stop() {
   if (!run) return;
   run.controller.abort();
-  playback.clear();
-  end("Stopped");
+  playback.drop();
+  finish("Stopped");
 }
 
-function end(status) {
+function finish(how) {
   run = null;
-  byId("answer").setAttribute("aria-busy", "false");
-  setStatus(status);
+  setState(how);
 }
 
-function setStatus(status) {
-  // Screen readers announce every change, so the text is set only if it differs.
-  if (byId("status").textContent !== status) byId("status").textContent = status;
+function setState(next) {
+  state = next;
   drawState();
 }
 
+/** What is going on, in a word: a pause counts while something is to come. */
+function status() {
+  const isOver = !run && !playback.waiting && state !== "Ready";
+  if (playback.paused && !isOver) return "Paused";
+  return !run && playback.waiting ? "Playing" : state;
+}
+
 function drawState() {
+  // Screen readers announce every change, so the text is set only if it differs.
+  const word = status();
+  if (byId("status").textContent !== word) byId("status").textContent = word;
+  byId("status").dataset.is = word;
+  byId("answer").setAttribute("aria-busy", String(Boolean(run || playback.waiting)));
   byId("stop-button").setAttribute("aria-disabled", String(!run));
+  byId("back").setAttribute("aria-disabled", String(!playback.token));
   byId("pause").textContent = playback.paused ? "Play" : "Pause";
   const parts = [];
   if (panels.tokens) parts.push(`${panels.tokens} ${panels.tokens === 1 ? "token" : "tokens"}`);
   if (playback.waiting) parts.push(`${playback.waiting} waiting`);
   byId("progress").textContent = parts.join(", ");
+  byId("seek").max = playback.tokens;
+  byId("seek").value = playback.token;
 }
 
 function clearErrors() {
@@ -186,7 +230,7 @@ function showError(error) {
   byId("alert").textContent = error.message;
   const field = error.field && form.elements[error.field];
   if (field) {
-    byId("settings").open = true;
+    for (let box = field; (box = box.parentElement.closest("details")); ) box.open = true;
     field.setAttribute("aria-invalid", "true");
     field.setAttribute("aria-errormessage", "alert");
     field.focus();
@@ -198,7 +242,7 @@ async function listModels() {
     const response = await fetch("v1/models", { headers: headers() });
     if (!response.ok) throw await refusal(response);
     const models = (await response.json()).data;
-    await formats.load(headers());
+    await say.load(headers());
     byId("model").replaceChildren(...models.map(({ id }) => new Option(id, id)));
   } catch (error) {
     showError(explain(error, "The server cannot be reached"));
@@ -216,13 +260,34 @@ function setPace() {
   playback.setPace(pace);
 }
 
+/** Let the model say what is in the box. */
+function play() {
+  send(say.fields);
+}
+
+/** Fill in an example and ask it. What it is to show is said, if the model can be made to. */
+function ask(example) {
+  byId("prompt").value = example.prompt;
+  byId("stop").value = example.stop ?? "";
+  setTools("tools" in example);
+  if (!example.say || !say.can) return send();
+  say.fill(example.say);
+  return play();
+}
+
 const togglePause = () => playback.setPaused(!playback.paused);
-const KEYS = { Escape: stop, F8: togglePause, F9: () => playback.step() };
+const KEYS = {
+  Escape: stop,
+  F7: () => playback.back(),
+  F8: togglePause,
+  F9: () => playback.step(),
+};
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
-    send();
+    if (byId("saying").contains(event.target)) play();
+    else send();
   } else if (Object.hasOwn(KEYS, event.key) && !event.isComposing) {
     event.preventDefault();
     KEYS[event.key]();
@@ -233,15 +298,13 @@ form.addEventListener("submit", (event) => {
   send();
 });
 for (const example of document.querySelectorAll("[data-prompt]")) {
-  example.addEventListener("click", () => {
-    byId("prompt").value = example.dataset.prompt;
-    setTools("tools" in example.dataset);
-    send();
-  });
+  example.addEventListener("click", () => ask(example.dataset));
 }
 byId("stop-button").addEventListener("click", stop);
+byId("back").addEventListener("click", () => playback.back());
 byId("pause").addEventListener("click", togglePause);
 byId("step").addEventListener("click", () => playback.step());
+byId("seek").addEventListener("input", () => playback.seek(byId("seek").valueAsNumber));
 byId("pace").addEventListener("input", setPace);
 byId("use-tools").addEventListener("change", (event) => setTools(event.target.checked));
 byId("key").addEventListener("change", () => {
@@ -250,7 +313,7 @@ byId("key").addEventListener("change", () => {
 });
 
 // On a small screen the answer comes before the settings.
-byId("settings").open = matchMedia("(min-width: 900px)").matches;
+byId("settings").open = isWide.matches;
 setTools(false);
 setPace();
 listModels();

@@ -8,10 +8,15 @@ const HOLDS = {
   stops: "what may become a stop string",
   reasoning: "what may become a tag",
   calls: "what may become a call",
-  pipeline: "nothing of its own: it pours",
   channel: "what the reader has not taken yet",
+};
+/** Why layers of these names never hold anything. */
+const NEVER = {
+  pipeline: "nothing of its own: it pours",
   frames: "nothing: an event leaves at once",
 };
+
+const own = (words, name) => (Object.hasOwn(words, name) ? words[name] : "");
 
 /** A new element with text in it. */
 function make(tag, className = "", text = "") {
@@ -58,6 +63,7 @@ export class Panels {
   #begun = false;
   #characters = 0;
   #diamonds = 0;
+  #idle = {};
   /** What was emitted since the last token; one token may cause several events. */
   #emitted = [];
   /** How many tokens have been shown. */
@@ -72,8 +78,12 @@ export class Panels {
     return this.#root.getElementById(id);
   }
 
-  /** Empty everything for a new answer. */
-  reset() {
+  /**
+   * Empty everything for an answer.
+   * @param {Record<string, string>} idle of each layer that has nothing to do in it: why
+   */
+  reset(idle = {}) {
+    this.#idle = idle;
     this.#calls.clear();
     this.#begun = false;
     this.#characters = this.#diamonds = this.tokens = 0;
@@ -96,6 +106,9 @@ export class Panels {
     const choice = chunk.choices?.[0];
     const emitted = this.#say(choice?.delta ?? {});
     if (choice?.finish_reason) this.#finish("finish-reason", choice.finish_reason);
+    if (choice?.stop_reason != null) {
+      this.#finish("stop-reason", `stopped by ${JSON.stringify(choice.stop_reason)}`);
+    }
     if (chunk.usage) {
       const { prompt_tokens: prompt, completion_tokens: completion } = chunk.usage;
       this.#finish("usage", `${prompt} tokens in the prompt, ${completion} in the answer`);
@@ -172,7 +185,7 @@ export class Panels {
       row.dataset.layer = name;
       const head = make("th", "", name.replaceAll("_", " "));
       head.scope = "row";
-      if (Object.hasOwn(HOLDS, name)) head.append(make("small", "", HOLDS[name]));
+      head.append(make("small"));
       row.append(head, make("td"), make("td"), make("td"));
       this.#byId("held").tBodies[0].append(row);
       this.#layers.set(name, { row, most: 0 });
@@ -192,10 +205,14 @@ export class Panels {
 
   #drawLayer(layer, value) {
     const units = unitsOf(value);
-    const [, cell, now, most] = layer.row.cells;
+    const [head, cell, now, most] = layer.row.cells;
     layer.most = Math.max(layer.most, units.length);
+    const name = layer.row.dataset.layer;
+    const why = layer.most ? "" : own(this.#idle, name) || own(NEVER, name);
+    layer.row.classList.toggle("idle", why !== "");
     layer.row.classList.toggle("holding", units.length > 0);
-    cell.replaceChildren();
+    head.lastElementChild.textContent = why ? "" : own(HOLDS, name);
+    cell.replaceChildren(...(why ? [make("small", "", why)] : []));
     for (const unit of units) {
       if (typeof value !== "string" && cell.hasChildNodes()) cell.append(" ");
       cell.append(make("span", "unit", unit));
