@@ -16,8 +16,8 @@ track = $(if $(TRACK),LAB_TRACK='$(TRACK)')
 # A failing test, a "no" (1), or a test that had to be killed (137) is no error of make's, but in CI.
 quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esac || exit $$code; }
 
-# One more than there are processors: tests often wait for processes of their own.
-processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
+# Two more than there are processors: tests often wait for processes of their own.
+processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 
 # Each process would compile every test anew: half of its start.
 check test: export PYTHONDONTWRITEBYTECODE =
