@@ -4,16 +4,14 @@ What a model leaves unfinished, such as the emoji that `max_tokens` cut in two, 
 U+FFFD. Some servers rather leave it out. It is an option, because a model may mean the character.
 """
 
-from collections.abc import Iterable
-
+from mini_vllm.engine.filtered_path import FilteredPath
 from mini_vllm.engine.text_path import MakeTextPath, TextPath
-from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import Event, TextDelta
 
 _REPLACEMENT = "\ufffd"
 
 
-class WithoutReplacementRun:
+class WithoutReplacementRun(FilteredPath):
     """A text path that holds U+FFFD at the end of its text, and drops it if the text ends there.
 
     Text or an event that follows lets it go. Reasoning and arguments stay as they are.
@@ -23,33 +21,15 @@ class WithoutReplacementRun:
     """
 
     def __init__(self, path: TextPath) -> None:
-        self._path = path
+        super().__init__(path)
         self._run = ""
-
-    @property
-    def ending(self) -> Ending | None:
-        """Why the text ended, or None while it runs."""
-        return self._path.ending
-
-    @property
-    def tokens(self) -> int:
-        """How many ids were taken."""
-        return self._path.tokens
 
     @property
     def held(self) -> dict[str, str | bytes]:
         """What each layer holds back, and the run."""
         return {**self._path.held, "replacements": self._run}
 
-    def feed(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids; return the events that are certain now."""
-        return self._without_run(self._path.feed(token_ids))
-
-    def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text; return what was held, but for a run of U+FFFD at its end."""
-        return self._without_run(self._path.finish(reason))
-
-    def _without_run(self, events: list[Event]) -> list[Event]:
+    def _filter(self, events: list[Event]) -> list[Event]:
         kept: list[Event] = []
         for event in events:
             text = self._run + (event.text if isinstance(event, TextDelta) else "")

@@ -5,11 +5,10 @@ everything at the end need not see a call that breaks off: it is text, from its 
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mini_vllm.finish_reason import Ending, FinishReason
+from mini_vllm.engine.filtered_path import FilteredPath
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"[\w\s]*")
 
 
-class WholeCalls:
+class WholeCalls(FilteredPath):
     """A text path whose calls are complete; the indices of those that are begin at 0.
 
     Args:
@@ -37,7 +36,7 @@ class WholeCalls:
     """
 
     def __init__(self, path: "TextPath", parser: StreamParser) -> None:
-        self._path = path
+        super().__init__(path)
         self._parser = parser
         self._ended = False
         self._calls = 0
@@ -46,29 +45,11 @@ class WholeCalls:
         self._call: list[Event] = []
 
     @property
-    def ending(self) -> Ending | None:
-        """Why the text ended, or None while it runs."""
-        return self._path.ending
-
-    @property
-    def tokens(self) -> int:
-        """How many ids were taken."""
-        return self._path.tokens
-
-    @property
     def held(self) -> dict[str, str | bytes]:
         """What each layer holds back, by the layer's name."""
         return {**self._path.held, "calls": "".join(self._raw) if self._call else self._parser.held}
 
-    def feed(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids, up to the end of the text; return the events that are certain now."""
-        return self._read(self._path.feed(token_ids))
-
-    def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text; return what was held."""
-        return self._read(self._path.finish(reason))
-
-    def _read(self, events: Iterable[Event]) -> list[Event]:
+    def _filter(self, events: list[Event]) -> list[Event]:
         found: list[Event] = []
         for event in events:
             if not isinstance(event, TextDelta):
