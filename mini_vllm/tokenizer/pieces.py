@@ -62,6 +62,9 @@ class StreamTable:
             piece = self._rest[token_id] if 0 <= token_id < len(self._rest) else None
             if piece is not None:
                 tail, has_text = piece + tail, True
+            if tail and tail[-1] < 0x80:
+                # ASCII, as at the end of most prompts: nothing is open.
+                return self.idle
             if len(tail) > _LONGEST_HOLD:
                 break
         return tail[last_complete_utf8_end(tail) :] if has_text else self.start
@@ -81,7 +84,11 @@ class StreamTable:
 
     def joins(self, state: State) -> Joins:
         """Return the joins of a state: the same object each time."""
-        return self._joins.setdefault(state, {STATE: state})
+        try:
+            return self._joins[state]
+        except KeyError:
+            # Threads that get here at once must leave with the same one.
+            return self._joins.setdefault(state, {STATE: state})
 
     def join(self, joins: Joins, token_id: int) -> tuple[str, Joins]:
         """Return (text, joins of the next state) for an id, and remember it.

@@ -126,3 +126,12 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
         # By name, because the adapter is above this module, and needs a library of its own.
         fitting = import_module("mini_vllm.tokenizer.backends.huggingface").wrapped(tokenizer)
     return fitting
+
+
+def pieces_of(tokenizer: Any) -> PieceTable | None:
+    """Return the table of pieces of whatever `as_tokenizer` takes."""
+    # Every new stream asks here, and nearly always a tokenizer that fits.
+    try:
+        return tokenizer.pieces  # type: ignore[no-any-return]
+    except AttributeError:
+        return as_tokenizer(tokenizer).pieces

@@ -23,7 +23,7 @@ from itertools import islice
 
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, pieces_of
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -61,13 +61,12 @@ class DecodeStream(TokenStream):
         *,
         skip_special_tokens: bool = True,
     ) -> None:
-        pieces = as_tokenizer(tokenizer).pieces
+        pieces = pieces_of(tokenizer)
         if pieces is None:
             raise ValueError(f"{tokenizer!r} has no table of pieces; use create_decode_stream")
         self._table = table = pieces.skipping if skip_special_tokens else pieces.showing
         prompt = plain_ids(prompt_token_ids)
-        state = table.state_after(prompt) if prompt else table.start
-        self._joins = table.joins(state)
+        self._joins = table.joins(table.state_after(prompt) if prompt else table.start)
 
     @property
     def held(self) -> bytes:
@@ -278,6 +277,5 @@ def create_decode_stream(
         prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
     """
-    tokenizer = as_tokenizer(tokenizer)
-    make = WindowDecodeStream if tokenizer.pieces is None else DecodeStream
+    make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
     return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)
