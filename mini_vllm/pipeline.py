@@ -13,19 +13,21 @@ Whoever chooses the tokens also counts them, and calls `finish` at `max_tokens`.
 
 from collections.abc import Hashable, Iterable, Sequence
 from math import inf
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, NoReturn
 
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import CallEnd, Event, TextDelta
 from mini_vllm.text.memory import MEMORY, NOWHERE, Machine
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, create_decode_stream
 
 
 class TextPipeline(Machine):
-    """One request's text path.
+    """One request's text path. `copy` gives one that goes on by itself from the same place.
 
     Args:
         tokenizer: turns ids into text.
@@ -125,21 +127,29 @@ class TextPipeline(Machine):
 
         A stop ends the text: the events then include what the layers still held, and later ids are
         not taken, in this call or any other.
+
+        Args:
+            token_ids: a sequence, another iterable, or an array.
+
+        Raises:
+            ValueError: an array of more than one dimension, or of none.
         """
         events: list[Event] = []
         if self.ending is not None:
             return events
+        # Nearly all calls bring one id in a tuple, and a look at the type is the quickest.
+        if type(token_ids) is not tuple and type(token_ids) is not list:
+            token_ids = plain_ids(token_ids)
         for token_id in token_ids:
             self.tokens += 1
-            known = self._node.get(token_id)
-            if known is not None:
-                new, self._node = known
-                if new:
-                    events += new
-                continue
-            self._feed_new(token_id, events)
-            if self.ending is not None:
-                break
+            try:
+                new, self._node = self._node[token_id]
+            except KeyError:
+                self._feed_new(token_id, events)
+                if self.ending is not None:
+                    break
+            else:
+                events += new
         return events
 
     @property
@@ -159,8 +169,16 @@ class TextPipeline(Machine):
         for layer, part in zip(self._layers, position[1:], strict=True):
             layer.position = part
 
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "a TextPipeline cannot be pickled, because it shares what was learned with others of "
+            "its process; keep the ids, and feed them to a new one there"
+        )
+
     def _feed_new(self, token_id: int, events: list[Event]) -> None:
         """Let the layers take an id that is new in this position."""
+        # One out of an array of torch is like no other, not even in the set of ends.
+        token_id = index(token_id)
         before = self._leave()
         ends = token_id in self._ends
         if ends and self.tokens > self._min_tokens:

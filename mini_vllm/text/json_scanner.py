@@ -11,6 +11,7 @@ Source: RFC 8259.
 """
 
 import re
+from typing import Any
 
 DEEPEST = 256
 _MOST_STATES = 1 << 12
@@ -70,6 +71,9 @@ class JsonState:
         self.mode = mode
         self.brackets = brackets
         self.in_string = mode.startswith(("string", "key"))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "JsonState":
+        return self
 
 
 class JsonScanner:

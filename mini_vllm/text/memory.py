@@ -13,6 +13,8 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
+from mini_vllm.text.copyable import Copyable
+
 # Longer pieces of text are not remembered: they hardly come again, and take much room.
 LONGEST_PIECE = 64
 
@@ -29,6 +31,10 @@ class Node(dict[Any, tuple[Any, "Node"]]):
     def __init__(self, position: Hashable) -> None:
         super().__init__()
         self.position = position
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For `pickle`: what was learned is learned again.
+        return _node_of, (self.position,)
 
 
 # Where a layer stands that has no position; it stays empty.
@@ -112,13 +118,18 @@ class Memory:
 MEMORY = Memory()
 
 
-class Machine:
+def _node_of(position: Hashable | None) -> Node:
+    return MEMORY.node(position)
+
+
+class Machine(Copyable):
     """A layer that looks its steps up.
 
     Its `feed` asks the node first. Where that knows nothing, the layer leaves the node, works the
     step out, and learns it.
     """
 
+    _shared = frozenset({"_node"})
     # Without a value here, which would make it slower to read.
     _node: Node
 

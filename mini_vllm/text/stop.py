@@ -35,6 +35,8 @@ class StopMatcher(Machine):
         ValueError: `stops` or `visible` is a bare str, or one of the stops is empty.
     """
 
+    _shared = Machine._shared | {"_scanner", "_early", "_guard"}
+
     def __init__(
         self,
         stops: Iterable[str] = (),

@@ -129,6 +129,8 @@ class StreamParser(Machine):
         start: begin in this state instead of the format's own.
     """
 
+    _shared = Machine._shared | {"format", "types", "_start", "state"}
+
     def __init__(
         self,
         format: Format,

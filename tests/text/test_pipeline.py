@@ -3,11 +3,15 @@
 `text` below is what the model writes, `see` how it is read: [kind, text] per run of events.
 """
 
+import copy
 import os
+import pickle
 import random
 
 import pytest
 from chunking import cut_at, norm, sized
+from families import STYLES
+from renderers import TOOLS, Call
 from tokenizers import Tokenizer, decoders, models
 from vocabularies import KINDS, byte_level
 
@@ -22,6 +26,7 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
+from mini_vllm.text.memory import MEMORY
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 
 CASES = 20_000 if os.environ.get("SOAK") else 600
@@ -38,13 +43,13 @@ ENDED = "the text ended inside the call"
 OTHER = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
 
-def make(tokenizer="bytes", *, reasoning=None, tools=None, **options):
+def make(tokenizer="bytes", *, reasoning=None, tools=None, schemas=None, **options):
     """Return a pipeline; layers are given by the names of their formats."""
     if reasoning is not None:
         name, options_of_it = (reasoning, {}) if isinstance(reasoning, str) else reasoning
         reasoning = create_reasoning_splitter(name, **options_of_it)
     if tools is not None:
-        tools = create_tool_parser(tools)
+        tools = create_tool_parser(tools, tools=schemas)
     if isinstance(tokenizer, str):
         tokenizer = TOKENIZERS[tokenizer]
     return TextPipeline(tokenizer, reasoning=reasoning, tools=tools, **options)
@@ -528,6 +533,87 @@ def test_every_kind_of_tokenizer(kind):
         for size in (1, 2, 5):
             pipeline = make(tokenizer, prompt_token_ids=ids[:3], stop=[stop])
             assert text_of(run(pipeline, sized(ids[3:], size))) == expected
+
+
+class Id:
+    """An id out of an array of torch: an integer that is equal to no other."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+class Array:
+    """The part of an array of numpy or torch that counts."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def tolist(self):
+        return self.rows
+
+
+@pytest.mark.parametrize("session", SESSIONS)
+def test_ids_of_any_kind_are_ids_like_others(session):
+    options, text = SESSIONS[session]
+    options, ids = {**options, "eos_token_ids": [EOS]}, [*ids_of(text), EOS, 65]
+    expected = outcome(make(**options), [ids])
+    for bursts in ([Array(ids)], [map(Id, ids)], [(Id(one),) for one in ids]):
+        assert outcome(make(**options), bursts) == expected
+    for wrong in (Array([ids]), Array(65)):
+        with pytest.raises(ValueError, match="give one row of it"):
+            make(**options).feed(wrong)
+
+
+def calls_of(style):
+    call = Call("f", {"path": "a\", 'b'", "maybe": "null ~~", "items": [1, "x"]})
+    text, _ = style.render([call], ["", ""], random.Random(0))
+    return {"tools": style.format, "schemas": TOOLS}, text
+
+
+# Its layers keep all themselves, as nothing is remembered for it.
+WITHOUT_TABLE = ByteTokenizer()
+WITHOUT_TABLE.pieces = None
+COPIED = {
+    **SESSIONS,
+    **{name: calls_of(style) for name, style in STYLES.items()},
+    "without a table": (
+        {"tools": "qwen3_coder", "schemas": TOOLS, "tokenizer": WITHOUT_TABLE},
+        "<tool_call><function=f><parameter=maybe>null no</parameter></function></tool_call>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_property_isolated_copies(name):
+    """A copy goes on as the first would, and the first as if there were none."""
+    options, text = COPIED[name]
+    ids = ids_of(text)
+    expected = outcome(make(**options), [ids])
+    pipeline, events = make(**options), []
+    step = 2 if name in SESSIONS else 5
+    for place in range(0, len(ids), step):
+        other = (copy.copy, copy.deepcopy)[place % 2](pipeline)
+        assert other.held == pipeline.held
+        rest = outcome(other, [ids[place:]])
+        assert (norm([*events, *rest[0]]), *rest[1:]) == expected
+        events += pipeline.feed(ids[place : place + step])
+    assert norm([*events, *pipeline.finish(LENGTH)]) == expected[0]
+
+
+def test_copies_share_what_was_learned_and_are_not_pickled():
+    pipeline = make(reasoning="qwen3", tools="hermes", stop=["never"])
+    pipeline.feed(b"naive nave")
+    learned = MEMORY.learned
+    other = copy.copy(pipeline)
+    other.feed(b"naive nave")
+    assert MEMORY.learned == learned
+    assert other._tools.state is pipeline._tools.state
+    assert other._stop._scanner is pipeline._stop._scanner
+    with pytest.raises(TypeError, match="keep the ids, and feed them to a new one"):
+        pickle.dumps(pipeline)
 
 
 def test_what_is_kept_does_not_grow():

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
-from mini_vllm.tokenizer.streams.token_stream import Copyable
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -91,6 +91,8 @@ class StopSequenceDecoder(Copyable):
             id, because a skipped token never reaches the text.
         metrics: where stops and possible stops are counted, or None.
     """
+
+    _shared = frozenset({"_tokenizer", "_metrics"})
 
     def __init__(
         self,

@@ -1,0 +1,26 @@
+"""What can be copied in the middle of a stream."""
+
+import copy
+from typing import Any, ClassVar, Self
+
+
+class Copyable:
+    """`copy` and `deepcopy` give one at the same place, independent from then on.
+
+    Attributes:
+        _shared: the attributes that never change, or that copies share on purpose.
+    """
+
+    __slots__ = ()
+    _shared: ClassVar[frozenset[str]] = frozenset()
+
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        for name in (*getattr(self, "__dict__", ()), *getattr(self, "__slots__", ())):
+            value = getattr(self, name)
+            setattr(new, name, value if name in self._shared else copy.deepcopy(value, memo))
+        return new
