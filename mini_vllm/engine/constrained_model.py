@@ -81,8 +81,8 @@ class ConstrainedModel:
         # Behind an EOS nothing fits, and nothing is missed.
         if not fitting or news.token_ids[fitting - 1] not in grammar.eos_token_ids:
             error = self._running[slot.key] = StructuredOutputError(
-                f"the model's id {news.token_ids[fitting]} is outside the grammar of "
-                f"{slot.request_id!r}, after {len(slot.output_token_ids) + fitting} ids that fit it"
+                f"the model's id {news.token_ids[fitting]} is outside the grammar of the request, "
+                f"after {len(slot.output_token_ids) + fitting} ids that fit it"
             )
         if not fitting:
             return error

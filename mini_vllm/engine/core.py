@@ -163,7 +163,7 @@ class EngineCore:
             if burst is None:
                 continue
             if isinstance(burst, Exception):
-                _LOG.error("the model failed for %s: %s", view.request_id, burst)
+                _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
                 choice.latch(Ending(FinishReason.ERROR, error=burst))
                 continue
             check_burst(view, burst)

@@ -127,7 +127,7 @@ class SlotStreamState:
         except BaseException as error:
             if not is_library_fault(error):
                 raise
-            _LOG.error("the text of %s failed", choice.view.request_id, exc_info=error)
+            _LOG.error("the text of %.60s failed", choice.view.request_id, exc_info=error)
             choice.latch(Ending(FinishReason.ERROR, error=error))
             try:
                 if self._text_path.ending is None:

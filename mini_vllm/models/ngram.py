@@ -73,6 +73,9 @@ class NgramModel:
         EncodeError: the corpus holds a lone surrogate.
     """
 
+    # Before an answer it says nothing; a server that lets it choose to reason hears no answer.
+    reasons = False
+
     def __init__(
         self,
         corpus: bytes | str,

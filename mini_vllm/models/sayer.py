@@ -45,6 +45,7 @@ class Sayer:
         self._model = model
         self.prompt_logprobs = getattr(model, "prompt_logprobs", None)
         self.takes_logit_bias = getattr(model, "takes_logit_bias", True)
+        self.reasons = getattr(model, "reasons", True)
         self._vocab_size = tokenizer.vocab_size
         self._speller, self._end = Speller(tokenizer), end_of(tokenizer)
         self._said: dict[tuple[str, int], tuple[int, ...]] = {}

@@ -167,6 +167,7 @@ class SpelledModel:
         self._speller = Speller(tokenizer)
         self._eos = end_of(tokenizer)
         self._slots: dict[tuple[str, int], _Spelling] = {}
+        self.reasons = getattr(model, "reasons", True)
         score = getattr(model, "prompt_logprobs", None)
         self.prompt_logprobs = score and partial(self._prompt_logprobs, score)
 

@@ -143,6 +143,7 @@ class Service:
         wire: the way of a stream to its client.
         prompt_logprobs: says how likely the model finds a prompt, or None if it cannot.
         takes_logit_bias: whether the model samples the tokens that a bias is about.
+        model_reasons: whether the model may reason before its answer, without `say`.
         model_problem: says what keeps a model that is another server from answering, or None.
         created: when the service was made, in seconds since 1970.
     """
@@ -166,6 +167,7 @@ class Service:
     wire: Wire = Wire()
     prompt_logprobs: PromptLogprobs | None = None
     takes_logit_bias: bool = True
+    model_reasons: bool = True
     model_problem: Callable[[], Awaitable[str | None]] | None = None
     created: int = field(default_factory=lambda: int(time()))
 
@@ -296,6 +298,7 @@ def create_service(
     )
     options.setdefault("prompt_logprobs", getattr(model, "prompt_logprobs", None))
     options.setdefault("takes_logit_bias", getattr(model, "takes_logit_bias", True))
+    options.setdefault("model_reasons", getattr(model, "reasons", True))
     return Service(
         engine, EngineThread(engine), cached, chat_template, model_name, metrics, **options
     )

@@ -163,7 +163,7 @@ def test_a_script_that_leaves_the_grammar_ends_there_with_an_error(text, fitting
     steps = [ids[at : at + size] for at in range(0, len(ids), size)]
     [output] = answers(ScriptedModel({"r": [*steps, (EOS,)]}), asked(json=PERSON))
     assert bytes(output.token_ids) == text.encode()[:fitting]
-    assert f"outside the grammar of 'r', after {fitting} ids" in str(output.error)
+    assert f"outside the grammar of the request, after {fitting} ids" in str(output.error)
 
 
 @pytest.mark.parametrize("guess", ["a", "!"])

@@ -250,11 +250,11 @@ def serving(model, **options):
     return server
 
 
-def running_embedded(**options):
-    """Serve the model that comes with the package."""
+def running_embedded(make=None, **options):
+    """Serve the model that comes with the package, or what `make` makes of it."""
     found = load_embedded()
     return running(
-        found.model,
+        make(found.model, found.tokenizer) if make else found.model,
         tokenizer=found.tokenizer,
         chat_template=found.chat_template,
         tool_format=found.tool_format,

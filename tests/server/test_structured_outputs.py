@@ -9,6 +9,8 @@ import pytest
 from running import Says, asking, running_embedded, serving, tool
 from wire_client import read_chat
 
+from mini_vllm.models.sayer import Sayer
+
 pytest.importorskip("llguidance")
 JOKE = {
     "type": "object",
@@ -32,7 +34,8 @@ def saying(text, **fields):
 
 @pytest.fixture(scope="module")
 def embedded():
-    with running_embedded() as running_server:
+    # As `mini-vllm serve` starts it: what `say` gives may reason.
+    with running_embedded(Sayer, reasoning_format="qwen3", can_say=True) as running_server:
         yield running_server
 
 
@@ -118,6 +121,20 @@ def test_beside_tools_a_schema_leaves_the_choice_between_a_call_and_an_answer(em
     assert seen == {"stop", "tool_calls"}
 
 
+@pytest.mark.parametrize("reasoning", ["", "<think>Hm.</think>\n\n"])
+def test_what_is_said_is_held_to_the_schema_behind_its_reasoning(embedded, reasoning):
+    (choice,) = said(embedded, response_format=AS_JOKE, say=f'{reasoning}{{"joke":"","stars":1}}')
+    assert json.loads(choice["message"]["content"])["stars"] == 1
+
+
+def test_the_log_tells_of_what_does_not_fit_but_not_all_that_was_said(embedded, caplog):
+    chat = saying("x", response_format=AS_JOKE, say="no joke " * 99)
+    assert embedded.chat(chat).status == 500
+    (record,) = caplog.records
+    assert "outside the grammar" in record.getMessage()
+    assert len(record.getMessage()) < 200
+
+
 def test_the_openai_client_parses_what_it_asked_for(client):
     messages = [{"role": "user", "content": "Tell me a joke."}]
     whole = client.chat.completions.create(
@@ -197,7 +214,11 @@ def test_a_script_is_held_to_what_is_demanded_but_not_changed(server):
     given = {"tools": [UNIT], "tool_choice": "required"}
     message = server.chat(asking("fits", **given)).json()["choices"][0]["message"]
     assert message["tool_calls"][0]["function"]["arguments"] == '{"to": "C"}'
-    assert server.chat(asking("prose", **given)).status == 500
+    refused = server.chat(asking("prose", **given))
+    assert refused.status == 500
+    assert refused.error["message"].startswith("the model's id 73 is outside the grammar")
+    streamed = server.chat(asking("prose", stream=True, **given)).body
+    assert streamed.endswith(b"data: %s\n\ndata: [DONE]\n\n" % refused.body)
     assert server.chat(asking("prose", tools=[UNIT])).status == 200
     assert server.chat(asking("two", **given)).status == 200
     assert server.chat(asking("two", **given, parallel_tool_calls=False)).status == 500

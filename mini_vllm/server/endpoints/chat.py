@@ -94,6 +94,7 @@ async def prepare_chat(
         asked,
         demands_call=named or asked.tool_choice == "required",
         parallel=asked.parallel_tool_calls is not False and not named,
+        reasons=bool(service.reasoning_format) and (service.model_reasons or asked.say is not None),
     )
     options = {
         "named_function": named,

@@ -27,6 +27,7 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
     StreamingSubmissionError,
+    StructuredOutputError,
 )
 from mini_vllm.engine import Response as EngineResponse
 from mini_vllm.server.endpoints.disconnect import until_disconnect
@@ -100,7 +101,7 @@ class EventStream:
 
     def _frames(self, index: int, chunk: StreamChunk) -> list[bytes]:
         cause = self._channels[index].error if chunk.finished else None
-        if not isinstance(cause, RemoteModelError):
+        if not isinstance(cause, RemoteModelError | StructuredOutputError):
             return [self._events.feed(index, chunk)]
         news = replace(chunk, finished=False, reason=FinishReason.NOT_FINISHED)
         error = broken_off(chunk.reason, cause)

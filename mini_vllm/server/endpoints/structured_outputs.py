@@ -135,6 +135,7 @@ async def constrain(
     *,
     demands_call: bool = False,
     parallel: bool = True,
+    reasons: bool = False,
 ) -> Request:
     """Return a request whose output is held to what was asked.
 
@@ -144,6 +145,7 @@ async def constrain(
         asked: says what an answer must look like.
         demands_call: whether there must be a call; then there is no answer beside calls.
         parallel: whether there may be several calls.
+        reasons: whether reasoning, which is held to nothing, may come first.
 
     Raises:
         ApiError: 400, it is malformed or fits no text, the message has the reason; 501, the server
@@ -159,7 +161,7 @@ async def constrain(
             request, wanted = _with_calls(service, request, answer, parallel)
         assert wanted is not None
         manager, forwards = service.engine.structured_outputs, service.engine.forwards_grammars
-        if service.reasoning_format and request.split_reasoning and not forwards:
+        if reasons and not forwards:
             wanted = _after_reasoning(service, request, wanted)
         if manager.is_possible or not forwards:
             await run_in_threadpool(manager.compile, wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from mini_vllm.engine import FinishReason, RemoteModelError
+from mini_vllm.engine import FinishReason, RemoteModelError, StructuredOutputError
 
 _encode = msgspec.json.Encoder().encode
 # JSON allows these in a string, but a client that splits lines as Python's `splitlines` does would
@@ -105,10 +105,13 @@ def broken_off(reason: FinishReason, cause: BaseException | None = None) -> ApiE
     """Return the error for an answer that was cut short.
 
     The API has no `finish_reason` for that. Why an engine failed belongs in its log, not in the
-    answer; that a model elsewhere did is 502, with its cause.
+    answer; that a model elsewhere did is 502, with its cause, and that a model did not say what was
+    demanded of it is told, too.
     """
     if isinstance(cause, RemoteModelError):
         return ApiError(HTTPStatus.BAD_GATEWAY, str(cause), code="model_unavailable")
+    if isinstance(cause, StructuredOutputError):
+        return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, str(cause), code="outside_grammar")
     if reason is FinishReason.CANCELLED:
         return ApiError(
             HTTPStatus.INTERNAL_SERVER_ERROR, "the request was cancelled", code="cancelled"
