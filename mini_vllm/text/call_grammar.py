@@ -46,6 +46,15 @@ def _targets(on: Mapping[str, On]) -> list[str]:
     return [way.next for way in on.values()]
 
 
+def _arguments(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the schema of a call's arguments: they are an object, whatever else it allows."""
+    schema = parameters or _NO_ARGUMENTS
+    also = schema.get("allOf", [])
+    if schema.get("type") == "object" or not isinstance(also, list):
+        return schema
+    return {**schema, "allOf": [*also, {"type": "object"}]}
+
+
 class UnwritableFormatError(ValueError):
     """A format whose arguments are not JSON."""
 
@@ -104,7 +113,7 @@ class _Writer:
     def write(self, answer: str | None) -> str:
         """Return the grammar."""
         arguments = [
-            f"arguments_{number}: {json_rule(function.get('parameters') or _NO_ARGUMENTS)}"
+            f"arguments_{number}: {json_rule(_arguments(function.get('parameters')))}"
             for number, function in enumerate(self._functions)
         ]
         start = self._rule(self._format.start, None, called=False)

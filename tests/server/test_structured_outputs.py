@@ -186,6 +186,8 @@ def structured(**kinds):
         (structured(regex="a") | {"ignore_eos": True}, "structured_outputs: ignore_eos and"),
         ({"guided_json": {}}, 'guided_json: is gone from vLLM, and here; send structured'),
         ({"tools": [tool("f", type="x")], "tool_choice": "required"}, "tools: failed to compile"),
+        ({"tools": [tool("f", type="array")], "tool_choice": "required"},
+         "tools: failed to compile JSON schema: Unsatisfiable schema: incompatible types"),
         (structured(grammar='start: "a"') | {"tools": [UNIT]}, "structured_outputs: a grammar"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",

@@ -114,3 +114,12 @@ def test_a_call_or_an_answer(engine):
     assert accepts(engine, grammar, "no")
     assert accepts(engine, grammar, f"<tool_call>{F}</tool_call>")
     assert not accepts(engine, grammar, "yes")
+
+
+@pytest.mark.parametrize("schema", [{}, {"anyOf": [TREE["$defs"]["t"], {"type": "null"}]}, TREE])
+@pytest.mark.parametrize("arguments", ["null", "[]", '{"é": 1}'])
+def test_arguments_are_an_object_whatever_else_a_schema_allows(engine, schema, arguments):
+    function = {"name": "none", "parameters": {"title": "any", **schema}}
+    _, grammar = call_grammar(None, [{"type": "function", "function": function}])
+    text = G.replace("{}", arguments)
+    assert accepts(engine, grammar, f"[{text}]") is arguments.startswith("{")
