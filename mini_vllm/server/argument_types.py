@@ -14,6 +14,13 @@ def key(text: str) -> str:
     return text.strip()
 
 
+def name(text: str) -> str:
+    """Return a name that is not empty."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; leave the option out, or name something")
+    return text.strip()
+
+
 def origins(text: str) -> list[str]:
     """Return the origins of a JSON list."""
     try:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client import disable_created_metrics
 
@@ -85,7 +85,8 @@ def main(
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
     except OSError as error:
-        parser.error(f"{options.host} port {options.port}: {error.strerror}; try another --port")
+        at = f"{options.host} port {options.port}: {error.strerror}"
+        parser.error(f"{at}; try another --port or --host")
     key = options.api_key or os.environ.get(_KEY, "").strip() or None
     app = create_app(
         service,
@@ -180,7 +181,7 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
     embedded = load_embedded()
     template = embedded.chat_template
     model: Model = embedded.model
-    with _naming(name):
+    with _naming("--tokenizer", name):
         tokenizer = create_tokenizer(name, metrics=metrics)
         if name != _BYTE and not options.script:
             model = SpelledModel(model, tokenizer)
@@ -194,7 +195,7 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             "the embedded model knows its own alone"
         )
     served = options.served_model_name or ("script" if options.script else "embedded")
-    with _naming(name):
+    with _naming("--tokenizer", name):
         model = Sayer(model, tokenizer)
     return _Model(model, served, tokenizer, template, embedded.tool_format)
 
@@ -204,28 +205,29 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
         raise ValueError(f"--script {options.script} is a model of its own: leave --remote out")
     if not options.tokenizer:
         raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
-    with _naming(options.tokenizer):
+    with _naming("--tokenizer", options.tokenizer):
         tokenizer = create_tokenizer(
             options.tokenizer, chat_template_path=options.chat_template, metrics=metrics
         )
     template = getattr(tokenizer, "chat_template", None)
-    model = RemoteModel(
-        options.remote,
-        model=options.remote_model,
-        api_key=os.environ.get(_REMOTE_KEY),
-        eos_token_id=min(tokenizer.eos_token_ids, default=None),
-    )
+    with _naming("--remote", options.remote):
+        model = RemoteModel(
+            options.remote,
+            model=options.remote_model,
+            api_key=os.environ.get(_REMOTE_KEY),
+            eos_token_id=min(tokenizer.eos_token_ids, default=None),
+        )
     name = options.served_model_name or options.remote_model or "remote"
     return _Model(model, name, tokenizer, template or ChatTemplate.simple(), None)
 
 
 @contextmanager
-def _naming(tokenizer: str) -> Iterator[None]:
-    """Say in errors which tokenizer they are about."""
+def _naming(option: str, value: str) -> Iterator[None]:
+    """Say in errors which option they are about."""
     try:
         yield
     except (ValueError, TokenizerError) as error:
-        raise ValueError(f"--tokenizer {tokenizer}: {error}") from None
+        raise ValueError(f"{option} {value}: {error}") from None
 
 
 _CACHE_BOUNDS = (
@@ -234,8 +236,6 @@ _CACHE_BOUNDS = (
     ("l1_max_memory", "BYTES", "memory for the ids of a prompt's segments, if the tokenizer "
      "splits at its special tokens"),
 )  # fmt: skip
-
-
 # Options of the engine's own text path, and the value that changes nothing.
 _OF_OUR_PATH = {"tool_call_parser": None, "reasoning_parser": None, "stop_scope": "all"}
 
@@ -288,7 +288,8 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         help="take token ids from this server, vLLM or similar, such as http://127.0.0.1:8001 "
         f"(its key: {_REMOTE_KEY})",
     )
-    model.add_argument("--remote-model", metavar="NAME", help="the model's name there")
+    name: Any = {"type": argument_types.name, "metavar": "NAME"}
+    model.add_argument("--remote-model", **name, help="the model's name there")
     model.add_argument(
         "--script",
         metavar="FILE",
@@ -301,7 +302,7 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         f"comes along; byte: each byte is a token (default without --remote: {tokenizer})",
     )
     model.add_argument("--chat-template", metavar="FILE", help="instead of the model's own")
-    model.add_argument("--served-model-name", metavar="NAME", help="the model's name for clients")
+    model.add_argument("--served-model-name", **name, help="the model's name for clients")
     model.add_argument(
         "--step-delay",
         type=argument_types.seconds,

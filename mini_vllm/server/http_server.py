@@ -116,6 +116,7 @@ class Server(uvicorn.Server):
         config: uvicorn's.
         service: what is served; its thread runs as long as the server.
         drain_seconds: how long requests may run on after the signal to stop.
+        close_seconds: how long clients may then take to read their last bytes.
         on_start: called once the server accepts requests and would handle a signal.
     """
 
@@ -124,11 +125,13 @@ class Server(uvicorn.Server):
         config: uvicorn.Config,
         service: Service,
         drain_seconds: float,
+        close_seconds: float,
         on_start: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(config)
         self._service = service
         self._drain_seconds = drain_seconds
+        self._close_seconds = close_seconds
         self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -142,11 +145,22 @@ class Server(uvicorn.Server):
         ending = asyncio.create_task(
             asyncio.to_thread(self._service.thread.shutdown, timeout=self._drain_seconds)
         )
+        cutting = asyncio.create_task(self._cut_off_after(ending))
         await super().shutdown(sockets)
+        cutting.cancel()
         if self.force_exit:
             self._service.engine.drain(cancel=True)
         await ending
         self._service.chat_template.close()
+
+    async def _cut_off_after(self, ending: asyncio.Task[bool]) -> None:
+        """Close the connections that are open too long after the engine's end."""
+        await asyncio.wait([ending])
+        await asyncio.sleep(self._close_seconds)
+        connections = list(self.server_state.connections)
+        _LOG.warning("clients that left their last bytes were cut off: %d", len(connections))
+        for connection in connections:
+            connection.transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -210,7 +224,8 @@ def make_server(
         http=type("Protocol", (TimedProtocol,), {"header_seconds": header_seconds}),
         ws="none",
         lifespan="off",
-        timeout_graceful_shutdown=math.ceil(drain_seconds + close_seconds),
+        # For what nobody foresaw: by then the engine has ended and its clients were cut off.
+        timeout_graceful_shutdown=math.ceil(drain_seconds + close_seconds) + 1,
         **options,
     )
-    return Server(config, service, drain_seconds, on_start)
+    return Server(config, service, drain_seconds, close_seconds, on_start)

@@ -1,5 +1,6 @@
 """The end of the server: streams end well, none hangs, and the exit code is 0."""
 
+import logging
 import signal
 import threading
 
@@ -105,6 +106,9 @@ def test_a_second_ctrl_c_waits_for_nobody():
         (["--tool-call-parser", "hermess"], "unknown tool-call format 'hermess'; did you mean her"),
         (["--reasoning-parser", "qwen33"], "unknown reasoning format 'qwen33'; did you mean qwen3"),
         (["--host", "no.such.host.invalid"], "no.such.host.invalid"),
+        (["--host", "no.such.host.invalid"], "; try another --port or --host"),
+        (["--served-model-name", " "], "--served-model-name: it is empty"),
+        (["--remote", "x", "--tokenizer", "byte"], "--remote x: base_url is 'x'; it must be like"),
         (["--step-delay", "long"], "--step-delay: long is not a number of seconds"),
         (["--chat-template", "a.jinja"], "--chat-template a.jinja is for a --remote model or a"),
         (["--tokenizer", "no.json"], "--tokenizer no.json: File not found"),
@@ -189,7 +193,7 @@ def test_a_request_on_an_open_connection_is_503_while_the_server_drains():
         busy.socket.close()
 
 
-def test_a_reader_that_never_reads_does_not_hold_up_the_end():
+def test_a_reader_that_never_reads_does_not_hold_up_the_end(caplog):
     model = Says(talk=Endless("0123456789" * 10))
     options = {"drain_seconds": 0.2, "close_seconds": 0.5, "send_buffer": 4096}
     with (
@@ -198,4 +202,11 @@ def test_a_reader_that_never_reads_does_not_hold_up_the_end():
     ):
         stuck.ask(CHAT, asking("talk", stream=True, max_tokens=10**6))
         until(lambda: server.engine.stats().running == 1)
+        log = logging.getLogger("uvicorn.error")
+        log.setLevel(logging.ERROR)
+        log.addHandler(caplog.handler)
         server.stop()
+        log.removeHandler(caplog.handler)
+    assert [record.getMessage() for record in caplog.records] == [
+        "clients that left their last bytes were cut off: 1"
+    ]

@@ -114,7 +114,9 @@ def broken_off(reason: FinishReason, cause: BaseException | None = None) -> ApiE
         return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, str(cause), code="outside_grammar")
     if reason is FinishReason.CANCELLED:
         return ApiError(
-            HTTPStatus.INTERNAL_SERVER_ERROR, "the request was cancelled", code="cancelled"
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "the server was stopped before the answer was complete",
+            code="cancelled",
         )
     return ApiError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
