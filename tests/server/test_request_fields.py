@@ -251,9 +251,13 @@ def test_any_value_of_any_field_is_taken_or_400(fields):
     assert set(refusals) <= {400}
 
 
-def test_a_template_reads_text_and_arguments_as_objects():
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
-    read = {**call, "function": {"name": "f", "arguments": {"a": 1}}}
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [('{"a": 1}', {"a": 1}), ({"a": {"b": "é"}}, {"a": {"b": "é"}}), ("", {}), (None, {})],
+)
+def test_a_template_reads_text_and_arguments_as_objects(arguments, read):
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    read = {**call, "function": {"name": "f", "arguments": read}}
     answer = {"role": "tool", "content": "7", "tool_call_id": "c", "name": "f"}
     texts = [{"type": "text", "text": text} for text in ("a", "b")]
     said = {"role": "assistant", "reasoning_content": "hm", "reasoning": "a", "thinking": "b"}
@@ -273,3 +277,13 @@ def test_arguments_that_are_no_object_stay_the_text_that_they_are(arguments):
     assert turns[1]["tool_calls"][0]["function"] == {"name": "f", "arguments": arguments}
     made = with_objects(turns)[1]["tool_calls"][0]["function"]
     assert made == {"name": "f", "arguments": {"arguments": arguments}}
+
+
+def test_a_call_without_arguments_has_none_and_long_ones_count():
+    call = {"id": "c", "function": {"name": "f"}}
+    asked = chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])
+    (said,) = template_messages(asked.messages, DEFAULT_LIMITS)[1]["tool_calls"]
+    assert said["function"] == {"name": "f", "arguments": {}}
+    call["function"]["arguments"] = {"a": "b" * DEFAULT_LIMITS.max_prompt_chars}
+    with pytest.raises(ApiError, match="messages: has 1000010 characters in all"):
+        chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])

@@ -9,7 +9,6 @@ from mini_vllm.server.endpoints.request_body import check_at_most, check_depth, 
 from mini_vllm.server.endpoints.sampling import GenerationRequest, check_generation
 from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import ApiError, invalid
-from mini_vllm.server.wire.chat_stream import FunctionCall
 from mini_vllm.text.schemas import parameter_types
 
 
@@ -20,10 +19,21 @@ class ContentPart(msgspec.Struct):
     text: str | None = None
 
 
+class MessageFunction(msgspec.Struct):
+    """What was called. As in vLLM, the arguments may also come as an object, or not at all."""
+
+    name: str
+    arguments: str | dict[str, Any] | None = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arguments, str):
+            self.arguments = msgspec.json.encode(self.arguments or {}).decode()
+
+
 class MessageToolCall(msgspec.Struct):
     """A call in an earlier answer of the model."""
 
-    function: FunctionCall
+    function: MessageFunction
     id: str | None = None
     type: str = "function"
 
@@ -177,7 +187,7 @@ def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> Non
                     problem = f"is of type {part.type!r:.60}; send text: type and text"
                     raise invalid(f"{at}.content[{number}]", problem)
         length += len(_text(message.content)) + sum(len(text) for _, text in _names(message))
-        length += sum(len(call.function.arguments) for call in message.tool_calls or ())
+        length += sum(len(call.function.arguments or "") for call in message.tool_calls or ())
     check_at_most("messages", length, limits.max_prompt_chars, "characters in all")
 
 
