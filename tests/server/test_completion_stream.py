@@ -95,6 +95,15 @@ def test_logprobs_are_the_same_however_the_stream_is_cut(cuts):
     assert found == LISTS
 
 
+def test_tokens_are_told_by_their_ids_where_that_was_asked_for():
+    answer = completion_response(head(tokens_as_ids=True), [output("a", logprobs=STEPS)])
+    told = json.loads(encode_line(answer))["choices"][0]["logprobs"]
+    assert told["tokens"] == ["token_id:1"] * len(STEPS)
+    # Here tokens that look alike are two.
+    assert told["top_logprobs"][2] == {"token_id:2": -0.2, "token_id:1": -2.0}
+    assert told["text_offset"] == LISTS["text_offset"]
+
+
 def test_offsets_are_where_characters_begin():
     text = "é你🚀a"
     steps = [step(bytes([byte]), -1.0) for byte in text.encode()]

@@ -147,7 +147,9 @@ def test_places_are_not_written_out_for_every_value():
 CHANGES_THE_ANSWER = {
     "best_of": 2, "suffix": "x", "functions": [{}],
     "function_call": "auto", "modalities": ["text", "audio"], "audio": {"voice": "a"},
-    "guided_json": {}, "bad_words": ["a"],
+    "guided_json": {}, "bad_words": ["a"], "include_reasoning": False, "logprob_token_ids": [1],
+    "spaces_between_special_tokens": False, "thinking_token_budget": 9, "return_prompt_text": True,
+    "return_token_offsets": True, "repetition_detection": {}, "watermarking": True,
 }  # fmt: skip
 
 

@@ -23,11 +23,12 @@ from vocabularies import byte_level
 from wire_client import message_of, read_chat, read_events
 
 from mini_vllm.models.ngram import load_embedded
+from mini_vllm.models.remote import RemoteModel
 from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.scripted import Hook
 from mini_vllm.models.spelled import SpelledModel
 from mini_vllm.server.endpoints.replies import EventStream
-from mini_vllm.tokenizer import ChatTemplate, HuggingFaceTokenizer
+from mini_vllm.tokenizer import ByteTokenizer, ChatTemplate, HuggingFaceTokenizer
 
 ARGUMENTS = '{"city":  "São Paulo 🚀", "days": [1, 2.50], "说": "你好\\u00e9"}'
 
@@ -282,6 +283,21 @@ def test_the_prompt_is_echoed_with_its_logprobs(embedded):
             assert len(lists["tokens"]) == len(lists["top_logprobs"]) == size + tokens
             assert [one is None for one in lists["token_logprobs"]].count(True) == 1
             assert choice["finish_reason"] == "length"
+
+
+def test_a_server_like_this_one_may_be_the_model(embedded):
+    """It tells tokens of logprobs by their ids, or nobody could tell halves of characters apart."""
+    model = RemoteModel(f"{embedded.url}/v1", eos_token_id=ByteTokenizer.eos_token_id)
+    template = load_embedded().chat_template
+    echo = {"prompt": "café 🚀", "echo": True, "logprobs": 2, "max_tokens": 4}
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "logprobs": True, "top_logprobs": 2}
+    with running(model, chat_template=template) as front:
+        for path, asked in (("/v1/completions", echo), (CHAT, {**chat, "max_tokens": 9})):
+            first, second = (
+                one.fetch(path, {**asked, "temperature": 0}).json() for one in (front, embedded)
+            )
+            assert first["choices"] == second["choices"]
+    model.close()
 
 
 def test_an_echo_needs_no_model_that_scores_unless_logprobs_are_wanted(server):

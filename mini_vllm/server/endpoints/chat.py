@@ -53,6 +53,7 @@ async def chat_completions(http: HttpRequest) -> Reply:
         include_usage=asked.include_usage,
         continuous_usage=asked.continuous_usage,
         prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
+        tokens_as_ids=bool(asked.return_tokens_as_token_ids),
         naive=service.naive if asked.return_held else None,
     )
     if asked.stream:

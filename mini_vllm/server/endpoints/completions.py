@@ -128,6 +128,7 @@ async def completions(http: HttpRequest) -> Reply:
         include_usage=asked.include_usage,
         continuous_usage=asked.continuous_usage,
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
+        tokens_as_ids=bool(asked.return_tokens_as_token_ids),
         naive=service.naive if asked.return_held else None,
     )
     echoes = await _echoes(service, asked, prompts, params)

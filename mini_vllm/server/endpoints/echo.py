@@ -47,16 +47,16 @@ async def echo_of(
 
 def _steps(
     service: Service, score: PromptLogprobs, token_ids: Sequence[int], most: int
-) -> list[TokenLogprobs | bytes]:
+) -> list[TokenLogprobs | LogprobEntry]:
     piece_of = pieces_of(service.tokenizer)
 
     def entry(token_id: int, likely: Mapping[int, float]) -> LogprobEntry:
         return LogprobEntry(token_id, likely[token_id], piece_of(token_id))
 
-    steps: list[TokenLogprobs | bytes] = []
+    steps: list[TokenLogprobs | LogprobEntry] = []
     for token_id, likely in zip(token_ids, score(token_ids, most), strict=True):
         if likely is None:
-            steps.append(piece_of(token_id))
+            steps.append(entry(token_id, {token_id: 0.0}))
             continue
         best = sorted(likely, key=lambda one: (-likely[one], one))[:most]
         top = tuple(entry(one, likely) for one in best)

@@ -37,15 +37,23 @@ class Unsupported(msgspec.Struct, kw_only=True):
     guided_grammar: Any = None
     guided_json: Any = None
     guided_regex: Any = None
+    include_reasoning: Any = True
     length_penalty: Any = 1
     logits_processors: Any = None
+    logprob_token_ids: Any = None
     modalities: Any = field(default_factory=lambda: ["text"])
     prompt_embeds: Any = None
     prompt_logprobs: Any = None
+    repetition_detection: Any = None
+    return_prompt_text: Any = False
+    return_token_offsets: Any = False
+    spaces_between_special_tokens: Any = True
     suffix: Any = ""
+    thinking_token_budget: Any = None
     truncate_prompt_tokens: Any = None
     use_beam_search: Any = False
     verbosity: Any = "medium"
+    watermarking: Any = False
     web_search_options: Any = None
 
 
@@ -73,6 +81,7 @@ class GenerationRequest(Unsupported, kw_only=True):
         stop: one stop string or several.
         logit_bias: by token id, as JSON has it: in a text.
         return_token_ids: add the ids of prompt and answer, as vLLM does.
+        return_tokens_as_token_ids: tell the tokens of logprobs by their ids, as vLLM does.
         return_held: our own: add to each event what the layers of the text path hold, and the text
             of its ids when each is decoded by itself.
     """
@@ -99,6 +108,7 @@ class GenerationRequest(Unsupported, kw_only=True):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
     return_held: bool | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None

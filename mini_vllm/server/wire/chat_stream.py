@@ -38,9 +38,10 @@ class ChatStreamChoice(msgspec.Struct):
 class ChatWriter:
     """Writes one choice of a streamed chat. See `ChoiceWriter`."""
 
-    def __init__(self, index: int, fold: MessageFold) -> None:
+    def __init__(self, index: int, fold: MessageFold, *, tokens_as_ids: bool) -> None:
         self._index = index
         self._fold = fold
+        self._tokens_as_ids = tokens_as_ids
 
     def opening(self) -> list[Any]:
         """Return the role."""
@@ -68,7 +69,7 @@ class ChatWriter:
 
     def logprobs(self, steps: Sequence[TokenLogprobs]) -> ChatLogprobs:
         """Return the logprobs of some steps."""
-        return chat_logprobs(steps)
+        return chat_logprobs(steps, as_ids=self._tokens_as_ids)
 
 
 def chat_stream(
@@ -89,6 +90,7 @@ def chat_stream(
                 strip=strip,
                 new_id=new_id,
             ),
+            tokens_as_ids=head.tokens_as_ids,
         )
         for index in range(head.choices)
     ]
@@ -182,7 +184,9 @@ def chat_response(
             ChatChoice(
                 output.index,
                 add_up(deltas),
-                chat_logprobs(output.logprobs) if output.logprobs else None,
+                chat_logprobs(output.logprobs, as_ids=head.tokens_as_ids)
+                if output.logprobs
+                else None,
                 fold.finish_reason(output.finish_reason),
                 output.stop_reason,
                 output.token_ids if tells_ids else UNSET,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
+from mini_vllm.engine import CompletionOutput, LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
 from mini_vllm.server.wire.logprobs import CompletionLogprobs, CompletionLogprobsStream
 from mini_vllm.server.wire.sse import SseStream, StreamHead, StreamResponse, Usage
@@ -29,16 +29,16 @@ class Echo(NamedTuple):
     """The prompt as a part of the answer; `steps` are its logprobs, None if nobody asked."""
 
     text: str
-    steps: Sequence[TokenLogprobs | bytes] | None = None
+    steps: Sequence[TokenLogprobs | LogprobEntry] | None = None
 
 
 class CompletionWriter:
     """Writes one choice of streamed completions. See `ChoiceWriter`."""
 
-    def __init__(self, index: int, echo: Echo | None = None) -> None:
+    def __init__(self, index: int, echo: Echo | None = None, *, tokens_as_ids: bool) -> None:
         self._index = index
         self._echo = echo
-        self._lists = CompletionLogprobsStream()
+        self._lists = CompletionLogprobsStream(as_ids=tokens_as_ids)
 
     def opening(self) -> list[Any]:
         """Return the prompt if it is echoed: otherwise a completion begins with its text."""
@@ -79,7 +79,8 @@ def completion_stream(head: StreamHead, echoes: Sequence[Echo] = ()) -> SseStrea
         echoes: for each choice its prompt, or none at all.
     """
     writers = [
-        CompletionWriter(index, echoes[index] if echoes else None) for index in range(head.choices)
+        CompletionWriter(index, echoes[index] if echoes else None, tokens_as_ids=head.tokens_as_ids)
+        for index in range(head.choices)
     ]
     return SseStream(head, OBJECT, writers)
 
@@ -105,7 +106,8 @@ def completion_response(
         completion_tokens += len(output.token_ids)
         echo = echoes[index] if echoes else Echo("")
         steps = (*(echo.steps or ()), *output.logprobs)
-        lists = CompletionLogprobsStream().feed(steps) if steps else None
+        stream = CompletionLogprobsStream(as_ids=head.tokens_as_ids)
+        lists = stream.feed(steps) if steps else None
         choices.append(
             CompletionChoice(
                 index,

@@ -1,7 +1,8 @@
 """Logprobs on the wire: a list of tokens for chats, four parallel lists for completions.
 
 A token's string is its own bytes decoded, so half a character is U+FFFD. A chat also lists the
-bytes; joined over all tokens, they are the text.
+bytes; joined over all tokens, they are the text. Where a client asks for ids instead, as vLLM's
+`return_tokens_as_token_ids` does, the string of token 5 is `token_id:5`.
 """
 
 from codecs import getincrementaldecoder
@@ -50,24 +51,22 @@ class CompletionLogprobs(msgspec.Struct):
     text_offset: list[int]
 
 
-def chat_logprobs(steps: Iterable[TokenLogprobs]) -> ChatLogprobs:
-    """Return the logprobs of some steps for a chat."""
+def chat_logprobs(steps: Iterable[TokenLogprobs], *, as_ids: bool = False) -> ChatLogprobs:
+    """Return the logprobs of some steps for a chat; tokens are told by their ids if so wished."""
+
+    def parts(entry: LogprobEntry) -> tuple[str, float, list[int]]:
+        return _token(entry, as_ids), _logprob(entry), list(entry.piece)
+
     return ChatLogprobs(
         [
-            ChatTokenLogprob(
-                *_parts(step.chosen), [TopLogprob(*_parts(entry)) for entry in step.top]
-            )
+            ChatTokenLogprob(*parts(step.chosen), [TopLogprob(*parts(entry)) for entry in step.top])
             for step in steps
         ]
     )
 
 
-def _parts(entry: LogprobEntry) -> tuple[str, float, list[int]]:
-    return _token(entry), _logprob(entry), list(entry.piece)
-
-
-def _token(entry: LogprobEntry) -> str:
-    return entry.piece.decode("utf-8", "replace")
+def _token(entry: LogprobEntry, as_ids: bool) -> str:
+    return f"token_id:{entry.token_id}" if as_ids else entry.piece.decode("utf-8", "replace")
 
 
 def _logprob(entry: LogprobEntry) -> float:
@@ -80,35 +79,35 @@ class CompletionLogprobsStream:
 
     A token's offset is where the first character that it has a part of begins. All tokens count,
     even those that are left out of the text, as special tokens are.
+
+    Args:
+        as_ids: tell tokens by their ids.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_ids: bool = False) -> None:
+        self._as_ids = as_ids
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._length = 0
 
-    def feed(self, steps: Iterable[TokenLogprobs | bytes]) -> CompletionLogprobs:
+    def feed(self, steps: Iterable[TokenLogprobs | LogprobEntry]) -> CompletionLogprobs:
         """Return the logprobs of the next steps for a completion.
 
         Args:
-            steps: a token without logprobs is its bytes alone.
+            steps: a token alone stands for one without logprobs.
         """
         lists = CompletionLogprobs([], [], [], [])
         for step in steps:
-            if isinstance(step, bytes):
-                piece, logprob, top = step, None, None
-            else:
-                piece, logprob, top = step.chosen.piece, _logprob(step.chosen), _by_token(step)
-            lists.tokens.append(piece.decode("utf-8", "replace"))
-            lists.token_logprobs.append(logprob)
-            lists.top_logprobs.append(top)
+            token, known = (step.chosen, step) if isinstance(step, TokenLogprobs) else (step, None)
+            lists.tokens.append(_token(token, self._as_ids))
+            lists.token_logprobs.append(None if known is None else _logprob(token))
+            lists.top_logprobs.append(None if known is None else self._by_token(known))
             lists.text_offset.append(self._length)
-            self._length += len(self._decoder.decode(piece))
+            self._length += len(self._decoder.decode(token.piece))
         return lists
 
-
-def _by_token(step: TokenLogprobs) -> dict[str, float]:
-    """Return the likeliest tokens and the chosen one; of tokens that look alike, the likeliest."""
-    best: dict[str, float] = {}
-    for entry in (*step.top, step.chosen):
-        best.setdefault(_token(entry), _logprob(entry))
-    return best
+    def _by_token(self, step: TokenLogprobs) -> dict[str, float]:
+        """Return the likeliest and the chosen one; of tokens that look alike, the likeliest."""
+        best: dict[str, float] = {}
+        for entry in (*step.top, step.chosen):
+            best.setdefault(_token(entry, self._as_ids), _logprob(entry))
+        return best

@@ -97,6 +97,7 @@ class StreamHead:
         continuous_usage: report it in every event, too: the tokens of the event's choice so far.
         prompt_token_ids: the ids of the prompt, if the client asked for ids; the choices then
             report theirs too.
+        tokens_as_ids: tell the tokens of logprobs by their ids.
         naive: decodes each id by itself, if the client asked to see what is held.
     """
 
@@ -108,6 +109,7 @@ class StreamHead:
     include_usage: bool = False
     continuous_usage: bool = False
     prompt_token_ids: Sequence[int] | None = None
+    tokens_as_ids: bool = False
     naive: Callable[[Sequence[int]], str] | None = None
 
 
