@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from mini_vllm import __version__
+
 _VERBS = {
     "serve": ("mini_vllm.server.__main__", "an OpenAI-compatible server, with a page to watch it"),
     "stream": ("mini_vllm.stream", "requests of a file, streamed side by side in a terminal"),
@@ -25,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if verb in ("-h", "--help"):
         print(_USAGE)
+        return 0
+    if verb == "--version":
+        print(f"mini-vllm {__version__}")
         return 0
     if verb not in _VERBS:
         print(f"mini-vllm: {verb} is no verb of it\n{_USAGE}", file=sys.stderr)
