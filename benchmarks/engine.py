@@ -40,7 +40,8 @@ from mini_vllm.engine import (
     StreamChunk,
     read_together,
 )
-from mini_vllm.engine.channel import Producer, attach
+from mini_vllm.engine.channel import attach
+from mini_vllm.engine.producer import Producer
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.tokenizer import HuggingFaceTokenizer, Tokenizer
 

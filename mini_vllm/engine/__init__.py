@@ -1,6 +1,6 @@
 """Requests, slots and channels: the loop that makes tokens, and the streams that carry them out."""
 
-from mini_vllm.engine.channel import OverflowPolicy, StreamChannel
+from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.core import NullMetrics
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
 from mini_vllm.engine.engine_errors import (
@@ -26,6 +26,7 @@ from mini_vllm.engine.outputs import (
     StreamChunk,
     TokenLogprobs,
 )
+from mini_vllm.engine.producer import OverflowPolicy
 from mini_vllm.engine.request import Request, SamplingParams, StructuredOutputsParams
 from mini_vllm.engine.structured_output_manager import MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath, TextPath, TextPathFactory

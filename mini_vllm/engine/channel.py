@@ -8,144 +8,21 @@ for`), by one reader at a time. Its last chunk, and only that one, is `finished`
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager, suppress
-from enum import Enum
+from contextlib import contextmanager
 from time import monotonic
-from typing import Protocol
 
-from mini_vllm.engine.engine_errors import ChannelStateError, SlowConsumerError
+from mini_vllm.engine.engine_errors import ChannelStateError
 from mini_vllm.engine.loop_waker import LoopWaker, waker_of
-from mini_vllm.engine.outputs import JoinedChunks, StreamChunk
+from mini_vllm.engine.outputs import StreamChunk
+from mini_vllm.engine.producer import OverflowPolicy, Owner, Producer
 from mini_vllm.finish_reason import FinishReason
 
-
-class OverflowPolicy(Enum):
-    """What happens to a chunk that comes while `max_pending` wait.
-
-    COALESCE joins it to the last one that waits: nothing is lost, and the terminal chunk stays the
-    last. UNBOUNDED queues it. CANCEL joins it and cancels the stream, with `SlowConsumerError`.
-    BLOCK holds the engine up, so an engine accepts it only if it has a single slot.
-    """
-
-    COALESCE = "coalesce"
-    UNBOUNDED = "unbounded"
-    CANCEL = "cancel"
-    BLOCK = "block"
-
-
-_COALESCE = OverflowPolicy.COALESCE
-
-
-class Owner(Protocol):
-    """Whoever writes; it says on which thread."""
-
-    thread_id: int | None
-
-
-class Producer:
-    """The writer's side of one channel, and all that both sides share.
-
-    The engine gets it from `attach`, and only the engine's thread writes. Everything changes under
-    the lock, except `cancelled`: a signal handler sets that, and must not wait for a lock.
-    """
-
-    def __init__(self, max_pending: int | None, overflow: OverflowPolicy) -> None:
-        self.lock = threading.Lock()
-        self.pending: deque[StreamChunk | JoinedChunks] = deque()
-        self._max_pending = max_pending
-        self.overflow = overflow
-        self.cancelled = False
-        self.finished = False
-        self.reason = FinishReason.NOT_FINISHED
-        self.error: BaseException | None = None
-        self.owner: Owner | None = None
-        self.batch_idx = -1
-        self.stream_interval = 1
-        self.skip_special_tokens = True
-        self.return_held = False
-        self.condition = threading.Condition(self.lock)
-        # How many threads wait at the condition: notifying nobody costs as much as notifying one.
-        self._waiting = 0
-        # For a reader in asyncio: its loop while it reads, and the event to set while it waits.
-        self.waker: LoopWaker | None = None
-        self.event: asyncio.Event | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.finished or (self.cancelled and self.owner is None)
-
-    @property
-    def full(self) -> bool:
-        """Whether as many chunks wait as may."""
-        return self._max_pending is not None and len(self.pending) >= self._max_pending
-
-    def push(self, chunk: StreamChunk, error: BaseException | None = None) -> None:
-        """Write a chunk. A finished one ends the channel, with `error` as what went wrong.
-
-        Raises:
-            ChannelStateError: the terminal chunk was written already.
-        """
-        with self.lock:
-            if self.finished:
-                raise ChannelStateError("a chunk came after the terminal one")
-            if self._max_pending is None or len(self.pending) < self._max_pending:
-                self.pending.append(chunk)
-            else:
-                self._push_to_full(chunk)
-            if chunk.finished:
-                self.finished, self.reason = True, chunk.reason
-                self.error = error or self.error
-            if self._waiting or self.waker is not None:
-                self.wake()
-
-    def _push_to_full(self, chunk: StreamChunk) -> None:
-        """Do what the policy says of a chunk that finds no room. The caller has the lock."""
-        if self.overflow is not _COALESCE:
-            while self.overflow is OverflowPolicy.BLOCK and self.full and not self.cancelled:
-                # A reader that is dropped, or cancelled by a signal, wakes nobody.
-                self.wait(0.1)
-            if not self.full:
-                self.pending.append(chunk)
-                return
-            if self.overflow is OverflowPolicy.CANCEL and not (chunk.finished or self.cancelled):
-                self.cancelled = True
-                waiting = len(self.pending)
-                self.error = SlowConsumerError(f"{waiting} chunks waited for the reader")
-        last = self.pending[-1]
-        if isinstance(last, StreamChunk):
-            last = self.pending[-1] = JoinedChunks(last)
-        last.add(chunk)
-
-    def finish(self, reason: FinishReason, error: BaseException | None = None) -> None:
-        """End the channel with an empty chunk, unless it has ended; the first reason stays."""
-        last = StreamChunk(finished=True, reason=reason)
-        with suppress(ChannelStateError):
-            self.push(last, error)
-
-    def wait(self, seconds: float) -> None:
-        """Wait for `wake`. The caller has the lock."""
-        self._waiting += 1
-        try:
-            self.condition.wait(seconds)
-        finally:
-            self._waiting -= 1
-
-    def wake(self) -> None:
-        """Wake the reader, and a writer that waits. The caller has the lock."""
-        if self._waiting:
-            self.condition.notify_all()
-        waker, event = self.waker, self.event
-        if waker is None:
-            return
-        if waker.is_closed:
-            # The reader is gone with its loop, and could not cancel.
-            self.cancelled = True
-        else:
-            self.event = None
-            waker.set(event)
+_TAKEN = "another reader has this channel; it takes one at a time"
+_WAITS_FOR_ITSELF = (
+    "this thread runs the engine and would wait for itself: "
+    "read on another thread, or let the engine step first"
+)
 
 
 class StreamChannel:
@@ -293,11 +170,9 @@ class StreamChannel:
                 interrupted the holder of the lock; the reader then notices within its `poll`, and
                 one in asyncio, or in `wait_pop`, at the terminal chunk.
         """
-        core = self._core
-        core.cancelled = True
+        self._core.cancelled = True
         if wake:
-            with core.lock:
-                core.wake()
+            self._core.wake()
 
     def try_pop(self) -> StreamChunk | None:
         """Return the next chunk, or None if none waits.
@@ -305,12 +180,13 @@ class StreamChannel:
         Raises:
             ChannelStateError: somebody else reads.
         """
-        self._claim()
+        if self._reader.locked():
+            raise ChannelStateError(_TAKEN)
         try:
-            with self._core.lock:
-                return self._take()
-        finally:
-            self._reader.release()
+            return self._core.take()
+        except IndexError:
+            # Two threads try at once, and the other one has it.
+            return None
 
     def wait_pop(self, timeout: float) -> StreamChunk | None:
         """Return the next chunk, or None if none comes within `timeout` seconds or ever.
@@ -363,18 +239,18 @@ class StreamChannel:
         with self.reading_to_the_end():
             core.waker = waker_of(asyncio.get_running_loop())
             while True:
-                with core.lock:
-                    chunk = self._take()
-                    if chunk is None:
-                        if core.over:
-                            return
-                        event.clear()
-                        core.event = event
+                chunk = core.take()
                 if chunk is not None:
                     yield chunk
                     # Other tasks run too, however fast the chunks come.
                     await asyncio.sleep(0)
-                else:
+                    continue
+                event.clear()
+                core.event = event
+                # What came before the event was there has not set it.
+                if core.over:
+                    return
+                if not core.pending:
                     await event.wait()
 
     def take_all(self, waker: LoopWaker, event: asyncio.Event) -> tuple[list[StreamChunk], bool]:
@@ -382,14 +258,12 @@ class StreamChannel:
 
         For a reader of several channels, inside `reading_to_the_end`.
         """
-        core = self._core
-        with core.lock:
-            chunks = []
-            while (chunk := self._take()) is not None:
-                chunks.append(chunk)
-            if not core.over:
-                core.waker, core.event = waker, event
-            return chunks, core.over
+        core, chunks = self._core, []
+        # Before looking: what comes later sets it.
+        core.waker, core.event = waker, event
+        while (chunk := core.take()) is not None:
+            chunks.append(chunk)
+        return chunks, core.over
 
     @contextmanager
     def reading_to_the_end(self) -> Iterator[None]:
@@ -413,7 +287,7 @@ class StreamChannel:
     def _claim(self) -> None:
         """Become the one reader, until `_reader` is released."""
         if not self._reader.acquire(blocking=False):
-            raise ChannelStateError("another reader has this channel; it takes one at a time")
+            raise ChannelStateError(_TAKEN)
 
     @contextmanager
     def _unattached(self) -> Iterator[Producer]:
@@ -422,36 +296,31 @@ class StreamChannel:
                 raise ChannelStateError("the channel belongs to a request already: set this before")
             yield self._core
 
-    def _take(self) -> StreamChunk | None:
-        """Return the next chunk, if one waits. The caller has the lock."""
-        core = self._core
-        if not core.pending:
-            return None
-        if core.overflow is not _COALESCE:
-            # A writer with the policy BLOCK may wait for room.
-            core.condition.notify_all()
-        chunk = core.pending.popleft()
-        return chunk if isinstance(chunk, StreamChunk) else chunk.join()
-
     def _wait(
         self, timeout: float | None, poll: float, detach_on_cancel: bool = False
     ) -> StreamChunk | None:
+        """Return the next chunk, or None if none comes in time or ever."""
         core = self._core
+        chunk = core.take()
+        if chunk is not None:
+            return chunk
         deadline = None if timeout is None else monotonic() + timeout
         with core.lock:
-            while not core.pending:
-                if core.over or (core.cancelled and detach_on_cancel):
-                    return None
-                left = poll if deadline is None else deadline - monotonic()
-                if left <= 0:
-                    return None
-                if core.owner is not None and core.owner.thread_id == threading.get_ident():
-                    raise ChannelStateError(
-                        "this thread runs the engine and would wait for itself: "
-                        "read on another thread, or let the engine step first"
-                    )
-                core.wait(min(left, poll, threading.TIMEOUT_MAX))
-            return self._take()
+            # Before looking: a writer who is not told of a wait wakes nobody.
+            core.waiting += 1
+            try:
+                while not core.pending:
+                    if core.over or (core.cancelled and detach_on_cancel):
+                        return None
+                    left = poll if deadline is None else deadline - monotonic()
+                    if left <= 0:
+                        return None
+                    if core.owner is not None and core.owner.thread_id == threading.get_ident():
+                        raise ChannelStateError(_WAITS_FOR_ITSELF)
+                    core.condition.wait(min(left, poll, threading.TIMEOUT_MAX))
+            finally:
+                core.waiting -= 1
+        return core.take()
 
 
 def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:

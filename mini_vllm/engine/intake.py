@@ -16,11 +16,12 @@ from time import monotonic
 from typing import NamedTuple
 from uuid import uuid4
 
-from mini_vllm.engine.channel import OverflowPolicy, Owner, Producer, StreamChannel, attach
+from mini_vllm.engine.channel import StreamChannel, attach
 from mini_vllm.engine.core import Row
 from mini_vllm.engine.engine_errors import ChannelStateError, StreamingSubmissionError
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.outputs import Handle
+from mini_vllm.engine.producer import OverflowPolicy, Owner, Producer
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.slot_stream import SlotStreamState

@@ -8,7 +8,6 @@ reads and that has no stop strings gets its text when it ends, all in one go.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mini_vllm.engine.channel import Producer
 from mini_vllm.engine.outputs import (
     CompletionOutput,
     Handle,
@@ -16,6 +15,7 @@ from mini_vllm.engine.outputs import (
     StreamChunk,
     TokenLogprobs,
 )
+from mini_vllm.engine.producer import Producer
 from mini_vllm.engine.request import SamplingParams
 from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.text_path import TextPath

@@ -13,7 +13,7 @@ from mini_vllm.engine import (
     TextPathFactory,
     slot_stream,
 )
-from mini_vllm.engine.channel import Producer
+from mini_vllm.engine.producer import Producer
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 

@@ -6,7 +6,7 @@ import threading
 from queue import SimpleQueue
 
 import pytest
-from reading import LONG, attached, on_thread
+from reading import END, LONG, A, attached, every_waiting_reader, on_thread
 from scenes import engine_of, ids_of, text_of
 
 from mini_vllm.engine import (
@@ -103,6 +103,39 @@ def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
 
     monkeypatch.setattr(channel._core.condition, "wait", cancel_first)
     together(lambda: channel.consume(print, poll=1000))
+
+
+@every_waiting_reader
+def test_a_chunk_between_looking_and_waiting_is_not_lost(read):
+    # The reader has found nothing, and now a chunk comes whose writer knows of nobody who waits.
+    channel, producer = attached()
+    take, sent = producer.take, [A, END]
+
+    def take_before_the_push():
+        chunk = take()
+        if chunk is None and sent:
+            producer.push(sent.pop(0))
+        return chunk
+
+    producer.take = take_before_the_push
+    assert on_thread(read, channel).result(LONG) == [A, END]
+
+
+def test_nothing_comes_after_the_terminal_chunk_whatever_a_second_writer_does():
+    # It saw no end yet, and appends when the terminal chunk was read already.
+    channel, producer = attached()
+
+    class Late(StreamChunk):
+        @property
+        def finished(self):
+            """The first look of a writer that has found the channel open."""
+            if not producer.finished:
+                producer.finish(FinishReason.LENGTH)
+                assert channel.try_pop().finished
+            return False
+
+    producer.push(Late.__new__(Late))
+    assert (channel.try_pop(), channel.pending_count) == (None, 0)
 
 
 def test_R3_submit_cancel_and_finish_race_to_one_terminal_chunk_each():

@@ -33,9 +33,9 @@ from mini_vllm.engine import (
     StreamChunk,
     TextPathFactory,
 )
-from mini_vllm.engine.channel import Producer
 from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.intake import Intake
+from mini_vllm.engine.producer import Producer
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
 ERROR, CANCELLED = FinishReason.ERROR, FinishReason.CANCELLED
