@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import median
 
 import tokenizers
@@ -37,16 +38,14 @@ PARTS = {
 
 
 class Playing:
-    """A model that gives each request the ids of its reply, one at a time.
+    """A model that gives each request its bursts, which were made before.
 
     Args:
-        replies: by the name of the request.
+        bursts: by the name of the request.
     """
 
-    def __init__(self, replies: Mapping[str, Sequence[int]]) -> None:
-        self._bursts = {
-            name: [Burst((token_id,)) for token_id in reply] for name, reply in replies.items()
-        }
+    def __init__(self, bursts: Mapping[str, Sequence[Burst]]) -> None:
+        self._bursts = bursts
 
     def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
         """Return the next burst of each slot."""
@@ -72,10 +71,14 @@ def _measure(
 ) -> None:
     slots, length = len(replies), len(replies[0])
     title = f"{vocabulary}: {slots} replies of {length} ids"
+    play = partial(_play, tokenizer, {
+        str(place): [Burst((token_id,)) for token_id in reply]
+        for place, reply in enumerate(replies)
+    })  # fmt: skip
     runs: dict[str, Work] = {
         PIPELINE: lambda: _feed_replies(tokenizer, replies),
-        SILENT: lambda: _play(tokenizer, replies, read=False),
-        READ: lambda: _play(tokenizer, replies, read=True),
+        SILENT: lambda: play(read=False),
+        READ: lambda: play(read=True),
     }
     times = interleaved(runs, report.repeats)
     each = {name: taken / slots / length * 1e9 for name, taken in times.items()}
@@ -85,7 +88,7 @@ def _measure(
         what = f"{vocabulary}: {READ} / {PIPELINE}, {slots} replies"
         report.at_most(what, each[READ] / each[PIPELINE], MOST_MULTIPLE)
     parts: dict[str, list[float]] = {name: [] for name in PARTS}
-    _play(tokenizer, replies, read=True, parts=parts)
+    play(read=True, parts=parts)
     rows = [[PARTS[name], median(taken) / slots] for name, taken in parts.items()]
     report.table(f"{title}: the parts of an iteration", ["", "ns a token, median"], rows)
 
@@ -104,13 +107,13 @@ def _feed_replies(tokenizer: Tokenizer, replies: list[list[int]]) -> None:
 
 def _play(
     tokenizer: Tokenizer,
-    replies: list[list[int]],
+    bursts: Mapping[str, Sequence[Burst]],
     *,
     read: bool,
     parts: dict[str, list[float]] | None = None,
 ) -> None:
     """Run replies to their end; note how long each part of an iteration took, up to its hook."""
-    length, began = len(replies[0]), 0
+    slots, length, began = len(bursts), len(bursts["0"]), 0
 
     def note(into: list[float]) -> Callable[[], None]:
         def hook() -> None:
@@ -123,18 +126,17 @@ def _play(
     hooks = {name: note(into) for name, into in (parts or {}).items()}
     if hooks:
         hooks["after_admit"] = note([])
-    named = {str(place): reply for place, reply in enumerate(replies)}
     engine = Engine(
-        Playing(named),
+        Playing(bursts),
         tokenizer,
-        max_num_seqs=len(replies),
-        num_blocks=len(replies) * (length // 16 + 2),
+        max_num_seqs=slots,
+        num_blocks=slots * (length // 16 + 2),
         make_text_path=TextPathFactory(tokenizer, tool_format="hermes"),
         hooks=hooks,
     )
     params = SamplingParams(max_tokens=length, ignore_eos=True, stop=STOP)
-    channels = [StreamChannel.create() for _ in replies] if read else []
-    engine.submit([Request(PROMPT, params, name, tools=TOOLS) for name in named], channels)
+    channels = [StreamChannel.create() for _ in bursts] if read else []
+    engine.submit([Request(PROMPT, params, name, tools=TOOLS) for name in bursts], channels)
     while engine.step():
         for channel in channels:
             channel.try_pop()

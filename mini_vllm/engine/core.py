@@ -8,7 +8,6 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from operator import attrgetter
 from time import monotonic
 
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
@@ -97,7 +96,7 @@ class EngineCore:
             BaseException: what the model raised.
         """
         scheduler = self._scheduler
-        is_cancelled = _everyone if cancel_all else attrgetter("is_cancelled")
+        is_cancelled = _everyone if cancel_all else SlotStreamState.is_cancelled
         self._leave_line(is_cancelled)
         admitted = scheduler.admit()
         self._ask(self._model.prefill, admitted)
@@ -160,39 +159,40 @@ class EngineCore:
         for choice, burst in zip(choices, news, strict=True):
             view = choice.view
             view.step += 1
-            if burst is None:
-                continue
             if isinstance(burst, Exception):
                 _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
                 choice.latch(Ending(FinishReason.ERROR, error=burst))
-                continue
-            check_burst(view, burst)
-            choice.burst = burst
+            elif burst is not None:
+                check_burst(view, burst)
+                choice.burst = burst
 
     def _update_finish_states(self) -> None:
         """Turn ids into text; find what has ended."""
-        now = monotonic()
-        for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
-            if choice.burst is not None:
-                token_ids = choice.view.output_token_ids
-                before = len(token_ids)
-                stream.update_or_give_up(choice)
-                self._report(token_ids, before, now - stream.last_news)
-                stream.last_news = now
-            elif choice.ending is not None:
-                stream.update_or_give_up(choice)
-
-    def _report(self, token_ids: Sequence[int], before: int, seconds: float) -> None:
-        if before:
-            self._metrics.next_token(seconds, len(token_ids) - before)
-        else:
-            self._metrics.first_token(seconds)
+        now, metrics, vocab_size = monotonic(), self._metrics, self._vocab_size
         unknown = 0
-        for token_id in token_ids[before:]:
-            if not 0 <= token_id < self._vocab_size:
-                unknown += 1
+        for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
+            if choice.burst is None:
+                if choice.ending is not None:
+                    stream.update_or_give_up(choice)
+                continue
+            token_ids = choice.view.output_token_ids
+            before = len(token_ids)
+            # Without `update_or_give_up` around it, a call less for each token.
+            try:
+                stream.update(choice)
+            except BaseException as error:
+                stream.give_up(choice, error)
+            seconds = now - stream.last_news
+            stream.last_news = now
+            if before:
+                metrics.next_token(seconds, len(token_ids) - before)
+            else:
+                metrics.first_token(seconds)
+            for token_id in token_ids[before:]:
+                if not 0 <= token_id < vocab_size:
+                    unknown += 1
         if unknown:
-            self._metrics.unknown_tokens(unknown)
+            metrics.unknown_tokens(unknown)
 
     def _emit(self, rows: Iterable[Row]) -> None:
         for choice, stream in rows:

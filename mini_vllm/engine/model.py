@@ -96,14 +96,14 @@ def check_burst(slot: SlotView, burst: Burst) -> None:
     """
     if not isinstance(burst, Burst):
         _refuse(slot, f"is {burst!r}; it must be a Burst, None or an exception")
-    token_ids = burst.token_ids
+    token_ids, logprobs = burst
     if not token_ids:
         _refuse(slot, "has no ids; return None for a slot without news")
     for token_id in token_ids:
         if not isinstance(token_id, int):
             _refuse(slot, f"has the id {token_id!r}, which is not an int")
     if slot.params.logprobs is not None and not (
-        len(burst.logprobs) == len(token_ids) and all(map(contains, burst.logprobs, token_ids))
+        len(logprobs) == len(token_ids) and all(map(contains, logprobs, token_ids))
     ):
         _refuse(slot, "lacks a logprob for each of its ids")
 

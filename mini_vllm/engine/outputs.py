@@ -85,10 +85,13 @@ class StreamChunk:
         # There is a chunk for each token, and most have no more than this. A frozen dataclass's own
         # method sets every field by a call, which takes three times as long.
         own = self.__dict__
-        own["token_ids"], own["text"], own["finished"] = token_ids, text, finished
-        if finished or events or logprobs or stop_reason is not None or held is not None:
-            own["reason"], own["stop_reason"], own["held"] = reason, stop_reason, held
-            own["logprobs"], own["events"] = logprobs, events
+        own["token_ids"] = token_ids
+        own["text"] = text
+        if events:
+            own["events"] = events
+        if finished or logprobs or stop_reason is not None or held is not None:
+            own["finished"], own["reason"], own["stop_reason"] = finished, reason, stop_reason
+            own["logprobs"], own["held"] = logprobs, held
 
     @property
     def all_events(self) -> tuple[Event, ...]:

@@ -8,6 +8,7 @@ reads and that has no stop strings gets its text when it ends, all in one go.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from mini_vllm.engine.model import Burst
 from mini_vllm.engine.outputs import (
     CompletionOutput,
     Handle,
@@ -71,18 +72,17 @@ class SlotStreamState:
 
         Ids of the burst that come after the end are removed.
         """
-        path, view, producer = self._text_path, choice.view, self.producer
+        path, producer = self._text_path, self.producer
         if path.ending is not None:
             return
-        ended, output = choice.ending is not None, view.output_token_ids
-        needs_text = ended or producer is not None or self._has_stops
-        if choice.burst is not None:
+        burst = choice.burst
+        if burst is not None:
             burst = choice.take_burst()
-            needs_text = needs_text or choice.may_end_with(burst)
             if self._most_logprobs is not None:
                 self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
-        if not needs_text:
+        if producer is None and self._can_wait(choice, burst):
             return
+        output = choice.view.output_token_ids
         if producer is not None and producer.return_held:
             self._feed_one_by_one(output[self._fed :])
         else:
@@ -90,13 +90,21 @@ class SlotStreamState:
             new, self._fed = output[self._fed :], len(output)
             self._events += path.feed(new)
         if path.ending is None:
-            if ended:
-                self._events += path.finish(choice.finish_reason)
-            elif len(output) >= view.params.max_tokens:
+            if choice.ending is not None:
+                self._events += path.finish(choice.ending.reason)
+            elif len(output) >= choice.view.params.max_tokens:
                 self._events += path.finish(FinishReason.LENGTH)
-        if path.ending is not None:
-            del output[path.tokens :], self._logprobs[path.tokens :]
-            choice.latch(path.ending)
+            else:
+                return
+        assert path.ending is not None
+        del output[path.tokens :], self._logprobs[path.tokens :]
+        choice.latch(path.ending)
+
+    def _can_wait(self, choice: ChoiceState, burst: Burst | None) -> bool:
+        """Whether a choice that nobody reads can have its text made later."""
+        if self._has_stops or choice.ending is not None:
+            return False
+        return burst is None or not choice.may_end_with(burst)
 
     def _feed_one_by_one(self, token_ids: Sequence[int]) -> None:
         """Feed a burst; note what is to be said, and held, before each id but the first."""
@@ -109,7 +117,6 @@ class SlotStreamState:
             if path.ending is not None:
                 return
 
-    @property
     def is_cancelled(self) -> bool:
         """Whether somebody asked for its end."""
         producer = self.producer
@@ -125,16 +132,20 @@ class SlotStreamState:
         try:
             self.update(choice)
         except BaseException as error:
-            if not is_library_fault(error):
+            self.give_up(choice, error)
+
+    def give_up(self, choice: ChoiceState, error: BaseException) -> None:
+        """End a choice whose text path has failed; what is no fault of a library is raised."""
+        if not is_library_fault(error):
+            raise error
+        _LOG.error("the text of %.60s failed", choice.view.request_id, exc_info=error)
+        choice.latch(Ending(FinishReason.ERROR, error=error))
+        try:
+            if self._text_path.ending is None:
+                self._events += self._text_path.finish(FinishReason.ERROR)
+        except BaseException as second:
+            if not is_library_fault(second):
                 raise
-            _LOG.error("the text of %.60s failed", choice.view.request_id, exc_info=error)
-            choice.latch(Ending(FinishReason.ERROR, error=error))
-            try:
-                if self._text_path.ending is None:
-                    self._events += self._text_path.finish(FinishReason.ERROR)
-            except BaseException as second:
-                if not is_library_fault(second):
-                    raise
 
     def emit(self, choice: ChoiceState) -> None:
         """Write the chunk of this iteration, if one is due; one for each id if `held` is asked."""
@@ -189,21 +200,27 @@ class SlotStreamState:
         ending: Ending | None = None,
     ) -> StreamChunk:
         """Return what is new up to so many ids and events, and how it ended, if it did."""
-        token_ids = tuple(choice.view.output_token_ids[self._sent_tokens : tokens])
-        news = self._events[self._sent_events : events]
-        if len(news) == 1 and type(news[0]) is TextDelta:
-            text, more = news[0].text, False
+        output, first = choice.view.output_token_ids, self._sent_tokens
+        # Mostly there is one id and one event, and slices take longer.
+        token_ids = (output[first],) if tokens == first + 1 else tuple(output[first:tokens])
+        news: tuple[Event, ...] = ()
+        if events == self._sent_events + 1:
+            only = self._events[events - 1]
+            if type(only) is TextDelta:
+                text = only.text
+            else:
+                text, news = "", (only,)
         else:
-            text, more = _text_of(news), not _TEXT_ONLY.issuperset(map(type, news))
-        if not more and ending is None and held is None and self._most_logprobs is None:
-            return StreamChunk(token_ids, text)
+            text, news = _split(self._events[self._sent_events : events])
+        if ending is None and held is None and self._most_logprobs is None:
+            return StreamChunk(token_ids, text, events=news)
         return StreamChunk(
             token_ids,
             text,
             finished=ending is not None,
             reason=FinishReason.NOT_FINISHED if ending is None else ending.reason,
             logprobs=tuple(self._logprobs[self._sent_tokens : tokens]),
-            events=tuple(news) if more else (),
+            events=news,
             stop_reason=None if ending is None else ending.stop_reason,
             held=held,
         )
@@ -214,6 +231,12 @@ class SlotStreamState:
 
         best = sorted(logprobs, key=lambda one: (-logprobs[one], one))[: self._most_logprobs]
         return TokenLogprobs(entry(token_id), tuple(map(entry, best)))
+
+
+def _split(events: Sequence[Event]) -> tuple[str, tuple[Event, ...]]:
+    """Return the text of events, and all of them if they are more than that."""
+    is_text = _TEXT_ONLY.issuperset(map(type, events))
+    return _text_of(events), () if is_text else tuple(events)
 
 
 def _text_of(events: Iterable[Event]) -> str:
