@@ -45,8 +45,10 @@ class NullMetrics:
     def unknown_tokens(self, count: int) -> None:
         """A model gave ids that are not in the vocabulary."""
 
-    def finished(self, reason: FinishReason, prompt_tokens: int, output_tokens: int) -> None:
-        """A choice has ended."""
+    def finished(
+        self, reason: FinishReason, prompt_tokens: int, output_tokens: int, seconds: float
+    ) -> None:
+        """A choice has ended, so long after it was submitted."""
 
 
 class EngineCore:
@@ -214,12 +216,11 @@ class EngineCore:
 
     def _end(self, rows: Sequence[Row]) -> None:
         """Report that these have ended. Nobody else knows them any more, so each handle is told."""
+        now = monotonic()
         try:
-            for choice, _ in rows:
-                view = choice.view
-                self._metrics.finished(
-                    choice.finish_reason, len(view.prompt_token_ids), len(view.output_token_ids)
-                )
+            for choice, stream in rows:
+                tokens = len(choice.view.prompt_token_ids), len(choice.view.output_token_ids)
+                self._metrics.finished(choice.finish_reason, *tokens, now - stream.submitted)
         finally:
             for choice, stream in rows:
                 self._on_end(choice.view.request_id)

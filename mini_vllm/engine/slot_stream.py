@@ -41,6 +41,7 @@ class SlotStreamState:
 
     Attributes:
         producer: where chunks go, or None if nobody reads along.
+        submitted: when the request came.
         last_news: when ids came last, or when the request came.
     """
 
@@ -54,7 +55,7 @@ class SlotStreamState:
     ) -> None:
         self.handle = handle
         self.producer: Producer | None = None
-        self.last_news = now
+        self.submitted = self.last_news = now
         self._text_path = text_path
         self._has_stops = bool(params.stop)
         self._most_logprobs = params.logprobs

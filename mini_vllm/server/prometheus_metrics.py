@@ -21,8 +21,19 @@ from mini_vllm.tokenizer import CachedTokenizer
 from mini_vllm.tokenizer.cache import CacheStats
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
-# Upper bounds; what is above them all counts in a bucket of its own.
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+# Upper bounds; what is above them all counts in a bucket of its own. Those of times are vLLM's.
+_TO_FIRST_TOKEN = (
+    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20),
+    *(40, 80, 160, 640, 2560),
+)
+_INTER_TOKEN = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40),
+    80,
+)
+_REQUEST = (
+    *(0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920),
+    7680,
+)
 _TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 # The labels of vLLM's metrics, and of the only engine that there is.
 _LABELS = ("model_name", "engine")
@@ -71,8 +82,9 @@ class PrometheusMetrics(NullMetrics, Collector):
         self._cached: CachedTokenizer | None = None
         self._labels = ["", _ENGINE]
         self._num_blocks = 1
-        self._first = _Histogram(_SECONDS)
-        self._next = _Histogram(_SECONDS)
+        self._first = _Histogram(_TO_FIRST_TOKEN)
+        self._next = _Histogram(_INTER_TOKEN)
+        self._whole = _Histogram(_REQUEST)
         self._prompts = _Histogram(_TOKENS)
         self._outputs = _Histogram(_TOKENS)
         self._prompt_tokens = 0
@@ -120,8 +132,11 @@ class PrometheusMetrics(NullMetrics, Collector):
         """See `NullMetrics`."""
         self._unknown_tokens += count
 
-    def finished(self, reason: FinishReason, prompt_tokens: int, output_tokens: int) -> None:
+    def finished(
+        self, reason: FinishReason, prompt_tokens: int, output_tokens: int, seconds: float
+    ) -> None:
         """See `NullMetrics`."""
+        self._whole.observe(seconds)
         self._prompt_tokens += prompt_tokens
         # Once a choice, not once a step: see `MeteredStream`.
         self.tokenizer.stream_tokens.inc(output_tokens)
@@ -134,6 +149,7 @@ class PrometheusMetrics(NullMetrics, Collector):
         for histogram, name, what in (
             (self._first, "time_to_first_token_seconds", "From submission to first token"),
             (self._next, "inter_token_latency_seconds", "From burst to burst of tokens, by token"),
+            (self._whole, "e2e_request_latency_seconds", "From submission to the end of a choice"),
             (self._prompts, "request_prompt_tokens", "Prompt tokens of a choice"),
             (self._outputs, "request_generation_tokens", "Tokens generated for a choice"),
         ):

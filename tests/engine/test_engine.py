@@ -290,9 +290,10 @@ def test_metrics_report_what_was_kept():
         call.next_token(ANY, 3),
         call.unknown_tokens(2),
         call.next_token(ANY, 2),
-        call.finished(FinishReason.END_ID, 2, 6),
+        call.finished(FinishReason.END_ID, 2, 6, ANY),
     ]
     assert all(one.args[0] >= 0 for one in metrics.mock_calls[:2])
+    assert metrics.finished.call_args.args[3] >= metrics.first_token.call_args.args[0]
 
 
 def test_stats_count_choices_and_blocks():
