@@ -4,22 +4,26 @@ Arguments are not validated against the schemas.
 """
 
 import json
+import marshal
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": type(None),
+# The JSON types of Python's values.
+_TYPES: dict[type, frozenset[str]] = {
+    str: frozenset({"string"}),
+    int: frozenset({"integer", "number"}),
+    float: frozenset({"number"}),
+    bool: frozenset({"boolean"}),
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    type(None): frozenset({"null"}),
 }
-EVERY_TYPE = frozenset(_TYPES)
+EVERY_TYPE = frozenset().union(*_TYPES.values())
+_TEXT = _TYPES[str]
 # What schemas made from databases and programs say, up to a bracket or a digit: `varchar(255)`,
 # `int64`, `list[str]`. vLLM 0.33.0 and SGLang 0.5.23 take these names too.
 _KIN = {
@@ -45,9 +49,20 @@ _MEMBERS = {
     "prefixItems": "array",
 }
 _BRANCHES = ("anyOf", "oneOf", "allOf")
+# Lists of tools that are remembered, and how long they may be, in bytes.
+_MOST_TOOLS = 64
+_LONGEST_TOOLS = 1 << 15
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# `json.dumps` with options makes an encoder for each call, which costs ten times a short string.
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+# `json.dumps` with options makes an encoder for each call, which costs ten times a short string;
+# `json.loads` makes a decoder.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 # What models write for true, false and null when they think in Python.
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
@@ -59,25 +74,34 @@ class Allowed(frozenset[str]):
         types: the types; without them, those of the schema.
         schema: the schema.
         root: the schema in which its references are.
+        known: those of other schemas in that one, by identity.
     """
 
     def __new__(
-        cls, types: Iterable[str] | None = None, schema: Any = None, root: Any = None
+        cls,
+        types: Iterable[str] | None = None,
+        schema: Any = None,
+        root: Any = None,
+        known: "dict[int, Allowed] | None" = None,
     ) -> "Allowed":
         """Find the types."""
-        allowed = super().__new__(cls, _types(schema, root or {}) if types is None else types)
-        allowed._schema, allowed._root = schema, root or {}
+        branches = _branches(schema, root or {})
+        found = frozenset().union(*map(_own_types, branches)) if types is None else types
+        allowed = super().__new__(cls, found)
+        allowed._branches, allowed._root = branches, root or {}
+        allowed._known = {} if known is None else known
         return allowed
 
-    _schema: Any
+    _branches: list[Mapping[str, Any]]
     _root: Any
+    _known: "dict[int, Allowed]"
 
     def member(self, name: str) -> "Allowed":
         """Return what an object's member may be."""
-        for branch in _branches(self._schema, self._root):
+        for branch in self._branches:
             properties = branch.get("properties")
             if isinstance(properties, Mapping) and name in properties:
-                return Allowed(None, properties[name], self._root)
+                return self._inside(properties[name])
         return self._first("additionalProperties")
 
     def item(self) -> "Allowed":
@@ -85,14 +109,22 @@ class Allowed(frozenset[str]):
         return self._first("items")
 
     def _first(self, word: str) -> "Allowed":
-        schemas = [branch[word] for branch in _branches(self._schema, self._root) if word in branch]
-        return Allowed(None, schemas[0] if schemas else None, self._root)
+        schemas = [branch[word] for branch in self._branches if word in branch]
+        return self._inside(schemas[0] if schemas else None)
+
+    def _inside(self, schema: Any) -> "Allowed":
+        found = self._known.get(id(schema))
+        if found is None:
+            found = self._known[id(schema)] = Allowed(None, schema, self._root, self._known)
+        return found
 
 
 def parameter_types(
     tools: Iterable[Mapping[str, Any]] | None,
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Return for each function and parameter the types that its schema allows.
+
+    What is returned is shared by all who ask for these tools; nobody may change it.
 
     A schema is read as far as it can be: `$ref` into the same schema, `anyOf`, `oneOf`, `allOf`,
     `nullable`, names of types that other languages have. What cannot be read allows anything.
@@ -104,8 +136,23 @@ def parameter_types(
     Raises:
         ValueError: a tool is invalid; the message names the field.
     """
+    tools = [*(tools or ())]
+    try:
+        # Clients send the same tools with each request. Unlike JSON, this tells all values apart.
+        wire = marshal.dumps(tools, 0)
+    except ValueError:
+        return _read(tools)
+    return _known(wire) if len(wire) <= _LONGEST_TOOLS else _read(tools)
+
+
+@lru_cache(_MOST_TOOLS)
+def _known(wire: bytes) -> dict[str, dict[str, frozenset[str]]]:
+    return _read(marshal.loads(wire))
+
+
+def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[str]]]:
     types: dict[str, dict[str, frozenset[str]]] = {}
-    for number, tool in enumerate(tools or ()):
+    for number, tool in enumerate(tools):
         at = f"tools[{number}].function"
         function = _mapping(_mapping(tool, f"tools[{number}]").get("function"), at)
         name = function.get("name")
@@ -154,13 +201,6 @@ def _target(reference: Any, root: Mapping[str, Any]) -> Any:
     return target
 
 
-def _types(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
-    found: frozenset[str] = frozenset()
-    for branch in _branches(schema, root):
-        found |= _own_types(branch)
-    return found
-
-
 def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types that a schema names itself."""
     named = schema.get("type")
@@ -174,7 +214,8 @@ def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     values = schema.get("enum")
     values = [*values] if isinstance(values, list) else []
     for value in [*values, schema["const"]] if "const" in schema else values:
-        found |= {name for name, kind in _TYPES.items() if _is_a(value, name, kind)}
+        kind = next((kind for kind in type(value).__mro__ if kind in _TYPES), None)
+        found |= _TYPES[kind] if kind else frozenset()
     return frozenset(found | {name for member, name in _MEMBERS.items() if member in schema})
 
 
@@ -196,19 +237,26 @@ def typed(text: str, allowed: frozenset[str]) -> str:
     Nothing is an empty array or object. A string is what fits no other type, so `42` is an integer
     where both may be; there only JSON counts, and `None` and `True` are strings.
     """
+    return canonical(typed_value(text, allowed))
+
+
+def typed_value(text: str, allowed: frozenset[str]) -> Any:
+    """Return what `typed` returns, as a value."""
+    if allowed == _TEXT:
+        return text
     bare = text.strip()
     if "string" not in allowed:
         bare = PYTHON_WORDS.get(bare, bare)
+        if not bare:
+            return [] if "array" in allowed else {} if "object" in allowed else text
     try:
-        value = json.loads(bare, parse_constant=_refuse)
-        canonical(value)
+        value = _DECODER.decode(bare)
+        # JSON has no such numbers as 1e999 makes.
+        _ENCODER.encode(value)
     except (ValueError, RecursionError):
-        value = text
-    if "string" not in allowed and not bare:
-        value = [] if "array" in allowed else {} if "object" in allowed else text
-    if not any(_is_a(value, name, _TYPES[name]) for name in allowed - {"string"}):
-        value = text
-    return canonical(value)
+        return text
+    is_text = isinstance(value, str) or _TYPES[type(value)].isdisjoint(allowed)
+    return text if is_text else value
 
 
 def canonical(value: Any) -> str:
@@ -226,12 +274,3 @@ def canonical(value: Any) -> str:
 def escaped(text: str) -> str:
     """Return text as it stands inside a JSON string, without the quotes."""
     return canonical(text)[1:-1]
-
-
-def _is_a(value: Any, name: str, kind: type | tuple[type, ...]) -> bool:
-    # In Python a bool is an int; in JSON it is not.
-    return isinstance(value, kind) and (name == "boolean" or not isinstance(value, bool))
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)

@@ -1,6 +1,7 @@
 """Which types a request's tools allow, and how the text of a parameter is read."""
 
 import json
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,18 @@ def test_allowed_types(schema, expected):
     parameters = {"properties": {"k": schema}, "$defs": defs}
     types = parameter_types([{"function": {"name": "f", "parameters": parameters}}])
     assert types == {"f": {"k": frozenset(expected)} if expected else {}}
+
+
+def test_tools_that_were_seen_are_not_read_again():
+    """What one caller changes in its tools later is of no interest to the others."""
+    tools, again = ([tool({"type": "array", "items": {"type": "integer"}})] for _ in range(2))
+    types = parameter_types(tools)
+    tools[0]["function"]["parameters"]["properties"]["k"]["items"]["type"] = "string"
+    assert parameter_types(again) is types
+    assert types["f"]["k"].item() == {"integer"}
+    assert parameter_types(iter(tools))["f"]["k"].item() == {"string"}
+    unusual = [MappingProxyType(tools[0])]
+    assert parameter_types(unusual) == types
 
 
 @pytest.mark.parametrize(
