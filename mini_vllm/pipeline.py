@@ -6,7 +6,8 @@ runs through all of them.
 
 Together they are one machine: their positions are its position, and an id is its piece. What an id
 does in a position the layers work out once; where it has been seen, it is one look in a dictionary
-(`mini_vllm.text.memory`). Ends, and heads and ends of calls, are the layers' each time.
+(`mini_vllm.text.memory`). Ends, and what leads from one place in a call to the next, are the
+layers' each time.
 
 Whoever chooses the tokens also counts them, and calls `finish` at `max_tokens`.
 """
@@ -176,9 +177,15 @@ class TextPipeline(Machine):
         )
 
     def _feed_new(self, token_id: int, events: list[Event]) -> None:
-        """Let the layers take an id that is new in this position."""
+        """Let the layers take an id that is new in this position, or of which text is kept."""
         # One out of an array of torch is like no other, not even in the set of ends.
         token_id = index(token_id)
+        known = self._node.keeping.get(token_id)
+        if known is not None:
+            output, kept, self._node = known
+            self._parsers[-1].keep(kept)
+            events += output
+            return
         before = self._leave()
         ends = token_id in self._ends
         if ends and self.tokens > self._min_tokens:
@@ -195,9 +202,13 @@ class TextPipeline(Machine):
             if self.tokens == self._min_tokens:
                 stop.min_end = stop.length
                 self._early = self._taken
-        if before and (ends or not all(parser.flowed for parser in self._parsers)):
-            before = None
-        self._node = MEMORY.learn(before, token_id, (*new,), self.position)
+        kept = ""
+        if before is not None:
+            # Only the last parser may keep text in a step that is remembered.
+            *first, kept = "", *(parser.kept for parser in self._parsers)
+            if ends or any(first) or not all(parser.flowed for parser in self._parsers):
+                before = None
+        self._node = MEMORY.learn(before, token_id, (*new,), self.position, kept)
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """End the text from outside; return what the layers still held.

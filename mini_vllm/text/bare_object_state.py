@@ -89,7 +89,7 @@ class BareObject:
             return self._bare(parser, place, text, at)
         space = _SPACE.match(text, at)
         if space:
-            parser.hold(space[0])
+            parser.note(space[0])
             return space.end()
         if place.expects in ("key", "value", "item") and text[at] == self.quote[0]:
             if text.startswith(self.quote, at):
@@ -103,19 +103,19 @@ class BareObject:
     def _punctuation(self, parser: StreamParser, place: _Place, text: str, at: int) -> int | str:
         char, expects, inner = text[at], place.expects, place.brackets[-1]
         if char == _CLOSES[inner] and expects in ("key", "item", "after"):
-            parser.hold(char)
+            parser.note(char)
             if self._close(parser, place, char):
                 return parser.follow(self.then, "") + text[at + 1 :]
         elif char == ":" and expects == "colon":
-            parser.hold(char)
+            parser.note(char)
             self._end_key(parser, place, place.bare)
         elif char == "," and expects == "after":
-            parser.hold(char)
+            parser.note(char)
             expects = "key" if inner == "{" else "item"
             parser.scratch.json = _Place(expects, place.brackets, ", ")
         elif char in "{[" and expects in ("value", "item") and len(place.brackets) < _DEEPEST:
             parser.arguments(place.before)
-            parser.hold(char)
+            parser.note(char)
             expects = "key" if char == "{" else "item"
             parser.scratch.json = _Place(expects, place.brackets + char, char)
         elif char not in ":,{}[]" and expects in ("key", "value", "item"):
@@ -137,6 +137,7 @@ class BareObject:
     def _end_key(self, parser: StreamParser, place: _Place, key: str) -> None:
         if len(place.brackets) == 1:
             parser.parameter = key
+            parser.flowed = False
         parser.arguments(f"{place.before}{_quoted(key)}: ")
         parser.scratch.json = _Place("value", place.brackets, "")
 
@@ -148,7 +149,7 @@ class BareObject:
         bare = place.bare + text[at:end]
         if len(bare) > _LONGEST_BARE:
             return parser.fail(f"{bare:.40} is too long without quotes", text[at:])
-        parser.hold(text[at:end])
+        parser.note(text[at:end])
         parser.scratch.json = _Place(place.expects, place.brackets, place.before, bare)
         if match is None:
             return end
@@ -159,7 +160,7 @@ class BareObject:
             return end
         if match[0] != ":":
             return parser.fail(f"{match[0]!r} behind a key", text[end:])
-        parser.hold(":")
+        parser.note(":")
         self._end_key(parser, place, bare.strip(SPACE))
         return end + 1
 
@@ -169,7 +170,7 @@ class BareObject:
             parser.arguments(place.before)
             allowed = self._allowed(parser, place) if self.typed else None
             expects = "typed text" if (allowed or TEXT) - TEXT else "text"
-        parser.hold(self.quote)
+        parser.note(self.quote)
         if expects == "text":
             parser.arguments('"')
         # What stood before a key is emitted with it.
@@ -184,25 +185,25 @@ class BareObject:
         if place.expects == "text":
             parser.arguments(escaped(shown))
         else:
-            scratch.parts.append(shown)
-            parser.hold(shown)
+            parser.keep(shown)
         if marker is None:
             return after
-        kept, scratch.parts = "".join(scratch.parts), []
+        kept = "".join(scratch.parts)
         if place.expects == "key text":
+            parser.hold(self.quote)
             scratch.json = _Place("colon", place.brackets, place.before, kept)
-        else:
-            is_text = place.expects == "text"
-            allowed = self._allowed(parser, place) or TEXT
-            parser.arguments('"' if is_text else typed(kept, allowed))
-            scratch.json = _Place("after", place.brackets, "")
-        parser.hold(self.quote)
+            return after
+        is_text = place.expects == "text"
+        parser.arguments('"' if is_text else typed(kept, self._allowed(parser, place) or TEXT))
+        parser.note(self.quote)
+        scratch.json = _Place("after", place.brackets, "")
         return after
 
     def _allowed(self, parser: StreamParser, place: _Place) -> frozenset[str] | None:
         """Return the types of a parameter; values inside of others have none."""
         if len(place.brackets) > 1:
             return None
+        parser.flowed = False
         return parser.types.get(parser.name, {}).get(parser.parameter)
 
     def waiting(self, parser: StreamParser) -> str:
@@ -214,8 +215,12 @@ class BareObject:
         return False
 
     def flows(self, scratch: Scratch) -> bool:
-        """Return whether a string is being written."""
-        return scratch.json is not None and scratch.json.expects == "text"
+        """Return True."""
+        return True
+
+    def writes(self, scratch: Scratch) -> bool:
+        """Return True."""
+        return True
 
 
 @lru_cache(_MOST_REMEMBERED)

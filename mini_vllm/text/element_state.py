@@ -5,13 +5,12 @@ only be a string. What holds elements is an array where the schema says so, else
 waits for its end. Members of one name become a list; text beside elements goes to `$text`.
 """
 
-import json
 import re
 from dataclasses import dataclass
 
 from mini_vllm.text.parameter_state import TEXT, read_parameter
 from mini_vllm.text.parser_states import SPACE, Marked
-from mini_vllm.text.schemas import Allowed, canonical, escaped, typed
+from mini_vllm.text.schemas import Allowed, canonical, escaped, typed_value
 from mini_vllm.text.stream_parser import Scratch, StreamParser
 
 DEEPEST = 128
@@ -27,6 +26,8 @@ class Element(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters; keep elements, and the text of other types."""
         scratch = parser.scratch
+        if scratch.json is None and not scratch.begun and _allowed(parser) != TEXT:
+            scratch.json = 0
         if scratch.pending:
             tag, end, rest = text.partition(">")
             scratch.pending += tag + end
@@ -42,9 +43,8 @@ class Element(Marked):
     def _text(self, parser: StreamParser, text: str) -> None:
         scratch = parser.scratch
         if not scratch.begun:
-            scratch.parts.append(text)
-            parser.hold(text)
-            if scratch.json is not None or _allowed(parser) != TEXT or not text.strip(SPACE):
+            parser.keep(text)
+            if scratch.json is not None or not text.strip(SPACE):
                 return
             scratch.begun = True
             text = "".join(scratch.parts)
@@ -61,9 +61,8 @@ class Element(Marked):
         if scratch.begun or (depth == DEEPEST and not closes):
             return parser.fail(f"{tag} where no element may be", rest)
         scratch.pending = ""
-        # A number from now on, so that text behind an element is none of a string.
-        scratch.parts.append(tag)
-        parser.hold(tag)
+        # A number, so that text behind an element is none of a string.
+        parser.keep(tag)
         scratch.json = depth - 1 if closes else depth + 1
         return rest
 
@@ -79,8 +78,6 @@ class Element(Marked):
         tag, scratch.pending = scratch.pending, ""
         if scratch.begun:
             parser.arguments('"')
-        elif isinstance(node, str):
-            parser.arguments(typed(node, _allowed(parser)))
         else:
             parser.arguments(canonical(value_of(node, _allowed(parser))))
         return parser.follow(self.on[marker], tag) + rest
@@ -90,8 +87,12 @@ class Element(Marked):
         return parser.scratch.pending + super().waiting(parser)
 
     def flows(self, scratch: Scratch) -> bool:
-        """Return whether a string is being written, and no tag."""
-        return scratch.begun and not scratch.pending
+        """Return whether the schema has been asked."""
+        return scratch.begun or scratch.json is not None
+
+    def writes(self, scratch: Scratch) -> bool:
+        """Return whether a string is being written."""
+        return scratch.begun
 
 
 def read_elements(text: str, marker: str) -> Node:
@@ -134,7 +135,7 @@ def _node(texts: list[str], members: list[tuple[str, Node]]) -> Node:
 def value_of(node: Node, allowed: frozenset[str]) -> object:
     """Return the value that an element stands for, with the types that its schema allows."""
     if isinstance(node, str):
-        return json.loads(typed(node, allowed or TEXT))
+        return typed_value(node, allowed or TEXT)
     inside = allowed if isinstance(allowed, Allowed) else Allowed(allowed)
     if "array" in allowed:
         return [value_of(member, inside.item()) for _, member in node]

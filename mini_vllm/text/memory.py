@@ -5,8 +5,9 @@ position it is then. Models repeat themselves, so a layer works out each such st
 looks it up: `node.get(piece)` is the output and the next node. Layers that are composed have one
 position together, and a step through all of them is one look.
 
-A position is a hashable value. Where more than that decides, such as text that is kept or calls
-that are counted, a layer has none: it stands `NOWHERE`, and nothing of that is remembered.
+A position is a hashable value. Where more than that decides, such as calls that are counted, a
+layer has none: it stands `NOWHERE`, and nothing of that is remembered. Text that is kept until
+later and decides nothing now stays with the stream: a step that keeps some is known with it.
 """
 
 from collections.abc import Hashable
@@ -19,18 +20,24 @@ from mini_vllm.text.copyable import Copyable
 LONGEST_PIECE = 64
 
 
+# For most nodes, as steps that keep text are rare.
+_NONE: dict[Any, tuple[Any, str, "Node"]] = {}
+
+
 class Node(dict[Any, tuple[Any, "Node"]]):
     """The steps that are known from a position: by piece, what comes out and the next node.
 
     Attributes:
         position: the position.
+        keeping: the steps that also keep text: what comes out, what is kept, and the next node.
     """
 
-    __slots__ = ("position",)
+    __slots__ = ("keeping", "position")
 
     def __init__(self, position: Hashable) -> None:
         super().__init__()
         self.position = position
+        self.keeping = _NONE
 
     def __reduce__(self) -> tuple[Any, ...]:
         # For `pickle`: what was learned is learned again.
@@ -51,7 +58,7 @@ class Memory:
         learned: how many were ever worked out, for tests of the cost.
     """
 
-    MOST_NODES = 1 << 13
+    MOST_NODES = 1 << 14
     MOST_STEPS = 1 << 18
 
     def __init__(self) -> None:
@@ -68,11 +75,19 @@ class Memory:
         """Return the node of a position, `NOWHERE` without one."""
         if position is None:
             return NOWHERE
+        node = self._nodes.get(position)
+        if node is not None:
+            return node
         with self._lock:
             return self._node(position)
 
     def learn(
-        self, before: Hashable | None, piece: Hashable, output: Any, after: Hashable | None
+        self,
+        before: Hashable | None,
+        piece: Hashable,
+        output: Any,
+        after: Hashable | None,
+        kept: str = "",
     ) -> Node:
         """Remember a step from a position to a position; return the node to stand on.
 
@@ -81,6 +96,7 @@ class Memory:
             piece: what came.
             output: what came of it.
             after: the position that followed, or None.
+            kept: the text that the stream keeps of it.
         """
         if after is None:
             return NOWHERE
@@ -91,8 +107,12 @@ class Memory:
             if self.steps >= self.MOST_STEPS or len(self._nodes) > self.MOST_NODES - 2:
                 self._clear()
             node, next_node = self._node(before), self._node(after)
-            self.steps += piece not in node
-            node[piece] = output, next_node
+            self.steps += piece not in (node.keeping if kept else node)
+            if kept:
+                node.keeping = node.keeping or {}
+                node.keeping[piece] = output, kept, next_node
+            else:
+                node[piece] = output, next_node
             return next_node
 
     def clear(self) -> None:
@@ -111,6 +131,7 @@ class Memory:
     def _clear(self) -> None:
         for node in self._nodes.values():
             node.clear()
+            node.keeping = _NONE
         self._nodes.clear()
         self.steps = 0
 

@@ -153,6 +153,10 @@ class Object:
         """Return False: members are kept."""
         return False
 
+    def writes(self, scratch: Scratch) -> bool:
+        """Return False."""
+        return False
+
 
 _AFTER = {
     ("begin", "{"): "key or end",

@@ -29,6 +29,7 @@ _STARTS = {
     "null": "n",
 }
 _COMPLETE = JsonState("complete", "")
+_UNREAD = JsonState("unread", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +72,7 @@ class Value(Marked):
         if not text:
             return
         if scratch.json is not FAILED:
-            scratch.parts.append(text)
-            parser.hold(text)
+            parser.keep(text)
             scratch.json = _typed_state(scratch, text, self._allowed(parser))
             if scratch.json is not FAILED:
                 return
@@ -89,6 +89,10 @@ class Value(Marked):
         return parser.scratch.pending + super().waiting(parser)
 
     def flows(self, scratch: Scratch) -> bool:
+        """Return whether the schema has been asked."""
+        return scratch.json is not None
+
+    def writes(self, scratch: Scratch) -> bool:
         """Return whether the value is known to be a string."""
         return scratch.json is FAILED
 
@@ -96,7 +100,7 @@ class Value(Marked):
 def _typed_state(scratch: Scratch, text: str, allowed: frozenset[str]) -> JsonState | None:
     """Take more of a value; return `FAILED` once it can only be a string."""
     if "string" not in allowed:
-        return None
+        return _UNREAD
     if allowed == TEXT:
         return FAILED
     state: JsonState | None = scratch.json

@@ -6,7 +6,7 @@ Larger kinds have files of their own: `object_state`, `parameter_state`, `python
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from mini_vllm.text.events import ReasoningDelta, TextDelta
@@ -42,6 +42,10 @@ class Marked:
 
     def flows(self, scratch: Scratch) -> bool:
         """Return False: text is kept here."""
+        return False
+
+    def writes(self, scratch: Scratch) -> bool:
+        """Return False."""
         return False
 
 
@@ -97,7 +101,7 @@ class Gap:
         text = scratch.pending + text
         bare = text.lstrip(SPACE)
         if len(bare) < len(text):
-            parser.hold(text[: len(text) - len(bare)])
+            parser.keep(text[: len(text) - len(bare)])
         scratch.pending = bare
         if not bare:
             return ""
@@ -130,7 +134,11 @@ class Gap:
         return parser.state.end(parser)
 
     def flows(self, scratch: Scratch) -> bool:
-        """Return False: a gap says what something is."""
+        """Return True."""
+        return True
+
+    def writes(self, scratch: Scratch) -> bool:
+        """Return False."""
         return False
 
 
@@ -158,23 +166,26 @@ class Header(Marked):
         text = text[: self.longest + 1]
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         rest += later
-        header = "".join([*scratch.parts, shown])
+        header = scratch.text + shown
         match = self.allowed.match(header)
         end = min(match.end() if match else 0, self.longest)
         bad = header[end:]
-        parser.hold(shown[: len(shown) - len(bad)])
+        scratch.text = header[:end]
         if bad:
             rest = bad + self.waiting(parser) + (marker or "") + rest
             scratch.marker = 0
             return parser.fail(f"{header[:end]:.39}{bad[0]} where a name should be", rest)
-        scratch.parts = [header]
         if marker is None:
             return rest
         on = self.on.get(marker)
         state = None if on is None else self.read(parser, header.strip(), marker)
         if on is None or state is None:
             return parser.fail(f"{header + marker:.40} where a name should be", marker + rest)
-        return parser.follow(replace(on, next=state) if state else on, marker) + rest
+        return parser.follow(On(state or on.next, on.do, on.keep), marker) + rest
+
+    def flows(self, scratch: Scratch) -> bool:
+        """Return True: what it keeps is short, and models repeat it."""
+        return True
 
 
 def announce(parser: StreamParser, name: str, marker: str) -> str | None:
@@ -221,6 +232,10 @@ class Json:
         return False
 
     def flows(self, scratch: Scratch) -> bool:
+        """Return True."""
+        return True
+
+    def writes(self, scratch: Scratch) -> bool:
         """Return True."""
         return True
 

@@ -65,7 +65,7 @@ class PythonCall:
             return self._literal(parser, progress, text)
         bare = text.lstrip(SPACE)
         if len(bare) < len(text):
-            parser.hold(text[: len(text) - len(bare)])
+            parser.note(text[: len(text) - len(bare)])
         return self._punctuation(parser, progress, bare) if bare else ""
 
     def _punctuation(self, parser: StreamParser, progress: _Progress, text: str) -> str:
@@ -80,8 +80,9 @@ class PythonCall:
         if after is None:
             return parser.fail(f"{char!r} where a Python call does not allow it", text)
         parser.scratch.json = _Progress(after)
-        parser.hold(char)
+        parser.note(char)
         if after == "value":
+            parser.flowed = False
             self._announce(parser)
             start = "{" if parser.parameters == 0 else ", "
             parser.parameters = (parser.parameters or 0) + 1
@@ -101,7 +102,7 @@ class PythonCall:
         match = _WORD.match(progress.word + text)
         end = (match.end() if match else 0) - len(progress.word)
         word, after = progress.word + text[:end], progress.after_word
-        parser.hold(text[:end])
+        parser.note(text[:end])
         if len(word) > _LONGEST_NAME:
             return parser.fail(f"{word:.40} is not a name", text[end:])
         parser.scratch.json = _Progress("word" if end == len(text) else after, word, after)
@@ -110,12 +111,12 @@ class PythonCall:
                 return parser.fail(f"{word:.40} is not a name", text[end:])
             if after == "bracket":
                 parser.name = word
+                parser.flowed = False
         return text[end:]
 
     def _begin_value(self, parser: StreamParser, text: str) -> str:
         if text[0] not in "'\"":
             parser.scratch.json = _Progress("literal")
-            parser.scratch.parts.clear()
             return text
         parser.scratch.json = _Progress("string", quote=text[0])
         parser.arguments('"')
@@ -163,17 +164,15 @@ class PythonCall:
             elif char != "," or not brackets:
                 return self._end_literal(parser, text, place)
             place += 1
-        scratch.parts.append(text)
+        parser.keep(text)
         scratch.json = _Progress("literal", "", "", quote, brackets, is_escaped)
-        parser.hold(text)
         return ""
 
     def _end_literal(self, parser: StreamParser, text: str, place: int) -> str:
-        parser.scratch.parts.append(text[:place])
+        parser.keep(text[:place])
         try:
             parser.arguments(to_json("".join(parser.scratch.parts), self.lines))
         except ValueError as error:
-            parser.hold(text[:place])
             return parser.fail(str(error), text[place:])
         parser.scratch.json = _Progress("after value")
         return text[place:]
@@ -187,8 +186,12 @@ class PythonCall:
         return False
 
     def flows(self, scratch: Scratch) -> bool:
-        """Return whether a string is being written."""
-        return scratch.json is not None and scratch.json.expects == "string"
+        """Return True."""
+        return True
+
+    def writes(self, scratch: Scratch) -> bool:
+        """Return True."""
+        return True
 
 
 _NEXT = {

@@ -5,8 +5,8 @@ where each marker leads. The kinds of states are in `parser_states` and the `*_s
 it. What is taken in but could still turn out to be plain text is kept raw, so that nothing is ever
 lost: until a call is announced it may become text again, afterwards an explicit `Malformed`.
 
-Most text flows: it comes in and goes out, and no call's name, schema or number matters. Such steps
-are remembered. Heads and ends of calls are worked out each time.
+Most text stays within a state: it goes out, or is kept until the state ends, and no call's name,
+schema or number matters. Such steps are remembered. A step from state to state is worked out.
 """
 
 from collections.abc import Hashable, Mapping
@@ -22,23 +22,23 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
-from mini_vllm.text.memory import MEMORY, NOWHERE, Machine
+from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
 
 # States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
-# A state, what of its scratch flowing text depends on, and the number of the call.
-Position = tuple["State", int, str, bool, Hashable, int]
+# A state, its scratch without `parts`, and the number of the call.
+Position = tuple["State", int, str, bool, Hashable, str, int]
 
 
 class State(Protocol):
-    """One kind of place in a format."""
+    """One kind of place in a format. Positions have it in them, so it is equal to itself alone."""
 
     def take(self, parser: "StreamParser", text: str) -> str:
         """Take non-empty text; return what another state should take."""
         ...
 
     def waiting(self, parser: "StreamParser") -> str:
-        """Return what was taken but neither emitted nor kept raw."""
+        """Return what was taken but neither emitted nor kept."""
         ...
 
     def end(self, parser: "StreamParser") -> bool:
@@ -46,11 +46,16 @@ class State(Protocol):
         ...
 
     def flows(self, scratch: "Scratch") -> bool:
-        """Return whether text that neither ends here nor is held only becomes events now.
+        """Return whether steps within the state may be remembered now.
 
-        What the state does with such text then depends on nothing but the scratch without its
-        parts, which is hashable, and changes nothing else.
+        What the state does with text then depends on nothing but the scratch without its parts,
+        which is hashable. Whoever changes more than that, and events, says so by `flowed`, as
+        `hold`, `go` and `announce` do; `keep` adds to the parts.
         """
+        ...
+
+    def writes(self, scratch: "Scratch") -> bool:
+        """Return whether steps within the state may write arguments: the call's number counts."""
         ...
 
 
@@ -100,12 +105,22 @@ class Format:
 
 @dataclass(slots=True)
 class Scratch:
-    """What a stream remembers in its present state: made anew with each state."""
+    """What a stream remembers in its present state: made anew with each state.
+
+    Attributes:
+        marker: the state of an automaton of markers.
+        pending: text that the state takes again with what comes next.
+        begun: whether the value here has begun.
+        json: where in a value the text is.
+        text: kept raw, and decides what comes next, so it is short.
+        parts: kept raw, and of no interest until the state ends.
+    """
 
     marker: int = 0
     pending: str = ""
     begun: bool = False
     json: Any = None
+    text: str = ""
     parts: list[str] = field(default_factory=list)
 
 
@@ -120,7 +135,8 @@ class StreamParser(Machine):
         calls: how many calls have ended, complete or malformed.
         completed: how many of them were complete.
         cut: whether the text that ends was cut off, for states that ask at its end.
-        flowed: whether text has only become events since the parser was put at its position.
+        flowed: whether no more has changed since the parser was put at its position than events
+            and scratch.
 
     Args:
         format: the table.
@@ -158,6 +174,7 @@ class StreamParser(Machine):
         self._raw: list[str] = []
         self.events: list[Event] = []
         self.flowed = True
+        self._parts_before = 0
         self._node = NOWHERE
         self._node = MEMORY.node(self.position)
 
@@ -165,26 +182,34 @@ class StreamParser(Machine):
     def held(self) -> str:
         """The text that was taken and not emitted: it may still be several things."""
         self._settle()
-        return "".join(self._raw) + self.state.waiting(self)
+        scratch = self.scratch
+        return "".join([*self._raw, scratch.text, *scratch.parts, self.state.waiting(self)])
 
     @property
     def position(self) -> Position | None:
-        """What the events of flowing text depend on; None while text is kept."""
-        if self._raw:
-            return None
+        """What the next step within the state depends on; None where that is not all."""
         self._settle()
         scratch = self.scratch
         if not self.state.flows(scratch):
             return None
-        call = self.calls if self.announced else 0
-        return self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, call
+        call = self.calls if self.announced and self.state.writes(scratch) else 0
+        return (
+            self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, scratch.text,
+            call,
+        )  # fmt: skip
 
     @position.setter
     def position(self, position: Position) -> None:
         self._node = NOWHERE
         self.state = position[0]
-        self.scratch = Scratch(*position[1:-1])
+        self.scratch = Scratch(*position[1:-1], self.scratch.parts)
         self.flowed = True
+        self._parts_before = len(self.scratch.parts)
+
+    @property
+    def kept(self) -> str:
+        """What was kept since the parser was put at its position, if it flowed."""
+        return "".join(self.scratch.parts[self._parts_before :])
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of text; return the events that are certain now."""
@@ -195,13 +220,20 @@ class StreamParser(Machine):
         return [*events]
 
     def _feed_new(self, text: str) -> list[Event]:
-        """Take a piece that is new in this position."""
+        """Take a piece that is new in this position, or of which text is kept."""
+        known = self._node.keeping.get(text)
+        if known is not None:
+            output, kept, self._node = known
+            self.scratch.parts.append(kept)
+            return [*output]
         events: list[Event] = []
         before = self._leave()
         self.step(text, events)
-        if before is not None and not self.flowed:
-            before = None
-        self._node = MEMORY.learn(before, text, (*events,), self.position)
+        kept = ""
+        if before is not None:
+            kept = self.kept
+            before = before if self.flowed else None
+        self._node = MEMORY.learn(before, text, (*events,), self.position, kept)
         return events
 
     def step(self, text: str, events: list[Event]) -> None:
@@ -247,12 +279,23 @@ class StreamParser(Machine):
 
     def hold(self, text: str) -> None:
         """Keep text raw: it is neither emitted nor forgotten."""
-        self.flowed = False
+        self._hold_scratch()
         self._raw.append(text)
+
+    def note(self, text: str) -> None:
+        """Keep text raw, as part of the position while it is short."""
+        if len(self.scratch.text) + len(text) <= LONGEST_PIECE:
+            self.scratch.text += text
+        else:
+            self.hold(text)
+
+    def keep(self, text: str) -> None:
+        """Keep text raw that is of no interest until the state ends."""
+        self.scratch.parts.append(text)
 
     def go(self, name: str) -> None:
         """Change the state."""
-        self.flowed = False
+        self._hold_scratch()
         self.state = self.format.states[name]
         self.scratch = Scratch()
 
@@ -263,7 +306,7 @@ class StreamParser(Machine):
         if on.do == "end":
             self.complete_call()
         elif on.do == "close":
-            self._raw.clear()
+            self._forget()
         elif on.do in ("text", "reasoning"):
             self._release(TextDelta if on.do == "text" else ReasoningDelta)
         elif not on.keep:
@@ -276,14 +319,15 @@ class StreamParser(Machine):
         self.name = name
         self.announced = True
         self.emit(CallStart(self.calls, id, name))
-        self._raw.clear()
+        self._forget()
 
     def arguments(self, text: str) -> None:
         """Emit the next characters of the arguments."""
         if text:
             self.events.append(ArgsDelta(self.calls, text))
-            if self._raw:
-                self._raw.clear()
+            if self._raw or self.scratch.parts:
+                self._forget()
+            self.scratch.text = ""
 
     def complete_call(self) -> None:
         """End a call whose arguments are complete."""
@@ -293,7 +337,7 @@ class StreamParser(Machine):
         self.progress = None
         self.emit(CallEnd(self.calls))
         self.completed += 1
-        self._raw.clear()
+        self._forget()
         self.calls += 1
         self.announced = False
 
@@ -312,13 +356,30 @@ class StreamParser(Machine):
 
     def malformed(self) -> None:
         """End a call that cannot be completed, with all that was kept of it."""
+        self._hold_scratch()
         self.emit(Malformed(self.calls, "".join(self._raw), self.reason))
         self._raw.clear()
         self.calls += 1
         self.announced = False
 
+    def _hold_scratch(self) -> None:
+        """Keep raw what the state has kept."""
+        scratch = self.scratch
+        self.flowed = False
+        if scratch.text or scratch.parts:
+            self._raw += [scratch.text, *scratch.parts]
+            scratch.text, scratch.parts = "", []
+
+    def _forget(self) -> None:
+        """Drop what was kept: it was emitted, as it is or as something else."""
+        self.flowed = False
+        self.scratch.text = ""
+        self.scratch.parts.clear()
+        self._raw.clear()
+
     def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:
         """Emit what was kept as text."""
+        self._hold_scratch()
         text = "".join(self._raw)
         self._raw.clear()
         if text:

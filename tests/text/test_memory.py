@@ -14,9 +14,13 @@ from renderers import TOOLS, Call
 from test_pipeline import OTHER, SESSIONS, TOKENIZERS, ids_of, make, trace
 
 from mini_vllm.finish_reason import FinishReason
+from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_tool_parser
+from mini_vllm.text.formats import find_format
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Memory
+from mini_vllm.text.object_state import Object
 from mini_vllm.text.stop import StopMatcher
+from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
@@ -31,12 +35,23 @@ REPLY = (
     "</tool_call> And on."
 )
 
+ITEMS = (
+    "<tool_call>get_weather\n<arg_key>items</arg_key><arg_value>[1, 2, 3]</arg_value></tool_call>"
+)
+ELEMENTS = (
+    '<tool_call><invoke name="get_weather"><items><a>1</a><b>2</b></items></invoke></tool_call>'
+).replace("<", "]<]minimax[>[<")
+
 
 def limits(monkeypatch, nodes, steps):
     """Forget all, and set the limits of the memory."""
     MEMORY.clear()
     monkeypatch.setattr(Memory, "MOST_NODES", nodes)
     monkeypatch.setattr(Memory, "MOST_STEPS", steps)
+
+
+def steps_of(node):
+    return len(node) + len(node.keeping)
 
 
 def in_every_memory(monkeypatch, run):
@@ -145,8 +160,19 @@ def test_it_changes_nothing_where_an_id_is_a_whole_call(monkeypatch):
     in_every_memory(monkeypatch, run)
 
 
-def test_what_was_seen_takes_no_work(monkeypatch):
-    """The second time the layers only work at the head and the end of the call."""
+@pytest.mark.parametrize(
+    ("format", "reply", "worked_out"),
+    [
+        # The opener, the members, the arguments' first character, and the ends of both.
+        ("hermes", REPLY, '>{"name":"f","arguments":{}}>'),
+        # What leads from place to place, and the value's first character, which asks the schema.
+        ("glm45", ITEMS, ">\n>>>[>>"),
+        ("minimax_m3", ELEMENTS, '>">t>]>>>'),
+    ],
+    ids=["hermes", "glm45", "minimax_m3"],
+)
+def test_what_was_seen_takes_no_work(format, reply, worked_out, monkeypatch):
+    """The second time the layers only work where a call leads from one place to the next."""
     taken = []
     step = DecodeStream.step
 
@@ -156,17 +182,57 @@ def test_what_was_seen_takes_no_work(monkeypatch):
 
     monkeypatch.setattr(DecodeStream, "step", counted)
     MEMORY.clear()
-    tag, arguments, end = map(REPLY.index, (">\n", '{"a"', "}}\n"))
     counts = []
     for _ in range(3):
         taken.clear()
-        pipeline = make(tools="hermes", stop=["STOP"])
-        for token_id in ids_of(REPLY):
+        tools = create_tool_parser(format, tools=TOOLS)
+        pipeline = TextPipeline(TOKENIZERS["bytes"], tools=tools, stop=["STOP"])
+        for token_id in ids_of(reply):
             pipeline.feed([token_id])
         counts.append(bytes(taken).decode())
     assert counts[0] != counts[1] == counts[2]
-    # What began the call and its arguments, and what ended them.
-    assert counts[1] == REPLY[tag : arguments + 1] + REPLY[end : REPLY.index(" And")]
+    assert counts[1].replace(" ", "") == worked_out
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        style
+        for style in STYLES.values()
+        if not any(isinstance(state, Object) for state in find_format(style.format).states.values())
+    ],
+    ids=lambda style: style.format,
+)
+def test_a_call_that_was_seen_takes_little_work(style, monkeypatch):
+    """Character by character, typed values and all: less than one of eight is worked out."""
+    taken = []
+    step = StreamParser.step
+    monkeypatch.setattr(
+        StreamParser, "step", lambda parser, *args: taken.append(1) or step(parser, *args)
+    )
+    arguments = {"path": "a <b> c", "count": 12, "items": [1, "x", None], "options": {"a": True}}
+    text, _ = style.render([Call("get_weather", arguments)], ["", ""], random.Random(0))
+    MEMORY.clear()
+    for _ in range(2):
+        taken.clear()
+        parser = create_tool_parser(style.format, tools=TOOLS)
+        for char in text:
+            parser.feed(char)
+    assert len(taken) < len(text) / 8
+
+
+@pytest.mark.parametrize("reply", [ITEMS, ELEMENTS, "[get_weather(items=[1, 2, 3])]"])
+def test_what_is_kept_makes_no_positions(reply):
+    """A value that waits for its end takes no more room where it is long."""
+    format = {"<": "glm45", "]": "minimax_m3", "[": "pythonic"}[reply[0]]
+    found = []
+    for times in (20, 200):
+        MEMORY.clear()
+        parser = create_tool_parser(format, tools=TOOLS)
+        for char in reply.replace("2", "2" * times):
+            parser.feed(char)
+        found.append((len(MEMORY), MEMORY.steps))
+    assert found[0] == found[1]
 
 
 def test_text_that_was_seen_takes_no_work():
@@ -194,7 +260,7 @@ def test_the_memory_has_a_limit_and_the_work_stays_linear(monkeypatch):
         assert pipelines[0].feed([token_id]) == pipelines[1].feed([token_id])
         # What streams may still stand on is empty, once the memory has started anew.
         nodes |= {id(node): node for node in MEMORY._nodes.values()}
-        found = [len(MEMORY), sum(map(len, nodes.values()))]
+        found = [len(MEMORY), sum(map(steps_of, nodes.values()))]
         assert found[1] == MEMORY.steps
         most = [*map(max, most, found)]
     assert most == [49, 200]
@@ -229,4 +295,4 @@ def test_threads_share_it(monkeypatch):
             assert all(events == expected for events in pool.map(run, range(20)))
     finally:
         sys.setswitchinterval(interval)
-    assert MEMORY.steps == sum(map(len, MEMORY._nodes.values())) <= 30
+    assert MEMORY.steps == sum(map(steps_of, MEMORY._nodes.values())) <= 30

@@ -110,6 +110,10 @@ SESSIONS = {
         {"reasoning": "qwen3", "stop": ["\n", "nk"], "min_tokens": 4, "stop_scope": "content"},
         "\n<thi\n<think> nk",
     ),
+    "kept values": (
+        {"tools": "pythonic", "stop": ["]]"]},
+        "[f(a=[1, {'b': 2}], c='x', d=[-1, 23])]",
+    ),
     "half a call": ({"tools": "hermes", "stop": ["x"]}, f"{OTHER} <tool_call>{CALL[12:50]}"),
     "half a name": ({"tools": "hermes"}, CALL[:25]),
 }

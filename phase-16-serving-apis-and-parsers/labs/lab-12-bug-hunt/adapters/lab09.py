@@ -54,7 +54,7 @@ class JsonScanner:
         return done
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Members(Object):
     """The object of a call, whose name comes out at once."""
 
@@ -94,7 +94,7 @@ class _Members(Object):
         return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Tag(Gap):
     """A gap before one tag, which may begin with white space itself."""
 
