@@ -138,8 +138,9 @@ class TextPipeline(Machine):
         events: list[Event] = []
         if self.ending is not None:
             return events
-        # Nearly all calls bring one id in a tuple, and a look at the type is the quickest.
-        if type(token_ids) is not tuple and type(token_ids) is not list:
+        # Nearly all calls bring one id in a tuple, and a look at the type is the quickest. What is
+        # no array is taken id by id: nothing is taken out of a generator after the end.
+        if type(token_ids) is not tuple and hasattr(token_ids, "tolist"):
             token_ids = plain_ids(token_ids)
         for token_id in token_ids:
             self.tokens += 1
