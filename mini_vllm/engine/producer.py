@@ -47,7 +47,7 @@ class Producer:
     The engine gets it from `attach`, and one thread at a time writes: whoever steps the engine.
 
     Attributes:
-        lock: held to write the terminal chunk, and to write or read where `most_pending` wait.
+        lock: held to write the terminal chunk, or where `most_pending` wait.
         condition: of the lock; a thread that reads waits here, and a writer with the policy BLOCK.
         waiting: how many threads wait there.
         pending: what the reader has not taken.
@@ -99,16 +99,12 @@ class Producer:
 
     def take(self) -> StreamChunk | None:
         """Return the next chunk, if one waits. The reader."""
-        pending = self.pending
-        count = len(pending)
-        if not count:
+        if not self.pending:
             return None
-        if count < self.most_pending:
-            chunk = pending.popleft()
-        else:
-            # The last one may be growing, or a writer with the policy BLOCK wait for room.
+        chunk = self.pending.popleft()
+        if self.waiting:
+            # A writer with the policy BLOCK, for room.
             with self.lock:
-                chunk = pending.popleft()
                 self.condition.notify_all()
         if not isinstance(chunk, StreamChunk):
             chunk = chunk.join()
@@ -173,7 +169,14 @@ class Producer:
             self.cancelled = True
             waiting = len(self.pending)
             self.error = SlowConsumerError(f"{waiting} chunks waited for the reader")
-        last = self.pending[-1]
+        try:
+            # The reader must not take it while it grows.
+            last = self.pending.pop()
+        except IndexError:
+            # The reader has taken all of them meanwhile.
+            self.pending.append(chunk)
+            return
         if isinstance(last, StreamChunk):
-            last = self.pending[-1] = JoinedChunks(last)
+            last = JoinedChunks(last)
         last.add(chunk)
+        self.pending.append(last)

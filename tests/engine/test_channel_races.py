@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+from collections import deque
 from queue import SimpleQueue
 
 import pytest
@@ -18,6 +19,7 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
 )
+from mini_vllm.engine.outputs import JoinedChunks
 
 SOAK = bool(os.environ.get("SOAK"))
 
@@ -119,6 +121,38 @@ def test_a_chunk_between_looking_and_waiting_is_not_lost(read):
 
     producer.take = take_before_the_push
     assert on_thread(read, channel).result(LONG) == [A, END]
+
+
+@pytest.mark.parametrize("moment", ["found it full", "joins"])
+def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeypatch):
+    channel, producer = attached(max_pending=1)
+    got, add = [], JoinedChunks.add
+
+    def come():
+        if not got:
+            got.append(None)
+            got[0] = channel.try_pop()
+
+    class Pending(deque):
+        def __len__(self):
+            length = super().__len__()
+            if length:
+                come()
+            return length
+
+    def come_and_add(joined, chunk):
+        come()
+        add(joined, chunk)
+
+    if moment == "joins":
+        monkeypatch.setattr(JoinedChunks, "add", come_and_add)
+    else:
+        producer.pending = Pending()
+    producer.push(A)
+    producer.push(END)
+    chunks = [chunk for chunk in [*got, *channel] if chunk is not None]
+    assert text_of(chunks) == A.text
+    assert only_the_last_is_terminal(chunks)
 
 
 def test_nothing_comes_after_the_terminal_chunk_whatever_a_second_writer_does():
