@@ -8,7 +8,7 @@ import pytest
 # Without what the server needs, tests/conftest.py says so and leaves these tests out.
 with suppress(ModuleNotFoundError):
     from browser import open_browser
-    from page_stub import Page, PageModel, page_server
+    from page_stub import Page, PageModel, labs_server, page_server
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +25,12 @@ def model():
 @pytest.fixture(scope="session")
 def scripted(model):
     with page_server(model) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def labs():
+    with labs_server() as server:
         yield server
 
 

@@ -7,7 +7,10 @@ import threading
 
 from running import EOS, labs_path, running
 
-from labkit.serving.lab_path import LabTextPath
+from labkit.course.lab import ROOT
+from labkit.serving.composed import find_composed
+from labkit.serving.lab_path import LabPathFactory, LabTextPath
+from labkit.serving.serve import wire_of
 from mini_vllm.models.sayer import Sayer
 from mini_vllm.models.scripted import Hook, ScriptedModel
 from mini_vllm.models.tool_examples import read_tool_examples
@@ -64,6 +67,12 @@ def labs_with_an_echo(request, prompt):
     path = labs_path("solution")(request, prompt)
     path.__class__ = _WithAnEcho
     return path
+
+
+def labs_server(model=None):
+    """Serve with all that the labs have, at a free port until the block ends."""
+    composed = find_composed(ROOT, "solution")
+    return page_server(model, make_text_path=LabPathFactory(composed), wire=wire_of(composed))
 
 
 def page_server(model=None, **options):

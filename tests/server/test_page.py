@@ -18,10 +18,7 @@ from page_stub import (
     page_server,
 )
 
-from labkit.course.lab import ROLES, ROOT
-from labkit.serving.composed import find_composed
-from labkit.serving.lab_path import LabPathFactory
-from labkit.serving.serve import wire_of
+from labkit.course.lab import ROLES
 
 
 def test_a_rocket_is_shown_exactly_to_the_naive_as_diamonds_and_on_the_wire_as_it_came(stage):
@@ -118,7 +115,7 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
         names = layers.split()
         assert stage.layers() == names
         assert stage.texts(f"#held [data-layer={stop}] td") == ["EN", "2", "2"]
-        assert stage.text(f"#held [data-layer={stop}] small") == "what may become a stop string"
+        assert stage.text(f"#held [data-layer={stop}] small") == "a possible stop string"
         assert stage.text("#timeline tr:last-child td:last-child").split()[-2:] == ["EN", stop]
         if "echo" in names:
             assert stage.text("#held [data-layer=echo] th") == "echo"
@@ -130,19 +127,18 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
         assert stage.texts(f"#held [data-layer={stop}] td") == ["", "0", "2"]
 
 
-def test_shows_every_layer_that_the_labs_have_and_what_their_frames_say_as_if_it_were_ours(driver):
-    composed = find_composed(ROOT, "solution")
-    labs = {"make_text_path": LabPathFactory(composed), "wire": wire_of(composed)}
-    with page_server(**labs) as server:
-        stage = Page(driver, server.url)
-        assert stage.ask("weather", tools=True) == "Finished"
-        assert stage.layers() == list(ROLES)
-        notes = ["".join(stage.texts(f"#held [data-layer={role}] small")) for role in ROLES]
-        assert all(notes), notes
-        ids = [int(text) for text in stage.texts("#timeline .token")]
-        assert ids == [*ANSWERS["weather"].encode(), 257]
-        said = "They want the weather.I shall look. get_weather" + ARGUMENTS
-        assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
+def test_shows_every_layer_that_the_labs_have_and_what_their_frames_say_as_if_it_were_ours(
+    driver, labs
+):
+    stage = Page(driver, labs.url)
+    assert stage.ask("weather", tools=True) == "Finished"
+    assert stage.layers() == list(ROLES)
+    notes = ["".join(stage.texts(f"#held [data-layer={role}] small")) for role in ROLES]
+    assert all(notes), notes
+    ids = [int(text) for text in stage.texts("#timeline .token")]
+    assert ids == [*ANSWERS["weather"].encode(), 257]
+    said = "They want the weather.I shall look. get_weather" + ARGUMENTS
+    assert "".join(stage.texts("#timeline .out")) == said.replace(" ", "␣")
 
 
 def test_boxes_follow_their_end(stage):
@@ -410,7 +406,7 @@ def test_states_have_colours_of_their_own(stage):
 
 def test_a_layer_that_has_nothing_to_do_says_why(stage):
     stage.ask("rocket")
-    assert stage.held("stops") == "no stop strings in this request"
+    assert stage.held("stops") == "no stop strings given"
     assert stage.held("calls") == "no tools offered"
     stage.fill("stop", "END")
     stage.ask("rocket", tools=True)

@@ -102,23 +102,37 @@ def test_can_be_read(driver, scripted, look, width):
     assert len(grounds) == 2
 
 
-@pytest.mark.parametrize("size", [(1280, 900), (390, 844)])
-def test_answer_held_and_tokens_are_seen_together(driver, scripted, look, size):
-    look(*size)
-    page = Page(driver, scripted.url)
+# Where things are, at each token; the panels come first.
+PLACES = """
+const what = ".answer, .layers, .timeline, #seek, #held th, #held td, #timeline th";
+const seek = $("seek"), seen = new Set();
+for (let token = 0; token <= seek.max; token++) {
+  seek.value = token;
+  seek.dispatchEvent(new Event("input"));
+  const boxes = [...document.querySelectorAll(what)].map((e) => e.getBoundingClientRect());
+  const places = boxes.map(({ left, top, right, bottom }) => [left, top, right, bottom]);
+  seen.add(JSON.stringify(places));
+}
+return [...seen].map(JSON.parse);
+"""
+
+
+@pytest.mark.parametrize("layers", ["scripted", "labs"])
+def test_answer_held_and_tokens_are_seen_together_and_stay_where_they_are(
+    driver, request, look, layers
+):
+    look(390)
+    page = Page(driver, request.getfixturevalue(layers).url)
     page.js("$('settings').open = true")
     page.fill("stop", "END")
     assert page.ask(GREETING, tools=True) == "Finished"
-    boxes = page.js(
-        "return ['.answer', '.layers', '.timeline'].map((one) => {"
-        "const box = document.querySelector(one).getBoundingClientRect();"
-        "return [box.left, box.top, box.right, box.bottom] })"
-    )
-    width, height = size
-    for left, top, right, bottom in boxes:
-        assert 0 <= left < right <= width
-        assert 0 <= top < bottom <= height
-    assert page.js("return document.documentElement.scrollWidth") == width
+    for width, height in ((390, 844), (1280, 900)):
+        look(width, height)
+        (places,) = page.js(PLACES)
+        for left, top, right, bottom in places[:3]:
+            assert 0 <= left < right <= width
+            assert 0 <= top < bottom <= height
+        assert page.js("return document.documentElement.scrollWidth") == width
 
 
 def test_screenshot(driver, scripted, look, tmp_path):

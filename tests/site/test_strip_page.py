@@ -26,6 +26,8 @@ class TestStrip:
         bench.write(REFERENCES["03"])
         assert strip.play() == "Done: the same as the reference, step by step"
         assert strip.said("own") == strip.said("reference")
+        left = "(row) => row.cells[1].getBoundingClientRect().left"
+        assert len({*strip.js(f"return [...$('sums').rows].map({left})")}) == 1
 
     @pytest.mark.parametrize("what", WRONG)
     def test_it_says_what_is_wrong_with_code_that_raises_or_loops(self, bench, what):

@@ -86,7 +86,7 @@ function explain(error, where) {
 
 function idleLayers({ stop, tools, tool_format }) {
   return {
-    ...(!stop && { stops: "no stop strings in this request" }),
+    ...(!stop && { stops: "no stop strings given" }),
     ...(!tools && !tool_format && { calls: "no tools offered" }),
   };
 }

@@ -4,16 +4,16 @@
 const MOST_ROWS = 400;
 /** What layers of these names hold. Others are shown by their name alone. */
 const HOLDS = {
-  tokens: "bytes of an unfinished character",
-  stops: "what may become a stop string",
-  reasoning: "what may become a tag",
-  calls: "what may become a call",
-  channel: "what the reader has not taken yet",
+  tokens: "part of a character",
+  stops: "a possible stop string",
+  reasoning: "a possible tag",
+  calls: "a possible call",
+  channel: "what is not read yet",
 };
 /** Why layers of these names never hold anything. */
 const NEVER = {
   pipeline: "nothing of its own: it pours",
-  frames: "nothing: an event leaves at once",
+  frames: "nothing: it sends at once",
 };
 
 const own = (words, name) => (Object.hasOwn(words, name) ? words[name] : "");
@@ -24,6 +24,13 @@ function make(tag, className = "", text = "") {
   if (className) element.className = className;
   element.textContent = text;
   return element;
+}
+
+/** A box for what grows in a row of the table, which shows its end. */
+function tail() {
+  const box = make("div", "tail");
+  box.append(make("div"));
+  return box;
 }
 
 /** Make white space visible. */
@@ -187,6 +194,7 @@ export class Panels {
       head.scope = "row";
       head.append(make("small"));
       row.append(head, make("td"), make("td"), make("td"));
+      row.cells[1].append(tail());
       this.#byId("held").tBodies[0].append(row);
       this.#layers.set(name, { row, most: 0 });
     }
@@ -212,18 +220,20 @@ export class Panels {
     layer.row.classList.toggle("idle", why !== "");
     layer.row.classList.toggle("holding", units.length > 0);
     head.lastElementChild.textContent = why ? "" : own(HOLDS, name);
-    cell.replaceChildren(...(why ? [make("small", "", why)] : []));
+    cell.colSpan = why ? 3 : 1;
+    const box = cell.querySelector(".tail > div");
+    box.replaceChildren(...(why ? [make("small", "", why)] : []));
     for (const unit of units) {
-      if (typeof value !== "string" && cell.hasChildNodes()) cell.append(" ");
-      cell.append(make("span", "unit", unit));
+      if (typeof value !== "string" && box.hasChildNodes()) box.append(" ");
+      box.append(make("span", "unit", unit));
     }
     now.textContent = units.length;
     most.textContent = layer.most;
   }
 
-  #drawEmitted(cell) {
+  #drawEmitted(box) {
     const spans = this.#emitted.map(([kind, text]) => make("span", kind, visible(text)));
-    cell.replaceChildren(...spans);
+    box.replaceChildren(...spans);
   }
 
   /** What a token emits may come in events after the one that reports the token. */
@@ -234,7 +244,7 @@ export class Panels {
 
   #drawReader() {
     const [, cell, count] = this.#byId("emitted").cells;
-    this.#drawEmitted(cell);
+    this.#drawEmitted(cell.querySelector(".tail > div"));
     this.#byId("emitted").classList.toggle("fresh", this.#emitted.length > 0);
     count.textContent = `${this.#characters} in all`;
   }
