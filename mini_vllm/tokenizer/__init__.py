@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
+from mini_vllm.tokenizer.backends.known_ranks import TiktokenModel
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer
 from mini_vllm.tokenizer.encoding import AllowedSpecial, At, Encoding, EncodingKind
@@ -60,13 +61,12 @@ if TYPE_CHECKING:
     from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
     from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
     from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
-    from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
+    from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
 _LAZY = {
     "GGUFTokenizer": "backends.gguf",
     "HuggingFaceTokenizer": "backends.huggingface",
     "SentencePieceTokenizer": "backends.sentencepiece",
-    "TiktokenModel": "backends.tiktoken",
     "TiktokenTokenizer": "backends.tiktoken",
 }
 

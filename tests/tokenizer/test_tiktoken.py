@@ -22,7 +22,7 @@ from mini_vllm.tokenizer import (
     UnsupportedFormat,
     create_tokenizer,
 )
-from mini_vllm.tokenizer.backends import split_patterns
+from mini_vllm.tokenizer.backends import known_ranks, split_patterns
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
 
 SPECIAL = {"<|endoftext|>": 300, "<|im_start|>": 302}
@@ -218,9 +218,60 @@ def test_a_file_of_an_unknown_name_needs_a_pattern(tmp_path):
     for name in ("a.tiktoken", "tokenizer.model"):
         with pytest.raises(
             UnsupportedFormat,
-            match=rf"{name} .*from_file\(path, pattern=.*gpt2, multilingual, tiktoken$",
+            match=rf"{name} .*from_file\(path, pattern=.*gpt2, multilingual, tiktoken, qwen",
         ):
             TiktokenTokenizer.from_file(ranks_file(tmp_path / name))
+
+
+# name: how many ids, some of the special ones, what comes in front, what ends an answer
+CONTENTS = {
+    "llama3": (128256, {"<|eot_id|>": 128009, "<|reserved_special_token_245|>": 128255},
+        (128000,), {128001, 128008, 128009}),
+    "llama4": (202048, {"<|eot|>": 200008, "<|vision_reserved_special_token_1047|>": 201133,
+        "<|reasoning_thinking_end|>": 201143, "<|reserved_special_token_903|>": 202047},
+        (200000,), {200001, 200007, 200008}),
+    "qwen": (151851, {"<|im_start|>": 151644, "<|extra_204|>": 151850}, (), {151643, 151645}),
+    "glm4": (266, {}, (), set()),
+    "multilingual": (50259, {"<|startoftranscript|>": 50258}, (), {50257}),
+    "cl100k_base": (100277, {"<|endofprompt|>": 100276}, (), {100257}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_file_is_known_by_its_content(tmp_path, monkeypatch, name):
+    path = ranks_file(tmp_path / "tokenizer.model")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert name in known_ranks._CONTENTS.values()
+    monkeypatch.setattr(known_ranks, "_CONTENTS", {digest: name})
+    tokenizer = create_tokenizer(path)
+    size, special, prefix, ends = CONTENTS[name]
+    assert (tokenizer.vocab_size, tokenizer.eos_token_ids) == (size, ends)
+    assert {token: tokenizer.token_to_id(token) for token in special} == special
+    assert tokenizer._inner._pat_str == known_ranks.NAMED[name].pattern
+    for text in ("", "hello!"):
+        inside = tokenizer.encode(text)
+        added = tokenizer.encode(text, add_special_tokens=True)
+        assert added.ids == (*prefix, *inside.ids)
+        assert added.special_mask == (True,) * len(prefix) + inside.special_mask
+        assert added.offsets == ((0, 0),) * len(prefix) + inside.offsets
+
+
+def test_a_configuration_counts_before_what_is_known_of_a_file(tmp_path, monkeypatch):
+    """As with Llama 3.0, which has no `<|finetune_right_pad_id|>`, and GLM-4's special tokens."""
+    path = ranks_file(tmp_path / "tokenizer.model")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    for name, tokens, gone, ids in (
+        ("llama3", {128004: "<|reserved_special_token_2|>"}, "<|finetune_right_pad_id|>", [128000]),
+        ("glm4", {300: "[gMASK]", 301: "<sop>"}, "<s>", [300, 301]),
+    ):
+        rows = {str(i): {"content": token, "special": True} for i, token in tokens.items()}
+        config = json.dumps({"added_tokens_decoder": rows})
+        (tmp_path / "tokenizer_config.json").write_text(config)
+        monkeypatch.setattr(known_ranks, "_CONTENTS", {digest: name})
+        tokenizer = create_tokenizer(tmp_path)
+        assert {i: tokenizer.id_to_token(i) for i in tokens} == tokens
+        assert tokenizer.token_to_id(gone) is None
+        assert tokenizer.encode("hello", add_special_tokens=True).ids == (*ids, 260)
 
 
 def test_whispers_last_token_is_empty(tmp_path):

@@ -12,12 +12,11 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from mini_vllm.tokenizer.backends import split_patterns
+from mini_vllm.tokenizer.backends.known_ranks import NAMED, TiktokenModel, known_ranks
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import (
     NONE,
@@ -28,9 +27,9 @@ from mini_vllm.tokenizer.encoding import (
     SpecialFinder,
     encode_between,
     fixed,
+    joined,
     utf8,
 )
-from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
 from mini_vllm.tokenizer.special_tokens import (
     added_tokens_of,
@@ -42,7 +41,6 @@ from mini_vllm.tokenizer_errors import (
     EncodeError,
     MissingLibrary,
     TokenizerFileNotFound,
-    UnknownModel,
     UnknownTokenId,
     UnsupportedFormat,
     checked_file,
@@ -63,110 +61,8 @@ _LINE = re.compile(rb"(\S+)[ \t]+(\S+)")
 _RANK = re.compile(rb"\d{1,10}")
 
 
-class _Facts(NamedTuple):
-    base_vocab_size: int
-    pattern: str
-    special_tokens: dict[str, int]
-    file: str | None = None
-
-
-class TiktokenModel(Enum):
-    """The built-in encodings; the value is tiktoken's name."""
-
-    CL100K_BASE = "cl100k_base"
-    P50K_BASE = "p50k_base"
-    P50K_EDIT = "p50k_edit"
-    R50K_BASE = "r50k_base"
-    O200K_BASE = "o200k_base"
-    O200K_HARMONY = "o200k_harmony"
-
-    @property
-    def base_vocab_size(self) -> int:
-        """The size that is usually quoted; some of them count special tokens.
-
-        The exact number is `vocab_size` of a loaded tokenizer.
-        """
-        return _FACTS[self].base_vocab_size
-
-    @property
-    def pattern(self) -> str:
-        """The regex that cuts a text into words."""
-        return _FACTS[self].pattern
-
-    @property
-    def special_tokens(self) -> dict[str, int]:
-        """The ids of the special tokens."""
-        return dict(_FACTS[self].special_tokens)
-
-    @property
-    def file_name(self) -> str:
-        """The name of the file of ranks; two encodings share one."""
-        return f"{_FACTS[self].file or self.value}.tiktoken"
-
-    @classmethod
-    def from_model_name(cls, name: str) -> "TiktokenModel":
-        """Return the encoding of a model such as `gpt-4`, by the model map.
-
-        Raises:
-            UnknownModel: it is not a model of OpenAI's.
-        """
-        names = ModelTokenizerMap.load()
-        try:
-            return cls(names.resolve(name))
-        except ValueError:
-            raise UnknownModel(name, names.near(name)) from None
-
-
-_END = "<|endoftext|>"
-_FILL = ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
-_HARMONY = {
-    199998: "<|startoftext|>", 199999: _END, 200002: "<|return|>", 200003: "<|constrain|>",
-    200005: "<|channel|>", 200006: "<|start|>", 200007: "<|end|>", 200008: "<|message|>",
-    200012: "<|call|>", 200018: "<|endofprompt|>",
-}  # fmt: skip
-_FACTS = {
-    TiktokenModel.CL100K_BASE: _Facts(
-        100_256,
-        split_patterns.CL100K,
-        {
-            _END: 100257,
-            **{token: 100258 + number for number, token in enumerate(_FILL)},
-            "<|endofprompt|>": 100276,
-        },
-    ),
-    TiktokenModel.P50K_BASE: _Facts(50_281, split_patterns.GPT2, {_END: 50256}),
-    TiktokenModel.P50K_EDIT: _Facts(
-        50_281,
-        split_patterns.GPT2,
-        {_END: 50256, **{token: 50281 + number for number, token in enumerate(_FILL)}},
-        "p50k_base",
-    ),
-    TiktokenModel.R50K_BASE: _Facts(50_257, split_patterns.GPT2, {_END: 50256}),
-    TiktokenModel.O200K_BASE: _Facts(
-        200_019, split_patterns.O200K, {_END: 199999, "<|endofprompt|>": 200018}
-    ),
-    TiktokenModel.O200K_HARMONY: _Facts(
-        201_088,
-        split_patterns.O200K,
-        {
-            **{f"<|reserved_{i}|>": i for i in range(200000, 201088) if i not in _HARMONY},
-            **{token: token_id for token_id, token in _HARMONY.items()},
-        },
-        "o200k_base",
-    ),
-}
-# The patterns of other files of ranks, by their names. Sources: whisper/tokenizer.py of
-# openai-whisper 20250625, tokenization_kimi.py of moonshotai/Kimi-K2-Instruct.
-_PATTERNS = {
-    **{model.value: facts.pattern for model, facts in _FACTS.items()},
-    "gpt2": split_patterns.GPT2,
-    "multilingual": split_patterns.GPT2,
-    "tiktoken": split_patterns.KIMI,
-}
-
-
 class TiktokenTokenizer(VocabularyTokenizer):
-    """A `tiktoken.Encoding` behind our protocols. There is no BOS; nothing is added to a text.
+    """A `tiktoken.Encoding` behind our protocols.
 
     Every id has bytes (`token_bytes`), but only one whose bytes are UTF-8 has a text
     (`id_to_token`).
@@ -175,6 +71,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
         encoding: the library's encoding.
         folder: where configuration files may name special tokens, or None.
         plain: the encoding's special tokens that are text, which nobody skips.
+        prefix: its special tokens that `add_special_tokens` puts in front of a text.
+        ends: its special tokens that end an answer, besides those that do for every model.
     """
 
     def __init__(
@@ -183,6 +81,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
         *,
         folder: Path | None = None,
         plain: Collection[str] = (),
+        prefix: Collection[str] = (),
+        ends: Collection[str] = (),
     ) -> None:
         # Its public methods cannot tell a special token from an ordinary one of the same bytes.
         special = encoding._special_tokens
@@ -196,9 +96,12 @@ class TiktokenTokenizer(VocabularyTokenizer):
             {text: token_id for text, token_id in texts.items() if text is not None},
             vocab_size=max(self._bytes) + 1,
             special_tokens=special_tokens_of(folder, special, skipped),
-            eos_token_ids=eos_token_ids_of(folder) if folder else (),
+            eos_token_ids={special[token] for token in ends if token in special}
+            | (eos_token_ids_of(folder) if folder else set()),
         )
         self._inner = encoding
+        # All of them or none: they mean something together.
+        self._prefix = tuple(prefix) if special.keys() >= set(prefix) else ()
         self._special_ids = frozenset(special[token] for token in skipped)
 
     @classmethod
@@ -218,34 +121,38 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
         Args:
             path: the file.
-            pattern: the regex that cuts a text into words. By default that of the encoding that
-                the file is named after: OpenAI's (`o200k_base.tiktoken`), Whisper's
-                (`multilingual.tiktoken`), or Kimi's (`tiktoken.model`).
-            special_tokens: ids of special tokens. By default those of the encoding that the file is
-                named after and the added tokens of `tokenizer_config.json` beside it, whose roles
-                and `generation_config.json` count then, too.
+            pattern: the regex that cuts a text into words. By default that of a file of this name,
+                such as `o200k_base.tiktoken`, or of this content, such as Llama 3's
+                `tokenizer.model`: `known_ranks` has them all.
+            special_tokens: ids of special tokens. By default those of such a file and the added
+                tokens of `tokenizer_config.json` beside it, which count first, and whose roles and
+                `generation_config.json` count then, too.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
             CorruptModelFile: a line is not `base64 rank` or repeats an earlier one, or a
                 configuration file is damaged.
-            UnsupportedFormat: there is no `pattern`, and none is known for a file of this name.
+            UnsupportedFormat: there is no `pattern`, and none is known for this file.
             ValueError: `pattern` is not a regex, or the id of a special token is taken.
         """
         path = Path(path)
-        ranks = _read_ranks(path)
-        pattern = pattern or _PATTERNS.get(path.stem)
+        data = checked_file(path).read_bytes()
+        ranks = _read_ranks(data, path)
+        known = known_ranks(path.stem, data)
+        pattern = pattern or (known.pattern if known else None)
         if pattern is None:
             raise UnsupportedFormat(
-                f"{path} does not say how it cuts text, and its name is of no known encoding; "
-                "call TiktokenTokenizer.from_file(path, pattern=...) with the model's regex",
-                tuple(_PATTERNS),
+                f"{path} does not say how it cuts text, and its name and content are of no known "
+                "encoding; call TiktokenTokenizer.from_file(path, pattern=...) with the model's "
+                "regex",
+                tuple(NAMED),
             )
         folder = path.parent if special_tokens is None else None
         added = {} if folder is None else added_tokens_of(folder)
         if special_tokens is None:
-            named = next((model for model in TiktokenModel if model.value == path.stem), None)
-            special_tokens = named.special_tokens if named else {}
+            named = known.special_tokens if known else {}
+            own = {row.id for row in added.values()}
+            special_tokens = {token: i for token, i in named.items() if i not in own}
             special_tokens |= {token: row.id for token, row in added.items()}
         taken = set(ranks.values())
         for token, token_id in special_tokens.items():
@@ -261,7 +168,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
             special_tokens=dict(special_tokens),
         )
         plain = [token for token, row in added.items() if not row.special]
-        return cls(encoding, folder=folder, plain=plain)
+        prefix, ends = (known.prefix, known.ends) if known else ((), ())
+        return cls(encoding, folder=folder, plain=plain, prefix=prefix, ends=ends)
 
     @classmethod
     def from_model(
@@ -321,7 +229,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
         Args:
             text: the text.
-            add_special_tokens: has no effect; this kind of tokenizer adds nothing.
+            add_special_tokens: put the model's own in front: a BOS for Llama, mostly nothing.
             allowed_special: the special tokens that count as such inside `text`, "all", or `At`
                 certain places. Others are plain text: nobody can type their way out of a message.
 
@@ -348,13 +256,21 @@ class TiktokenTokenizer(VocabularyTokenizer):
                 raise
             raise EncodeError(f"{text[:40]!r} cannot be encoded: {error}") from None
         pieces = [self._bytes[token_id] for token_id in ids]
-        return Encoding(
+        found = Encoding(
             tuple(ids),
             EncodingKind.TIKTOKEN,
             tuple(piece.decode("utf-8", "replace") for piece in pieces),
             _offsets(pieces),
             (False,) * len(ids),
         )
+        return joined([(0, self._added), (0, found)]) if add_special_tokens else found
+
+    @cached_property
+    def _added(self) -> Encoding:
+        size = len(self._prefix)
+        ids = tuple(self._inner._special_tokens[token] for token in self._prefix)
+        kind = EncodingKind.TIKTOKEN
+        return Encoding(ids, kind, self._prefix, ((0, 0),) * size, (True,) * size)
 
     def _ordinary(self, text: str) -> Encoding:
         return Encoding(tuple(self._inner.encode_ordinary(text)))
@@ -418,20 +334,17 @@ def _offsets(pieces: Iterable[bytes]) -> tuple[tuple[int, int], ...]:
     return tuple(offsets)
 
 
-def _read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks of a file by their bytes. Empty lines are skipped.
+def _read_ranks(data: bytes, path: Path) -> dict[bytes, int]:
+    """Return the ranks of a file by their bytes; `path` is for errors. Empty lines are skipped.
 
     Raises:
-        TokenizerFileNotFound: the file does not exist.
-        UnsupportedFormat: it is far too large.
         CorruptModelFile: a line is not a token in base64 and a rank, or repeats an earlier one; the
             error has the offset of the line, and its message the number.
     """
-    checked_file(path)
     ranks: dict[bytes, int] = {}
     taken: set[int] = set()
     offset = 0
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
         if line.strip():
             try:
                 token, rank = _read_line(line.strip())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
+from mini_vllm.tokenizer.backends.known_ranks import TiktokenModel
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.loading.detect import (
@@ -166,9 +167,9 @@ def _loader(kind: TokenizerType, name: str) -> Callable[[Path], VocabularyTokeni
 
 def _from_target(target: str, chat_template_path: str | Path | None) -> Tokenizer:
     """Return what a rule of the model map stands for: an encoding, a path, or a repository."""
-    from mini_vllm.tokenizer.backends.tiktoken import TiktokenModel, TiktokenTokenizer
-
     if target in {model.value for model in TiktokenModel}:
+        from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
+
         return TiktokenTokenizer.from_model(TiktokenModel(target))
     path = Path(target).expanduser()
     if not path.exists() and target.count("/") == 1 and not _looks_like_a_path(target):
