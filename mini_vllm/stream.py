@@ -37,13 +37,25 @@ from mini_vllm.engine import (
     StreamChannel,
     StreamChunk,
     StreamingSubmissionError,
+    StructuredOutputsParams,
 )
 from mini_vllm.models.ngram import EmbeddedModel, load_embedded
 from mini_vllm.models.script_file import ScriptFileModel, read_script
 from mini_vllm.tokenizer import ChatTemplateError
 
 _EXAMPLE = Path(__file__).with_name("models") / "embedded_model/requests.json"
-_FIELDS = {one.name for one in fields(SamplingParams)} - {"n", "logprobs"}
+# The fields of a request, and the types of their JSON values.
+_FIELDS: dict[str, tuple[type, ...]] = {
+    one.name: (int, float) if isinstance(one.default, float) else (type(one.default),)
+    for one in fields(SamplingParams)
+    if one.name not in ("n", "logprobs")
+} | {
+    "logit_bias": (dict,),
+    "seed": (int,),
+    "stop": (str, list),
+    "stop_token_ids": (list,),
+    "structured_outputs": (dict,),
+}
 _KEYS = "123456789"
 _LOOK_SECONDS = 0.05
 # Of a panel's text, the end that is shown.
@@ -144,13 +156,31 @@ def _request(told: Any, embedded: EmbeddedModel) -> Request:
         prompt = embedded.chat_template.apply_chat_template(messages, add_generation_prompt=True)
     if not isinstance(prompt, str):
         raise ValueError(f"prompt is {prompt!r}; it must be a text")
-    unknown = sorted(set(params) - _FIELDS)
-    if unknown:
-        raise ValueError(f"{unknown[0]} is not known; use {', '.join(sorted(_FIELDS))}")
-    stop = params.pop("stop", ())
+    return Request(prompt, _params(params))
+
+
+def _params(told: dict[str, Any]) -> SamplingParams:
+    params = {name: value for name, value in told.items() if value is not None}
+    for name, value in params.items():
+        if name not in _FIELDS:
+            raise ValueError(f"{name} is not known; use {', '.join(sorted(_FIELDS))}")
+        kinds = _FIELDS[name]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise ValueError(f"{name} is {value!r}; it must be of the type {names}")
+    stop = params.get("stop", ())
     params["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    params["stop_token_ids"] = frozenset(params.pop("stop_token_ids", ()))
-    return Request(prompt, SamplingParams(**{"max_tokens": _DEFAULT_TOKENS, **params}))
+    params["stop_token_ids"] = frozenset(params.get("stop_token_ids", ()))
+    if "logit_bias" in params:
+        params["logit_bias"] = {int(one): float(bias) for one, bias in params["logit_bias"].items()}
+    if "structured_outputs" in params:
+        wanted = dict(params["structured_outputs"])
+        if not isinstance(wanted.get("json", ""), str):
+            wanted["json"] = json.dumps(wanted["json"])
+        if "choice" in wanted:
+            wanted["choice"] = tuple(wanted["choice"])
+        params["structured_outputs"] = StructuredOutputsParams(**wanted)
+    return SamplingParams(**{"max_tokens": _DEFAULT_TOKENS, **params})
 
 
 def _take_news(rows: list[Row], on_chunk: Callable[[Row, StreamChunk], None]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mini_vllm.engine import SamplingParams, StructuredOutputsParams
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.stream import main, read_requests
 
@@ -96,7 +97,10 @@ def test_a_reader_that_goes_is_no_error(files):
         ('[{"prompt": "a", "max_token": 1}]', "max_token is not known; use"),
         ('[{"prompt": "a", "max_tokens": 0}]', "max_tokens is 0"),
         ('[{"prompt": "a", "stop": [1]}]', "stop has 1"),
-        ('[{"prompt": "a", "temperature": "x"}]', "request 1: "),
+        ('[{"prompt": "a", "temperature": "x"}]', "temperature is 'x'; it must be of the type int"),
+        ('[{"prompt": "a", "max_tokens": true}]', "max_tokens is True; it must be of the type int"),
+        ('[{"prompt": "a", "logit_bias": {"x": 1}}]', "request 1: invalid literal"),
+        ('[{"prompt": "a", "structured_outputs": {"regx": "a"}}]', "argument 'regx'"),
         ('[{"messages": [1]}]', "request 1: "),
         ('[{"prompt": "a", "max_tokens": 100000}]', "requests.json: "),
     ],
@@ -115,6 +119,18 @@ def test_a_faulty_option_is_told_with_its_value(arguments, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert arguments[1] in capsys.readouterr().err
+
+
+def test_a_bias_and_what_an_answer_must_look_like_are_told_as_the_api_tells_them(tmp_path):
+    path = tmp_path / "requests.json"
+    schema = {"enum": ["a"]}
+    asked = [{"logit_bias": {"98": 5}, "seed": None}]
+    asked += [{"structured_outputs": one} for one in ({"json": schema}, {"choice": ["a", "b"]})]
+    path.write_text(json.dumps([{"prompt": "a", **one} for one in asked]))
+    bias, enum, choice = [row.request.params for row in read_requests(path, load_embedded())]
+    assert bias == SamplingParams(max_tokens=200, logit_bias={98: 5})
+    assert enum.structured_outputs == StructuredOutputsParams(json=json.dumps(schema))
+    assert choice.structured_outputs == StructuredOutputsParams(choice=("a", "b"))
 
 
 def test_messages_go_through_the_template(tmp_path):
