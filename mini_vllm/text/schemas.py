@@ -234,8 +234,9 @@ def _mapping(value: Any, at: str) -> Mapping[str, Any]:
 def typed(text: str, allowed: frozenset[str]) -> str:
     """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string.
 
-    Nothing is an empty array or object. A string is what fits no other type, so `42` is an integer
-    where both may be; there only JSON counts, and `None` and `True` are strings.
+    Nothing is an empty array or object, and null is null where no string may be. A string is what
+    fits no other type, so `42` is an integer where both may be; there only JSON counts, and `None`
+    and `True` are strings.
     """
     return canonical(typed_value(text, allowed))
 
@@ -255,6 +256,9 @@ def typed_value(text: str, allowed: frozenset[str]) -> Any:
         _ENCODER.encode(value)
     except (ValueError, RecursionError):
         return text
+    if value is None and allowed and "string" not in allowed:
+        # Models write it for what they leave out, whether or not the schema allows it.
+        return None
     is_text = isinstance(value, str) or _TYPES[type(value)].isdisjoint(allowed)
     return text if is_text else value
 

@@ -187,6 +187,8 @@ def typed(text, kind):
         bool: ["boolean"], int: ["integer", "number"], float: ["number"], list: ["array"],
         dict: ["object"], type(None): ["null"],
     }.get(type(value), [])  # fmt: skip
+    if value is None and kinds and "string" not in kinds:
+        return None
     return value if set(names) & set(kinds) else text
 
 

@@ -206,6 +206,8 @@ def tagged_value(call, key, value, layout):
     fits = any(isinstance(value, _KINDS[name]) for name in kinds if name != "string")
     if isinstance(value, bool):
         fits = "boolean" in kinds
+    if value is None:
+        fits = fits or (kinds != [] and "string" not in kinds)
     return text, value if fits else text
 
 
