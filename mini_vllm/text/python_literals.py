@@ -1,7 +1,7 @@
 """Python literals as models write them, to JSON, without evaluating anything.
 
-Only what JSON can express is read: strings, numbers in JSON's spelling, True, False, None, lists,
-tuples, and dictionaries with string keys. Two things that models write are taken too: a set, as a
+Only what JSON can express is read: strings, numbers, True, False, None, lists, tuples, and
+dictionaries with string keys. Two things that models write are taken too: a set, as a
 list, and an integer that begins with zeros.
 """
 
@@ -129,12 +129,31 @@ def to_json(text: str, lines: bool = False) -> str:
             if match["open"]:
                 opened.append(len(parts))
             token = match["open"] or match["mark"] or match["word"]
-            zeros = _ZEROS.fullmatch(token)
-            parts.append(zeros[1] + zeros[2] if zeros else PYTHON_WORDS.get(token, token))
+            parts.append(_word(token))
     try:
         return canonical(json.loads(" ".join(parts)))
     except RecursionError:
         raise ValueError("too many brackets") from None
+
+
+def _word(word: str) -> str:
+    """Return a number or a name of Python as JSON, and anything else as it is."""
+    zeros = _ZEROS.fullmatch(word)
+    if zeros:
+        return zeros[1] + zeros[2]
+    if word in PYTHON_WORDS:
+        return PYTHON_WORDS[word]
+    for read in (_integer, float):
+        try:
+            return canonical(read(word))
+        except ValueError:
+            continue
+    return word
+
+
+def _integer(word: str) -> int:
+    """Return an integer of any base, as Python spells it."""
+    return int(word, 0)
 
 
 def _close(parts: list[str], start: int, bracket: str) -> None:

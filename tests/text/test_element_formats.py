@@ -170,6 +170,19 @@ ROWS = {
     "MiniMax M3: a call outside": ("minimax_m3", m3("").split("\n")[1], [m3("").split("\n")[1]]),
     "GLM: names of kin": ("poolside_v1", "<tool_call>f\n<arg_key>list</arg_key><arg_value>[1]"
         "</arg_value></tool_call>", [("f", {"list": [1]})]),
+    "GLM: the name on a line of its own": ("glm45", "<tool_call>\nf\n<arg_key>text</arg_key>\n"
+        "<arg_value>a</arg_value>\n</tool_call>", [("f", {"text": "a"})]),
+    "Step 3: no end of a call, but of its frame": ("step3",
+        step(STEP_CALL.replace("</steptml:invoke>", "") * 2), [("f", {"text": "a < b"})] * 2),
+    "Qwen: no </function>": ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=text>\na\n"
+        "</parameter>\n</tool_call>\nso", [("f", {"text": "a"}), "\nso"]),
+    "Qwen: no </function> at the end": ("qwen3_coder",
+        "<tool_call>\n<function=f>\n<parameter=count>\n3\n</parameter>\n", [("f", {"count": 3})]),
+    "Qwen: no end before the next call": ("qwen3_coder",
+        "<tool_call>\n<function=f>\n<tool_call>\n<function=g>\n<function=h>\n</function>",
+        [("f", {}), ("g", {}), ("h", {})]),
+    "Seed-OSS: no </function>": ("seed_oss", "<seed:tool_call><function=f></seed:tool_call>",
+        [("f", {})]),
     "Qwen: names of kin": ("step5", "<tool_call><function=f><parameter=list>\n[1\n</parameter>"
         "</function></tool_call>", [("f", {"list": "[1"})]),
 }  # fmt: skip

@@ -435,6 +435,22 @@ ROWS = {
         text('{"name": "Ada", "age": 36, "parameters": {}}')),
     "a call whose end token the server cut off": ("harmony",
         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{} ", call("{}")),
+    "no <|call|> before the next message": ("harmony",
+        "<|channel|>commentary to=functions.f<|message|>{}<|start|>assistant<|channel|>commentary "
+        "to=functions.g<|message|>{}\n<|channel|>final<|message|>ok",
+        calls(("f", "{}"), ("g", "{}")) + text("ok")),
+    "a fence on the line of the name": ("deepseek_v3",
+        ds(f"function{DS_SEP}f```json\n{{}}\n```"), call("{}")),
+    "two bare objects, and an example": ("llama_json",
+        '{"name": "f", "parameters": {}}\n{"name": "g", "parameters": {}}, '
+        '{"name": "h", "parameters": {}} as {"name": "i", "parameters": {}}',
+        calls(("f", "{}"), ("g", "{}"), ("h", "{}"))
+        + text(' as {"name": "i", "parameters": {}}')),
+    "text behind a bare object": ("llama_json", '{"name": "f", "parameters": {}}, so {x}\n{"a": 1}',
+        call("{}") + text(', so {x}\n{"a": 1}')),
+    "numbers that Python has and JSON has not": ("pythonic",
+        "[f(a=0x1F, b=1_000, c=2., d=.5, e=+3, g=[-0b11, 1e3])]",
+        call('{"a": 31, "b": 1000, "c": 2.0, "d": 0.5, "e": 3, "g": [-3, 1000.0]}')),
     "two channels in a header": ("harmony", "<|channel|>analysis<|channel|>final<|message|>hi",
         text("hi")),
     "the end inside a marker, before a call": ("hermes", "<tool_call>{} </tool_",

@@ -45,7 +45,16 @@ def _functions(name: str, call: str, *, framed: bool = True) -> Format:
             ),
             # In prose this may be something else, so the name may have no spaces.
             "bare name": Header({">": On("parameters")}, forbidden=(opener,), read=read_name),
-            "parameters": Gap({"<parameter=": On("key"), "</function>": On("close", "end")}),
+            "parameters": Gap(
+                {
+                    "<parameter=": On("key"),
+                    "</function>": On("close", "end"),
+                    closer: On("content", "end"),
+                    opener: On("content", "end", keep=True),
+                    "<function=": On("content", "end", keep=True),
+                },
+                may_end=True,
+            ),
             "key": Header(
                 {">": On("value")},
                 forbidden=("<parameter=", "</parameter>", "</function>", closer),
@@ -105,8 +114,9 @@ def _keys(
     between = "section" if section else "content"
     states: dict[str, State] = {
         "content": Prose(
-            {first: On("section", "open")} if section else {opener: On("name", "open")}
+            {first: On("section", "open")} if section else {opener: On("call", "open")}
         ),
+        "call": Gap({}, otherwise=On("name")),
         "name": Header(
             {
                 **{marker: On("keys") for marker in after_name},
@@ -136,7 +146,7 @@ def _keys(
         "broken": Broken({closer: On(between), **({last: On("content")} if section else {})}),
     }
     if section:
-        states["section"] = Gap({opener: On("name"), last: On("content", "close")})
+        states["section"] = Gap({opener: On("call"), last: On("content", "close")})
     for kind in EVERY_TYPE if types else ():
         states[kind] = Gap({value: On(f"{kind} value")})
         states[f"{kind} value"] = Value({value_end: On("keys")}, types=frozenset({kind}))
@@ -148,7 +158,8 @@ def _keys(
 # (<tool_call> n NL? (<arg_key> k </arg_key> <arg_value> v </arg_value>)* </tool_call>)*
 # Reasoning: vLLM 0.33.0 parser/glm47_moe.py, SGLang 0.5.23 Glm45Detector; only </think> in ollama.
 GLM45 = replace(
-    _keys("glm45", after_name=("\n",)), aliases=("glm47", "glm", "ling3", "poolside_v1")
+    _keys("glm45", after_name=("\n",)),
+    aliases=("glm47", "glm", "ling3", "poolside_v1"),
 )
 
 # <tool_calls> (<tool_call> n <tool_sep>? (<arg_key> k </arg_key> <arg_value> v </arg_value>)*
@@ -199,6 +210,8 @@ def _invokes(
     if dsml:
         ends |= {key: On("key"), closer: On("section", "end")}
     openers = {f"<{section}>": On("section", "open") for section in sections}
+    # What closes the frame of a call ends the call too.
+    frame_ends = [mark for mark, on in (between or {}).items() if on.do == "close"]
     return Format(
         name,
         {
@@ -216,6 +229,7 @@ def _invokes(
                     closer: On("section", "end"),
                     opener: On("section", "end", keep=True),
                     last: On("section", "end", keep=True),
+                    **dict.fromkeys(frame_ends, On("section", "end", keep=True)),
                 },
                 may_end=True,
             ),

@@ -64,6 +64,8 @@ HARMONY = Format(
                 "<|call|>": On("content", "end"),
                 "<|end|>": On("content", "end"),
                 "<|return|>": On("content", "end"),
+                "<|start|>": On("content", "end", keep=True),
+                "<|channel|>": On("content", "end", keep=True),
             },
             may_end=True,
         ),

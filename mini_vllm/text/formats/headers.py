@@ -89,7 +89,7 @@ DEEPSEEK_V3 = Format(
         {
             "header": Header({"<｜tool▁sep｜>": On("name")}, forbidden=_NOT_IN_A_NAME),
             "name": Header(
-                {"\n": On("fence")},
+                {"\n": On("fence"), "```json": On("arguments")},
                 forbidden=("<｜tool▁sep｜>", *_NOT_IN_A_NAME),
                 read=announce,
                 allowed=LINE,

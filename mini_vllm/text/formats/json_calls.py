@@ -80,7 +80,8 @@ MISTRAL = Format(
 )
 
 
-# {"name": n, "parameters": J} (; {...})*   where the text begins, or behind <|python_tag|> anywhere
+# {"name": n, "parameters": J} ([;,]? {...})*   where the text begins, or behind <|python_tag|>
+# anywhere
 LLAMA_JSON = Format(
     "llama_json",
     {
@@ -96,7 +97,10 @@ LLAMA_JSON = Format(
             others=frozenset(["type"]),
         ),
         "arguments": Json(On("call")),
-        "next": Gap({";": On("object")}, otherwise=On("content", "text")),
+        "next": Gap(
+            {";": On("object"), ",": On("object"), "{": On("call", keep=True)},
+            otherwise=On("content", "text"),
+        ),
         "broken": Broken({"<|python_tag|>": On("content", keep=True)}),
     },
     start="start",

@@ -38,7 +38,7 @@ def functions(format, call="tool_call", framed=True, sample=""):
     )
     inside = (
         rf"<parameter=\s*{LINE}\s*>(.*?)(?:</parameter>|(?=\n<parameter=|\n</function>)){S}",
-        rf"</function>(?:{S}{closer})?",
+        rf"</function>(?:{S}{closer})?|{closer}|(?={opener}|<function=)|\Z",
     )
 
     def read(text, types):
@@ -103,7 +103,7 @@ def keys(format, tag="", around="", after_name=("\n", ""), types=False, sample="
     patterns = tuple(
         pattern.replace("ifm|", r"ifm\|")
         for pattern in (
-            rf"[^\S\n]*{NAME}[^\S\n]*(?:{named}|(?={marks[0]}|{closer})){S}",
+            rf"{S}{NAME}[^\S\n]*(?:{named}|(?={marks[0]}|{closer})){S}",
             rf"{marks[0]}\s*{LINE}\s*{marks[1]}{S}{kind}{marks[2]}(?P<value>.*?){marks[3]}{S}",
             rf"{closer}|(?={openers})|\Z",
         )
@@ -176,7 +176,7 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sa
     patterns = (
         rf'{free}{S}{opener}\s*{SHORT}\s*">{S}',
         rf'{key}\s*{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
-        rf"(?:{end}{free}|(?={opener}|{last})|\Z)",
+        rf"(?:{end}{free}|(?={opener}|{last})|\Z{_frame(between[1])})",
     )
 
     def read(text, place, expected, types):
@@ -199,6 +199,11 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sa
         (key_end, key, end) if dsml else (key_end,),
         sample=sample,
     )
+
+
+def _frame(mark):
+    """What else ends a call: the end of its frame."""
+    return f"|{re.escape(mark)}" if mark else ""
 
 
 def _split(marks):

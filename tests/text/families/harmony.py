@@ -64,7 +64,8 @@ def read_harmony(text, types):
             name = recipient.removeprefix("functions.")
             arguments, end = object_at(text, head.end())
             expected.call(name, arguments)
-            place = expect(rf"{S}(?:<\|call\|>|<\|end\|>|<\|return\|>|\Z)", text, end).end()
+            done = r"<\|call\|>|<\|end\|>|<\|return\|>|(?=<\|start\|>|<\|channel\|>)|\Z"
+            place = expect(f"{S}(?:{done})", text, end).end()
         else:
             message = body.match(text, head.end())
             channel = head["channel"]

@@ -73,7 +73,8 @@ def read_deepseek_v31(text, types):
 
 
 def read_deepseek_v3(text, types):
-    head = rf"\s*(?:function)?\s*<｜tool▁sep｜>(?P<name>{LINE[1:-1]})[^\S\n]*\n(?:{S}```json)?"
+    head = rf"\s*(?:function)?\s*<｜tool▁sep｜>(?P<name>{LINE[1:-1]})[^\S\n]*"
+    head += rf"(?:\n(?:{S}```json)?|```json)"
     call = _DEEPSEEK[1], head, _DEEPSEEK[3]
     return sections(text, _DEEPSEEK[0], _DEEPSEEK[-1], call, behind="```")
 

@@ -130,7 +130,7 @@ def read_llama_json(text, types):
             keys = ("parameters", "arguments")
             name, arguments, id, place = call_object(text, place, keys, ("name", "type", "id"))
             expected.call(name, arguments, id)
-            more = re.compile(r"[ \t\r\n]*;").match(text, place)
+            more = re.compile(r"[ \t\r\n]*(?:;|,(?=\s*\{)|(?=\{))").match(text, place)
             if more is None:
                 return place
             place = more.end()
