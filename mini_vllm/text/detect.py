@@ -55,6 +55,7 @@ TOOL_MARKERS: Rows = (
     (("<tool_calls>",), "jamba"),
     (("<TOOLCALL>",), "nemotron_v2"),
     (("<function_calls>",), "olmo3"),
+    (("<iquest_tool_call>",), "iquest_q1"),
     (("<arg_key>",), "glm45"),
     (("<function=", "<parameter="), "qwen3_coder"),
     (("<function=",), "functionary"),

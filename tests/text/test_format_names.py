@@ -1,4 +1,4 @@
-"""The names of formats: every name that vLLM knows is one of ours, or says why it is not."""
+"""The names of formats: every name that an engine knows is one of ours, or says why it is not."""
 
 import pytest
 
@@ -18,12 +18,22 @@ VLLM = [
     "step3p5", "step5", "xlam",
 ]  # fmt: skip
 
+# `--tool-call-parser` of SGLang 0.5.23, srt/function_call/parser_names.py.
+SGLANG = [
+    "apertus2509", "beam", "cohere_command4", "deepseekv3", "deepseekv31", "deepseekv32",
+    "deepseekv4", "deepseekv41", "dots", "gemma4", "gigachat3", "gigachat35", "glm", "glm45",
+    "glm47", "gpt-oss", "hermes", "hunyuan", "inkling", "interns1", "iquest_q1", "k2_horizon",
+    "kimi_k2", "kimi_k3", "lfm2", "ling3", "llama3", "mimo", "minicpm5", "minimax-m2",
+    "minimax-m3", "mistral", "muse", "nanbeige", "poolside_v1", "pythonic", "qwen", "qwen25",
+    "qwen3_coder", "response_template", "spark25", "step3", "step3p5", "trinity",
+]  # fmt: skip
 
-def test_every_name_of_vllm_is_a_format_an_alias_or_says_what_it_takes():
-    assert len(VLLM) == 58
-    assert set(VLLM) <= {*FORMATS, *ALIASES, *UNREAD}
+
+def test_every_name_of_an_engine_is_a_format_an_alias_or_says_what_it_takes():
+    assert (len(VLLM), len(SGLANG)) == (58, 44)
+    assert {*VLLM, *SGLANG} <= {*FORMATS, *ALIASES, *UNREAD}
     assert not set(UNREAD) & {*FORMATS, *ALIASES}
-    assert set(UNREAD) <= set(VLLM)
+    assert set(UNREAD) <= {*VLLM, *SGLANG}
     assert not set(ALIASES) & set(FORMATS)
     assert len(ALIASES) == sum(len(format.aliases) for format in FORMATS.values())
     for name, reason in UNREAD.items():

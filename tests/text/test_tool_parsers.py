@@ -209,8 +209,8 @@ def check_p2_prefixes(style, text):
 def check_p7_without_a_call_all_is_text(style, text, events):
     sections = {
         "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", "deepseek_v32",
-        "deepseek_v4", "deepseek_v41", "step3", "hy_v3", "k2_horizon", "dots", "minimax_m3",
-        "kimi_k3",
+        "deepseek_v4", "deepseek_v41", "gigachat35", "step3", "hy_v3", "k2_horizon", "dots",
+        "minimax_m3", "kimi_k3",
         *headers.STYLES,
     }  # fmt: skip
     closed = style.format in sections and any(marker in text for marker in style.openers)

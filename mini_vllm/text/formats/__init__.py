@@ -14,8 +14,10 @@ from mini_vllm.text.formats.elements import (
     DEEPSEEK_V32,
     DEEPSEEK_V41,
     DOTS,
+    GIGACHAT35,
     GLM45,
     HY_V3,
+    IQUEST_Q1,
     K2_HORIZON,
     MIMO,
     MINICPM5,
@@ -63,11 +65,13 @@ FORMATS = {
         DEEPSEEK_V31,
         PLAMO3,
         GLM45,
+        IQUEST_Q1,
         MINIMAX_M2,
         SEED_OSS,
         DEEPSEEK_V32,
         DEEPSEEK_V4,
         DEEPSEEK_V41,
+        GIGACHAT35,
         STEP3,
         MIMO,
         HY_V3,
@@ -94,7 +98,7 @@ FORMATS = {
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
 
-# What vLLM 0.33.0 reads and we do not, and what it takes.
+# What vLLM 0.33.0 or SGLang 0.5.23 read and we do not, and what it takes.
 _ATEM = (
     "its calls count only in messages to a tool, and the header of the first message has no marker "
     "where it begins"
@@ -102,6 +106,7 @@ _ATEM = (
 _TEMPLATE = "its grammar is in the response_template of each checkpoint, which is not read here"
 UNREAD = {
     "hf": _TEMPLATE,
+    "response_template": _TEMPLATE,
     "beam": _TEMPLATE,
     "muse": _ATEM,
     "muse_glimmer": _ATEM,

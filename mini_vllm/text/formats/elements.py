@@ -94,6 +94,7 @@ def _keys(
     name: str,
     tag: str = "",
     *,
+    call: str = "tool_call",
     section: str = "",
     after_name: tuple[str, ...] = (),
     types: bool = False,
@@ -103,11 +104,12 @@ def _keys(
     Args:
         name: the format's name.
         tag: what the names of all tags begin with.
+        call: the tag of a call, without `tag`.
         section: the tag around all calls, without `tag`, if there is one.
         after_name: what may end a function's name, besides the tags of a parameter and a call.
         types: between key and value the type of the value may stand, in `<arg_type>`.
     """
-    opener, closer = f"<{tag}tool_call>", f"</{tag}tool_call>"
+    opener, closer = f"<{tag}{call}>", f"</{tag}{call}>"
     key, key_end, value = f"<{tag}arg_key>", f"</{tag}arg_key>", f"<{tag}arg_value>"
     type_, type_end, value_end = f"<{tag}arg_type>", f"</{tag}arg_type>", f"</{tag}arg_value>"
     first, last = f"<{tag}{section}>", f"</{tag}{section}>"
@@ -159,7 +161,12 @@ def _keys(
 # Reasoning: vLLM 0.33.0 parser/glm47_moe.py, SGLang 0.5.23 Glm45Detector; only </think> in ollama.
 GLM45 = replace(
     _keys("glm45", after_name=("\n",)),
-    aliases=("glm47", "glm", "ling3", "poolside_v1"),
+    aliases=("glm47", "glm", "ling3", "poolside_v1", "spark25"),
+)
+
+# The same with <iquest_tool_call>. Reasoning: SGLang 0.5.23 iquest_q1 ends it at </think> alone.
+IQUEST_Q1 = replace(
+    _keys("iquest_q1", call="iquest_tool_call", after_name=("\n",)), ends_reasoning=()
 )
 
 # <tool_calls> (<tool_call> n <tool_sep>? (<arg_key> k </arg_key> <arg_value> v </arg_value>)*
@@ -250,7 +257,7 @@ def _invokes(
 # <minimax:tool_call> (<invoke name="n"> (<parameter name="k">v</parameter>)* </invoke>)*
 # </minimax:tool_call>
 # Reasoning: vLLM 0.33.0 parser/minimax_m2.py.
-MINIMAX_M2 = _invokes("minimax_m2", ("minimax:tool_call",))
+MINIMAX_M2 = replace(_invokes("minimax_m2", ("minimax:tool_call",)), aliases=("minimax-m2",))
 
 # The same with <dots_function_call>. Reasoning: vLLM 0.33.0 has no parser for it.
 DOTS = replace(_invokes("dots", ("dots_function_call",)), ends_reasoning=())
@@ -293,6 +300,18 @@ DEEPSEEK_V41 = replace(
         dsml=True,
     ),
     aliases=("deepseekv41",),
+)
+
+# The same with <｜GCML｜tool_calls>. Reasoning: SGLang 0.5.23 gigachat35 ends it at </think> alone.
+GIGACHAT35 = replace(
+    _invokes(
+        "gigachat35",
+        ("｜GCML｜tool_calls",),
+        "｜GCML｜invoke",
+        "｜GCML｜parameter",
+        dsml=True,
+    ),
+    ends_reasoning=(),
 )
 
 # <｜tool_calls_begin｜> (<｜tool_call_begin｜> (function <｜tool_sep｜>)? <steptml:invoke name="n">

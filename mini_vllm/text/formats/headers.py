@@ -121,6 +121,7 @@ DEEPSEEK_V31 = Format(
             "arguments": Json(On("close")),
         },
     ),
+    aliases=("deepseekv31",),
     # As for DEEPSEEK_V3.
     ends_reasoning=(),
 )

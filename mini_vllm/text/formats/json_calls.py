@@ -25,9 +25,11 @@ HERMES = Format(
         "broken": Broken({"</tool_call>": On("content")}),
     },
     aliases=(
+        "qwen",
         "qwen25",
         "qwen3_json",
         "granite4",
+        "trinity",
     ),
     # vLLM 0.33.0 parser/qwen3.py, SGLang 0.5.23 Qwen3Detector, ollama's qwen3.
     ends_reasoning=("<tool_call>",),

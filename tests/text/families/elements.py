@@ -76,9 +76,11 @@ def typed_by_tag(call, key, value, layout):
     return (kinds.get(type(value), "null"), json_value(value, layout)), value
 
 
-def keys(format, tag="", around="", after_name=("\n", ""), types=False, sample=""):
+def keys(
+    format, tag="", around="", after_name=("\n", ""), types=False, sample="", call="tool_call"
+):
     """The style of a format with `<arg_key>` and `<arg_value>`, in a section or not."""
-    opener, closer = f"<{tag}tool_call>", f"</{tag}tool_call>"
+    opener, closer = f"<{tag}{call}>", f"</{tag}{call}>"
     first, last = f"<{tag}{around}>", f"</{tag}{around}>"
     marks = tuple(f"<{end}{tag}{name}>" for name in ("arg_key", "arg_value") for end in ("", "/"))
     kinds = tuple(f"<{end}{tag}arg_type>" for end in ("", "/"))
@@ -261,9 +263,9 @@ _DSML_SAMPLE = (
 )
 
 
-def _dsml(calls, space=""):
-    sample = _DSML_SAMPLE.replace("|D|calls", f"|D|{calls}").replace("|D|", f"｜DSML｜{space}")
-    return {"prefix": f"｜DSML｜{space}", "dsml": True, "sample": sample}
+def _dsml(calls, space="", token="｜DSML｜"):
+    sample = _DSML_SAMPLE.replace("|D|calls", f"|D|{calls}").replace("|D|", f"{token}{space}")
+    return {"prefix": f"{token}{space}", "dsml": True, "sample": sample}
 
 
 STYLES = {
@@ -277,6 +279,11 @@ STYLES = {
         ),
         functions("mimo", framed=False, sample=_QWEN_SAMPLE.replace("42\n", "42")),
         keys("glm45", sample=_GLM_SAMPLE),
+        keys(
+            "iquest_q1",
+            call="iquest_tool_call",
+            sample=_GLM_SAMPLE.replace("tool_call", "iquest_tool_call"),
+        ),
         keys(
             "hy_v3",
             around="tool_calls",
@@ -306,6 +313,7 @@ STYLES = {
             **_dsml("tool_calls"),
         ),
         invokes("deepseek_v41", ("｜DSML｜ calls",), **_dsml("calls", " ")),
+        invokes("gigachat35", ("｜GCML｜tool_calls",), **_dsml("tool_calls", token="｜GCML｜")),
         invokes(
             "step3",
             ("｜tool_calls_begin｜",),
