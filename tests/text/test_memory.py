@@ -166,7 +166,7 @@ def test_it_changes_nothing_where_an_id_is_a_whole_call(monkeypatch):
         # The opener, the members, the arguments' first character, and the ends of both.
         ("hermes", REPLY, '>{"name":"f","arguments":{}}>'),
         # What leads from place to place, and the value's first character, which asks the schema.
-        ("glm45", ITEMS, ">\n>>>[>>"),
+        ("glm45", ITEMS, ">g\n>>>[>>"),
         ("minimax_m3", ELEMENTS, '>">t>]>>>'),
     ],
     ids=["hermes", "glm45", "minimax_m3"],
