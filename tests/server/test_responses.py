@@ -133,7 +133,7 @@ def test_functions_are_chosen_by_their_names():
     [
         ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
         ({"conversation": "c"}, "conversation", "nothing is stored"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]", "nothing is stored"),
+        ({"input": [{"type": "item_reference", "id": "i"}]}, "input[0]", "{ store: false }"),
         ({"background": True}, "background", "not implemented"),
         ({"prompt": {"id": "p"}}, "prompt", "not implemented"),
         ({"truncation": "auto"}, "truncation", "not implemented"),

@@ -177,6 +177,7 @@ _NOT_THERE = {
     "truncation": "disabled",
 }
 _STATELESS = "nothing is stored here; send the whole conversation as input"
+_BY_AI_SDK = "as the AI SDK does with providerOptions: { openai: { store: false } }"
 _WHY = {"previous_response_id": _STATELESS, "conversation": _STATELESS}
 # Fields of chats that would change the answer, and what says the same here.
 _OF_CHATS = {
@@ -262,7 +263,8 @@ def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
     if kind == "reasoning":
         return {"role": "assistant", "reasoning_content": _reasoning(item, at)}
     if kind == "item_reference":
-        raise invalid(at, "refers to an item; nothing is stored here: send it whole (store: false)")
+        why = "refers to an item, and nothing is stored here; send the item itself"
+        raise invalid(at, f"{why}, {_BY_AI_SDK}")
     known = "message, function_call, function_call_output, reasoning"
     raise invalid(f"{at}.type", f"is {kind!r:.60}; known types: {known}")
 
