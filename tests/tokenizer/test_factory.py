@@ -209,11 +209,15 @@ def test_folders_are_looked_through_in_order(tmp_path):
     assert create_tokenizer(tmp_path).vocab_size == byte_level().get_vocab_size()
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
 def test_folders_without_one_tokenizer(tmp_path):
     for names, content, error, message in (
         ((), b"", UnsupportedFormat, "holds no tokenizer; supported"),
         (("a.model", "b.model"), SENTENCEPIECE, UnsupportedFormat, r"a\.model and b\.model"),
         (("tokenizer.json",), b"", UnsupportedFormat, r"tokenizer\.json is empty"),
+        (("tokenizer.json",), POINTER, UnsupportedFormat, "is a pointer of Git LFS; run: git lfs"),
         (("tokenizer.json",), b'{"a": 1}', CorruptModelFile, r"tokenizer\.json"),
     ):
         for name in names:

@@ -52,6 +52,8 @@ def detect_type(head: bytes, name: str) -> TokenizerType:
         return TokenizerType.TIKTOKEN
     if is_sentencepiece(head):
         return TokenizerType.SENTENCEPIECE
+    if head.startswith(b"version https://git-lfs"):
+        raise UnsupportedFormat(f"{name} is a pointer of Git LFS; run: git lfs pull", SUPPORTED)
     what = "is empty" if not head else f"begins with {head[:8]!r}, like no tokenizer format"
     raise UnsupportedFormat(f"{name} {what}", SUPPORTED)
 
