@@ -148,7 +148,9 @@ class Engine:
         # For what submitters touch.
         self._lock = threading.Lock()
         self._inbox: list[Row] = []
+        # How many choices of each request have not ended, and of all of them.
         self._live: dict[str, int] = {}
+        self._live_choices = 0
         self._cancelling_all = False
         self._wake = threading.Event()
         # For the table of slots: held during an iteration, and by `stats`.
@@ -287,7 +289,7 @@ class Engine:
                 for layer, text in stream.held().items():
                     held[layer] = held.get(layer, 0) + len(text)
             running = self._scheduler.num_running
-            waiting = sum(self._live.values()) - running
+            waiting = self._live_choices - running
             return EngineStats(running, waiting, self._pool.num_used_blocks, held)
 
     def _submit(self, requests: Sequence[Request], channels: Channels | None) -> list[Submitted]:
@@ -303,6 +305,7 @@ class Engine:
                     stream.producer = producer
                 self._inbox += rows
                 self._live.update({one.handle.request_id: len(one.rows) for one in submitted})
+                self._live_choices += len(rows)
         except BaseException as error:
             refuse(channels, self, error)
             raise
@@ -318,10 +321,10 @@ class Engine:
         self._check_alive()
         if self.state is not EngineState.RUNNING:
             raise EngineStateError(f"the engine is {self.state.value} and takes no more requests")
-        names = set(self._live)
-        choices = sum(self._live.values())
+        names: set[str] = set()
+        choices = self._live_choices
         for index, (handle, rows) in enumerate(submitted):
-            if handle.request_id in names:
+            if handle.request_id in names or handle.request_id in self._live:
                 raise StreamingSubmissionError(
                     index, f"request_id {handle.request_id!r} belongs to a request that runs"
                 )
@@ -342,6 +345,7 @@ class Engine:
 
     def _ended(self, request_id: str) -> None:
         with self._lock:
+            self._live_choices -= 1
             self._live[request_id] -= 1
             if not self._live[request_id]:
                 del self._live[request_id]
@@ -350,6 +354,6 @@ class Engine:
         """End everything with an error; the engine stays failed."""
         with self._lock:
             self.state, self._failure = EngineState.FAILED, error
-            self._live = {}
+            self._live, self._live_choices = {}, 0
         self._take_inbox()
         self._core.fail(error)

@@ -57,7 +57,7 @@ class Unsupported(msgspec.Struct, kw_only=True):
     web_search_options: Any = None
 
 
-_NEUTRAL = Unsupported()
+_NEUTRAL = [*msgspec.structs.asdict(Unsupported()).items()]
 _LONGEST_ID = 10
 
 
@@ -136,9 +136,9 @@ def check_generation(request: GenerationRequest) -> None:
     Raises:
         ApiError: 400; it names the field.
     """
-    for name in set(Unsupported.__struct_fields__) - request.supported:
+    for name, neutral in _NEUTRAL:
         value = getattr(request, name)
-        if value is not None and value != getattr(_NEUTRAL, name):
+        if value is not None and value != neutral and name not in request.supported:
             problem = GUIDED.get(name, "is not implemented; leave it out")
             raise invalid(name, problem, code="unsupported_parameter")
     if request.stream_options is not None and not request.stream:
