@@ -1,6 +1,7 @@
 """The engine on the replies of the group `pipeline`, beside the pipeline; a part of `engine`."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
@@ -12,18 +13,23 @@ from benchmarks.pipeline import STOP, make_replies
 from mini_vllm.engine import (
     Burst,
     Engine,
+    FinishReason,
     Request,
     SamplingParams,
     SlotView,
     StreamChannel,
+    StreamChunk,
     TextPathFactory,
 )
 from mini_vllm.pipeline import TextPipeline
+from mini_vllm.text.events import Event, TextDelta
 from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import Tokenizer
 
 PROMPT = (1, 2, 3)
-PIPELINE, SILENT, READ = "pipeline alone", "engine, no channels", "engine, channels read by turns"
+NOT_FINISHED = FinishReason.NOT_FINISHED
+PIPELINE, FLOOR = "pipeline alone", "floor: model, append, pipeline, chunk, deque"
+SILENT, READ = "engine, no channels", "engine, channels read by turns"
 SHAPES, QUICK_SHAPES = (1, 32), (2,)
 TARGET_SLOTS, MOST_MULTIPLE = 32, 4.0
 TOOLS = ({"type": "function", "function": {"name": "save"}},)
@@ -35,6 +41,7 @@ PARTS = {
     "after_emit": "emit",
     "after_evict": "evict",
 }
+READING = "read"
 
 
 class Playing:
@@ -71,12 +78,14 @@ def _measure(
 ) -> None:
     slots, length = len(replies), len(replies[0])
     title = f"{vocabulary}: {slots} replies of {length} ids"
-    play = partial(_play, tokenizer, {
+    bursts = {
         str(place): [Burst((token_id,)) for token_id in reply]
         for place, reply in enumerate(replies)
-    })  # fmt: skip
+    }
+    play = partial(_play, tokenizer, bursts)
     runs: dict[str, Work] = {
         PIPELINE: lambda: _feed_replies(tokenizer, replies),
+        FLOOR: lambda: _play_bare(tokenizer, bursts),
         SILENT: lambda: play(read=False),
         READ: lambda: play(read=True),
     }
@@ -87,22 +96,47 @@ def _measure(
     if slots == TARGET_SLOTS:
         what = f"{vocabulary}: {READ} / {PIPELINE}, {slots} replies"
         report.at_most(what, each[READ] / each[PIPELINE], MOST_MULTIPLE)
-    parts: dict[str, list[float]] = {name: [] for name in PARTS}
+    parts: dict[str, list[float]] = {name: [] for name in (*PARTS, READING)}
     play(read=True, parts=parts)
-    rows = [[PARTS[name], median(taken) / slots] for name, taken in parts.items()]
+    rows = [
+        [PARTS.get(name, "read the channels"), median(taken) / slots]
+        for name, taken in parts.items()
+    ]
     report.table(f"{title}: the parts of an iteration", ["", "ns a token, median"], rows)
 
 
 def _feed_replies(tokenizer: Tokenizer, replies: list[list[int]]) -> None:
-    feeds = [
-        TextPipeline(
-            tokenizer, prompt_token_ids=PROMPT, stop=STOP, tools=create_tool_parser("hermes")
-        ).feed
-        for _ in replies
-    ]
+    feeds = [_feed(tokenizer) for _ in replies]
     for step in zip(*replies, strict=True):
         for feed, token_id in zip(feeds, step, strict=True):
             feed((token_id,))
+
+
+def _feed(tokenizer: Tokenizer) -> Callable[[Sequence[int]], list[Event]]:
+    tools = create_tool_parser("hermes")
+    return TextPipeline(tokenizer, prompt_token_ids=PROMPT, stop=STOP, tools=tools).feed
+
+
+def _play_bare(tokenizer: Tokenizer, bursts: Mapping[str, Sequence[Burst]]) -> None:
+    """Do what no engine can leave out, with nothing checked, counted, cancelled or ended."""
+    model = Playing(bursts)
+    views = [SlotView(name, 0, PROMPT, SamplingParams()) for name in bursts]
+    slots = [(view, _feed(tokenizer), deque[StreamChunk]()) for view in views]
+    for _ in bursts["0"]:
+        for burst, (view, feed, pending) in zip(model.decode(views), slots, strict=True):
+            view.step += 1
+            view.output_token_ids += burst.token_ids
+            events = feed(burst.token_ids)
+            if not events:
+                continue
+            if len(events) == 1 and type(events[0]) is TextDelta:
+                pending.append(StreamChunk(burst.token_ids, events[0].text))
+            else:
+                chunk = StreamChunk(burst.token_ids, "", False, NOT_FINISHED, (), tuple(events))
+                pending.append(chunk)
+        for _, _, pending in slots:
+            if pending:
+                pending.popleft()
 
 
 def _play(
@@ -123,9 +157,9 @@ def _play(
 
         return hook
 
-    hooks = {name: note(into) for name, into in (parts or {}).items()}
-    if hooks:
-        hooks["after_admit"] = note([])
+    notes = {name: note(into) for name, into in (parts or {}).items()}
+    ignore, have_read = note([]), notes.pop(READING, lambda: None)
+    hooks = {**notes, "after_admit": ignore} if notes else {}
     engine = Engine(
         Playing(bursts),
         tokenizer,
@@ -138,5 +172,7 @@ def _play(
     channels = [StreamChannel.create() for _ in bursts] if read else []
     engine.submit([Request(PROMPT, params, name, tools=TOOLS) for name in bursts], channels)
     while engine.step():
+        ignore()
         for channel in channels:
             channel.try_pop()
+        have_read()

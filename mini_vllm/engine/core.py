@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic
 
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
-from mini_vllm.engine.model import Model, News, SlotView, check_burst
+from mini_vllm.engine.model import Burst, Model, News, SlotView, check_burst
 from mini_vllm.engine.scheduler import ChoiceState, Scheduler
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.finish_reason import Ending, FinishReason
@@ -161,12 +161,15 @@ class EngineCore:
         for choice, burst in zip(choices, news, strict=True):
             view = choice.view
             view.step += 1
-            if isinstance(burst, Exception):
-                _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
-                choice.latch(Ending(FinishReason.ERROR, error=burst))
-            elif burst is not None:
-                check_burst(view, burst)
-                choice.burst = burst
+            if type(burst) is not Burst:
+                if burst is None:
+                    continue
+                if isinstance(burst, Exception):
+                    _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
+                    choice.latch(Ending(FinishReason.ERROR, error=burst))
+                    continue
+            check_burst(view, burst)
+            choice.burst = burst
 
     def _update_finish_states(self) -> None:
         """Turn ids into text; find what has ended."""

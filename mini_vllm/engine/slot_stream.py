@@ -25,6 +25,7 @@ from mini_vllm.text.events import Event, TextDelta
 from mini_vllm.tokenizer_errors import is_library_fault
 
 _LOG = logging.getLogger(__name__)
+_NOT_FINISHED = FinishReason.NOT_FINISHED
 _TEXT_ONLY = frozenset([TextDelta])
 Held = dict[str, str | bytes]
 
@@ -214,12 +215,13 @@ class SlotStreamState:
         else:
             text, news = _split(self._events[self._sent_events : events])
         if ending is None and held is None and self._most_logprobs is None:
-            return StreamChunk(token_ids, text, events=news)
+            # By place: a class that is called by names takes half as long again.
+            return StreamChunk(token_ids, text, False, _NOT_FINISHED, (), news)
         return StreamChunk(
             token_ids,
             text,
             finished=ending is not None,
-            reason=FinishReason.NOT_FINISHED if ending is None else ending.reason,
+            reason=_NOT_FINISHED if ending is None else ending.reason,
             logprobs=tuple(self._logprobs[self._sent_tokens : tokens]),
             events=news,
             stop_reason=None if ending is None else ending.stop_reason,
