@@ -5,7 +5,7 @@
 
 Each asks for a whole answer, a streamed one, and one for which it calls a tool; what they must make
 of it is in `expected.json`, what the model says in `script.toml`. pip and npm fetch the libraries
-once, 300 MB, into `.oracles/clients/`; only wheels, and no scripts of packages run.
+once, 1.2 GB, into `.oracles/clients/`. But for `sources`, no scripts of packages run.
 """
 
 import json
@@ -37,12 +37,14 @@ class Client:
         packages: what is installed, with versions; the first is the library.
         programs: those that use it, and the API that each asks.
         kind: of its packages: py or mjs.
+        sources: packages of which there is no wheel, as pip lists them; those are built.
     """
 
     name: str
     packages: tuple[str, ...]
     programs: dict[str, str]
     kind: str = "py"
+    sources: str = ""
 
     @property
     def folder(self) -> Path:
@@ -86,6 +88,10 @@ CLIENTS = (
     Client(
         "llama-index", ("llama-index-llms-openai-like==0.8.1",), {"with_llama_index": "chat"}
     ),
+    Client(
+        "semantic-kernel", ("semantic-kernel==1.45.0",), {"with_semantic_kernel": "chat"},
+        sources="pybars4,PyMeta3",
+    ),
     Client("openai-node", ("openai@6.49.0",), OPENAI, "mjs"),
     Client(
         "ai-sdk-openai", ("@ai-sdk/openai@3.0.141", "ai@6.0.326", "zod@4.6.7"),
@@ -95,6 +101,8 @@ CLIENTS = (
         "ai-sdk-compatible", ("@ai-sdk/openai-compatible@2.0.91", "ai@6.0.326", "zod@4.6.7"),
         {"ai_compatible": "chat"}, "mjs",
     ),
+    Client("qwen-code", ("@qwen-code/qwen-code@0.15.10",), {"with_qwen_code": "chat"}, "mjs"),
+    Client("opencode", ("opencode-ai@1.18.33",), {"with_opencode": "chat"}, "mjs"),
 )  # fmt: skip
 
 
@@ -113,7 +121,7 @@ def main() -> int:
             for program, api in client.programs.items():
                 said = missing or run(client, program, url)
                 wrong = {step: why for step, why in said.items() if why != "ok"}
-                marks = ["-" if missing else "no" if step in wrong else "ok" for step in STEPS]
+                marks = ["no" if step in wrong else said.get(step, "-") for step in STEPS]
                 result = "FAILED" if wrong else "ok"
                 library, version = re.fullmatch("(.+?)(?:==|@)([^@]+)", client.packages[0]).groups()
                 library += " (npm)" if client.kind == "mjs" else ""
@@ -137,6 +145,7 @@ def install(client: Client) -> dict[str, str]:
         venv.create(client.folder, with_pip=False)
         command = [sys.executable, "-m", "pip", f"--python={client.python}", "install", "-qq"]
         command += ["--no-compile", "--only-binary=:all:", "--disable-pip-version-check"]
+        command += [f"--no-binary={client.sources}"] if client.sources else []
     if shutil.which(command[0]) is None:
         return {"install": f"{command[0]} is missing"}
     if subprocess.run([*command, *client.packages], cwd=client.folder, check=False).returncode:
@@ -179,7 +188,7 @@ def serving() -> Iterator[str]:
     """Serve the script; yield the URL of the API."""
     command = [sys.executable, "-P", "-m", "mini_vllm.server", "--port=0", "--tokenizer=byte",
                f"--script={HERE / 'script.toml'}", "--reasoning-parser=qwen3",
-               "--tool-call-parser=hermes", "--max-model-len=100000"]  # fmt: skip
+               "--tool-call-parser=hermes", "--max-model-len=300000"]  # fmt: skip
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
     ) as server:

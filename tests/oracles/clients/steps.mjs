@@ -36,7 +36,9 @@ const [name, url] = process.argv.slice(2);
 const said = {};
 for (const [step, check] of Object.entries(checks)) {
   try {
-    await check(await import(`./programs/${name}.mjs`), url);
+    const program = await import(`./programs/${name}.mjs`);
+    if (!program[step]) continue;
+    await check(program, url);
     said[step] = "ok";
   } catch (error) {
     console.error(error);
