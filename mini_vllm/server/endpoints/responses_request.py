@@ -293,10 +293,18 @@ def _text(content: str | Sequence[Part], at: str) -> str:
     return "\n".join(part.text or "" for part in content)
 
 
+# What takes a tool out of the requests of the Codex CLI.
+_BY_CODEX = {
+    "namespace": " (codex -c features.multi_agent=false)",
+    "web_search": " (codex -c 'web_search=\"disabled\"')",
+}
+
+
 def _tool(tool: dict[str, Any], at: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind != "function":
-        raise invalid(f"{at}.type", f"is {kind!r:.60}; only functions are there, no built-in tools")
+        why = f"is {kind!r:.60}; only functions are there, no built-in tools"
+        raise invalid(f"{at}.type", why + _BY_CODEX.get(str(kind), ""))
     return {"type": "function", "function": _but_type(tool)}
 
 
