@@ -50,6 +50,30 @@ else:
     settings.load_profile("soak" if os.environ.get("SOAK") else "sample")
 
 
+# Those that take longest begin first, so that no process is left with one at the end.
+FIRST = ("test_tool_parsers.py", "test_page.py", "test_benchmarks.py")
+# They share a browser, which takes seconds to start.
+IN_BROWSER = ("tests/server/test_page", "tests/grading/test_html.py", "tests/grading/test_feedback")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each file to one process, and all that need the browser to the same one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    if config.getoption("dist") != "loadscope":
+        return None
+    scheduler = LoadScopeScheduling(config, log)
+    split = scheduler._split_scope
+    scheduler._split_scope = lambda test: "browser" if test.startswith(IN_BROWSER) else split(test)
+    return scheduler
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the tests of the files that take longest."""
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
 class LeftOut(pytest.Module):
     """A file of tests that is not even imported: it was named, so no pattern leaves it out."""
 

@@ -64,7 +64,7 @@ def python(archives):
 
 
 @pytest.fixture(scope="session")
-def chromium():
+def chromium(folder):
     with open_browser() as driver:
         yield driver
 
