@@ -5,6 +5,7 @@ order of members drawn from `layout`. What it returns is the pair (text, events)
 from the calls alone, so neither a parser nor a reference is asked.
 """
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -87,17 +88,21 @@ def space(layout, most=2):
     return "".join(layout.choice(" \n\t\r") for _ in range(layout.randint(0, most)))
 
 
+@functools.cache
+def json_spellings(char):
+    """The spellings that a character has in a string of JSON."""
+    plain = json.dumps(char, ensure_ascii=False)[1:-1]
+    ways = [plain, plain, plain, json.dumps(char)[1:-1]]
+    if ord(char) < 0x10000:
+        ways.append(f"\\u{ord(char):04X}")
+    if char == "/":
+        ways.append("\\/")
+    return ways
+
+
 def json_string(text, layout):
     """A string as JSON, each character in one of the spellings that it has."""
-    spelled = []
-    for char in text:
-        plain = json.dumps(char, ensure_ascii=False)[1:-1]
-        ways = [plain, plain, plain, json.dumps(char)[1:-1]]
-        if ord(char) < 0x10000:
-            ways.append(f"\\u{ord(char):04X}")
-        if char == "/":
-            ways.append("\\/")
-        spelled.append(layout.choice(ways))
+    spelled = (layout.choice(json_spellings(char)) for char in text)
     return f'"{"".join(spelled)}"'
 
 

@@ -9,6 +9,7 @@ P12, composition, is in `test_reasoning` (splitter before parser) and in `test_p
 
 import ast
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -18,7 +19,7 @@ import subprocess
 import sys
 
 import pytest
-from chunking import chunkings, cut_at, norm, run, same_under_all, sized
+from chunking import chunkings, cut_at, fork, norm, run, same_under_all, sized
 from families import STYLES, headers, reference
 from families.python_calls import read_literal
 from hypothesis import given, settings
@@ -275,11 +276,15 @@ def test_p1_p7_p11_samples_that_end_at_every_place(name):
     """Calls are valid or flagged, cuts change nothing, nothing is lost, the parser is fresh."""
     style, text = STYLES[name], SAMPLES[name]
     expected, parser = parse(style, text), make(style)
+    streams = {size: (make(style), []) for size in (1, 2, 5)}
     for end in range(len(text)):
         events = parse(style, text[:end])
         check_calls(events)
-        for size in (1, 2, 5):
-            assert run(make(style), sized(text[:end], size)) == events
+        for size, (stream, seen) in streams.items():
+            whole = end - end % size
+            if end and end == whole:
+                seen[:] = norm([*seen, *stream.feed(text[end - size : end])])
+            assert norm([*seen, *run(fork(stream), sized(text[whole:end], size))]) == events
         assert run(parser, [text[:end]]) == events
         check_a_cut_completes_nothing(style, text[:end], events)
         assert (parser.held, parser.flush()) == ("", [])
@@ -348,10 +353,11 @@ def test_p3_what_all_continuations_agree_on_is_out(name):
     """The common beginning of what continuations lead to, no more and no less, is emitted."""
     style, text = STYLES[name], SAMPLES[name]
     for end in range(len(text) + 1):
-        out = norm(make(style).feed(text[:end]))
+        parser = make(style)
+        out = norm(parser.feed(text[:end]))
         certain = parse(style, text)
         for behind in ("", "x", ' "', "\nx", "é'", *style.markers, text, *rest(style, text, end)):
-            certain = common(certain, parse(style, text[:end] + behind))
+            certain = common(certain, norm([*out, *run(fork(parser), [behind])]))
         assert out == certain, text[:end]
 
 
@@ -441,18 +447,22 @@ def steps(parser, text):
     yield held, parser.flush()
 
 
+# Of few words, and many times.
+escape = functools.cache(re.escape)
+
+
 def markup(style, *, starts, inside, behind):
     """What may vanish: markers and white space, in a call also what its object has beside."""
     if starts and style.format == "harmony":
         return re.compile(r"[\s\S]*")
-    gap = "|".join([*map(re.escape, style.markers), r"\s"])
+    gap = "|".join([*map(escape, style.markers), r"\s"])
     if style.format == "harmony" and not inside:
         header = r"(?:<\|(?:start|channel)\|>|to=)(?:(?!<\|message\|>)[\s\S])*<\|message\|>"
         gap = f"{header}|{gap}"
     if inside or behind or starts:
         gap = f"{style.punctuation}|{gap}" if style.punctuation else gap
     if starts or (inside and style.json):
-        gap = "|".join([gap, *map(re.escape, starts), TOKEN])
+        gap = "|".join([gap, *map(escape, starts), TOKEN])
     return re.compile(f"(?:{gap})*+")
 
 
