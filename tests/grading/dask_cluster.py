@@ -11,6 +11,8 @@ from threading import Thread
 from walled import give_up
 
 ROOT = Path(__file__).resolve().parents[2]
+# A worker that is started anew need not import Dask anew.
+QUICK = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver"}
 
 
 def needs_dask():
@@ -67,7 +69,7 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, "-m", "dask", verb, *args],
             cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": str(path)},
+            env={**os.environ, **QUICK, "PYTHONPATH": str(path)},
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
