@@ -4,7 +4,6 @@ import json
 import sys
 
 import jsonschema
-import openai
 import pytest
 from running import Says, asking, running_embedded, serving, tool
 from wire_client import read_chat
@@ -41,6 +40,8 @@ def embedded():
 
 @pytest.fixture(scope="module")
 def client(embedded):
+    import openai
+
     base_url = f"http://{embedded.host}:{embedded.port}/v1"
     with openai.OpenAI(base_url=base_url, api_key="-", max_retries=0) as client:
         yield client
@@ -136,6 +137,8 @@ def test_the_log_tells_of_what_does_not_fit_but_not_all_that_was_said(embedded, 
 
 
 def test_the_openai_client_parses_what_it_asked_for(client):
+    from openai import BadRequestError
+
     messages = [{"role": "user", "content": "Tell me a joke."}]
     whole = client.chat.completions.create(
         model="embedded", messages=messages, response_format=AS_JOKE, seed=1
@@ -146,7 +149,7 @@ def test_the_openai_client_parses_what_it_asked_for(client):
     ) as stream:
         final = stream.get_final_completion()
     assert json.loads(final.choices[0].message.tool_calls[0].function.arguments)["to"] in "CF"
-    with pytest.raises(openai.BadRequestError, match=r"response_format: .*Invalid type: strin"):
+    with pytest.raises(BadRequestError, match=r"response_format: .*Invalid type: strin"):
         client.chat.completions.create(
             model="embedded", messages=messages, stream=True,
             response_format={"type": "json_schema",
