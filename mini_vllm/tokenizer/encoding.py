@@ -205,6 +205,7 @@ def encode_between(
     ids: Mapping[str, int],
     encode: Callable[[str], Encoding],
     kind: EncodingKind = EncodingKind.PLAIN,
+    behind: Callable[[str], Encoding] | None = None,
 ) -> Encoding:
     """Return the encoding of a text whose special tokens are known.
 
@@ -214,17 +215,18 @@ def encode_between(
         ids: the id of each of them.
         encode: encodes the text before, between and after them.
         kind: of the encoding.
+        behind: encodes the text between and after them, where that is another matter.
     """
     parts: list[tuple[int, Encoding]] = []
     done = 0
     for start, end, token in places:
         if start > done:
-            parts.append((done, encode(text[done:start])))
+            parts.append((done, (behind if done and behind else encode)(text[done:start])))
         span = (0, end - start)
         parts.append((start, Encoding((ids[token],), kind, (token,), (span,), (False,))))
         done = end
     if done < len(text) or not parts:
-        parts.append((done, encode(text[done:])))
+        parts.append((done, (behind if done and behind else encode)(text[done:])))
     return joined(parts)
 
 

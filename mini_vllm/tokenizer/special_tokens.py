@@ -5,13 +5,16 @@
 """
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import CorruptModelFile, checked_file
 
+# Far beyond any vocabulary; without a limit one damaged id makes a table of billions.
+_MOST_IDS = 1 << 22
 # What vocabularies call these roles, for models whose configuration does not say.
 _CANDIDATES = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[BOS]"),
@@ -39,17 +42,22 @@ _MESSAGE_FORMATS = (frozenset(("<|return|>", "<|call|>")), frozenset(("<|flush|>
 
 
 def special_tokens_of(
-    folder: Path | None, vocabulary: Container[str], declared: Iterable[str] = ()
+    folder: Path | None,
+    vocabulary: Container[str],
+    declared: Iterable[str] = (),
+    own: Mapping[str, str | None] = MappingProxyType({}),
 ) -> SpecialTokens:
     """Return the special tokens of a vocabulary by role.
 
     Where a configuration file names a role, that counts: null means none, and so does a token that
-    the vocabulary lacks. Other roles are guessed, by the usual names among the declared tokens.
+    the vocabulary lacks. Other roles are those that the tokenizer itself names, or are guessed, by
+    the usual names among the declared tokens.
 
     Args:
         folder: where the configuration files are, or None.
         vocabulary: the known tokens.
         declared: special tokens that the tokenizer itself names, without roles.
+        own: the roles that it names, None for one that it says it has not.
 
     Raises:
         CorruptModelFile: a configuration file is not a JSON object.
@@ -61,6 +69,8 @@ def special_tokens_of(
         if f"{role}_token" in configured:
             token = configured[f"{role}_token"]
             roles[role] = token if token in vocabulary else None
+        elif role in own:
+            roles[role] = own[role]
         else:
             roles[role] = next((name for name in names if name in declared), None)
     named = set(roles.values())
@@ -93,27 +103,62 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
 
 
 class AddedToken(NamedTuple):
-    """A token that a configuration adds to a vocabulary; one that is not special is text."""
+    """A token that a configuration adds to a vocabulary; one that is not special is text.
+
+    Attributes:
+        id: its id.
+        special: whether it is special.
+        lstrip: whether it takes in the white space before it.
+        rstrip: whether it takes in the white space behind it.
+    """
 
     id: int
     special: bool
+    lstrip: bool = False
+    rstrip: bool = False
 
 
 def added_tokens_of(folder: Path) -> dict[str, AddedToken]:
-    """Return the tokens that `tokenizer_config.json` adds, by their text.
+    """Return the tokens that configuration files add, by their text.
+
+    `tokenizer_config.json` says all of them; the older `added_tokens.json` has only ids.
 
     Raises:
-        CorruptModelFile: it is not a JSON object, or an added token has no id or no text.
+        CorruptModelFile: one is not a JSON object, or an added token has no id or no text.
     """
-    path = folder / "tokenizer_config.json"
-    rows = read_json_object(path).get("added_tokens_decoder", {})
+    special, added = special_names_of(folder), {}
+    path = folder / "added_tokens.json"
+    flags = AddedToken._fields[1:]
     try:
-        return {
-            row["content"]: AddedToken(int(token_id), bool(row.get("special")))
-            for token_id, row in rows.items()
-        }
+        for token, key in read_json_object(path).items():
+            added[token] = AddedToken(_id(key, path), token in special)
+        path = folder / "tokenizer_config.json"
+        for key, row in read_json_object(path).get("added_tokens_decoder", {}).items():
+            given = (bool(row.get(flag)) for flag in flags)
+            added[row["content"]] = AddedToken(_id(key, path), *given)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CorruptModelFile(path, None, f"added_tokens_decoder: {error!r}") from None
+        raise CorruptModelFile(path, None, f"added tokens: {error!r}") from None
+    return added
+
+
+def _id(value: Any, path: Path) -> int:
+    token_id = int(value)
+    if not 0 <= token_id < _MOST_IDS:
+        raise CorruptModelFile(path, None, f"an added token has the id {value!r:.40}")
+    return token_id
+
+
+def special_names_of(folder: Path) -> frozenset[str]:
+    """Return the tokens that configuration files call special: by a role, or by a flag.
+
+    Raises:
+        CorruptModelFile: a configuration file is not a JSON object.
+    """
+    configured = _configured(folder)
+    extra = configured.pop("additional_special_tokens", [])
+    rows = read_json_object(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+    flagged = [_text(row) for row in _rows(rows) if row.get("special")]
+    return frozenset(filter(None, [*configured.values(), *extra, *flagged]))
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -147,6 +192,12 @@ def _configured(folder: Path) -> dict[str, Any]:
             elif key.endswith("_token") and (value is None or _text(value) is not None):
                 found[key] = _text(value)
     return found
+
+
+def _rows(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in an object; what else there is `added_tokens_of` complains about."""
+    rows = value.values() if isinstance(value, dict) else ()
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def _text(token: Any) -> str | None:

@@ -10,7 +10,7 @@ import sentencepiece
 from vocabularies import TEXTS, byte_level
 
 from mini_vllm.tokenizer.backends import split_patterns
-from mini_vllm.tokenizer.backends.sentencepiece import ModelPiece, PieceType
+from mini_vllm.tokenizer.backends.sentencepiece_model import ModelPiece, PieceType
 
 CORPUS = [
     "",

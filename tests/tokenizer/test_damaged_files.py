@@ -38,7 +38,8 @@ from mini_vllm.tokenizer import (
     read_gguf_metadata,
 )
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
-from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer, write_model
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece_model import write_model
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
 FILES = 5_000 if os.environ.get("SOAK") else 40

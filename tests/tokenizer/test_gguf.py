@@ -30,7 +30,8 @@ from mini_vllm.tokenizer.backends import split_patterns
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.gguf_file import read_gguf_metadata
 from mini_vllm.tokenizer.backends.gguf_splits import SPLITS as SPLITS_BY_NAME
-from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer, _fields
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece_model import _fields
 
 VALUES = [
     ("u8", "u8", 255), ("i8", "i8", -128), ("u16", "u16", 65535), ("i16", "i16", -32768),

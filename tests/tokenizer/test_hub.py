@@ -225,7 +225,7 @@ def test_async_does_not_hold_the_loop(stub, cache):
         ([*FILES, "../x"], FETCHED),
         (["vocab.json", "merges.txt", "vocab.txt"], ["merges.txt", "vocab.json"]),
         (["b.model", "a.tiktoken", "tekken.json"], ["a.tiktoken"]),
-        (["vocab.json", "b.model", "added_tokens.json"], ["b.model"]),
+        (["vocab.json", "b.model", "added_tokens.json"], ["added_tokens.json", "b.model"]),
         (["tokenizer.json", "vocab.json", "merges.txt", "tokenizer.model", "config.json"],
             ["config.json", "tokenizer.json"]),
         (["tekken.json", "params.json"], []), (["vocab.txt", "config.json"], []),

@@ -1,6 +1,7 @@
 """SentencePieceTokenizer: ids, text and offsets of the library, streams, flags of a model."""
 
 import itertools
+import json
 import os
 import random
 import sys
@@ -10,17 +11,15 @@ import sentencepiece
 from model_files import CORPUS, PIECES, sentencepiece_model
 
 from mini_vllm.tokenizer import (
+    CorruptModelFile,
     EncodingKind,
     TokenizerFileNotFound,
     UnsupportedFormat,
     create_decode_stream,
+    create_tokenizer,
 )
-from mini_vllm.tokenizer.backends.sentencepiece import (
-    ModelFlags,
-    SentencePieceTokenizer,
-    read_flags,
-    write_model,
-)
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece_model import ModelFlags, read_flags, write_model
 
 SEQUENCES = 600 if os.environ.get("SOAK") else 250
 KINDS = list(itertools.product(["bpe", "unigram"], [False, True], [False, True]))
@@ -179,6 +178,105 @@ def test_from_file(tmp_path):
     for missing in (tmp_path, tmp_path / "none"):
         with pytest.raises(TokenizerFileNotFound):
             SentencePieceTokenizer.from_file(missing)
+
+
+def folder_with(folder, *, added=None, rows=None, **config):
+    """Write a model's folder: the model, and what configuration files say."""
+    (folder / "tokenizer.model").write_bytes(sentencepiece_model())
+    (folder / "added_tokens.json").write_text(json.dumps(added or {}))
+    config["added_tokens_decoder"] = {
+        str(token_id): {"content": token, **dict.fromkeys(flags, True)}
+        for token_id, (token, *flags) in (rows or {}).items()
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return create_tokenizer(folder)
+
+
+SIZE = 340
+ROWS = {
+    1: ("<s>", "special"), SIZE: ("<|user|>", "special", "rstrip"), SIZE + 1: ("<tool>",),
+    SIZE + 3: ("<pad>", "special"),
+}  # fmt: skip
+
+
+def test_a_folder_names_roles_and_adds_tokens(tmp_path):
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": 5}')
+    tokenizer = folder_with(
+        tmp_path,
+        added={"<extra>": SIZE + 4},
+        rows=ROWS,
+        eos_token={"content": "<|user|>"},
+        pad_token=None,
+        chat_template="{{ bos_token }}<|user|>\n{{ messages[0].content }}",
+    )
+    special = tokenizer.special_tokens
+    assert (special.bos, special.eos, special.pad) == ("<s>", "<|user|>", None)
+    assert special.unk == "<unk>"
+    assert special.additional == ("</s>", "<pad>", "<|im_end|>", "▁control")
+    im_end = tokenizer.token_to_id("<|im_end|>")
+    assert tokenizer.eos_token_ids == {SIZE, im_end, 5}
+    assert tokenizer.vocab_size == SIZE + 5
+    # An id of the model's own stays known where its text has another one now.
+    assert tokenizer.token_to_id("<pad>") == SIZE + 3
+    assert tokenizer.id_to_token(3) == tokenizer.id_to_token(SIZE + 3) == "<pad>"
+    ids = [1, tokenizer.token_to_id("▁the"), SIZE + 1, SIZE, SIZE + 4, SIZE + 3]
+    ids.append(3)
+    for skip, shown in (
+        (False, "<s> the<tool><|user|><extra><pad><pad>"),
+        (True, "the<tool><extra>"),
+    ):
+        assert tokenizer.decode(ids, skip_special_tokens=skip) == shown
+        assert stream(tokenizer, ids, skip_special_tokens=skip) == shown
+    assert stream(tokenizer, [SIZE + 2, *ids[1:3]]) == "the<tool>"
+    prompt = tokenizer.apply_chat_template([{"role": "user", "content": "the"}])
+    tokens = tokenizer.encode(prompt, allowed_special="all").tokens
+    assert tokens == ("<s>", "<|user|>", "▁the")
+
+
+@pytest.mark.parametrize("legacy", [None, True, False])
+def test_a_space_before_each_text_is_a_legacy(tmp_path, legacy):
+    tokenizer = folder_with(tmp_path, rows=ROWS, **{} if legacy is None else {"legacy": legacy})
+    the = ("t", "he") if legacy is False else ("▁the",)
+    text = "the<|user|> the<tool>the<s>"
+    encoding = tokenizer.encode(text, allowed_special={"<|user|>"})
+    assert encoding.tokens[: 4 + 2 * len(the) - 1] == ("▁the", "<|user|>", *the, "<tool>", *the)
+    assert "<s>" not in encoding.tokens
+    assert encoding.offsets[:2] == ((0, 3), (3, 12))
+    assert encoding.offsets[-1][1] == len(text)
+    assert tokenizer.encode("<tool>the").tokens == ("<tool>", *the)
+
+
+@pytest.mark.parametrize(
+    ("config", "added"),
+    [
+        ({}, ("<s>",)),
+        ({"add_bos_token": False}, ()),
+        ({"add_eos_token": True}, ("<s>", "</s>")),
+        ({"bos_token": None}, ()),
+        ({"bos_token": "<|user|>"}, ("<|user|>",)),
+    ],
+)
+def test_a_folder_says_what_is_added_to_a_text(tmp_path, config, added):
+    tokenizer = folder_with(tmp_path, rows=ROWS, **config)
+    assert tokenizer.encode("", add_special_tokens=True).tokens == added
+
+
+def test_a_user_defined_piece_that_is_called_special_is_text_unless_allowed(tmp_path):
+    """As Gemma's `<end_of_turn>`."""
+    own = load(sentencepiece_model()).token_to_id("<think>")
+    flagged = {"rows": {own: ("<think>", "special")}}
+    for config in (flagged, {"additional_special_tokens": ["<think>"]}):
+        tokenizer = folder_with(tmp_path, **config)
+        assert own not in tokenizer.encode("a<think>b").ids
+        assert own in tokenizer.encode("a<think>b", allowed_special={"<think>"}).ids
+        assert tokenizer.decode([own], skip_special_tokens=True) == ""
+
+
+@pytest.mark.parametrize("broken", [{"added": {"<a>": "x"}}, {"added": {"<a>": 1 << 40}},
+    {"rows": {-1: ("<a>",)}}, {"rows": {1 << 40: ("<a>",)}}])  # fmt: skip
+def test_a_damaged_configuration_is_named(tmp_path, broken):
+    with pytest.raises(CorruptModelFile, match="added token"):
+        folder_with(tmp_path, **broken)
 
 
 def test_models_of_our_own_writing():

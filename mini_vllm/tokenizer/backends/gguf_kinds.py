@@ -21,12 +21,8 @@ from tokenizers import (
 from mini_vllm.tokenizer.backends.gguf_splits import SPLITS
 from mini_vllm.tokenizer.backends.gguf_vocabulary import GGUFVocabulary
 from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
-from mini_vllm.tokenizer.backends.sentencepiece import (
-    ModelPiece,
-    PieceType,
-    SentencePieceTokenizer,
-    write_model,
-)
+from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
+from mini_vllm.tokenizer.backends.sentencepiece_model import ModelPiece, PieceType, write_model
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer_errors import CorruptModelFile, UnsupportedFormat
 
@@ -37,10 +33,7 @@ def _llama(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
     model = write_model(
         _pieces(vocabulary), add_dummy_prefix=vocabulary.flag("add_space_prefix", default=True)
     )
-    prefix, suffix = vocabulary.added_ids(add_bos=True)
-    return SentencePieceTokenizer(
-        model, vocabulary.path, prefix=prefix, suffix=suffix, **vocabulary.stripping()
-    )
+    return _sentencepiece(vocabulary, model, vocabulary.added_ids(add_bos=True))
 
 
 def _t5(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
@@ -52,9 +45,20 @@ def _t5(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
         unigram=True,
         normalization=vocabulary.bytes_of("precompiled_charsmap"),
     )
-    prefix, suffix = vocabulary.added_ids(add_eos=True)
+    return _sentencepiece(vocabulary, model, vocabulary.added_ids(add_eos=True))
+
+
+def _sentencepiece(
+    vocabulary: GGUFVocabulary, model: bytes, added: tuple[tuple[int, ...], ...]
+) -> VocabularyTokenizer:
+    stripping = vocabulary.stripping()
     return SentencePieceTokenizer(
-        model, vocabulary.path, prefix=prefix, suffix=suffix, **vocabulary.stripping()
+        model,
+        vocabulary.path,
+        prefix=added[0],
+        suffix=added[1],
+        lstrip=stripping["lstrip"],
+        rstrip=stripping["rstrip"],
     )
 
 

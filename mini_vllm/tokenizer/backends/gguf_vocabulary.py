@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mini_vllm.tokenizer.backends.sentencepiece import PieceType
+from mini_vllm.tokenizer.backends.sentencepiece_model import PieceType
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer.special_tokens import ending_tokens
 from mini_vllm.tokenizer_errors import CorruptModelFile

@@ -4,26 +4,30 @@ The pieces of a text are its bytes, except at the start: there the library drops
 that it added when it encoded. For the library, control tokens such as `<s>` have no text; here they
 are special tokens, shown as text unless they are skipped.
 
-The library itself is imported when the first model is loaded. It does not tell all that streams
-need, nor where a file is cut off, so the model's protobuf is also read here. The message, by field
-number: 1 a piece (1 text, 2 score, 3 type), 2 the trainer's settings, 3 those of the normalizer, 5
-those of the denormalizer.
+The library itself is imported when the first model is loaded. In a model's folder the configuration
+files count as in transformers' slow tokenizers: they add tokens, say which are special, name roles,
+and say whether BOS and EOS are added.
 
 But:
 - On ill-formed bytes the text is byte-exact, one U+FFFD per maximal subpart; the library has one
   per byte.
 - Control tokens written in a text are plain text, unless they are allowed: then the text between
   them is encoded piece by piece, each with a space in front where the model adds one, as llama.cpp
-  and mistral-common do. User-defined pieces always count: they are part of the model's language.
+  and mistral-common do. A configuration with `"legacy": false` wants it before the first text only.
+- User-defined pieces and added tokens always count, unless a configuration calls them special: they
+  are part of the model's language.
 """
 
-import struct
-from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from mini_vllm.tokenizer.backends.sentencepiece_model import (
+    read_flags,
+    with_control,
+    without_dummy_prefix,
+)
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
 from mini_vllm.tokenizer.encoding import (
     NONE,
@@ -36,12 +40,16 @@ from mini_vllm.tokenizer.encoding import (
     utf8,
 )
 from mini_vllm.tokenizer.pieces import Piece, PieceTable, State, StreamTable
-from mini_vllm.tokenizer.protocols import SpecialTokens
-from mini_vllm.tokenizer.special_tokens import eos_token_ids_of
+from mini_vllm.tokenizer.special_tokens import (
+    added_tokens_of,
+    eos_token_ids_of,
+    read_json_object,
+    special_names_of,
+    special_tokens_of,
+)
 from mini_vllm.tokenizer_errors import (
     CorruptModelFile,
     MissingLibrary,
-    UnsupportedFormat,
     checked_file,
 )
 
@@ -49,41 +57,8 @@ if TYPE_CHECKING:
     import sentencepiece
 
 _SPACE = "▁"
-_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
-_UNIGRAM, _BPE = 1, 2
 
 Span = tuple[int, int]
-
-
-class PieceType(IntEnum):
-    """What a piece is, in the numbers that GGUF uses as well."""
-
-    NORMAL = 1
-    UNKNOWN = 2
-    CONTROL = 3
-    USER_DEFINED = 4
-    UNUSED = 5
-    BYTE = 6
-
-
-class ModelPiece(NamedTuple):
-    """One entry of a vocabulary; its id is its place."""
-
-    text: str
-    score: float
-    type: PieceType
-
-
-class ModelFlags(NamedTuple):
-    """What `decode` depends on besides the pieces.
-
-    Attributes:
-        add_dummy_prefix: a text gets a space in front before it is encoded.
-        remove_extra_whitespaces: a text is stripped, and runs of spaces become one.
-    """
-
-    add_dummy_prefix: bool = True
-    remove_extra_whitespaces: bool = True
 
 
 class SentencePieceTokenizer(VocabularyTokenizer):
@@ -98,6 +73,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         suffix: ids that it puts at the end.
         lstrip: special tokens that take in the white space before them.
         rstrip: those that take in the white space behind them.
+        folder: where configuration files may be, or None.
     """
 
     def __init__(
@@ -109,32 +85,55 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         suffix: Sequence[int] = (),
         lstrip: frozenset[str] = frozenset(),
         rstrip: frozenset[str] = frozenset(),
+        folder: Path | None = None,
     ) -> None:
+        config = read_json_object(folder / "tokenizer_config.json") if folder else {}
+        added = added_tokens_of(folder) if folder else {}
+        model = with_control(model, special_names_of(folder) if folder else (), path)
         self._flags = read_flags(model, path)
         self._inner = inner = _load(model, path)
         try:
             tokens = [inner.id_to_piece(token_id) for token_id in range(inner.vocab_size())]
         except UnicodeDecodeError as error:
             raise CorruptModelFile(path, None, f"a piece is not UTF-8: {error}") from None
-        self._control = [i for i in range(len(tokens)) if inner.is_control(i)]
-        roles = {
-            role: tokens[token_id]
-            for role in ("bos", "eos", "unk", "pad")
-            if (token_id := getattr(inner, f"{role}_id")()) >= 0
-        }
-        rest = tuple(tokens[i] for i in self._control if tokens[i] not in roles.values())
+        self._own = range(len(tokens))
+        by_id = dict(enumerate(tokens)) | {row.id: token for token, row in added.items()}
+        control = [i for i in self._own if inner.is_control(i)]
+        ids = {token: token_id for token_id, token in by_id.items()}
         super().__init__(
-            {token: token_id for token_id, token in enumerate(tokens)},
-            special_tokens=SpecialTokens(**roles, additional=rest),
+            ids,
+            vocab_size=max(by_id) + 1,
+            special_tokens=special_tokens_of(
+                folder,
+                ids,
+                [by_id[i] for i in control] + [t for t, row in added.items() if row.special],
+                _roles(inner),
+            ),
+            eos_token_ids=eos_token_ids_of(folder) if folder else (),
         )
-        bos = inner.bos_id()
-        self._prefix = (bos,) * (bos >= 0) if prefix is None else tuple(prefix)
-        self._suffix = tuple(suffix)
-        self._finder = SpecialFinder(self.special_tokens.all(), lstrip=lstrip, rstrip=rstrip)
+        # A piece may have the text of an added token.
+        self._tokens = by_id
+        special = self.special_tokens
+        named = (ids[token] for token in special.all() if token != special.unk)
+        self._special = frozenset(control).union(named)
+        bos = () if special.bos is None else (ids[special.bos],)
+        eos = () if special.eos is None else (ids[special.eos],)
+        self._prefix = bos * bool(config.get("add_bos_token", True))
+        self._suffix = eos * bool(config.get("add_eos_token"))
+        if prefix is not None:
+            self._prefix, self._suffix = tuple(prefix), tuple(suffix)
+        lstrip |= {token for token, row in added.items() if row.lstrip}
+        rstrip |= {token for token, row in added.items() if row.rstrip}
+        self._finder = SpecialFinder(special.all(), lstrip=lstrip, rstrip=rstrip)
+        plain = [token for token, row in added.items() if ids[token] not in self._special]
+        self._plain = SpecialFinder(plain, lstrip=lstrip, rstrip=rstrip)
+        self._behind = inner
+        if self._flags.add_dummy_prefix and config.get("legacy") is False:
+            self._behind = _load(without_dummy_prefix(model), path)
 
     @classmethod
     def from_file(cls, path: str | Path) -> "SentencePieceTokenizer":
-        """Read a `.model` file, and the ids that end a generation from the files beside it.
+        """Read a `.model` file, and the configuration files beside it.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
@@ -143,19 +142,20 @@ class SentencePieceTokenizer(VocabularyTokenizer):
                 large.
         """
         path = checked_file(path)
-        tokenizer = cls(path.read_bytes(), path)
-        tokenizer.eos_token_ids |= eos_token_ids_of(path.parent)
-        return tokenizer
+        return cls(path.read_bytes(), path, folder=path.parent)
 
     @cached_property
     def pieces(self) -> PieceTable:
         """The bytes of each id, anywhere and at the start of a text."""
-        special = frozenset(self._control)
+        special = self._special
+        added = special | {token_id for token_id in self._tokens if token_id not in self._own}
         rest: list[Piece] = []
         first: list[Piece] = []
         for token_id in range(self.vocab_size):
-            token = self._tokens[token_id]
-            if token_id in special:
+            token = self._tokens.get(token_id)
+            if token is None:
+                rest.append(None)
+            elif token_id in added:
                 rest.append(token.encode())
             elif self._inner.is_byte(token_id):
                 rest.append(bytes([int(token[3:5], 16)]))
@@ -186,14 +186,21 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         """
         utf8(text)
         places = self._finder.places(text, allowed_special)
-        found = encode_between(text, places, self._ids, self._between, EncodingKind.SP)
+        behind = partial(self._between, inner=self._behind)
+        found = encode_between(text, places, self._ids, self._between, EncodingKind.SP, behind)
         if not add_special_tokens:
             return found
         return joined([self._added(self._prefix), (0, found), self._added(self._suffix)])
 
-    def _between(self, text: str) -> Encoding:
-        """Return the encoding of a text without special tokens."""
-        found = self._inner.encode(text, return_type="offset_mapping")
+    def _between(self, text: str, inner: Any = None) -> Encoding:
+        """Return the encoding of a text without special tokens, by a processor for its start."""
+        places = self._plain.places(text, "all")
+        start = partial(self._pieces_of, inner or self._inner)
+        behind = partial(self._pieces_of, self._behind)
+        return encode_between(text, places, self._ids, start, EncodingKind.SP, behind)
+
+    def _pieces_of(self, inner: Any, text: str) -> Encoding:
+        found = inner.encode(text, return_type="offset_mapping")
         ids = tuple(found["ids"])
         return Encoding(
             ids,
@@ -259,112 +266,11 @@ def _load(model: bytes, path: str | Path) -> "sentencepiece.SentencePieceProcess
     return processor
 
 
+def _roles(inner: "sentencepiece.SentencePieceProcessor") -> dict[str, str | None]:
+    """Return the roles that a model names, None for one that it has not."""
+    ids = {role: getattr(inner, f"{role}_id")() for role in ("bos", "eos", "unk", "pad")}
+    return {role: inner.id_to_piece(i) if i >= 0 else None for role, i in ids.items()}
+
+
 def _spaced(token: str) -> bytes:
     return token.replace(_SPACE, " ").encode()
-
-
-def read_flags(model: bytes, path: str | Path) -> ModelFlags:
-    """Return the flags of a serialised model; `path` is for errors.
-
-    Raises:
-        CorruptModelFile: the message is cut off or not a protobuf; the error has the offset.
-        UnsupportedFormat: it has a denormalizer, which rewrites the text across pieces.
-    """
-    flags = ModelFlags()
-    for field, value in _fields(model, 0, len(model), path):
-        if field not in (3, 5) or not isinstance(value, range):
-            continue
-        for inner, setting in _fields(model, value.start, value.stop, path):
-            if field == 5 and inner == 2 and setting:
-                raise UnsupportedFormat(f"{path} has a denormalizer, which we cannot stream")
-            if field == 3 and inner == 3:
-                flags = flags._replace(add_dummy_prefix=bool(setting))
-            if field == 3 and inner == 4:
-                flags = flags._replace(remove_extra_whitespaces=bool(setting))
-    return flags
-
-
-def write_model(
-    pieces: Sequence[ModelPiece],
-    *,
-    add_dummy_prefix: bool,
-    remove_extra_whitespaces: bool = False,
-    unigram: bool = False,
-    normalization: bytes = b"",
-) -> bytes:
-    """Return a serialised model for the library to load.
-
-    Args:
-        pieces: the vocabulary.
-        add_dummy_prefix: see `ModelFlags`.
-        remove_extra_whitespaces: see `ModelFlags`.
-        unigram: it is a unigram model, and otherwise a BPE.
-        normalization: a compiled table of replacements; empty for none.
-    """
-    out = bytearray()
-    for piece in pieces:
-        body = _bytes(1, piece.text.encode()) + _float(2, piece.score) + _number(3, piece.type)
-        out += _bytes(1, body)
-    byte_fallback = any(piece.type is PieceType.BYTE for piece in pieces)
-    out += _bytes(2, _number(3, _UNIGRAM if unigram else _BPE) + _number(35, byte_fallback))
-    flags = _number(3, add_dummy_prefix) + _number(4, remove_extra_whitespaces) + _number(5, True)
-    out += _bytes(3, _bytes(1, b"identity") + _bytes(2, normalization) + flags)
-    return bytes(out)
-
-
-def _fields(
-    data: bytes, start: int, end: int, path: str | Path
-) -> Iterator[tuple[int, int | range]]:
-    """Yield field numbers and values: a number, or the range of its bytes. Others are skipped."""
-    place = start
-    while place < end:
-        begin = place
-        tag, place = _read_varint(data, place, end, path)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, place = _read_varint(data, place, end, path)
-            yield tag >> 3, value
-            continue
-        if kind == _LENGTH:
-            size, place = _read_varint(data, place, end, path)
-        elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
-            size = 8 if kind == _EIGHT_BYTES else 4
-        else:
-            raise CorruptModelFile(path, begin, f"a field of the unknown wire type {kind}")
-        if size > end - place:
-            raise CorruptModelFile(
-                path, place, f"a field of {size} bytes, where {end - place} are left"
-            )
-        if kind == _LENGTH:
-            yield tag >> 3, range(place, place + size)
-        place += size
-
-
-def _read_varint(data: bytes, place: int, end: int, path: str | Path) -> tuple[int, int]:
-    value = 0
-    for number, byte in enumerate(data[place : min(end, place + 10)]):
-        value |= (byte & 0x7F) << (7 * number)
-        if byte < 0x80:
-            return value, place + number + 1
-    missing = "is cut off" if end - place < 10 else "has more than 10 bytes"
-    raise CorruptModelFile(path, place, f"a number {missing}")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3 | _VARINT) + _varint(value)
-
-
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | _FOUR_BYTES) + struct.pack("<f", value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | _LENGTH) + _varint(len(value)) + value

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 5.0
 _COMPANIONS = (
-    "tokenizer_config.json", "special_tokens_map.json", "*.jinja", "chat_template.json",
-    "config.json", "generation_config.json",
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja",
+    "chat_template.json", "config.json", "generation_config.json",
 )  # fmt: skip
 _YES = ("1", "ON", "YES", "TRUE")
 # No separator, no drive, no leading dot: joined to a folder, it stays in it.
