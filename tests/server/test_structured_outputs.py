@@ -128,6 +128,14 @@ def test_what_is_said_is_held_to_the_schema_behind_its_reasoning(embedded, reaso
     assert json.loads(choice["message"]["content"])["stars"] == 1
 
 
+def test_a_model_that_never_reasons_does_not_begin_inside_its_reasoning():
+    with running_embedded(reasoning_format="deepseek_r1") as server:
+        for wanted in ({"response_format": AS_JOKE}, {"tools": [UNIT], "tool_choice": "required"}):
+            (choice,) = said(server, **wanted, seed=1)
+            assert "reasoning_content" not in choice["message"]
+            assert choice["finish_reason"] == ("tool_calls" if "tools" in wanted else "stop")
+
+
 def test_the_log_tells_of_what_does_not_fit_but_not_all_that_was_said(embedded, caplog):
     chat = saying("x", response_format=AS_JOKE, say="no joke " * 99)
     assert embedded.chat(chat).status == 500

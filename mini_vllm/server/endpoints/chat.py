@@ -129,7 +129,8 @@ def _engine_request(
         params = replace(params, skip_special_tokens=False)
     thinking = None
     if service.reasoning_format:
-        thinking = prompt_in_reasoning(service.reasoning_format, prompt.text)
+        inside = prompt_in_reasoning(service.reasoning_format, prompt.text)
+        thinking = service.model_reasons and inside
     return Request(
         prompt.token_ids, params, tools=None if tools is None else tuple(tools), thinking=thinking
     )
