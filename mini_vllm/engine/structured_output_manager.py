@@ -128,7 +128,8 @@ class StructuredOutputManager:
         try:
             mask = grammar.mask()
         except StructuredOutputError as error:
-            raise ValueError(f"no text fits: {error}") from None
+            why = "it is too large" if "limit" in str(error) else "no text fits"
+            raise ValueError(f"{why}: {error}") from None
         if all(token_id in eos for token_id in mask):
             raise ValueError("only the empty text fits")
         return grammar

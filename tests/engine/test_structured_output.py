@@ -217,6 +217,7 @@ REFUSED = [
     (asked(regex="x{0}"), "only the empty text fits"),
     (asked(grammar="start: foo"), 'unknown name: "foo"'),
     (asked(grammar='start: start "a"'), "no text fits"),
+    (asked(grammar="start: " + '"a"? ' * 3000), "it is too large: no token of the vocabulary"),
     (asked(grammar='root = "a"'), "GBNF to Lark"),
     (asked(grammar='%llguidance {"no_forcing": false}\nstart: "a"'), "%llguidance"),
 ]
