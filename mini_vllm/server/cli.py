@@ -187,6 +187,8 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             model = SpelledModel(model, tokenizer)
     if options.script:
         model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
+        # The answers are those of the model whose tokenizer it is, and its template comes with it.
+        template = getattr(tokenizer, "chat_template", None) or template
         if options.chat_template:
             template = ChatTemplate(find_chat_template(".", options.chat_template) or "")
     elif options.chat_template:

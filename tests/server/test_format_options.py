@@ -6,6 +6,7 @@ import pytest
 from page_stub import EXAMPLES, page_server
 from processes import process
 from running import WEATHER, Client
+from vocabularies import byte_level
 
 from mini_vllm.server.format_options import choose_formats
 
@@ -64,23 +65,27 @@ TEMPLATE = """\
 </tool_call>{% endif %}
 {% endfor %}assistant: {{ '<think>\n' }}"""
 
+SHOWN = ("qwen3_coder (its chat template shows it", "qwen3 (its chat template shows it")
+
 
 @pytest.mark.parametrize(
     ("arguments", "said", "calls"),
     [
-        ((), ("qwen3_coder (its chat template shows it", "qwen3 (its chat template shows it"), 1),
-        (("--tool-call-parser", "none", "--reasoning-parser", "glm47"),
+        (("--chat-template", "chat_template.jinja"), SHOWN, 1),
+        (("--tokenizer", "."), SHOWN, 1),
+        (("--tokenizer", ".", "--tool-call-parser", "none", "--reasoning-parser", "glm47"),
          ("none (as you asked)", "glm47 (as you asked)"), 0),
     ],
 )  # fmt: skip
 def test_a_server_reads_what_its_template_shows_and_says_so(tmp_path, arguments, said, calls):
     """A call in reasoning that begins in the prompt and is left open."""
     (tmp_path / "answers.toml").write_text(SCRIPT)
-    (tmp_path / "chat.jinja").write_text(TEMPLATE)
-    files = ("--script", str(tmp_path / "answers.toml"))
-    files += ("--chat-template", str(tmp_path / "chat.jinja"))
+    (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    (tmp_path / "tokenizer.json").write_text(byte_level().to_str(), encoding="utf-8")
+    option, name, *named = arguments
+    files = ("--script", str(tmp_path / "answers.toml"), option, str(tmp_path / name))
     body = {"messages": [{"role": "user", "content": "?"}], "tools": [WEATHER]}
-    with process(*files, *arguments) as (child, port), Client("127.0.0.1", port) as client:
+    with process(*files, *named) as (child, port), Client("127.0.0.1", port) as client:
         lines = [child.stdout.readline() for _ in range(3)]
         assert [one in line for one, line in zip(said, lines[1:], strict=True)] == [True, True]
         message = client.fetch("/v1/chat/completions", body).json()["choices"][0]["message"]
