@@ -36,16 +36,25 @@ class EscapeError(ValueError):
         self.place = place
 
 
-def _complete(outside: str) -> re.Pattern[str]:
-    """Return a regex for the characters and complete escapes of a string."""
+def _complete(outside: str, inside: str = "") -> re.Pattern[str]:
+    """Return a regex for the characters and complete escapes of a string.
+
+    Args:
+        outside: what is none of its characters.
+        inside: patterns of what is, all the same.
+    """
     return re.compile(
-        rf"(?:[^\\{outside}]|\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
+        rf"(?:[^\\{outside}]|{inside}\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
         r"|\\[0-7]{3}|\\[0-7]{1,2}(?![0-7]|\Z)|\\[^xuUN0-7])*"
     )
 
 
 _COMPLETE = {
     (quote, lines): _complete(quote if lines else f"\n{quote}")
+    for quote in "'\""
+    for lines in (False, True)
+} | {
+    (quote * 3, lines): _complete(quote, f"{quote}{{1,2}}(?!{quote}|\\Z)|")
     for quote in "'\""
     for lines in (False, True)
 }
@@ -69,7 +78,8 @@ def split_string(text: str, quote: str, lines: bool = False) -> tuple[str, str, 
     match = _COMPLETE[quote, lines].match(text)
     end = match.end() if match else 0
     rest = text[end:]
-    possible = not rest or rest[0] == quote or _INCOMPLETE.fullmatch(rest) is not None
+    closes = rest.startswith(quote) or quote.startswith(rest)
+    possible = closes or _INCOMPLETE.fullmatch(rest) is not None
     return text[:end], rest, possible
 
 

@@ -2,7 +2,8 @@
 
 A call is announced at its closing bracket or its first `name=`; until then `[f(` may be prose.
 Strings stream as they are written; other literals wait for their end. Arguments are literals by
-keyword: positional arguments, arithmetic and `"a" "b"` make the call malformed.
+keyword: positional arguments, arithmetic, `"a" "b"` and three quotes inside of brackets make the
+call malformed.
 """
 
 import re
@@ -25,10 +26,11 @@ class _Progress(NamedTuple):
     """Where in the call a stream is.
 
     Attributes:
-        expects: the first of a pair in `_NEXT`, or `word`, `string` or `literal` inside one.
+        expects: the first of a pair in `_NEXT`, or `word`, `quote`, `string` or `literal` inside
+            one.
         word: the name so far.
         after_word: what follows it.
-        quote: the open one, of a string or within a literal.
+        quote: the open one, of a string or within a literal; three of them are one.
         brackets: those that close the open ones of a literal.
         escaped: whether a backslash was the last of a literal.
     """
@@ -59,6 +61,8 @@ class PythonCall:
         progress = scratch.json = scratch.json or _Progress()
         if progress.expects == "string":
             return self._string(parser, progress, text)
+        if progress.expects == "quote":
+            return self._quote(parser, progress, text)
         if progress.expects == "word":
             return self._word(parser, progress, text)
         if progress.expects == "literal":
@@ -118,9 +122,21 @@ class PythonCall:
         if text[0] not in "'\"":
             parser.scratch.json = _Progress("literal")
             return text
-        parser.scratch.json = _Progress("string", quote=text[0])
+        parser.scratch.json = _Progress("quote", quote=text[0])
         parser.arguments('"')
         return text[1:]
+
+    def _quote(self, parser: StreamParser, progress: _Progress, text: str) -> str:
+        """Tell three quotes from one, and from an empty string."""
+        scratch, quote = parser.scratch, progress.quote
+        text = scratch.pending + text
+        scratch.pending = quote if text == quote else ""
+        if scratch.pending:
+            return ""
+        if text.startswith(quote * 2):
+            quote, text = quote * 3, text[2:]
+        scratch.json = _Progress("string", quote=quote)
+        return text
 
     def _string(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Emit the characters of a string, except for an incomplete escape."""
@@ -139,7 +155,7 @@ class PythonCall:
             return ""
         parser.arguments('"')
         scratch.json = _Progress("after value")
-        return rest[1:]
+        return rest[len(progress.quote) :]
 
     def _literal(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Keep the characters of a literal up to the comma or bracket after it."""
@@ -178,7 +194,7 @@ class PythonCall:
         return text[place:]
 
     def waiting(self, parser: StreamParser) -> str:
-        """Return an incomplete escape."""
+        """Return an incomplete escape or closing quote."""
         return parser.scratch.pending
 
     def end(self, parser: StreamParser) -> bool:
