@@ -125,7 +125,9 @@ class Producer:
         """Wait for a reader who makes room, or for `wake`. The caller has the lock."""
         self.waiting += 1
         try:
-            self.condition.wait(seconds)
+            # Looked at again: a reader who came before the wait was noted wakes nobody.
+            if self._is_full and not self.cancelled:
+                self.condition.wait(seconds)
         finally:
             self.waiting -= 1
 

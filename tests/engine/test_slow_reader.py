@@ -238,6 +238,21 @@ def test_block_policy_waits_for_the_reader_and_joins_nothing():
     assert got == sent
 
 
+@pytest.mark.parametrize("leave", [StreamChannel.try_pop, StreamChannel.cancel])
+def test_block_policy_sees_a_reader_who_comes_just_before_the_wait(leave):
+    channel, producer = attached(max_pending=1, overflow=BLOCK)
+
+    def wait(seconds):
+        producer.lock.release()
+        leave(channel)
+        producer.lock.acquire()
+        type(producer).wait(producer, 2 * LONG)
+
+    producer.wait = wait
+    producer.push(A)
+    on_thread(producer.push, B).result(LONG)
+
+
 @every_waiting_reader
 def test_block_policy_with_an_engine_thread_is_burst_atomic(read):
     text = "abcdefghijklmnopqrstuvwxyz" * 8
