@@ -26,8 +26,8 @@ from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
 
 # States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
-# A state, its scratch without `parts`, and the number of the call.
-Position = tuple["State", int, str, bool, Hashable, str, int]
+# A state, its scratch without `parts`, the number of the call, and whether markup is kept.
+Position = tuple["State", int, str, bool, Hashable, str, int, bool]
 
 
 class State(Protocol):
@@ -55,7 +55,7 @@ class State(Protocol):
         ...
 
     def writes(self, scratch: "Scratch") -> bool:
-        """Return whether steps within the state may write arguments: the call's number counts."""
+        """Return whether steps within the state may write arguments."""
         ...
 
 
@@ -192,17 +192,19 @@ class StreamParser(Machine):
         scratch = self.scratch
         if not self.state.flows(scratch):
             return None
-        call = self.calls if self.announced and self.state.writes(scratch) else 0
+        # Of arguments the call's number counts, and whether they are the first behind markup.
+        writes = self.state.writes(scratch)
+        call = self.calls if writes and self.announced else 0
         return (
             self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, scratch.text,
-            call,
+            call, writes and bool(self._raw),
         )  # fmt: skip
 
     @position.setter
     def position(self, position: Position) -> None:
         self._node = NOWHERE
         self.state = position[0]
-        self.scratch = Scratch(*position[1:-1], self.scratch.parts)
+        self.scratch = Scratch(*position[1:-2], self.scratch.parts)
         self.flowed = True
         self._parts_before = len(self.scratch.parts)
 

@@ -105,6 +105,22 @@ def test_it_changes_nothing_for_parsers(style, monkeypatch):
     in_every_memory(monkeypatch, lambda: traces(makers, streams))
 
 
+@pytest.mark.parametrize("format", ["harmony", "gemma4", "pythonic"])
+def test_it_changes_nothing_where_arguments_are_the_first_behind_markup(format, monkeypatch):
+    """lossless: markup that arguments have used up is not in the rest of a broken call."""
+    head, mess = {
+        "harmony": ("<|channel|>commentary to=functions.f<|message|>", '{"a": x'),
+        "gemma4": ("<|tool_call>call:f{", "a:[[1,2]]]"),
+        "pythonic": ("[f(a='b'", ", c=[1, 2], d='e' x"),
+    }[format]
+    streams = [[head, *mess], [head, " ", *mess], [head, " ", " ", *mess]]
+    for order in (streams, streams[::-1]):
+        in_every_memory(
+            monkeypatch,
+            lambda order=order: [traces([lambda: create_tool_parser(format)], [s]) for s in order],
+        )
+
+
 def test_it_changes_nothing_for_stops(monkeypatch):
     generator = random.Random(1)
     for _ in range(60):
