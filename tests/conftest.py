@@ -1,5 +1,6 @@
 """Fixtures: a copy of the tiny repository, and ways to run things in it."""
 
+import gc
 import importlib.metadata
 import os
 import re
@@ -72,6 +73,11 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_modifyitems(items):
     """Begin with the tests of the files that take longest."""
     items.sort(key=lambda item: item.path.name not in FIRST)
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector thousands of tests, which stay until the end."""
+    gc.freeze()
 
 
 class LeftOut(pytest.Module):
