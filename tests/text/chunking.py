@@ -4,8 +4,6 @@
 them and flushes; `same_under_all` demands the same events of all.
 """
 
-import copy
-import dataclasses
 import itertools
 import random
 
@@ -91,15 +89,6 @@ def run(parser, pieces):
     """Feed the pieces, flush, and return the events with neighbours joined."""
     events = [event for piece in pieces for event in parser.feed(piece)]
     return norm([*events, *parser.flush()])
-
-
-def fork(parser):
-    """Return a parser of tool calls that goes on from where this one is, and leaves it there."""
-    fork = copy.copy(parser)
-    fork.scratch = dataclasses.replace(parser.scratch, parts=[*parser.scratch.parts])
-    fork.progress = copy.deepcopy(parser.progress)
-    fork.events, fork._raw = [*parser.events], [*parser._raw]
-    return fork
 
 
 def same_under_all(make, text, markers=(), **options):
