@@ -246,7 +246,7 @@ class StreamChannel:
                     await asyncio.sleep(0)
                     continue
                 event.clear()
-                core.event = event
+                core.sleeping.append(event)
                 # What came before the event was there has not set it.
                 if core.over:
                     return
@@ -260,7 +260,8 @@ class StreamChannel:
         """
         core, chunks = self._core, []
         # Before looking: what comes later sets it.
-        core.waker, core.event = waker, event
+        core.waker = waker
+        core.sleeping.append(event)
         while (chunk := core.take()) is not None:
             chunks.append(chunk)
         return chunks, core.over
@@ -279,7 +280,8 @@ class StreamChannel:
         try:
             yield
         finally:
-            core.waker = core.event = None
+            core.waker = None
+            core.sleeping.clear()
             if not core.finished:
                 core.cancelled = True
             self._reader.release()

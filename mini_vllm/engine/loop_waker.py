@@ -95,9 +95,13 @@ class LoopWaker:
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
-        with self._lock:
-            self._called = bool(self._events)
-        if self._called:
+        self._called = False
+        # Looked at after: an event that came before that has called nobody.
+        if self._events:
+            with self._lock:
+                if self._called:
+                    return
+                self._called = True
             self._begin_turn()
 
 

@@ -54,7 +54,7 @@ class Producer:
         drained: whether the reader has taken the terminal chunk.
         cancelled: a signal handler sets it too, and must not wait for a lock.
         waker: of the asyncio loop that reads.
-        event: what to set for a reader in asyncio who waits.
+        sleeping: what to set for a reader in asyncio who may wait; whoever sets it takes it out.
     """
 
     def __init__(self, max_pending: int | None, overflow: OverflowPolicy) -> None:
@@ -75,7 +75,7 @@ class Producer:
         self.skip_special_tokens = True
         self.return_held = False
         self.waker: LoopWaker | None = None
-        self.event: asyncio.Event | None = None
+        self.sleeping: deque[asyncio.Event] = deque(maxlen=1)
 
     @property
     def over(self) -> bool:
@@ -136,14 +136,17 @@ class Producer:
         if self.waiting:
             with self.lock:
                 self.condition.notify_all()
-        waker, event = self.waker, self.event
+        waker, event = self.waker, None
         if waker is None:
             return
         if waker.is_closed:
             # The reader is gone with its loop, and could not cancel.
             self.cancelled = True
         else:
-            self.event = None
+            if self.sleeping:
+                # In one step: a reader who comes in between would be forgotten.
+                with suppress(IndexError):
+                    event = self.sleeping.pop()
             waker.set(event)
 
     def _push_locked(self, chunk: StreamChunk, error: BaseException | None) -> None:

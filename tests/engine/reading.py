@@ -66,7 +66,7 @@ def in_asyncio(test):
 
 def until_somebody_waits(channel):
     deadline = monotonic() + LONG
-    while not (channel._core.condition._waiters or channel._core.event):
+    while not (channel._core.condition._waiters or channel._core.sleeping):
         assert monotonic() < deadline, "nobody waits"
 
 

@@ -155,6 +155,28 @@ def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeyp
     assert only_the_last_is_terminal(chunks)
 
 
+def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time():
+    channel, producer = attached()
+    event, woken, read = object(), [], []
+
+    class Waker:
+        @property
+        def is_closed(self):
+            """Where the writer of the first chunk stands while the reader takes it and waits."""
+            if not read:
+                read.append(None)
+                read[0], _ = channel.take_all(self, event)
+            return False
+
+        set = woken.append
+
+    producer.waker = Waker()
+    producer.push(A)
+    producer.push(END)
+    assert read == [[A]]
+    assert event in woken
+
+
 def test_nothing_comes_after_the_terminal_chunk_whatever_a_second_writer_does():
     # It saw no end yet, and appends when the terminal chunk was read already.
     channel, producer = attached()

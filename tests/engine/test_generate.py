@@ -103,7 +103,7 @@ async def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
     loop = asyncio.get_running_loop()
     pairs = [attached() for _ in range(20)]
     readings = [asyncio.create_task(collect(channel)) for channel, _ in pairs]
-    await until(lambda: all(channel._core.event for channel, _ in pairs))
+    await until(lambda: all(channel._core.sleeping for channel, _ in pairs))
     calls, call = [], loop.call_soon_threadsafe
     monkeypatch.setattr(
         loop, "call_soon_threadsafe", lambda *args: calls.append(args) or call(*args)

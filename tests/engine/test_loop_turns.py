@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import deque
 from unittest.mock import Mock
 
 import pytest
@@ -61,3 +62,22 @@ async def test_a_loop_that_does_not_come_to_its_turn_is_waited_for_once(monkeypa
         assert handle.result(LONG).texts == [text]
         assert ended.wait.call_count <= 2
         assert "".join(chunk.text for chunk in await reading) == text
+
+
+@in_asyncio
+async def test_an_event_that_comes_while_the_loop_looks_again_is_set():
+    waker, event, late = waker_of(asyncio.get_running_loop()), asyncio.Event(), []
+
+    class Events(deque):
+        def __len__(self):
+            length = super().__len__()
+            if not late:
+                late.append(event)
+                waker.set(event)
+            return length
+
+    waker._called, waker._events = True, Events()
+    waker._look_again()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert event.is_set()
