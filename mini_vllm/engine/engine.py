@@ -35,9 +35,10 @@ from mini_vllm.engine.structured_output_manager import StructuredOutputManager
 from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
 from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 
-# How many chunks may wait for the loop of their readers, or one for each reader: to wake for every
-# chunk would cost more than the chunk.
+# How many chunks may wait for the loop of their readers, or so many for each reader: to wake for
+# every chunk would cost more than the chunk, and those of one reader go out together.
 _MOST_AHEAD = 128
+_MOST_AHEAD_EACH = 3
 
 
 class EngineState(Enum):
@@ -279,7 +280,7 @@ class Engine:
         producers = [stream.producer for stream in self._scheduler.streams if stream.producer]
         for waker in {one.waker for one in producers}:
             if waker is not None:
-                waker.wait_for_turn(max(_MOST_AHEAD, len(producers)), seconds)
+                waker.wait_for_turn(max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(producers)), seconds)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing; any thread. It waits for the iteration that runs."""

@@ -18,7 +18,6 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.replacement_runs import without_replacement_runs
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
-from mini_vllm.server.turnstile import Turnstile
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.chat_stream import chat_stream
 from mini_vllm.server.wire.sse import Events, StreamHead
@@ -146,7 +145,6 @@ class Service:
         takes_logit_bias: whether the model samples the tokens that a bias is about.
         model_reasons: whether the model may reason before its answer, without `say`.
         model_problem: says what keeps a model that is another server from answering, or None.
-        turnstile: what requests pass on their way in.
         created: when the service was made, in seconds since 1970.
     """
 
@@ -171,7 +169,6 @@ class Service:
     takes_logit_bias: bool = True
     model_reasons: bool = True
     model_problem: Callable[[], Awaitable[str | None]] | None = None
-    turnstile: Turnstile = field(default_factory=Turnstile)
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:

@@ -1,10 +1,8 @@
 """More than it can take: refused at once, with a time to come back; and all is well afterwards."""
 
-import asyncio
 import selectors
 import threading
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 
 import pytest
 from running import CHAT, DEADLINE, Says, asking, at_once, paced, running, until
@@ -12,7 +10,6 @@ from wire_client import read_chat
 
 from mini_vllm.engine import Burst, EngineThread, thread
 from mini_vllm.server.http_server import TimedProtocol
-from mini_vllm.server.turnstile import Turnstile
 from mini_vllm.server.wire.sse import SseStream
 
 
@@ -157,25 +154,3 @@ def test_a_health_check_waits_for_few_turns_of_200_streams(monkeypatch):
         for _ in range(10):
             assert server.fetch("/health").status == 200
     assert max(waits) <= 2_000
-
-
-def test_a_crowd_of_requests_passes_a_few_a_turn_and_in_order():
-    async def crowd():
-        turnstile, passed, turns = Turnstile(2), [], [0]
-
-        async def come(number):
-            await turnstile()
-            passed.append(number)
-
-        tasks = [asyncio.create_task(come(number)) for number in range(9)]
-        await asyncio.sleep(0)
-        # Its client has gone.
-        tasks[3].cancel()
-        while not all(task.done() for task in tasks):
-            turns.append(len(passed))
-            await asyncio.sleep(0)
-        assert passed == [0, 1, 2, 4, 5, 6, 7, 8]
-        assert max(after - before for before, after in pairwise([*turns, len(passed)])) == 2
-        await turnstile()
-
-    asyncio.run(asyncio.wait_for(crowd(), 60))

@@ -21,7 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 async def read_body(request: HttpRequest, service: Service) -> bytes:
-    """Return the body of a request, when it is its turn.
+    """Return the body of a request.
 
     Raises:
         ApiError: 415 if it is not declared as JSON, 413 if it is too long, 408 if it does not
@@ -39,7 +39,6 @@ async def read_body(request: HttpRequest, service: Service) -> bytes:
                     raise ApiError(413, f"the body has over {most} bytes; that is the limit")
     except TimeoutError:
         raise ApiError(408, f"the body did not arrive in {service.body_seconds:g} s") from None
-    await service.turnstile()
     return bytes(body)
 
 
