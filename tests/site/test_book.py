@@ -195,6 +195,8 @@ def test_white_space_of_templates_goes_and_that_of_code_stays():
     )
     marked = '<pre><span class="k">def</span><span class="w"> </span><span class="n">f</span></pre>'
     assert squeeze(marked) == '<pre><span class="k">def</span> f</pre>'
+    numbered = '<pre><span class="linenos" data-linenos="1 "></span>f</pre>'
+    assert squeeze(numbered) == '<pre><span data-linenos="1 "></span>f</pre>'
 
 
 def test_links_that_lead_out_say_so():

@@ -17,6 +17,8 @@ _OUTWARD = re.compile(r'<a\b([^>]*?\bhref="(?:https?:|mailto:)[^"]*"[^>]*)>(.*?)
 _BREAKS = re.compile(r"<(pre|script|style|textarea)\b.*?</\1>|\s*\n\s*", re.DOTALL)
 # Names and spaces, which have the colour of all code.
 _COLOURLESS = re.compile(r'<span class="[nw]">([^<]*)</span>')
+# A line's number has its looks from another attribute.
+_NUMBER = ' class="linenos"'
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # In the generator's script, the rules that its search puts into a shadow tree, in one literal.
 _STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
@@ -42,11 +44,11 @@ def polish(folder: Path) -> None:
 def squeeze(page: str) -> str:
     """Return a page whose lines are not indented, and none empty, but for what is verbatim.
 
-    In that, names and spaces of code are not marked.
+    In that, names and spaces of code are not marked, nor line numbers twice.
     """
 
     def shortened(match: re.Match[str]) -> str:
-        return _COLOURLESS.sub(r"\1", match[0]) if match[1] else "\n"
+        return _COLOURLESS.sub(r"\1", match[0]).replace(_NUMBER, "") if match[1] else "\n"
 
     return _BREAKS.sub(shortened, page)
 
