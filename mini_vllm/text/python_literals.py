@@ -61,6 +61,8 @@ _COMPLETE = {
 _INCOMPLETE = re.compile(
     rf"\\(?:x{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{1,2}}|N(?:{{{_NAME})?)?"
 )
+# A number that is the same in JSON.
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _ZEROS = re.compile(r"(-?)0+([1-9]\d*)")
 _TOKEN = re.compile(
     r"\s*(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<mark>[,:])|(?P<word>[^\s\[\](){},:'\"]+)"
@@ -125,21 +127,24 @@ def to_json(text: str, lines: bool = False) -> str:
         if match is None:
             raise ValueError(f"{text[place:]:.40} is not a Python literal")
         place = match.end()
-        if match["string"]:
-            quote = match["string"][0]
-            inside, rest, _ = split_string(match["string"][1:], quote, lines)
+        kind = match.lastgroup or ""
+        token = match[kind]
+        if kind == "word":
+            parts.append(_word(token))
+        elif kind == "string":
+            quote = token[0]
+            inside, rest, _ = split_string(token[1:], quote, lines)
             if rest != quote:
                 raise ValueError(f"{rest[0]!r} in a string")
             parts.append(canonical(unescape(inside)))
-        elif match["close"]:
+        elif kind == "close":
             if not opened:
-                raise ValueError(f"{match['close']} closes nothing")
-            _close(parts, opened.pop(), match["close"])
+                raise ValueError(f"{token} closes nothing")
+            _close(parts, opened.pop(), token)
         else:
-            if match["open"]:
+            if kind == "open":
                 opened.append(len(parts))
-            token = match["open"] or match["mark"] or match["word"]
-            parts.append(_word(token))
+            parts.append(token)
     try:
         return canonical(json.loads(" ".join(parts)))
     except RecursionError:
@@ -148,6 +153,8 @@ def to_json(text: str, lines: bool = False) -> str:
 
 def _word(word: str) -> str:
     """Return a number or a name of Python as JSON, and anything else as it is."""
+    if _NUMBER.fullmatch(word):
+        return word
     zeros = _ZEROS.fullmatch(word)
     if zeros:
         return zeros[1] + zeros[2]
