@@ -170,17 +170,50 @@ def _params(told: dict[str, Any]) -> SamplingParams:
             raise ValueError(f"{name} is {value!r}; it must be of the type {names}")
     stop = params.get("stop", ())
     params["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-    params["stop_token_ids"] = frozenset(params.get("stop_token_ids", ()))
-    if "logit_bias" in params:
-        params["logit_bias"] = {int(one): float(bias) for one, bias in params["logit_bias"].items()}
-    if "structured_outputs" in params:
-        wanted = dict(params["structured_outputs"])
-        if not isinstance(wanted.get("json", ""), str):
-            wanted["json"] = json.dumps(wanted["json"])
-        if "choice" in wanted:
-            wanted["choice"] = tuple(wanted["choice"])
-        params["structured_outputs"] = StructuredOutputsParams(**wanted)
+    for name, (read, what) in _READERS.items():
+        if name in params:
+            try:
+                params[name] = read(params[name])
+            except TypeError:
+                raise ValueError(f"{name} is {params[name]!r:.80}; it must be {what}") from None
     return SamplingParams(**{"max_tokens": _DEFAULT_TOKENS, **params})
+
+
+def _token_ids(told: list[Any]) -> frozenset[int]:
+    if not all(type(one) is int for one in told):
+        raise TypeError
+    return frozenset(told)
+
+
+def _logit_bias(told: dict[str, Any]) -> dict[int, float]:
+    try:
+        return {int(token_id): float(bias) for token_id, bias in told.items()}
+    except ValueError:
+        raise TypeError from None
+
+
+def _structured_outputs(told: dict[str, Any]) -> StructuredOutputsParams:
+    wanted = {name: value for name, value in told.items() if value is not None}
+    if not isinstance(wanted.get("json", ""), str):
+        wanted["json"] = json.dumps(wanted["json"])
+    choice = wanted.get("choice", [])
+    texts = [wanted.get("regex", ""), wanted.get("grammar", ""), *choice]
+    if not isinstance(choice, list) or not all(isinstance(text, str) for text in texts):
+        raise TypeError
+    if choice:
+        wanted["choice"] = tuple(choice)
+    return StructuredOutputsParams(**wanted)
+
+
+# Fields whose JSON values are read, by what, and what they must be.
+_READERS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "stop_token_ids": (_token_ids, "a list of token ids"),
+    "logit_bias": (_logit_bias, 'numbers by token ids, such as {"65": -100}'),
+    "structured_outputs": (
+        _structured_outputs,
+        'one of json, regex, choice, grammar and json_object, such as {"choice": ["yes", "no"]}',
+    ),
+}
 
 
 def _take_news(rows: list[Row], on_chunk: Callable[[Row, StreamChunk], None]) -> None:
