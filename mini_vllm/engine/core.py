@@ -97,24 +97,26 @@ class EngineCore:
             ModelContractError: the model broke its contract.
             BaseException: what the model raised.
         """
-        scheduler = self._scheduler
+        scheduler, hook = self._scheduler, self._hook if self._hooks else _nothing
         is_cancelled = _everyone if cancel_all else SlotStreamState.is_cancelled
-        self._leave_line(is_cancelled)
+        if scheduler.num_waiting:
+            self._leave_line(is_cancelled)
         admitted = scheduler.admit()
-        self._ask(self._model.prefill, admitted)
-        self._hook("after_admit")
+        if admitted:
+            self._ask(self._model.prefill, admitted)
+        hook("after_admit")
         scheduler.apply_cancellation(is_cancelled)
-        self._hook("before_decode")
+        hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
-        running = scheduler.choices[: scheduler.num_running - len(admitted)]
+        running = scheduler.choices[: len(scheduler.choices) - len(admitted)]
         self._ask(self._model.decode, [one for one in running if one.ending is None])
-        self._hook("after_append")
+        hook("after_append")
         self._update_finish_states()
-        self._hook("before_emit")
+        hook("before_emit")
         self._emit(zip(scheduler.choices, scheduler.streams, strict=True))
-        self._hook("after_emit")
+        hook("after_emit")
         self._evict()
-        self._hook("after_evict")
+        hook("after_evict")
 
     def fail(self, error: BaseException) -> None:
         """End everything that runs or waits with an error, as far as each still can."""
@@ -161,13 +163,18 @@ class EngineCore:
         for choice, burst in zip(choices, news, strict=True):
             view = choice.view
             view.step += 1
-            if type(burst) is not Burst:
-                if burst is None:
+            if type(burst) is Burst:
+                # One id without logprobs, as mostly, needs no call to be checked.
+                ids = burst.token_ids
+                if len(ids) == 1 and type(ids[0]) is int and view.params.logprobs is None:
+                    choice.burst = burst
                     continue
-                if isinstance(burst, Exception):
-                    _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
-                    choice.latch(Ending(FinishReason.ERROR, error=burst))
-                    continue
+            elif burst is None:
+                continue
+            elif isinstance(burst, Exception):
+                _LOG.error("the model failed for %.60s: %s", view.request_id, burst)
+                choice.latch(Ending(FinishReason.ERROR, error=burst))
+                continue
             check_burst(view, burst)
             choice.burst = burst
 
@@ -187,15 +194,15 @@ class EngineCore:
                 stream.update(choice)
             except BaseException as error:
                 stream.give_up(choice, error)
+            count = len(token_ids) - before
             seconds = now - stream.last_news
             stream.last_news = now
             if before:
-                metrics.next_token(seconds, len(token_ids) - before)
+                metrics.next_token(seconds, count)
             else:
                 metrics.first_token(seconds)
-            for token_id in token_ids[before:]:
-                if not 0 <= token_id < vocab_size:
-                    unknown += 1
+            if count != 1 or not 0 <= token_ids[before] < vocab_size:
+                unknown += sum(not 0 <= token_id < vocab_size for token_id in token_ids[before:])
         if unknown:
             metrics.unknown_tokens(unknown)
 
@@ -247,6 +254,10 @@ def close_channels(rows: Iterable[Row], error: BaseException) -> None:
         with suppress(BaseException):
             if stream.producer is not None:
                 stream.producer.finish(FinishReason.ERROR, error)
+
+
+def _nothing(name: str) -> None:
+    pass
 
 
 def _everyone(stream: SlotStreamState) -> bool:

@@ -38,7 +38,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 # How many chunks may wait for the loop of their readers, or so many for each reader: to wake for
 # every chunk would cost more than the chunk, and those of one reader go out together.
 _MOST_AHEAD = 128
-_MOST_AHEAD_EACH = 2
+_MOST_AHEAD_EACH = 3
 
 
 class EngineState(Enum):
@@ -48,6 +48,10 @@ class EngineState(Enum):
     DRAINING = "draining"
     FAILED = "failed"
     CLOSED = "closed"
+
+
+# A look into an enum takes Python 3.11 as long as a call does.
+_DRAINING = EngineState.DRAINING
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +203,18 @@ class Engine:
             self.thread_id = threading.get_ident()
             with self._table_lock:
                 try:
-                    self._take_inbox()
+                    if self._inbox:
+                        self._take_inbox()
                     self._core.iterate(cancel_all=self._cancelling_all)
                 except BaseException as error:
                     self._fail(error)
                     raise
-            if self.state is EngineState.DRAINING:
+            if self.state is _DRAINING:
                 with self._lock:
                     if not self._live:
                         self.state = EngineState.CLOSED
                         self._wake.set()
-            return self.has_work
+            return bool(self._live)
         finally:
             self._stepping.release()
 
@@ -277,10 +282,12 @@ class Engine:
         Args:
             seconds: the most to wait for each.
         """
-        producers = [stream.producer for stream in self._scheduler.streams if stream.producer]
-        for waker in {one.waker for one in producers}:
-            if waker is not None:
-                waker.wait_for_turn(max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(producers)), seconds)
+        streams = self._scheduler.streams
+        most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(streams))
+        for stream in streams:
+            waker = None if stream.producer is None else stream.producer.waker
+            if waker is not None and waker.ahead > most_ahead:
+                waker.wait_for_turn(seconds)
 
     def stats(self) -> EngineStats:
         """Return how the engine is doing; any thread. It waits for the iteration that runs."""
@@ -337,8 +344,6 @@ class Engine:
                 )
 
     def _take_inbox(self) -> None:
-        if not self._inbox:
-            return
         with self._lock:
             rows, self._inbox = self._inbox, []
         for row in rows:

@@ -74,6 +74,7 @@ async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Bat
     with ExitStack() as stack:
         for channel in channels:
             stack.enter_context(channel.reading_to_the_end())
+        others_ran = True
         while left:
             # Cleared before looking: what comes later sets it again.
             event.clear()
@@ -84,7 +85,12 @@ async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Bat
                 if over:
                     del left[index]
             if batch:
+                if not others_ran:
+                    await asyncio.sleep(0)
                 yield batch
-                await asyncio.sleep(0)
+                others_ran = False
             elif left:
                 await event.wait()
+                others_ran = True
+        # Not even the end of a stream comes before the others' first text.
+        await asyncio.sleep(0)

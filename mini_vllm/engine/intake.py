@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from secrets import token_hex
 from time import monotonic
 from typing import NamedTuple
-from uuid import uuid4
 
 from mini_vllm.engine.channel import StreamChannel, attach
 from mini_vllm.engine.core import Row
@@ -160,7 +160,7 @@ class Intake:
     def _prepare(self, index: int, request: Request, channels: Channels) -> Submitted:
         try:
             prompt = self._encode(request.prompt)
-            handle = Handle(request.request_id or f"request-{uuid4().hex}", len(channels))
+            handle = Handle(request.request_id or f"request-{token_hex(16)}", len(channels))
             rows = [
                 self._row(request, prompt, handle, place, channel)
                 for place, channel in enumerate(channels)

@@ -26,6 +26,9 @@ class LoopWaker:
 
     A turn of the loop begins with setting all events that wait, and ends when the tasks that they
     wake have run.
+
+    Attributes:
+        ahead: how many chunks were written for readers of the loop since its last turn began.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -33,8 +36,7 @@ class LoopWaker:
         self._events: deque[asyncio.Event] = deque()
         self._called = False
         self._lock = threading.Lock()
-        # How many chunks were written for readers of the loop since its last turn began.
-        self._ahead = 0
+        self.ahead = 0
         self._turn_ended = threading.Event()
         self._is_late = False
 
@@ -46,7 +48,7 @@ class LoopWaker:
 
     def set(self, event: asyncio.Event | None) -> None:
         """Note that a chunk was written; set its reader's event soon, if that waits."""
-        self._ahead += 1
+        self.ahead += 1
         if event is None:
             return
         self._events.append(event)
@@ -59,17 +61,16 @@ class LoopWaker:
             self._called = True
         self._call()
 
-    def wait_for_turn(self, most_ahead: int, seconds: float) -> None:
-        """If more chunks were written since the loop's last turn began, wait for the next to end.
+    def wait_for_turn(self, seconds: float) -> None:
+        """Wait for the loop's next turn to end.
 
         A loop that does not come to it in time is not waited for again until it did: what holds it
         up is not the engine's to wait for.
 
         Args:
-            most_ahead: how many chunks.
             seconds: the most to wait.
         """
-        if self._ahead > most_ahead and not self._is_late and not self.is_closed:
+        if not self._is_late and not self.is_closed:
             self._turn_ended.clear()
             self._call()
             self._is_late = not self._turn_ended.wait(seconds)
@@ -81,7 +82,7 @@ class LoopWaker:
                 loop.call_soon_threadsafe(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        self._ahead = 0
+        self.ahead = 0
         while self._events:
             self._events.popleft().set()
         # The tasks that were woken are in the loop's queue already, before this.

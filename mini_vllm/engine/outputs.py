@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.text.events import Event, TextDelta
 
-_set = object.__setattr__
+new_tuple = tuple.__new__
 # A look into an enum takes Python 3.11 as long as a call does.
 _NOT_FINISHED = FinishReason.NOT_FINISHED
 
@@ -39,9 +40,21 @@ class TokenLogprobs:
     top: tuple[LogprobEntry, ...] = ()
 
 
-@dataclass(frozen=True, init=False)
-class StreamChunk:
+class _ChunkFields(NamedTuple):
+    token_ids: tuple[int, ...]
+    text: str
+    finished: bool
+    reason: FinishReason
+    logprobs: tuple[TokenLogprobs, ...]
+    events: tuple[Event, ...]
+    stop_reason: str | int | None
+    held: Mapping[str, str | bytes] | None
+
+
+class StreamChunk(_ChunkFields):
     """The news of one choice. A chunk never changes once made.
+
+    There is one for each token, and a tuple is what Python makes quickest that cannot be changed.
 
     Attributes:
         token_ids: the new ids. They may be ahead of the text, never behind it.
@@ -58,18 +71,10 @@ class StreamChunk:
         ValueError: `finished` and `reason` disagree, or the text has no UTF-8 form.
     """
 
-    token_ids: tuple[int, ...] = ()
-    text: str = ""
-    finished: bool = False
-    reason: FinishReason = _NOT_FINISHED
-    logprobs: tuple[TokenLogprobs, ...] = ()
-    events: tuple[Event, ...] = ()
-    stop_reason: str | int | None = None
-    # A dict has no hash; equality looks at it all the same.
-    held: Mapping[str, str | bytes] | None = field(default=None, hash=False)
+    __slots__ = ()
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         token_ids: tuple[int, ...] = (),
         text: str = "",
         finished: bool = False,
@@ -78,19 +83,19 @@ class StreamChunk:
         events: tuple[Event, ...] = (),
         stop_reason: str | int | None = None,
         held: Mapping[str, str | bytes] | None = None,
-    ) -> None:
+    ) -> "StreamChunk":
+        """Return a chunk."""
         if finished is (reason is _NOT_FINISHED):
             raise ValueError(f"finished={finished} and reason={reason.name} disagree")
         if not text.isascii():
             text.encode()
-        # There is a chunk for each token, and most have no more than this. A frozen dataclass's own
-        # method sets every field by a call, and to fill the dict that an object is born with has
-        # Python 3.11 rebuild it: either takes more than twice as long.
-        own: dict[str, object] = {"token_ids": token_ids, "text": text, "events": events}
-        if finished or logprobs or stop_reason is not None or held is not None:
-            own["finished"], own["reason"], own["stop_reason"] = finished, reason, stop_reason
-            own["logprobs"], own["held"] = logprobs, held
-        _set(self, "__dict__", own)
+        return new_tuple(
+            cls, (token_ids, text, finished, reason, logprobs, events, stop_reason, held)
+        )
+
+    def __hash__(self) -> int:
+        # A dict has no hash; equality looks at it all the same.
+        return hash(self[:-1])
 
     @property
     def all_events(self) -> tuple[Event, ...]:
@@ -126,8 +131,7 @@ class JoinedChunks:
 
     def join(self) -> StreamChunk:
         """Return all as one; its end is that of the last."""
-        return replace(
-            self._last,
+        return self._last._replace(
             token_ids=tuple(self._token_ids),
             text=self._text.getvalue(),
             logprobs=tuple(self._logprobs),

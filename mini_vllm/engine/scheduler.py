@@ -317,9 +317,12 @@ class Scheduler:
 
     def evict(self) -> list[Row]:
         """Take those that have ended out of their slots, with their blocks; return them."""
-        finished = [choice.ending is not None for choice in self.choices]
-        if not any(finished):
+        for choice in self.choices:
+            if choice.ending is not None:
+                break
+        else:
             return []
+        finished = [choice.finished for choice in self.choices]
         rows = zip(self.choices, self.streams, self._table.column("blocks"), strict=True)
         gone = [row for row in rows if row[0].finished]
         for _, _, blocks in gone:

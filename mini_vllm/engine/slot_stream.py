@@ -15,6 +15,7 @@ from mini_vllm.engine.outputs import (
     LogprobEntry,
     StreamChunk,
     TokenLogprobs,
+    new_tuple,
 )
 from mini_vllm.engine.producer import Producer
 from mini_vllm.engine.request import SamplingParams
@@ -26,6 +27,7 @@ from mini_vllm.tokenizer_errors import is_library_fault
 
 _LOG = logging.getLogger(__name__)
 _NOT_FINISHED = FinishReason.NOT_FINISHED
+_NO_EVENTS: tuple[Event, ...] = ()
 _TEXT_ONLY = frozenset([TextDelta])
 Held = dict[str, str | bytes]
 
@@ -82,14 +84,18 @@ class SlotStreamState:
             burst = choice.take_burst()
             if self._most_logprobs is not None:
                 self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
-        if producer is None and self._can_wait(choice, burst):
-            return
         output = choice.view.output_token_ids
+        if producer is None:
+            if self._can_wait(choice, burst):
+                return
+            new = tuple(output[self._fed :])
+        else:
+            new = () if burst is None else burst.token_ids
         if producer is not None and producer.return_held:
-            self._feed_one_by_one(output[self._fed :])
+            self._feed_one_by_one(new)
         else:
             # Noted first: what a path has taken it is not given again, even if it raises.
-            new, self._fed = output[self._fed :], len(output)
+            self._fed = len(output)
             self._events += path.feed(new)
         if path.ending is None:
             if choice.ending is not None:
@@ -154,21 +160,41 @@ class SlotStreamState:
         producer = self.producer
         if producer is None or producer.finished:
             return
+        if choice.ending is not None or producer.return_held:
+            self._emit_held_or_last(choice, producer)
+            return
+        output, first, sent = choice.view.output_token_ids, self._sent_tokens, self._sent_events
+        tokens, events = len(output), len(self._events)
+        if events == sent or tokens - first < producer.stream_interval:
+            return
+        if tokens == first + 1 and events == sent + 1 and self._most_logprobs is None:
+            # One id and one event, as mostly: what `_chunk` does, without its slices and calls.
+            event, text, news = self._events[sent], "", _NO_EVENTS
+            if type(event) is TextDelta:
+                text = event.text
+                if not text.isascii():
+                    text.encode()
+            else:
+                news = (event,)
+            chunk = new_tuple(
+                StreamChunk, ((output[first],), text, False, _NOT_FINISHED, (), news, None, None)
+            )
+        else:
+            chunk = self._chunk(choice, tokens, events)
+        producer.push(chunk)
+        self._sent_tokens, self._sent_events = tokens, events
+
+    def _emit_held_or_last(self, choice: ChoiceState, producer: Producer) -> None:
         while self._marks:
             mark = self._marks[0]
             producer.push(self._chunk(choice, *mark))
             self._sent_tokens, self._sent_events, _ = mark
             del self._marks[0]
-        ending, held = choice.ending, None
+        ending = choice.ending
         tokens, events = len(choice.view.output_token_ids), len(self._events)
-        if producer.return_held:
-            if ending is None and tokens == self._sent_tokens:
-                return
-            held = self._text_path.held
-        elif ending is None and (
-            events == self._sent_events or tokens - self._sent_tokens < producer.stream_interval
-        ):
+        if ending is None and tokens == self._sent_tokens:
             return
+        held = self._text_path.held if producer.return_held else None
         chunk = self._chunk(choice, tokens, events, held, ending)
         producer.push(chunk, None if ending is None else ending.error)
         self._sent_tokens, self._sent_events = tokens, events
@@ -198,27 +224,13 @@ class SlotStreamState:
         choice: ChoiceState,
         tokens: int,
         events: int,
-        held: Held | None,
+        held: Held | None = None,
         ending: Ending | None = None,
     ) -> StreamChunk:
         """Return what is new up to so many ids and events, and how it ended, if it did."""
-        output, first = choice.view.output_token_ids, self._sent_tokens
-        # Mostly there is one id and one event, and slices take longer.
-        token_ids = (output[first],) if tokens == first + 1 else tuple(output[first:tokens])
-        news: tuple[Event, ...] = ()
-        if events == self._sent_events + 1:
-            only = self._events[events - 1]
-            if type(only) is TextDelta:
-                text = only.text
-            else:
-                text, news = "", (only,)
-        else:
-            text, news = _split(self._events[self._sent_events : events])
-        if ending is None and held is None and self._most_logprobs is None:
-            # By place: a class that is called by names takes half as long again.
-            return StreamChunk(token_ids, text, False, _NOT_FINISHED, (), news)
+        text, news = _split(self._events[self._sent_events : events])
         return StreamChunk(
-            token_ids,
+            tuple(choice.view.output_token_ids[self._sent_tokens : tokens]),
             text,
             finished=ending is not None,
             reason=_NOT_FINISHED if ending is None else ending.reason,

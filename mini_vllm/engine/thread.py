@@ -10,6 +10,7 @@ from mini_vllm.engine.engine_errors import EngineStateError
 _LOG = logging.getLogger(__name__)
 # The most that an iteration waits for the loop of its readers.
 _READERS_SECONDS = 0.5
+_STEPPING = (EngineState.RUNNING, EngineState.DRAINING)
 
 
 class EngineThread:
@@ -75,7 +76,7 @@ class EngineThread:
     def _run(self) -> None:
         engine = self.engine
         try:
-            while engine.state in (EngineState.RUNNING, EngineState.DRAINING):
+            while engine.state in _STEPPING:
                 if not self._step():
                     engine.wait_for_work()
                 engine.wait_for_readers(_READERS_SECONDS)

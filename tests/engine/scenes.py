@@ -125,7 +125,8 @@ def push_raises_once(monkeypatch):
 
 
 def no_memory_for_a_chunk(monkeypatch):
-    monkeypatch.setattr(slot_stream, "StreamChunk", Mock(side_effect=MemoryError))
+    for maker in ("StreamChunk", "new_tuple"):
+        monkeypatch.setattr(slot_stream, maker, Mock(side_effect=MemoryError))
 
 
 def popped(channel):

@@ -153,7 +153,7 @@ def logprob_scene(steps, **changes):
 
 def test_P2_a_logprob_step_for_each_id_with_k_entries_none_above_zero():
     for interval in (0, 1, 5):
-        steps = logprob_scene([ids("ab"), ids("cde"), (EOS,)], logprobs=interval)
+        steps = logprob_scene([ids("ab"), ids("c"), ids("de"), (EOS,)], logprobs=interval)
         assert len(steps) == 6
         for step in steps:
             assert len(step.top) == interval

@@ -254,7 +254,8 @@ def test_max_tokens_that_no_pool_could_hold_is_refused_at_submission():
     assert engine.handle_request([request(max_tokens=6)]).texts == ["abcabc"]
 
 
-def test_a_logprob_is_wanted_for_each_id_where_they_were_asked_for():
-    scene = Scene({"A": [Burst((97, 98), ({97: -1.0},))]}, params=params(logprobs=0))
+@pytest.mark.parametrize("burst", [Burst((97, 98), ({97: -1.0},)), Burst((97,))])
+def test_a_logprob_is_wanted_for_each_id_where_they_were_asked_for(burst):
+    scene = Scene({"A": [burst]}, params=params(logprobs=0))
     with pytest.raises(ModelContractError, match="logprob for each"):
         scene.run()

@@ -20,6 +20,7 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
     generate,
     merge,
+    read_together,
 )
 from mini_vllm.engine.loop_waker import waker_of
 from mini_vllm.models.scripted import Raise, ScriptedModel
@@ -50,6 +51,28 @@ async def test_other_tasks_run_however_many_chunks_wait(read):
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert channel.is_cancelled
+
+
+@in_asyncio
+async def test_other_tasks_run_between_two_lists_of_chunks():
+    channel, producer = attached()
+    turns, seen = 0, []
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    producer.push(A)
+    async for _ in read_together([channel]):
+        seen.append(turns)
+        # The next list is there before this one is done with.
+        if not channel.is_finished:
+            producer.push(A if len(seen) < 5 else END)
+    running.cancel()
+    assert len(set(seen)) == len(seen) == 6
 
 
 @in_asyncio

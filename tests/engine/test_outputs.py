@@ -1,7 +1,5 @@
 """Values: StreamChunk (tests 42 and 43, and what no chunk may be), FinishReason, Ending."""
 
-import dataclasses
-
 import pytest
 
 from mini_vllm.engine import Ending, FinishReason, LogprobEntry, StreamChunk, TokenLogprobs
@@ -28,15 +26,13 @@ def test_43_chunks_are_values():
     assert one == StreamChunk(**FULL) != other
     assert len({one, StreamChunk(**FULL), other}) == 2
     for name, value in FULL.items():
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        with pytest.raises(AttributeError):
             setattr(one, name, value)
 
 
 @pytest.mark.parametrize("name", ["token_ids", "text", "logprobs", "events", "stop_reason", "held"])
 def test_43_every_field_counts_in_equality(name):
-    assert StreamChunk(**FULL) != dataclasses.replace(
-        StreamChunk(**FULL), **{name: getattr(StreamChunk(), name)}
-    )
+    assert StreamChunk(**FULL) != StreamChunk(**{**FULL, name: getattr(StreamChunk(), name)})
 
 
 def test_finished_and_reason_must_agree():

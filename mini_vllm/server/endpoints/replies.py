@@ -71,7 +71,9 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends or the client goes."""
         await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
-        self._last_sent = asyncio.get_running_loop().time()
+        # Asked for once: the running loop costs a system call each time.
+        self._now = asyncio.get_running_loop().time
+        self._last_sent = self._now()
         watcher = asyncio.create_task(self._watch(receive, send))
         try:
             await self._send(send, self._events.start())
@@ -103,20 +105,20 @@ class EventStream:
         cause = self._channels[index].error if chunk.finished else None
         if not isinstance(cause, RemoteModelError | StructuredOutputError):
             return [self._events.feed(index, chunk)]
-        news = replace(chunk, finished=False, reason=FinishReason.NOT_FINISHED)
+        news = chunk._replace(finished=False, reason=FinishReason.NOT_FINISHED)
         error = broken_off(chunk.reason, cause)
         return [self._events.feed(index, news), self._events.error(error)]
 
     async def _send(self, send: Send, data: bytes) -> None:
         if data:
-            self._last_sent = asyncio.get_running_loop().time()
+            self._last_sent = self._now()
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _watch(self, receive: Receive, send: Send) -> None:
         """Cancel when the client goes; break the silence until then."""
 
         async def ping() -> float:
-            silent = asyncio.get_running_loop().time() - self._last_sent
+            silent = self._now() - self._last_sent
             if silent < self._ping_seconds:
                 return self._ping_seconds - silent
             await self._send(send, PING)
@@ -144,7 +146,8 @@ def stream_reply(
     """
     channels = [StreamChannel.create() for one in requests for _ in range(one.params.n)]
     for channel in channels:
-        channel.set_return_held(bool(return_held))
+        if return_held:
+            channel.set_return_held(True)
         channel.announce_reader()
     with engine_errors():
         service.engine.submit(requests, channels)
