@@ -22,7 +22,7 @@ from benchmarks.engine import Instant
 from benchmarks.materials import vocabularies
 from mini_vllm.engine import FinishReason, StreamChunk
 from mini_vllm.server.app import create_app
-from mini_vllm.server.http_server import listen, make_server
+from mini_vllm.server.http_server import freeze_gc_heap, listen, make_server
 from mini_vllm.server.service import Service, create_service
 from mini_vllm.server.wire.completion_stream import completion_stream
 from mini_vllm.server.wire.sse import StreamHead
@@ -132,6 +132,7 @@ def main() -> None:
     if args.which == "peer":
         # The same settings, and no engine.
         server = uvicorn.Server(server.config)
+    freeze_gc_heap()
     server.run(sockets=[listener])
 
 

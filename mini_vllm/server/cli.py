@@ -23,15 +23,10 @@ from mini_vllm.models.tool_examples import read_tool_examples
 from mini_vllm.server import argument_types
 from mini_vllm.server.app import create_app
 from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
-from mini_vllm.server.http_server import listen, make_server
+from mini_vllm.server.http_server import freeze_gc_heap, listen, make_server
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, Wire, create_service
-from mini_vllm.tokenizer import (
-    CacheConfig,
-    ChatTemplate,
-    TokenizerError,
-    create_tokenizer,
-)
+from mini_vllm.tokenizer import CacheConfig, ChatTemplate, TokenizerError, create_tokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.protocols import Tokenizer
 
@@ -111,6 +106,7 @@ def main(
         log_level=options.log_level,
         access_log=options.log_level in ("debug", "trace"),
     )
+    freeze_gc_heap()
     server.run(sockets=[listener])
     if isinstance(found.model, RemoteModel):
         found.model.close()

@@ -1,5 +1,6 @@
 """The application: its paths and methods, and who may ask if there is a key."""
 
+import gc
 import tomllib
 from types import SimpleNamespace
 
@@ -241,3 +242,22 @@ def test_white_space_beside_calls_is_left_out_unless_asked_for(
     monkeypatch.setattr(cli, "make_server", make_server)
     assert cli.main(["--port", "0", *arguments], text_path=text_path) == 0
     assert [service.strip for service in services] == [strips]
+
+
+def test_garbage_collections_skip_what_was_loaded(monkeypatch):
+    found = []
+
+    def make_server(app, service, **options):
+        def run(sockets):
+            found.append(gc.get_freeze_count())
+            sockets[0].close()
+
+        return SimpleNamespace(run=run)
+
+    monkeypatch.setattr(cli, "make_server", make_server)
+    gc.unfreeze()
+    try:
+        cli.main(["--port", "0"])
+        assert found[0] > 10_000
+    finally:
+        gc.unfreeze()

@@ -1,5 +1,8 @@
 """The part of a request that says how to generate: the same for chats and completions."""
 
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -57,7 +60,7 @@ class Unsupported(msgspec.Struct, kw_only=True):
     web_search_options: Any = None
 
 
-_NEUTRAL = [*msgspec.structs.asdict(Unsupported()).items()]
+_NEUTRAL = msgspec.structs.asdict(Unsupported())
 _LONGEST_ID = 10
 
 
@@ -130,17 +133,29 @@ class GenerationRequest(Unsupported, kw_only=True):
         return "max_tokens", self.max_tokens
 
 
+@cache
+def _unsupported(
+    kind: type[GenerationRequest],
+) -> tuple[dict[str, Any], Callable[[GenerationRequest], tuple[Any, ...]]]:
+    """Return the fields that a kind of request lacks, their neutral values, and their reader."""
+    neutral = {name: _NEUTRAL[name] for name in _NEUTRAL if name not in kind.supported}
+    return neutral, attrgetter(*neutral)
+
+
 def check_generation(request: GenerationRequest) -> None:
     """Refuse what is not implemented, and stream options where nothing streams.
 
     Raises:
         ApiError: 400; it names the field.
     """
-    for name, neutral in _NEUTRAL:
-        value = getattr(request, name)
-        if value is not None and value != neutral and name not in request.supported:
-            problem = GUIDED.get(name, "is not implemented; leave it out")
-            raise invalid(name, problem, code="unsupported_parameter")
+    neutral, values_of = _unsupported(type(request))
+    values = values_of(request)
+    # Mostly nothing of it is there: one look at all.
+    if values != (*neutral.values(),):
+        for name, value in zip(neutral, values, strict=True):
+            if value is not None and value != neutral[name]:
+                problem = GUIDED.get(name, "is not implemented; leave it out")
+                raise invalid(name, problem, code="unsupported_parameter")
     if request.stream_options is not None and not request.stream:
         raise invalid("stream_options", "is for streams only; set stream to true or leave it out")
 
@@ -179,7 +194,8 @@ def to_sampling_params(
         (logprobs_field, logprobs, 0, limits.max_top_logprobs),
         *((f"stop_token_ids[{i}]", id, 0, None) for i, id in enumerate(stop_ids)),
     ):
-        _check_range(name, value, least, most)
+        if value is not None:
+            _check_range(name, value, least, most)
     if request.top_p == 0:
         raise invalid("top_p", "is 0; it must be above 0 and at most 1")
     if request.repetition_penalty is not None and request.repetition_penalty <= 0:
@@ -218,8 +234,8 @@ _SAME = (
 )
 
 
-def _check_range(name: str, value: float | None, least: int, most: int | None) -> None:
-    if value is None or (least <= value and (most is None or value <= most)):
+def _check_range(name: str, value: float, least: int, most: int | None) -> None:
+    if least <= value and (most is None or value <= most):
         return
     allowed = f"at least {least}" if most is None else f"from {least} to {most}"
     raise invalid(name, f"is {str(value)[:60]}; it must be {allowed}")
