@@ -1,9 +1,10 @@
-"""What we say of the engines' sources: the pinned versions agree, and a name that is not there is
-found. Nothing is fetched here."""
+"""What we say of the engines' sources: the pinned versions agree, a name that is not there is
+found, and choices that differ from theirs are explained. Nothing is fetched here."""
 
 import importlib.util
 import re
 import tarfile
+import tomllib
 import zipfile
 
 import pytest
@@ -116,3 +117,17 @@ def test_only_sources_are_unpacked_and_nothing_beside_the_folder(tmp_path, monke
         kept = {str(path.relative_to(place)) for path in place.glob("*/**/*") if path.is_file()}
         assert kept == {"a/x.py", "a/y.rs"}
         assert not (tmp_path / "one" / "out.py").exists()
+
+
+DISAGREEMENTS = ROOT / "tests" / "oracles" / "peer_suites" / "disagreements.toml"
+CHOICES = [
+    one
+    for one in tomllib.loads(DISAGREEMENTS.read_text("utf-8"))["disagreement"]
+    if one["kind"] == "choice"
+]
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice["why"])
+def test_where_parsers_differ_by_choice_the_page_says_so(choice):
+    page = (ROOT / "mini_vllm" / "text" / "README.md").read_text("utf-8")
+    assert choice["line"] in page.replace("\n  ", " ")
