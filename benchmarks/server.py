@@ -41,7 +41,7 @@ SHAPES = {1: 2_000, 32: 500, 256: 100}
 QUICK_SHAPES = {1: 20, 8: 5}
 # Rounds of a shape: with few streams a round is short and says little.
 ROUNDS = {1: 35, 32: 11, 256: 7}
-FIRST_ROUNDS = {1: 200, 32: 20, 256: 5}
+FIRST_ROUNDS = {1: 200, 32: 20, 256: 11}
 FIRST_TOKENS = 50
 QUICK_TOKENS = 3
 PACE = 0.005
