@@ -63,6 +63,9 @@ class EngineCore:
         hooks: functions by the names in `HOOKS`, called at those points of each iteration.
         metrics: takes reports.
 
+    Attributes:
+        has_begun: whether a choice got its first ids in the last iteration.
+
     Raises:
         ValueError: a hook has an unknown name.
     """
@@ -86,6 +89,7 @@ class EngineCore:
         self._on_end = on_end
         self._hooks = hooks
         self._metrics = metrics
+        self.has_begun = False
 
     def iterate(self, *, cancel_all: bool = False) -> None:
         """Run one iteration.
@@ -98,6 +102,7 @@ class EngineCore:
             BaseException: what the model raised.
         """
         scheduler, hook = self._scheduler, self._hook if self._hooks else _nothing
+        self.has_begun = False
         is_cancelled = _everyone if cancel_all else SlotStreamState.is_cancelled
         if scheduler.num_waiting:
             self._leave_line(is_cancelled)
@@ -201,6 +206,7 @@ class EngineCore:
                 metrics.next_token(seconds, count)
             else:
                 metrics.first_token(seconds)
+                self.has_begun = True
             if count != 1 or not 0 <= token_ids[before] < vocab_size:
                 unknown += sum(not 0 <= token_id < vocab_size for token_id in token_ids[before:])
         if unknown:

@@ -277,13 +277,16 @@ class Engine:
         self._wake.clear()
 
     def wait_for_readers(self, seconds: float) -> None:
-        """Let the asyncio loops of readers run, if much waits for them; the thread that steps.
+        """Let the loops of readers run, if much waits or an answer has begun; the thread that steps.
 
         Args:
             seconds: the most to wait for each.
         """
         streams = self._scheduler.streams
         most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(streams))
+        if self._core.has_begun:
+            # The first text of an answer goes out before the next is made.
+            most_ahead = 0
         for stream in streams:
             waker = None if stream.producer is None else stream.producer.waker
             if waker is not None and waker.ahead > most_ahead:

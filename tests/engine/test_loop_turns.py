@@ -51,6 +51,30 @@ async def test_a_quick_model_does_not_run_away_from_its_readers(reads, monkeypat
 
 
 @in_asyncio
+async def test_the_first_text_of_an_answer_is_read_before_the_next_is_made(monkeypatch):
+    monkeypatch.setattr(thread, "_READERS_SECONDS", LONG)
+    seen, later = [], []
+
+    class Noting(Endless):
+        def __getitem__(self, number):
+            later.extend([number] * (number > 0))
+            return super().__getitem__(number)
+
+    engine = engine_of(Noting((97,)), **FOR_MANY)
+    with EngineThread(engine):
+        for _ in range(3):
+            (channel,) = channels_of(1)
+            channel.announce_reader()
+            later.clear()
+            engine.submit([request(max_tokens=MANY - 16)], [channel])
+            async for _ in channel:
+                seen.append([*later])
+                break
+            await until(lambda: not engine.has_work)
+    assert seen == [[], [], []]
+
+
+@in_asyncio
 async def test_a_loop_that_does_not_come_to_its_turn_is_waited_for_once(monkeypatch):
     monkeypatch.setattr(thread, "_READERS_SECONDS", 0.01)
     text = "a" * 3000
