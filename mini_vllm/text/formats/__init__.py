@@ -10,26 +10,28 @@ parameters that are all closed.
 import difflib
 
 from mini_vllm.text.formats.elements import (
-    DEEPSEEK_V4,
-    DEEPSEEK_V32,
-    DEEPSEEK_V41,
-    DOTS,
-    GIGACHAT35,
     GLM45,
     HY_V3,
     IQUEST_Q1,
     K2_HORIZON,
     MIMO,
     MINICPM5,
-    MINIMAX_M2,
     MINIMAX_M3,
     QWEN3_CODER,
     SEED_OSS,
-    STEP3,
 )
 from mini_vllm.text.formats.gemma import FUNCTIONGEMMA, GEMMA4
 from mini_vllm.text.formats.harmony import HARMONY
 from mini_vllm.text.formats.headers import DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, PLAMO3
+from mini_vllm.text.formats.invokes import (
+    DEEPSEEK_V4,
+    DEEPSEEK_V32,
+    DEEPSEEK_V41,
+    DOTS,
+    GIGACHAT35,
+    MINIMAX_M2,
+    STEP3,
+)
 from mini_vllm.text.formats.json_calls import (
     APERTUS,
     COHERE_COMMAND3,
