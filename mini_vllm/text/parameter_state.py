@@ -124,6 +124,16 @@ def read_name(parser: StreamParser, name: str, marker: str) -> str | None:
     return ""
 
 
+def read_offered_name(parser: StreamParser, name: str, marker: str) -> str | None:
+    """Do what `read_name` does if the request offers the function, or does not say what it offers.
+
+    For markup that prose may have too.
+    """
+    if parser.types and name not in parser.types:
+        return None
+    return read_name(parser, name, marker)
+
+
 def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
     """Read the name of a parameter: the next member of the arguments."""
     if not key or parser.parameters is None:

@@ -213,6 +213,8 @@ class Json:
                 return ""
             if bare[0] != "{":
                 return parser.fail("the arguments are not a JSON object", text)
+            # A header that parameters may follow has begun to count them.
+            parser.parameters = None
             text, state = bare, JSON.start
         taken, scratch.json = JSON.scan(state, text)
         if taken == len(text) and scratch.json is not None:

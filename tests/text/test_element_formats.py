@@ -1,6 +1,7 @@
 """Texts of formats with elements that peers' own suites have, and what is decided about them.
 
 A row is a format, a text, and the calls as pairs of name and arguments, with texts between them.
+Arguments are a value, or the text that is passed on as it is.
 The texts are written anew after the cases of vLLM 0.33.0 (tests/tool_parsers, tests/parser/engine)
 and SGLang 0.5.23.
 """
@@ -112,6 +113,13 @@ ROWS = {
         [("f", {})]),
     "DSML: an end of text in the value": ("deepseek_v4", v4(dsml('"a" string="true">2>&1 </DSML>')),
         [("f", {"a": "2>&1 </DSML>"})]),
+    "DSML: an object for parameters": ("deepseek_v32",
+        f'<{D}function_calls>\n<{D}invoke name="f">\n{{ "a": [1.0, "}}"]\n}}\n</{D}invoke>'
+        f'{dsml()}</{D}function_calls>', [("f", '{ "a": [1.0, "}"]\n}'), ("f", {})]),
+    "DSML: an object without the end of its call": ("deepseek_v4",
+        v4(f'<{D}invoke name="f">{{"a": 1}}\n{dsml()}'), [("f", {"a": 1}), ("f", {})]),
+    "DSML: an object at the end": ("deepseek_v41", f'<{D} invoke name="f">{{"a": 1}}',
+        [("f", {"a": 1})]),
     "DSML 4.1: spaces": ("deepseek_v41", v4(dsml('"a" string="true">x')).replace("tool_", "")
         .replace(D, f"{D} "), [("f", {"a": "x"})]),
     "Step 3: with a kind": ("step3",
@@ -140,6 +148,16 @@ ROWS = {
     "dots: references": ("dots", DOTS + "</invoke></dots_function_call>",
         [("f", {"place": {"city": "北京"}})]),
     "dots: no ends": ("dots", DOTS, [("f", {"place": {"city": "北京"}})]),
+    "MiniMax M2: calls without a section": ("minimax_m2",
+        'So: <invoke name="f"><parameter name="count">3</parameter>\n</invoke>\n'
+        '<invoke name="a b">\n</invoke>\n</minimax:tool_call>ok',
+        ["So: ", ("f", {"count": 3}), ("a b", {}), "ok"]),
+    "MiniMax M2: prose behind a bare call": ("minimax_m2",
+        '<invoke name="f"></invoke> so <minimax:tool_call><invoke name="g"/></minimax:tool_call>',
+        [("f", {}), " so ", ("g", {})]),
+    "MiniMax M2: prose about calls": ("minimax_m2",
+        'Write <invoke name="the name">, <invoke name="g"></invoke>, <invoke name="...',
+        ['Write <invoke name="the name">, <invoke name="g"></invoke>, <invoke name="...']),
     "MiniCPM 5: CDATA and white space": ("minicpm5",
         '<function name="f"><param name="text"><![CDATA[  a\n]]></param><param name="count"> 3\n'
         "</param></function>", [("f", {"text": "  a\n", "count": 3})]),
@@ -195,7 +213,9 @@ def test_calls_as_models_write_them(format, text, parts):
         if isinstance(part, str):
             expected.text(part)
         else:
-            expected.call(part[0], json.dumps(part[1], ensure_ascii=False))
+            name, value = part
+            raw = isinstance(value, str)
+            expected.call(name, value if raw else json.dumps(value, ensure_ascii=False))
     markers = MARKERS[create_tool_parser(format).format.name]
     events = same_under_all(
         lambda: create_tool_parser(format, tools=[TOOL]), text, markers, every_cut=False

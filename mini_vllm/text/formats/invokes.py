@@ -7,8 +7,15 @@ type that the schemas of the request's tools give it, unless the markup says one
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mini_vllm.text.parameter_state import ANY_JSON, TEXT, Value, read_name, read_parameter
-from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Prose
+from mini_vllm.text.parameter_state import (
+    ANY_JSON,
+    TEXT,
+    Value,
+    read_name,
+    read_offered_name,
+    read_parameter,
+)
+from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Json, Prose
 from mini_vllm.text.stream_parser import Format, On
 
 
@@ -20,6 +27,7 @@ def _invokes(
     *,
     last: str = "",
     between: Mapping[str, On] | None = None,
+    bare: bool = False,
     dsml: bool = False,
 ) -> Format:
     """Return a table of `<invoke name="n">` and `<parameter name="k">`, as MiniMax M2 has it.
@@ -31,13 +39,17 @@ def _invokes(
         parameter: the tag of a parameter.
         last: what ends the section, where that is not its closing tag.
         between: other markers that may stand between calls, and before the first.
+        bare: a call of a function that the request offers may stand without the tag around all.
         dsml: the tags have a token in them that nothing else has. A call may stand without the tag
             around all, a value ends at the next tag too, and a parameter may say `string="true"`,
-            or `"false"` for JSON.
+            or `"false"` for JSON. A JSON object may stand for all parameters.
     """
     first, last = f"<{sections[0]}>", last or f"</{sections[0]}>"
     opener, closer = f'<{invoke} name="', f"</{invoke}>"
     key, key_end = f'<{parameter} name="', f"</{parameter}>"
+    names = {'">': On("body" if dsml else "parameters"), '"/>': On("section", "end")}
+    forbidden = (first, opener, closer, last)
+    alone = {opener: On("name" if dsml else "bare name", "open")} if dsml or bare else {}
     typed = {'" string="true">': On("text"), '" string="false">': On("value")} if dsml else {}
     ends = {key_end: On("parameters")}
     if dsml:
@@ -45,27 +57,22 @@ def _invokes(
     openers = {f"<{section}>": On("section", "open") for section in sections}
     # What closes the frame of a call ends the call too.
     frame_ends = [mark for mark, on in (between or {}).items() if on.do == "close"]
+    call_ends = {
+        closer: On("section", "end"),
+        **dict.fromkeys((opener, last, *frame_ends), On("section", "end", keep=True)),
+    }
+    parameters = {key: On("key"), **call_ends}
     return Format(
         name,
         {
-            "content": Prose(openers | ({opener: On("name", "open")} if dsml else {})),
+            "content": Prose(openers | alone),
             "section": Gap({opener: On("name"), last: On("content", "close"), **(between or {})}),
-            "name": Header(
-                {'">': On("parameters"), '"/>': On("section", "end")},
-                forbidden=(first, opener, closer, last),
-                read=read_name,
-                allowed=LINE,
-            ),
-            "parameters": Gap(
-                {
-                    key: On("key"),
-                    closer: On("section", "end"),
-                    opener: On("section", "end", keep=True),
-                    last: On("section", "end", keep=True),
-                    **dict.fromkeys(frame_ends, On("section", "end", keep=True)),
-                },
-                may_end=True,
-            ),
+            "name": Header(names, forbidden, read=read_name, allowed=LINE),
+            "bare name": Header(names, forbidden, read=read_offered_name),
+            "body": Gap({"{": On("object", keep=True), **parameters}, may_end=True),
+            "object": Json(On("after object")),
+            "after object": Gap(call_ends, may_end=True),
+            "parameters": Gap(parameters, may_end=True),
             "key": Header(
                 {**typed, '">': On("value")},
                 forbidden=(key.split()[0], key_end, closer, last),
@@ -82,14 +89,18 @@ def _invokes(
 
 # <minimax:tool_call> (<invoke name="n"> (<parameter name="k">v</parameter>)* </invoke>)*
 # </minimax:tool_call>
-# Reasoning: vLLM 0.33.0 parser/minimax_m2.py.
-MINIMAX_M2 = replace(_invokes("minimax_m2", ("minimax:tool_call",)), aliases=("minimax-m2",))
+# A call may stand alone, as in vLLM 0.33.0 parser/minimax_m2.py; SGLang 0.5.23 demands the section.
+# Reasoning: the same file of vLLM, where it ends at a section only.
+MINIMAX_M2 = replace(
+    _invokes("minimax_m2", ("minimax:tool_call",), bare=True), aliases=("minimax-m2",)
+)
 
 # The same with <dots_function_call>. Reasoning: vLLM 0.33.0 has no parser for it.
 DOTS = replace(_invokes("dots", ("dots_function_call",)), ends_reasoning=())
 
 # The same with <｜DSML｜function_calls>, <｜DSML｜invoke name="n"> and
-# <｜DSML｜parameter name="k" string="true">; calls also stand alone.
+# <｜DSML｜parameter name="k" string="true">. A JSON object may stand for all parameters: SGLang
+# 0.5.23 deepseekv32_detector.py; vLLM 0.33.0 makes {} of it.
 # Drafts of calls stay reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
 DEEPSEEK_V32 = replace(
     _invokes(

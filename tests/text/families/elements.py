@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from references import LINE, NAME, S, blocks, element, expect, section, tagged
+from references import LINE, NAME, Invalid, S, blocks, element, expect, section, tagged
 from renderers import (
     Expected,
     Style,
@@ -142,7 +142,9 @@ def _flagged(call, key, value, layout):
     return (layout.choice([' string="false"', ""]), json_value(value, layout)), value
 
 
-def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sample=""):
+def invokes(
+    format, tags, prefix="", closer="", between=("", ""), bare=False, dsml=False, sample=""
+):
     """The style of a format with `<invoke name="n">` in a section.
 
     Args:
@@ -151,6 +153,7 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sa
         prefix: what the tags of calls and parameters begin with.
         closer: the end of a section, where it is another.
         between: what stands before and behind each call, without it or with it.
+        bare: calls that the request offers also stand without a section.
         dsml: parameters say whether they are strings and end at the next tag too; calls also stand
             without a section.
         sample: a text to be cut in every way.
@@ -183,10 +186,12 @@ def invokes(format, tags, prefix="", closer="", between=("", ""), dsml=False, sa
 
     def read(text, place, expected, types):
         if text.endswith(opener, 0, place):
+            if bare and expect(rf"\s*{NAME}\s*\"", text, place)[1] not in types:
+                raise Invalid
             place -= len(opener)
         return element(text, place, expected, types, *patterns)
 
-    openers = tuple(f"<{tag}>" for tag in tags) + ((opener,) if dsml else ())
+    openers = tuple(f"<{tag}>" for tag in tags) + ((opener,) if bare or dsml else ())
 
     def read_all(text, types):
         return blocks(text, openers, partial(section, closer=last, read=partial(read, types=types)))
@@ -300,7 +305,7 @@ STYLES = {
             "<ifm|arg_value>a\n</ifm|arg_value>\n<ifm|arg_key>x</ifm|arg_key><ifm|arg_type>integer"
             "</ifm|arg_type><ifm|arg_value>3</ifm|arg_value></ifm|tool_call></ifm|tool_calls>z",
         ),
-        invokes("minimax_m2", ("minimax:tool_call",), sample=_MINIMAX_SAMPLE),
+        invokes("minimax_m2", ("minimax:tool_call",), bare=True, sample=_MINIMAX_SAMPLE),
         invokes(
             "dots",
             ("dots_function_call",),
