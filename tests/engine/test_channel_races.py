@@ -7,7 +7,7 @@ from collections import deque
 from queue import SimpleQueue
 
 import pytest
-from reading import END, LONG, A, attached, every_waiting_reader, on_thread
+from reading import END, LONG, A, B, attached, every_waiting_reader, on_thread
 from scenes import engine_of, ids_of, text_of
 
 from mini_vllm.engine import (
@@ -153,6 +153,29 @@ def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeyp
     chunks = [chunk for chunk in [*got, *channel] if chunk is not None]
     assert text_of(chunks) == A.text
     assert only_the_last_is_terminal(chunks)
+
+
+@pytest.mark.parametrize(
+    "sent", [[A], [END], [A, B], [A, END]], ids=["one", "end", "two", "one and end"]
+)
+def test_each_chunk_goes_to_one_of_two_threads_that_try_at_once(sent):
+    channel, producer = attached()
+    got = []
+
+    class Pending(deque):
+        def popleft(self):
+            """Where a thread stands that has found a chunk, while the other one takes it."""
+            if not got:
+                got.append(None)
+                got[0] = on_thread(channel.try_pop).result(LONG)
+            return super().popleft()
+
+    producer.pending = Pending()
+    for chunk in sent:
+        producer.push(chunk)
+    late = channel.try_pop()
+    assert [*got, late] == [*sent, None][:2]
+    assert (channel.try_pop(), channel.pending_count) == (None, 0)
 
 
 def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time():
