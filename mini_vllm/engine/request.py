@@ -165,6 +165,8 @@ class Request:
         tool_format: in which their calls are written; None for the format of the server's model.
         whole_calls: whether a call that breaks off is to be text, for readers who get everything at
             the end; otherwise what was announced of it stands.
+        parallel_tool_calls: false leaves out, of `whole_calls`, all behind the first. A stream has
+            them: its reader tells them by their index.
         split_reasoning: whether the model's reasoning is to be told from its answer.
         thinking: whether the prompt ends inside the model's reasoning; None for the format's
             default.
@@ -176,5 +178,6 @@ class Request:
     tools: tuple[Mapping[str, Any], ...] | None = None
     tool_format: str | None = None
     whole_calls: bool = False
+    parallel_tool_calls: bool = True
     split_reasoning: bool = True
     thinking: bool | None = None

@@ -116,4 +116,6 @@ class TextPathFactory:
             reasoning=reasoning,
             tools=None if request.whole_calls else tools,
         )
-        return path if tools is None or not request.whole_calls else WholeCalls(path, tools)
+        if tools is None or not request.whole_calls:
+            return path
+        return WholeCalls(path, tools, first_only=not request.parallel_tool_calls)

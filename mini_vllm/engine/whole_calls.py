@@ -33,11 +33,13 @@ class WholeCalls(FilteredPath):
     Args:
         path: makes the text that calls are in.
         parser: of the model's tool-call format.
+        first_only: leave out calls behind the first that is begun, and what breaks off of them.
     """
 
-    def __init__(self, path: "TextPath", parser: StreamParser) -> None:
+    def __init__(self, path: "TextPath", parser: StreamParser, *, first_only: bool = False) -> None:
         super().__init__(path)
         self._parser = parser
+        self._first_only = first_only
         self._ended = False
         self._calls = 0
         # The text since the last event, or since the marker that opens the present call.
@@ -67,7 +69,10 @@ class WholeCalls(FilteredPath):
 
     def _take(self, events: list[Event], found: list[Event]) -> None:
         for place, event in enumerate(events):
-            if isinstance(event, CallStart | ArgsDelta):
+            if self._first_only and getattr(event, "index", 0) > 0:
+                if isinstance(event, CallEnd | Malformed):
+                    self._cut(events[place + 1 :])
+            elif isinstance(event, CallStart | ArgsDelta):
                 self._call.append(replace(event, index=self._calls))
             elif isinstance(event, CallEnd):
                 found += (*self._call, CallEnd(self._calls))

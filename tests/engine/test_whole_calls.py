@@ -18,8 +18,9 @@ CUT = '<tool_call>{"name": "h", "arguments": {"a": '
 EARLY = '<tool_call>{"arguments": {"a": 1}, "name": "k"} no</tool_call>'
 
 
-def path(format="hermes", **options):
-    return WholeCalls(TextPipeline(ByteTokenizer(), **options), create_tool_parser(format))
+def path(format="hermes", first_only=False, **options):
+    parser = create_tool_parser(format)
+    return WholeCalls(TextPipeline(ByteTokenizer(), **options), parser, first_only=first_only)
 
 
 def said(path, text, reason=FinishReason.END_ID, size=1):
@@ -76,6 +77,20 @@ def test_a_call_that_breaks_off_is_text_from_its_first_character_on(text, reason
 )  # fmt: skip
 def test_in_every_shape_of_call(format, text, expected):
     assert said(path(format), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"a {F} b {F} c", 'a <f>{"a": "é🚀"}</> b  c'),
+        (f"{F}{BAD} c {CUT}", '<f>{"a": "é🚀"}</> c '),
+        (f"{BAD}{F} c", f"{BAD} c"),
+        (f"{F}{EARLY[:20]} d", f'<f>{{"a": "é🚀"}}</>{EARLY[:20]} d'),
+    ],
+)
+def test_nothing_of_a_call_behind_the_first_if_only_that_one_is_wanted(text, expected):
+    for size in (1, 7, 1000):
+        assert said(path(first_only=True), text, size=size) == expected
 
 
 PIECES = st.lists(st.sampled_from([F, BAD, CUT, EARLY, "a ", "é", "<tool_call>", "</tool_call>"]))

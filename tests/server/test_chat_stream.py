@@ -278,16 +278,22 @@ def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
 
 
 @pytest.mark.parametrize(
-    ("events", "content", "calls"),
+    ("parallel", "events", "content", "calls"),
     [
-        ((TextDelta("a"), *CALL[:2], Malformed(0, "x", "why"), TextDelta("b")), 'af{"a"xb', []),
-        ((CALL[0], JUNK, *SECOND), "fx", [("g", "{}")]),
-        (CALL[:2], 'f{"a"', []),
+        (None, (TextDelta("a"), *CALL[:2], Malformed(0, "x", "why"), TextDelta("b")), 'af{"a"xb',
+         []),
+        (True, (CALL[0], JUNK, *SECOND), "fx", [("g", "{}")]),
+        (False, (CALL[0], JUNK, *SECOND), "fx", []),
+        (True, (*CALL, SECOND[0], Malformed(1, "x", "why"), TextDelta("b")), "gxb",
+         [("f", '{"a": 1}')]),
+        (False, (*CALL, SECOND[0], Malformed(1, "x", "why"), TextDelta("b")), "b",
+         [("f", '{"a": 1}')]),
+        (None, CALL[:2], 'f{"a"', []),
     ],
-)
-def test_a_call_that_breaks_off_is_content_where_nothing_streams(events, content, calls):
-    for parallel in (True, False):
-        answer = whole(output(events), parallel_tool_calls=parallel)["choices"][0]
+)  # fmt: skip
+def test_a_call_that_breaks_off_is_content_where_nothing_streams(parallel, events, content, calls):
+    for allowed in (True, False) if parallel is None else (parallel,):
+        answer = whole(output(events), parallel_tool_calls=allowed)["choices"][0]
         made = answer["message"].get("tool_calls", [])
         assert [(one["function"]["name"], one["function"]["arguments"]) for one in made] == calls
         assert answer["message"]["content"] == content

@@ -370,7 +370,12 @@ def test_options_are_those_of_a_chat():
     events = [TextDelta("a\n"), *EVENTS["calls"]]
     told = streamed(events, 1, parallel_tool_calls=False, strip=True)
     texts = ("message", "", "a", DONE), ("message", "", "done", DONE)
-    assert plain(items_of(told)) == [texts[0], ("function_call", "f", "{}", DONE), texts[1]]
+    items = [texts[0], ("function_call", "f", "{}", DONE), texts[1]]
+    assert plain(items_of(told)) == items
+    broken = [*events[:-1], CallStart(2, None, "h"), Malformed(2, "x", "why"), events[-1]]
+    output = CompletionOutput("r", 0, (1,), "", FinishReason.END_ID, events=tuple(broken))
+    whole = whole_response(head(), output, parallel_tool_calls=False, strip=True)
+    assert plain(whole["output"]) == items
 
 
 @pytest.mark.parametrize("reason", [FinishReason.ERROR, FinishReason.CANCELLED, None])

@@ -46,13 +46,18 @@ TEXTS = {
     "just a call": call(),
     "half": 'So <tool_call>\n{"name": "get_weather", "arguments": {"city": "P',
     "wrong": f"Well. {call(arguments='{x: 1}')} Or {call('b', '{}')}",
+    "torn behind": f"{call('a')} and {call(arguments='{x: 1}')}.",
     "think": "Hm, 你.</think>Yes 🚀.",
     "until": "not the EN, but the END of it",
     "tag": "a < b <tool_cal and 🚀",
     "empty": "",
 }
 # The content of an answer that does not stream, in which a call breaks off, and its other calls.
-BROKEN = {"half": (TEXTS["half"], []), "wrong": (f"Well. {call(arguments='{x: 1}')} Or ", ["b"])}
+BROKEN = {
+    "half": (TEXTS["half"], []),
+    "wrong": (f"Well. {call(arguments='{x: 1}')} Or ", ["b"]),
+    "torn behind": (f" and {call(arguments='{x: 1}')}.", ["a"]),
+}
 # It goes through the members of arguments, as that of Qwen3-Coder does.
 MEMBERS = """{% for turn in messages %}{{ turn.content }}{% for call in turn.tool_calls or [] %}
 {{ call.function.name }}{% for name, value in call.function.arguments | items %}
@@ -121,10 +126,13 @@ HALF = len(TEXTS["half"].encode())
         ("just a call", {"tools": TOOLS, "tool_choice": NAMED}, [CALLED], "", "stop"),
         ("calls", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)], "\n",
          "tool_calls"),
+        ("torn behind", {"tools": TOOLS, "parallel_tool_calls": False}, [("a", ARGUMENTS)],
+         " and .", "tool_calls"),
         ("until", {"stop": [*map(str, range(200)), "END", "z" * 4000]}, [],
          "not the EN, but the ", "stop"),
     ],
-    ids=["calls", "cut off", "no tools", "none", "required", "by name", "not parallel", "stop"],
+    ids=["calls", "cut off", "no tools", "none", "required", "by name", "not parallel",
+         "not parallel, and torn", "stop"],
 )  # fmt: skip
 def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, content, reason, step):
     choice = server.told(name, step=step, **fields)[0]
@@ -134,6 +142,8 @@ def test_what_was_asked_for_is_what_is_told(server, name, fields, calls, content
     assert choice["stop_reason"] == ("END" if name == "until" else None)
     whole = server.chat(asking(name, **fields)).json()["choices"][0]
     assert whole["finish_reason"] == reason
+    if name != "half":
+        assert (whole["message"]["content"] or "") == content
 
 
 def test_a_server_that_strips_sends_no_white_space_beside_calls(server, monkeypatch):

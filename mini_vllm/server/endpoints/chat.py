@@ -89,17 +89,19 @@ async def prepare_chat(
     )
     check_logit_bias(service, params)
     named = isinstance(asked.tool_choice, NamedToolChoice)
+    parallel = asked.parallel_tool_calls is not False
+    request = _engine_request(service, asked, prompt, params, tools)
     request = await constrain(
         service,
-        _engine_request(service, asked, prompt, params, tools),
+        request if parallel else replace(request, parallel_tool_calls=False),
         asked,
         demands_call=named or asked.tool_choice == "required",
-        parallel=asked.parallel_tool_calls is not False and not named,
+        parallel=parallel and not named,
         reasons=bool(service.reasoning_format) and (service.model_reasons or asked.say is not None),
     )
     options = {
         "named_function": named,
-        "parallel_tool_calls": asked.parallel_tool_calls is not False,
+        "parallel_tool_calls": parallel,
         "strip": service.strip and tools is not None,
     }
     return prompt, request, options

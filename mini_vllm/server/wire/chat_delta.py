@@ -14,7 +14,7 @@ from itertools import groupby
 
 import msgspec
 
-from mini_vllm.engine import FinishReason
+from mini_vllm.engine import CompletionOutput, FinishReason
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -132,12 +132,19 @@ class MessageFold:
         return DeltaMessage(tool_calls=[call])
 
 
-def without_broken_calls(events: Sequence[Event]) -> list[Event]:
+def whole_calls(output: CompletionOutput, *, parallel: bool) -> list[Event]:
     """Return the events of a whole answer with each call that broke off as text.
 
     The engine's own text path has done that already, markers included; another one may stream its
     events, and then the text is what they have of the call.
+
+    Args:
+        output: the answer.
+        parallel: false drops all of the calls behind the first.
     """
+    events: Sequence[Event] = output.events or (TextDelta(output.text),)
+    if not parallel:
+        events = [*of_first_call(events)]
     whole = [event.index for event in events if isinstance(event, CallEnd)]
     kept: list[Event] = []
     for event in events:

@@ -17,11 +17,10 @@ from mini_vllm.server.wire.chat_delta import (
     DeltaMessage,
     MessageFold,
     new_call_id,
-    without_broken_calls,
+    whole_calls,
 )
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs
 from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
-from mini_vllm.text.events import TextDelta
 
 
 class ChatStreamChoice(msgspec.Struct):
@@ -178,7 +177,7 @@ def chat_response(
             strip=strip,
             new_id=new_id,
         )
-        events = without_broken_calls(output.events or (TextDelta(output.text),))
+        events = whole_calls(output, parallel=parallel_tool_calls)
         deltas = fold.feed(events, finished=True)
         choices.append(
             ChatChoice(

@@ -24,7 +24,7 @@ from mini_vllm.server.wire.chat_delta import (
     new_call_id,
     of_first_call,
     texts_of,
-    without_broken_calls,
+    whole_calls,
 )
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import CallEnd, CallStart, Event, ReasoningDelta, TextDelta
@@ -308,8 +308,8 @@ def whole_response(head: ResponseHead, output: CompletionOutput, **options: Any)
     if not output.finish_reason.is_complete:
         raise broken_off(output.finish_reason, output.error)
     items = ResponseItems(**options)
-    events = without_broken_calls(output.events or (TextDelta(output.text),))
-    items.feed(events, finished=True)
+    parallel = options.get("parallel_tool_calls", True)
+    items.feed(whole_calls(output, parallel=parallel), finished=True)
     _close(items, output.finish_reason)
     return _ended(head, items, output.finish_reason, len(output.token_ids))
 
