@@ -78,13 +78,13 @@ def read_script(path: str | Path, tokenizer: Tokenizer) -> list[Turn]:
     turns = []
     for number, row in enumerate(rows, start=1):
         try:
-            turns.append(_turn({"pace": pace, **row}, speller, end))
+            turns.append(_turn({"pace": pace, **row}, speller, end, tokenizer.vocab_size))
         except ValueError as error:
             raise ScriptError(f"--script {path}: turn {number}: {error}") from None
     return turns
 
 
-def _turn(row: dict[str, Any], speller: Speller, end: int) -> Turn:
+def _turn(row: dict[str, Any], speller: Speller, end: int, vocab_size: int) -> Turn:
     known = {field.name for field in fields(Turn)} - {"fault", "at"} | {"text", *FAULTS}
     unknown = sorted(set(row) - known)
     if unknown:
@@ -100,14 +100,15 @@ def _turn(row: dict[str, Any], speller: Speller, end: int) -> Turn:
     faults = [(name, row.pop(name)) for name in FAULTS if name in row]
     if len(faults) > 1:
         raise ValueError(f"{faults[0][0]} and {faults[1][0]}; a turn has one fault at most")
-    ids = (*_ids(row.pop("text", None), row.pop("token_ids", None), speller), end)
+    text, token_ids = row.pop("text", None), row.pop("token_ids", None)
+    ids = (*_ids(text, token_ids, speller, vocab_size), end)
     fault, at = faults[0] if faults else ("", 0)
     if at > len(ids):
         raise ValueError(f"{fault} is {at}; the turn has {len(ids)} ids, its EOS included")
     return Turn(**row, token_ids=ids, fault=fault, at=at)
 
 
-def _ids(text: Any, token_ids: Any, speller: Speller) -> Iterable[int]:
+def _ids(text: Any, token_ids: Any, speller: Speller, vocab_size: int) -> Iterable[int]:
     if (text is None) == (token_ids is None):
         raise ValueError("a turn has either text or token_ids")
     if text is not None:
@@ -116,7 +117,12 @@ def _ids(text: Any, token_ids: Any, speller: Speller) -> Iterable[int]:
         return speller.ids(text)
     if not isinstance(token_ids, list) or not all(type(one) is int for one in token_ids):
         raise ValueError(f"token_ids is {token_ids!r}; it must be a list of ids like [72, 105]")
-    # Ids that the vocabulary does not have are part of what a script is for.
+    for place, one in enumerate(token_ids):
+        if not 0 <= one < vocab_size:
+            raise ValueError(
+                f"token_ids[{place}] is {one}; the ids of this vocabulary are 0 to "
+                f"{vocab_size - 1}. For one that it does not have, write garbage_after = {place}"
+            )
     return token_ids
 
 
