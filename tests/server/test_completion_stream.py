@@ -13,7 +13,7 @@ from mini_vllm.engine import (
     TokenLogprobs,
 )
 from mini_vllm.server.wire.api_errors import encode_line
-from mini_vllm.server.wire.completion_stream import completion_response, completion_stream
+from mini_vllm.server.wire.completion_stream import Echo, completion_response, completion_stream
 from mini_vllm.server.wire.logprobs import CompletionLogprobsStream
 from mini_vllm.server.wire.sse import StreamHead
 
@@ -102,6 +102,30 @@ def test_tokens_are_told_by_their_ids_where_that_was_asked_for():
     # Here tokens that look alike are two.
     assert told["top_logprobs"][2] == {"token_id:2": -0.2, "token_id:1": -2.0}
     assert told["text_offset"] == LISTS["text_offset"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "offsets"),
+    [("<s>ab", [0, 3, 3, 4]), ("ab", [0, 0, 0, 1]), ("<s><s>ab", [0, 3, 6, 7])],
+)
+def test_offsets_are_into_the_text_whatever_special_tokens_it_lacks(prompt, offsets):
+    pieces = [(5, b"<s>"), (5, b"<s>"), (7, b"a"), (8, b"b")]
+    echo = Echo(prompt, [LogprobEntry(number, -1.0, piece) for number, piece in pieces], {5})
+    steps = [
+        TokenLogprobs(LogprobEntry(number, -1.0, piece), ())
+        for number, piece in ((7, b"a"), (5, b"<s>"), (8, b"b"))
+    ]
+    end = len(prompt)
+    for hidden, later in (({5}, [end, end + 1, end + 1]), (set(), [end, end + 1, end + 4])):
+        given = head(hidden_ids=hidden)
+        answer = completion_response(given, [output("a", logprobs=steps)], [echo])
+        assert answer.choices[0].logprobs.text_offset == offsets + later
+        told = completion_stream(given, [echo])
+        chunk = StreamChunk((7, 5, 8), "a", logprobs=tuple(steps))
+        data = told.start() + told.feed(0, chunk) + told.feed(0, StreamChunk(**END)) + told.end()
+        lists = [event["choices"][0]["logprobs"] for event in read_events(data)]
+        found = [one for part in lists if part for one in part["text_offset"]]
+        assert found == offsets + later
 
 
 def test_offsets_are_where_characters_begin():

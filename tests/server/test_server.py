@@ -291,6 +291,8 @@ def test_the_prompt_is_echoed_with_its_logprobs(embedded):
             assert choice["text"][: len(prompt)] == prompt
             assert len(choice["text"]) == len(prompt) + tokens
             assert len(lists["tokens"]) == len(lists["top_logprobs"]) == size + tokens
+            # BOS is no part of the text.
+            assert lists["text_offset"] == [0, *range(len(choice["text"]))]
             assert [one is None for one in lists["token_logprobs"]].count(True) == 1
             assert choice["finish_reason"] == "length"
 

@@ -15,7 +15,7 @@ from mini_vllm.engine import (
     SamplingParams,
     StreamChunk,
 )
-from mini_vllm.server.endpoints.echo import echo_of
+from mini_vllm.server.endpoints.echo import echo_of, special_ids_of
 from mini_vllm.server.endpoints.prompts import check_known, check_logit_bias, text_prompt
 from mini_vllm.server.endpoints.replies import (
     STREAM_HEADERS,
@@ -129,6 +129,9 @@ async def completions(http: HttpRequest) -> Reply:
         continuous_usage=asked.continuous_usage,
         prompt_token_ids=prompts[0] if asked.return_token_ids else None,
         tokens_as_ids=bool(asked.return_tokens_as_token_ids),
+        hidden_ids=special_ids_of(service.tokenizer)
+        if params.logprobs is not None and params.skip_special_tokens
+        else frozenset(),
         naive=service.naive if asked.return_held else None,
     )
     echoes = await _echoes(service, asked, prompts, params)

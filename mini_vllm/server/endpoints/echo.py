@@ -9,6 +9,7 @@ from mini_vllm.engine.intake import pieces_of
 from mini_vllm.server.service import PromptLogprobs, Service
 from mini_vllm.server.wire.api_errors import ApiError, invalid
 from mini_vllm.server.wire.completion_stream import Echo
+from mini_vllm.tokenizer.protocols import Tokenizer
 
 
 async def echo_of(
@@ -40,9 +41,18 @@ async def echo_of(
         return Echo(
             text,
             await run_in_threadpool(_steps, service, service.prompt_logprobs, token_ids, logprobs),
+            special_ids_of(service.tokenizer),
         )
     except RemoteModelError as error:
         raise ApiError(502, str(error), code="model_unavailable") from error
+
+
+def special_ids_of(tokenizer: Tokenizer) -> frozenset[int]:
+    """Return the ids that `skip_special_tokens` leaves out."""
+    if tokenizer.pieces is not None:
+        return tokenizer.pieces.special
+    ids = map(tokenizer.token_to_id, tokenizer.special_tokens.all())
+    return frozenset(token_id for token_id in ids if token_id is not None)
 
 
 def _steps(

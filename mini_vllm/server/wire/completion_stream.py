@@ -1,6 +1,6 @@
 """Completions on the wire, streamed or whole: plain text, without roles, reasoning or calls."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from mini_vllm.engine import CompletionOutput, LogprobEntry, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
-from mini_vllm.server.wire.logprobs import CompletionLogprobs, CompletionLogprobsStream
+from mini_vllm.server.wire.logprobs import CompletionLogprobs, CompletionLogprobsStream, joined
 from mini_vllm.server.wire.sse import SseStream, StreamHead, StreamResponse, Usage
 
 OBJECT = "text_completion"
@@ -26,26 +26,38 @@ class CompletionChoice(msgspec.Struct):
 
 
 class Echo(NamedTuple):
-    """The prompt as a part of the answer; `steps` are its logprobs, None if nobody asked."""
+    """The prompt as a part of the answer.
+
+    Attributes:
+        text: the prompt.
+        steps: its logprobs; None if nobody asked.
+        special_ids: the special tokens, of which `text` may lack some that `steps` have.
+    """
 
     text: str
     steps: Sequence[TokenLogprobs | LogprobEntry] | None = None
+    special_ids: Set[int] = frozenset()
+
+    def logprobs(self, lists: CompletionLogprobsStream) -> CompletionLogprobs | None:
+        """Return the logprobs of the prompt."""
+        if self.steps is None:
+            return None
+        return lists.feed(self.steps, prompt=self.text, special_ids=self.special_ids)
 
 
 class CompletionWriter:
     """Writes one choice of streamed completions. See `ChoiceWriter`."""
 
-    def __init__(self, index: int, echo: Echo | None = None, *, tokens_as_ids: bool) -> None:
+    def __init__(self, index: int, head: StreamHead, echo: Echo | None = None) -> None:
         self._index = index
         self._echo = echo
-        self._lists = CompletionLogprobsStream(as_ids=tokens_as_ids)
+        self._lists = _lists_of(head)
 
     def opening(self) -> list[Any]:
         """Return the prompt if it is echoed: otherwise a completion begins with its text."""
         if self._echo is None:
             return []
-        steps = self._echo.steps
-        lists = None if steps is None else self._lists.feed(steps)
+        lists = self._echo.logprobs(self._lists)
         return [CompletionChoice(self._index, self._echo.text, lists)]
 
     def shows(self, text: str) -> bool:
@@ -71,6 +83,10 @@ class CompletionWriter:
         return self._lists.feed(steps)
 
 
+def _lists_of(head: StreamHead) -> CompletionLogprobsStream:
+    return CompletionLogprobsStream(as_ids=head.tokens_as_ids, hidden_ids=head.hidden_ids)
+
+
 def completion_stream(head: StreamHead, echoes: Sequence[Echo] = ()) -> SseStream:
     """Return the events of completions; choices are numbered across all prompts.
 
@@ -79,7 +95,7 @@ def completion_stream(head: StreamHead, echoes: Sequence[Echo] = ()) -> SseStrea
         echoes: for each choice its prompt, or none at all.
     """
     writers = [
-        CompletionWriter(index, echoes[index] if echoes else None, tokens_as_ids=head.tokens_as_ids)
+        CompletionWriter(index, head, echoes[index] if echoes else None)
         for index in range(head.choices)
     ]
     return SseStream(head, OBJECT, writers)
@@ -105,9 +121,12 @@ def completion_response(
             raise broken_off(output.finish_reason, output.error)
         completion_tokens += len(output.token_ids)
         echo = echoes[index] if echoes else Echo("")
-        steps = (*(echo.steps or ()), *output.logprobs)
-        stream = CompletionLogprobsStream(as_ids=head.tokens_as_ids)
-        lists = stream.feed(steps) if steps else None
+        stream = _lists_of(head)
+        prompt_lists = echo.logprobs(stream)
+        parts = [] if prompt_lists is None else [prompt_lists]
+        if output.logprobs:
+            parts.append(stream.feed(output.logprobs))
+        lists = joined(parts) if parts else None
         choices.append(
             CompletionChoice(
                 index,

@@ -6,7 +6,7 @@ bytes; joined over all tokens, they are the text. Where a client asks for ids in
 """
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import msgspec
 
@@ -51,6 +51,17 @@ class CompletionLogprobs(msgspec.Struct):
     text_offset: list[int]
 
 
+def joined(parts: Iterable[CompletionLogprobs]) -> CompletionLogprobs:
+    """Return the lists of all parts, one behind the other."""
+    whole = CompletionLogprobs([], [], [], [])
+    for part in parts:
+        whole.tokens += part.tokens
+        whole.token_logprobs += part.token_logprobs
+        whole.top_logprobs += part.top_logprobs
+        whole.text_offset += part.text_offset
+    return whole
+
+
 def chat_logprobs(steps: Iterable[TokenLogprobs], *, as_ids: bool = False) -> ChatLogprobs:
     """Return the logprobs of some steps for a chat; tokens are told by their ids if so wished."""
 
@@ -77,24 +88,36 @@ def _logprob(entry: LogprobEntry) -> float:
 class CompletionLogprobsStream:
     """Makes the four lists, and counts characters for `text_offset`.
 
-    A token's offset is where the first character that it has a part of begins. All tokens count,
-    even those that are left out of the text, as special tokens are.
+    A token's offset is where the first character that it has a part of begins, in the text that the
+    client gets. vLLM counts special tokens too that the text leaves out.
 
     Args:
         as_ids: tell tokens by their ids.
+        hidden_ids: the special tokens that answers leave out.
     """
 
-    def __init__(self, *, as_ids: bool = False) -> None:
+    def __init__(self, *, as_ids: bool = False, hidden_ids: Set[int] = frozenset()) -> None:
         self._as_ids = as_ids
+        self._hidden_ids = hidden_ids
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._length = 0
 
-    def feed(self, steps: Iterable[TokenLogprobs | LogprobEntry]) -> CompletionLogprobs:
+    def feed(
+        self,
+        steps: Iterable[TokenLogprobs | LogprobEntry],
+        *,
+        prompt: str | None = None,
+        special_ids: Set[int] = frozenset(),
+    ) -> CompletionLogprobs:
         """Return the logprobs of the next steps for a completion.
 
         Args:
             steps: a token alone stands for one without logprobs.
+            prompt: the text, if the steps are those of a prompt: it has the special tokens that the
+                client spelled, and none that encoding added.
+            special_ids: which tokens of a prompt are special.
         """
+        hidden_ids = self._hidden_ids if prompt is None else special_ids
         lists = CompletionLogprobs([], [], [], [])
         for step in steps:
             token, known = (step.chosen, step) if isinstance(step, TokenLogprobs) else (step, None)
@@ -102,6 +125,10 @@ class CompletionLogprobsStream:
             lists.token_logprobs.append(None if known is None else _logprob(token))
             lists.top_logprobs.append(None if known is None else self._by_token(known))
             lists.text_offset.append(self._length)
+            if token.token_id in hidden_ids:
+                said = token.piece.decode("utf-8", "replace")
+                if prompt is None or not prompt.startswith(said, self._length):
+                    continue
             self._length += len(self._decoder.decode(token.piece))
         return lists
 

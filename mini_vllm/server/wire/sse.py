@@ -7,7 +7,7 @@ and only once: clients wait for it.
 Chats and completions share all of this. How a choice is written is up to a `ChoiceWriter`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,6 +98,7 @@ class StreamHead:
         prompt_token_ids: the ids of the prompt, if the client asked for ids; the choices then
             report theirs too.
         tokens_as_ids: tell the tokens of logprobs by their ids.
+        hidden_ids: the special tokens that the answers leave out.
         naive: decodes each id by itself, if the client asked to see what is held.
     """
 
@@ -110,6 +111,7 @@ class StreamHead:
     continuous_usage: bool = False
     prompt_token_ids: Sequence[int] | None = None
     tokens_as_ids: bool = False
+    hidden_ids: Set[int] = frozenset()
     naive: Callable[[Sequence[int]], str] | None = None
 
 
