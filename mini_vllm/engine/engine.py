@@ -277,7 +277,7 @@ class Engine:
         self._wake.clear()
 
     def wait_for_readers(self, seconds: float) -> None:
-        """Let the loops of readers run, if much waits or an answer has begun; the thread that steps.
+        """Let the loops of readers run if much waits or an answer has begun; the stepping thread.
 
         Args:
             seconds: the most to wait for each.
