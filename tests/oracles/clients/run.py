@@ -65,6 +65,10 @@ CLIENTS = (
         "langchain", ("langchain-openai==1.7.3",),
         {"with_langchain": "chat", "with_langchain_responses": "responses"},
     ),
+    Client(
+        "langgraph", ("langgraph==1.2.22", "langchain==1.4.7", "langchain-openai==1.7.3"),
+        {"with_langgraph": "chat"},
+    ),
     # Without `mcp`, it cannot take tools at all.
     Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), {"with_litellm": "chat"}),
     Client("instructor", ("instructor==1.17.0",), {"with_instructor": "chat"}),
