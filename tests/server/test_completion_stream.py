@@ -136,6 +136,19 @@ def test_offsets_are_where_characters_begin():
     assert offsets == [place for place, size in enumerate(lengths) for _ in range(size)]
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"a", b"\xee", b"h", b"i"], [b"\xf0\x9f", b"\xc3", b"\xa9", b"x"], [b"\xe4\xbd", b"", b"ab"]],
+    ids=repr,
+)
+def test_an_offset_is_behind_a_character_that_was_never_completed(pieces):
+    offsets = CompletionLogprobsStream().feed([step(one, -1.0) for one in pieces]).text_offset
+    text = b"".join(pieces).decode("utf-8", "replace")
+    for piece, offset in zip(pieces, offsets, strict=True):
+        if piece.isascii():
+            assert text.startswith(piece.decode(), offset)
+
+
 def output(text, **rest):
     rest = {"index": 0, "token_ids": (1, 2), "finish_reason": FinishReason.END_ID, **rest}
     return CompletionOutput(request_id="r", text=text, **rest)

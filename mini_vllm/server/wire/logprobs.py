@@ -124,6 +124,7 @@ class CompletionLogprobsStream:
             lists.tokens.append(_token(token, self._as_ids))
             lists.token_logprobs.append(None if known is None else _logprob(token))
             lists.top_logprobs.append(None if known is None else self._by_token(known))
+            self._close_character(token.piece)
             lists.text_offset.append(self._length)
             if token.token_id in hidden_ids:
                 said = token.piece.decode("utf-8", "replace")
@@ -131,6 +132,16 @@ class CompletionLogprobsStream:
                     continue
             self._length += len(self._decoder.decode(token.piece))
         return lists
+
+    def _close_character(self, piece: bytes) -> None:
+        """Count an open character as U+FFFD if the next bytes are none of its own."""
+        begun = self._decoder.getstate()[0]
+        if not begun or not piece:
+            return
+        try:
+            getincrementaldecoder("utf-8")("strict").decode(begun + piece[:1])
+        except UnicodeDecodeError:
+            self._length += len(self._decoder.decode(b"", final=True))
 
     def _by_token(self, step: TokenLogprobs) -> dict[str, float]:
         """Return the likeliest and the chosen one; of tokens that look alike, the likeliest."""
