@@ -8,6 +8,7 @@ then adds it, or the slot would wait for ever.
 """
 
 import asyncio
+import functools
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -26,6 +27,8 @@ from mini_vllm.models.remote_frames import (
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 _ADVICE = {
@@ -213,6 +216,7 @@ class RemoteModel:
 
         self._client = httpx2.AsyncClient(
             headers=self._headers,
+            verify=_certificates(),
             timeout=httpx2.Timeout(self._timeout, pool=None),
             limits=httpx2.Limits(max_connections=None),
         )
@@ -285,6 +289,14 @@ def _detail(error: Exception, timeout: float) -> str:
     if isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError):
         return f"cut the connection in the middle of the stream ({error})"
     return f"failed ({error!r})"
+
+
+@functools.cache
+def _certificates() -> "ssl.SSLContext":
+    """Return the certificates to trust; to read them for each model takes longer than the rest."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 async def _check(response: "httpx2.Response") -> None:
