@@ -375,7 +375,7 @@ ZIPS = {
     "starter.py is encrypted": ENCRYPTED,
     "a method other than deflate": zipped({"starter.py": b"x"}, zipfile.ZIP_LZMA),
     "starter.py has more than 65536 bytes": patched(PLAIN, DIRECTORY, 24, 2 << 30, 4),
-    "starter.py has more than 65536 bytes: hand in": zipped({"starter.py": bytes(50 << 20)}),
+    "starter.py has more than 65536 bytes: hand in": zipped({"starter.py": bytes(5 << 20)}),
     "the zip is damaged: Bad CRC-32": patched(PLAIN, DIRECTORY, 24, 10, 4),
     "it is not a zip, or its end is missing": PLAIN[:-30],
     "the zip is damaged: starter.py ends early": patched(
