@@ -177,10 +177,12 @@ def invokes(
     )
     free = rf"(?:{S}(?:{'|'.join(map(re.escape, _split(marks)))}))*" if marks else ""
     flag = r'(?P<kind> string="true"| string="false"|)' if dsml else ""
+    # A name does not begin with what ends it: then there is none.
+    none = r'(?!" string=")' if dsml else ""
     ends = f"(?={key}|{end})" if dsml else key_end
     patterns = (
         rf'{free}{S}{opener}\s*{SHORT}\s*">{S}',
-        rf'{key}\s*{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
+        rf'{key}\s*{none}{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
         rf"(?:{end}{free}|(?={opener}|{last})|\Z{_frame(between[1])})",
     )
 
