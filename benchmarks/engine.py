@@ -10,13 +10,13 @@ the readers.
 *Replies* are those of the group `pipeline`: prose and a tool call, with four stop strings; after
 each iteration a chunk is read from each channel. **The target is relative to the pipeline on
 these**, at 32 slots with channels. Their *floor* feeds the pipeline, too, makes a chunk of what
-comes out, and puts it through a deque. No engine in Python does less, and this is some three times
-the pipeline already: a chunk takes as long as the pipeline. The table after it has the parts of an
-iteration. What the engine adds to the floor is spread thin over what it promises: each burst is
-checked against the model's contract, each end is found and each cancellation seen in its iteration,
-a choice whose text path or model fails ends alone, times are reported, and a chunk knows of
-intervals, logprobs and what is held. The rest of the time goes to the first and the last iteration
-of a request. An engine of one slot pays some 5 us for each iteration besides.
+comes out, and puts it through a deque. No engine in Python does less, and this is some two and a
+half times the pipeline already. The table after it has the parts of an iteration. What the engine
+adds to the floor is spread thin over what it promises: each burst is checked against the model's
+contract, each end is found and each cancellation seen in its iteration, a choice whose text path or
+model fails ends alone, times are reported, and a chunk knows of intervals, logprobs and what is
+held. The rest of the time goes to the first and the last iteration of a request. An engine of one
+slot pays some 7 us for each iteration besides.
 
 Channels are compared with the queues of the standard library, chunk by chunk. The group `server`
 measures HTTP.
