@@ -1,10 +1,10 @@
 """The whole server: events a second over HTTP, and how long the first one takes.
 
 Our server has a model with every token ready; its peer is a bare Starlette stream of the same
-events, made in advance, under the same uvicorn settings. Each is a process on one core. The client
-is another process, on another core where there is one, and reads raw sockets. All streams of a
-round are requested at once, and each is checked to the last character afterwards. Contenders take
-turns.
+events, made in advance, under the same uvicorn settings. Each is a process on one core, and has its
+heap out of the garbage collector's sight (`freeze_gc_heap`). The client is another process, on
+another core where there is one, and reads raw sockets. All streams of a round are requested at
+once, and each is checked to the last character afterwards. Contenders take turns.
 
 The peer comes in two kinds. One lets other tasks run after each event (`await asyncio.sleep(0)`),
 as every source does that has to wait for its events: **the target is relative to this one**. The

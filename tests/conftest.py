@@ -5,13 +5,11 @@ import importlib.metadata
 import os
 import re
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from _pytest.assertion import rewrite
 
 from labkit.course.lab import find_labs
 from labkit.course.matrix import write
@@ -76,37 +74,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection(session):
+def pytest_collection():
     """Collect without the garbage collector: nothing is garbage until all tests are there."""
-    compile_share(session.config)
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
-
-
-def compile_share(config):
-    """In a fresh checkout, have each process compile its share of the tests first.
-
-    They all import every test at the same time: each of them would compile them all.
-    """
-    told = getattr(config, "workerinput", None)
-    if told is None or sys.dont_write_bytecode or MISSING:
-        return
-    number = int(told["workerid"].removeprefix("gw"))
-    folders = [config.invocation_params.dir / arg for arg in config.args]
-    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
-    for file in files[number :: told["workercount"]]:
-        compile_test(file, config)
-
-
-def compile_test(file, config):
-    """Write what pytest's import of a test file looks for, if it is not there."""
-    compiled = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
-    if rewrite._read_pyc(file, compiled) is None and rewrite.try_makedirs(compiled.parent):
-        digest, code = rewrite._rewrite_test(file, config)
-        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, compiled)
 
 
 def pytest_collection_modifyitems(items):

@@ -113,7 +113,7 @@ class EngineCore:
         scheduler.apply_cancellation(is_cancelled)
         hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
-        running = scheduler.choices[: len(scheduler.choices) - len(admitted)]
+        running = scheduler.choices[: scheduler.num_running - len(admitted)]
         self._ask(self._model.decode, [one for one in running if one.ending is None])
         hook("after_append")
         self._update_finish_states()

@@ -38,7 +38,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
 # How many chunks may wait for the loop of their readers, or so many for each reader: to wake for
 # every chunk would cost more than the chunk, and those of one reader go out together.
 _MOST_AHEAD = 128
-_MOST_AHEAD_EACH = 3
+_MOST_AHEAD_EACH = 2
 
 
 class EngineState(Enum):
@@ -214,7 +214,7 @@ class Engine:
                     if not self._live:
                         self.state = EngineState.CLOSED
                         self._wake.set()
-            return bool(self._live)
+            return self.has_work
         finally:
             self._stepping.release()
 

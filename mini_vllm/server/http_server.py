@@ -200,7 +200,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def freeze_gc_heap() -> None:
-    """Take all that the process has loaded out of the garbage collector's sight, as vLLM does.
+    """Take all that the process has loaded out of the garbage collector's sight.
+
+    vLLM 0.33.0 has a function of this name, in `vllm/utils/gc_utils.py`.
 
     A vocabulary has hundreds of thousands of objects, which stay. To look through them again and
     again while requests come would make requests wait.
