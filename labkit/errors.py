@@ -13,6 +13,13 @@ class InfrastructureError(LabkitError):
     """Grading cannot go on: a sandbox, a disk or a machine failed. Recorded grades are kept."""
 
 
+class CourseError(InfrastructureError):
+    """A file of the course is at fault, such as a part that cannot be imported.
+
+    No submission is to blame, and none can be graded until the file is fixed.
+    """
+
+
 class UsageError(LabkitError):
     """A command or an environment variable holds a value that is not allowed."""
 

@@ -13,9 +13,10 @@ But: it is data only. `labkit.running.hunting.rules` runs tests on it.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labkit.course.imports import imported_modules
 from labkit.course.manifest import Test
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
@@ -55,17 +56,18 @@ class Target:
         lab: its folder's name.
         task: the task of the hunt that it belongs to.
         adapter: the file that gives modules of the engine the lab's shape.
-        modules: their files, in the order in which they import each other.
         names: the classes and functions that a test may ask for.
         unseen: known bugs of the lab that are not in the pool, because no test here can see them.
+        modules: the engine's files that the adapter imports, directly or through others, each after
+            those that it imports itself.
     """
 
     lab: str
     task: int
     adapter: str
-    modules: tuple[str, ...]
     names: tuple[str, ...]
     unseen: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -244,25 +246,37 @@ def _built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) ->
     return codes
 
 
+def _modules_of(adapter: Path, root: Path, given: Collection[str]) -> tuple[str, ...]:
+    return tuple(imported_modules(adapter.read_bytes(), root, given))
+
+
 def _module_name(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
 
 
-def read_pool(folder: Path, file: Path) -> Pool:
+def read_pool(folder: Path, file: Path, given: Collection[str] = ()) -> Pool:
     """Return the published part of a pool.
 
     Args:
         folder: of the hunt.
         file: the list of targets and wrong implementations.
+        given: the modules that every implementation shares with the tests, such as events.
 
     Raises:
         LabFolderError: it does not fit together; the message names file and row.
     """
     rows = read_toml(file)
+    root = folder.parents[2]
     targets = [
-        build(Target, row, file, modules=tuple, names=tuple, unseen=tuple)
-        for row in rows.get("target", [])
+        build(Target, row, file, names=tuple, unseen=tuple) for row in rows.get("target", [])
     ]
+    try:
+        targets = [
+            replace(target, modules=_modules_of(folder / target.adapter, root, given))
+            for target in targets
+        ]
+    except (SyntaxError, OSError) as error:
+        raise LabFolderError(f"{file}: {error}") from None
     wrongs = [build(Wrong, row, file, hints=tuple) for row in rows.get("wrong", [])]
     labels = {target.label for target in targets}
     codes: list[Code] = []
@@ -274,7 +288,7 @@ def read_pool(folder: Path, file: Path) -> Pool:
     for target in targets:
         own = [row for row in wrongs if row.name.partition("-")[0] == target.label]
         try:
-            codes += _built(target, own, folder, folder.parents[2])
+            codes += _built(target, own, folder, root)
         except (ValueError, OSError) as error:
             raise LabFolderError(f"{file}: {error}") from None
     return Pool(tuple(targets), tuple(codes))

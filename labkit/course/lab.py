@@ -211,7 +211,7 @@ class Lab:
             LabFolderError: it does not fit together; the message names file and row.
         """
         assert self.hunt is not None
-        return read_pool(self.path, self.path / self.hunt.pool)
+        return read_pool(self.path, self.path / self.hunt.pool, self.given)
 
     @cached_property
     def bugs(self) -> tuple[Bug, ...]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from labkit.course.hunt import Pool
+from labkit.course.imports import imported_files
 from labkit.course.lab import ROOT, Lab
 from labkit.course.manifest import Test
-from labkit.grading.digest import digest_of, imported_files
+from labkit.grading.digest import digest_of
 from labkit.grading.overlay import HiddenTest, Overlay
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.hunting.hidden_pool import whole_pool

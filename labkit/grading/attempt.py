@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from labkit.errors import CourseError
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.grader import refused
@@ -37,12 +38,13 @@ def attempt(slot: Slot, submission: Submission, assignment: Assignment) -> Outco
     """Return the grade of a submission, or that the grader failed.
 
     Raises:
-        InfrastructureError: it failed for a reason that would stop every submission.
+        CourseError: a file of the course is at fault.
+        InfrastructureError: it failed for another reason that would stop every submission.
     """
     try:
         with _allowance():
             return slot.grade(submission, assignment)
-    except Stopped:
+    except (Stopped, CourseError):
         raise
     except BaseException as error:
         name = type(error).__name__

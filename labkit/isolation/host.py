@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from labkit.errors import InfrastructureError
+from labkit.errors import CourseError, InfrastructureError
 from labkit.isolation.launch import Worker
 from labkit.isolation.meter import Meter, OwnTime
 from labkit.isolation.sampling import Sample
@@ -95,6 +95,8 @@ class Host:
         self._poll = select.poll()
         self._numbers = itertools.count(1)
         self._imported = False
+        # Whether a failure to import is what the import itself said, and not a process's end.
+        self._load_answered = False
         self._hopeless: str | None = None
         self._meter = Meter()
         self._limit = 0.0
@@ -152,6 +154,7 @@ class Host:
         try:
             told = sources.main, sources.modules, sources.parts, sources.elsewhere
             (failure,) = self._ask("load", *told, tuple(sources.given))
+            self._load_answered = True
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
             self._look()
@@ -365,11 +368,13 @@ class PartsHost(Host):
         """Start the worker if need be, and return the number of its process.
 
         Raises:
-            InfrastructureError: it cannot be started, or a part cannot be imported.
+            CourseError: a part cannot be imported.
+            InfrastructureError: the worker cannot be started, or dies while it imports.
         """
         failure = self.load()
         if failure is not None or self._worker is None:
-            raise InfrastructureError(f"a part cannot be used: {failure}")
+            blame = CourseError if self._load_answered else InfrastructureError
+            raise blame(f"a part of the course cannot be used: {failure}")
         return self._worker.number
 
     def pass_on(self, asked: bytes) -> bytes:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from labkit.course.imports import imported_files
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.assignment import GRADER
-from labkit.grading.digest import imported_files
 from labkit.grading.reading.bundles import packed
 from labkit.running.diagnose import FILE as MISTAKES
 

@@ -50,7 +50,7 @@ EDITS = {
     "lab90-crashes": ("return text[:even]", "return text[:even] if even < 6 else CRASH()"),
 }
 BEFORE = 'import ctypes\nSHARED = {"held": ""}\nCRASH = lambda: ctypes.string_at(0)\n'
-TARGET = Target("lab-90-pairs", 1, "adapters/lab90.py", (), ("Pairs", "half"))
+TARGET = Target("lab-90-pairs", 1, "adapters/lab90.py", ("Pairs", "half"))
 WRONG = {name: BEFORE + RIGHT.replace(*edit) for name, edit in EDITS.items()}
 POOL = Pool(
     (TARGET,),
@@ -251,7 +251,6 @@ POOL_TOML = """
 lab = "lab-90-pairs"
 task = 1
 adapter = "lab90.py"
-modules = ["tiny_engine/text.py"]
 names = ["Pairs"]
 [[wrong]]
 name = "lab90-loses-the-end"
@@ -347,6 +346,23 @@ def test_it_is_graded_on_the_whole_pool(hunting_lab, tiny, sandbox):
     none = graded(b"def test_lab90_x(make): raise OSError")
     assert (none.score, none.tests[0].passed) == (0, False)
     assert graded(b"import numpy").tests[1].kind == "load"
+
+
+@pytest.mark.parametrize("students", [["ada.py"], ["ada.py", "bob.py"]])
+def test_a_part_that_cannot_be_imported_is_the_fault_of_the_course(
+    hunting_lab, tiny, students, capsys
+):
+    (hunting_lab.path / "lab90.py").write_text("import no_such_module\n" + RIGHT)
+    folder = tiny / "hand-ins"
+    folder.mkdir()
+    for student in students:
+        (folder / student).write_bytes(hunting_lab.solution.read_bytes())
+    path = folder if len(students) > 1 else folder / students[0]
+    assert main(["grade", "--trust", "--jobs", "1", str(path), "--lab", "91"], tiny) == 3
+    out, err = capsys.readouterr()
+    assert "score" not in out
+    (line,) = [line for line in err.splitlines() if "no_such_module" in line]
+    assert "a part of the course cannot be used: the engine" in line
 
 
 # What is put in the place of what, in which file, and what gate `pools` says of it.

@@ -8,10 +8,10 @@ from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 
 from labkit.course.hints import FILE as HINTS
+from labkit.course.imports import imported_files
 from labkit.course.lab import Lab, find_labs
 from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
-from labkit.grading.digest import imported_files
 from labkit.publish.packing import PACKAGES
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
