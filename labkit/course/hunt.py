@@ -18,6 +18,7 @@ from pathlib import Path
 
 from labkit.course.imports import imported_modules
 from labkit.course.manifest import Test
+from labkit.course.metering import COUNTER, metered
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
 
@@ -34,18 +35,11 @@ class HuntFacts:
 
     Attributes:
         pool: the file with the published part of the pool.
-        milliseconds: of processor time, for one test on one implementation.
         most_tests: how many tests a student may write for one lab.
     """
 
     pool: str
-    milliseconds: int
     most_tests: int
-
-    @property
-    def seconds(self) -> float:
-        """The time limit of one test on one implementation."""
-        return self.milliseconds / 1000
 
 
 @dataclass(frozen=True)
@@ -104,11 +98,12 @@ class Code:
     Attributes:
         name: of a wrong one, that of its row or bug; of a right one, where it is from.
         target: what it implements.
-        source: of one module that has the target's names.
-        given: what that may import.
+        source: of a module that has the target's names.
+        given: what that may import besides `modules`.
         wrong: whether it is.
         symptom, hints: of a wrong one.
         hidden: whether students are told nothing of it.
+        modules: names and sources of modules that it brings, each after those that it imports.
     """
 
     name: str
@@ -119,6 +114,23 @@ class Code:
     symptom: str = ""
     hints: tuple[str, ...] = ()
     hidden: bool = False
+    modules: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The modules of the course that its program may import."""
+        return (*self.given, COUNTER)
+
+    def program(self) -> bytes:
+        """Return the source of one module that has the target's names."""
+        return bundle(self.modules, self.source.decode()) if self.modules else self.source
+
+    def metered_program(self) -> bytes:
+        """Return the same, but it counts its steps; see `labkit.running.hunting.work`."""
+        source = metered(self.source.decode())
+        if not self.modules:
+            return source.encode()
+        return bundle([(name, metered(text)) for name, text in self.modules], source)
 
 
 @dataclass(frozen=True)
@@ -199,14 +211,15 @@ def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:
 
 _BUNDLE = """\
 import sys as _sys, types as _types
+from labkit.running.hunting.work import compiled as _compiled
 
 _MODULES = {modules!r}
 _before = {{name: _sys.modules.pop(name, None) for name, _ in _MODULES}}
 try:
     for _name, _source in _MODULES:
         _sys.modules[_name] = _types.ModuleType(_name)
-        exec(compile(_source, _name, "exec"), vars(_sys.modules[_name]))
-    exec(compile({adapter!r}, "adapter", "exec"), globals())
+        exec(_compiled(_source, _name), vars(_sys.modules[_name]))
+    exec(_compiled({adapter!r}, "adapter"), globals())
 finally:
     for _name, _module in _before.items():
         _sys.modules.pop(_name, None)
@@ -215,34 +228,37 @@ finally:
 """
 
 
-def _built(target: Target, wrongs: Sequence[Wrong], folder: Path, root: Path) -> list[Code]:
+def _built(
+    target: Target, wrongs: Sequence[Wrong], folder: Path, given: Collection[str]
+) -> list[Code]:
     """Return the published implementations of a target: the right one, then the wrong ones.
 
     Args:
         target: the target.
         wrongs: its rows.
         folder: of the hunt, where adapters are.
-        root: of the repository, where modules are.
+        given: the modules that every implementation shares with the tests.
 
     Raises:
         ValueError: an edit does not fit; the message names its row.
         OSError: a file cannot be read.
     """
-    files = {name: root / name for name in target.modules}
+    files = {name: folder.parents[2] / name for name in target.modules}
     files[target.adapter] = folder / target.adapter
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
 
-    def source(changes: dict[str, str]) -> bytes:
-        now = texts | changes
-        modules = ((_module_name(name), now[name]) for name in target.modules)
-        return bundle(modules, now[target.adapter])
+    def code(now: dict[str, str], name: str, row: Wrong | None = None) -> Code:
+        modules = tuple((_module_name(file), now[file]) for file in target.modules)
+        facts = (False, "", ()) if row is None else (True, row.symptom, row.hints)
+        source = now[target.adapter].encode()
+        return Code(name, target, source, tuple(given), *facts, modules=modules)
 
-    codes = [Code("the engine", target, source({}))]
+    codes = [code(texts, "the engine")]
     for row in wrongs:
         if row.file not in texts:
             raise ValueError(f"{row.name}: {row.file} is not a file of {target.label}: {[*texts]}")
         change = {row.file: edited(texts[row.file], row.find, row.replace, row.name)}
-        codes.append(Code(row.name, target, source(change), (), True, row.symptom, row.hints))
+        codes.append(code(texts | change, row.name, row))
     return codes
 
 
@@ -288,7 +304,7 @@ def read_pool(folder: Path, file: Path, given: Collection[str] = ()) -> Pool:
     for target in targets:
         own = [row for row in wrongs if row.name.partition("-")[0] == target.label]
         try:
-            codes += _built(target, own, folder, root)
+            codes += _built(target, own, folder, given)
         except (ValueError, OSError) as error:
             raise LabFolderError(f"{file}: {error}") from None
     return Pool(tuple(targets), tuple(codes))

@@ -74,7 +74,9 @@ def _check(lab: Lab, labs: list[Lab]) -> list[str]:
 
 def _judged(code: Code, lab: Lab) -> list[str]:
     """Return what is wrong with a published implementation, by the tests of its lab."""
-    module = load_source(code.source, code.name, code.name, f"judged.{code.name}", code.given)
+    # The one that counts its work: so the counting is seen to change nothing else.
+    program = code.metered_program()
+    module = load_source(program, code.name, code.name, f"judged.{code.name}", code.imports)
     # The dear ones last: one failure is enough.
     for test in sorted(lab.tests, key=lambda test: test.timeout or 0):
         if test.given:
@@ -109,8 +111,7 @@ def _survivors(lab: Lab, pool: Pool) -> list[str]:
     assert lab.hunt is not None
     source = lab.solution.read_bytes()
     load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
-    here = Here(load, lab.hunt.seconds)
-    hunted = hunt(source, pool, lab.hunt.most_tests, here)
+    hunted = hunt(source, pool, lab.hunt.most_tests, Here(load), PUBLIC_SEED)
     found = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
     alive = (name for name, tests in hunted.kills.items() if not tests)
     return [*found, *(f"the solution does not kill {name}" for name in alive)]

@@ -107,4 +107,4 @@ class Assignment:
         for name, part in sorted(self.parts.items()):
             yield "part", name, part.path.name, part.source()
         for code in self.pool.codes if self.pool is not None else ():
-            yield "pool", code.target.lab, code.name, code.source
+            yield "pool", code.target.lab, code.name, code.program()

@@ -28,6 +28,7 @@ from labkit.isolation.wire import (
     unpack,
 )
 from labkit.running.drive import MOST_CHANGES
+from labkit.running.limits.time_limit import processor_seconds
 from labkit.running.source import Given
 from labkit.running.trace import Call, Failure, New, Raised, Trace
 
@@ -223,6 +224,10 @@ class Host:
         except (TypeError, ValueError, Failure) as error:
             # A failure is how a value that cannot be read answers to all that is done with it.
             raise self._broken(f"its answer has the wrong shape ({error})") from None
+
+    def computed(self) -> float:
+        """Return how many seconds of processor time the worker has used; 0.0 if there is none."""
+        return 0.0 if self._worker is None else processor_seconds(self._worker.number)
 
     def close(self) -> None:
         """End the worker, and that of its parts."""

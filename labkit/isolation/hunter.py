@@ -1,29 +1,30 @@
 """A hunt behind walls: a student's tests in one process, the implementation in another.
 
-Each implementation gets a fresh process of the tests, and nothing but its answers goes in: a test
-cannot know how many there are, in which order they come, or what it saw of the one before. The
+Each run of the tests on an implementation is a fresh process, and nothing but the implementation's
+answers goes in. Order and number of the runs are drawn from the secret seed and the submission: a
+test cannot know how many there are, which comes next, or what it saw in the one before. The
 implementations follow each other in one process, which never has a submission.
 """
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from labkit.course.hunt import Code, Pool
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
+from labkit.running.hunting import work
 from labkit.running.hunting.rules import (
-    ROUND,
-    ROUNDS,
+    FUSE,
     Verdict,
+    endless,
     hunt,
-    in_all,
-    late,
-    once_more,
     plan,
     results_of,
     verdict_of,
 )
-from labkit.running.limits.time_limit import OverdueError, processor_seconds
+from labkit.running.limits.time_limit import OverdueError
 from labkit.running.score import LabRun, classify
 from labkit.running.source import Given
 
@@ -34,21 +35,21 @@ _SLEPT = "slept"
 class _Implementations(PartsHost):
     """The process of the implementations."""
 
-    def hold(self, code: Code) -> None:
+    def hold(self, code: Code, program: bytes) -> None:
         """Have an implementation imported afresh, when it is asked something."""
-        module = (code.name, code.name, code.source)
         parts = dict.fromkeys(code.target.names, "code")
-        self._sources = Sources("code", {"code": module}, parts, given=Given(code.given))
+        module = (code.name, code.name, program)
+        self._sources = Sources("code", {"code": module}, parts, given=Given(code.imports))
         self._imported = False
 
-    def allow(self, seconds: float) -> float:
-        """Let the implementation compute for so long; return how many seconds it did before.
+    def count(self) -> str:
+        """Begin to count the implementation's work; return why it was too much before, or "".
 
         Raises:
             WorkerError: its process is gone.
         """
-        (milliseconds,) = self._ask("allow", int(seconds * 1000))
-        return float(milliseconds) / 1000
+        (reason,) = self._ask("count", work.MOST_CALLS)
+        return str(reason)
 
 
 class _Tests(Host):
@@ -61,10 +62,6 @@ class _Tests(Host):
         finally:
             self._parts = implementations
 
-    def computed(self) -> float:
-        """Return how many seconds of processor time the process has used."""
-        return 0.0 if self._worker is None else processor_seconds(self._worker.number)
-
 
 class Hunter:
     """Runs tests on implementations: see `labkit.running.hunting.rules.Run`. Use it with `with`.
@@ -72,18 +69,17 @@ class Hunter:
     Args:
         sandbox: starts workers.
         sources: of the submission.
-        seconds: the limit of an implementation in one test.
+        fuse: how many seconds of processor time the tests of a run may use.
 
     Attributes:
         killed: for each process that a signal ended which it need not have sent itself, what was
             said.
     """
 
-    def __init__(self, sandbox: Sandbox, sources: Sources, seconds: float) -> None:
+    def __init__(self, sandbox: Sandbox, sources: Sources, fuse: float = FUSE) -> None:
         self._sandbox = sandbox
         self._sources = sources
-        self._seconds = seconds
-        self._left = 0.0
+        self._fuse = fuse
         self._implementations = _Implementations(sandbox, _NOTHING)
         self.killed: list[str] = []
 
@@ -101,7 +97,7 @@ class Hunter:
         """
         host = Host(self._sandbox, self._sources)
         try:
-            host.begin(ROUND * self._seconds)
+            host.begin(self._fuse)
             failure = host.load()
         except WorkerError as error:
             failure = str(error)
@@ -110,52 +106,53 @@ class Hunter:
         if failure is not None:
             raise LoadFailure(failure)
 
-    def __call__(self, code: Code, tests: Sequence[str]) -> list[dict[str, Verdict]]:
+    def __call__(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         """Run tests on an implementation."""
-        rounds: list[dict[str, Verdict]] = []
+        verdicts: dict[str, Verdict] = {}
         host = _Tests(self._sandbox, self._sources, self._implementations)
+        program, left = code.metered_program(), self._fuse
         try:
-            for _ in range(ROUNDS):
-                tests = once_more(code, tests, rounds)
-                rounds.append({})
-                self._implementations.hold(code)
-                self._left = ROUND * self._seconds
-                for test in tests:
-                    verdict = rounds[-1][test] = self._run(host, test)
-                    if verdict.kind in ("late", "slept"):
-                        return rounds
+            for test in tests:
+                self._implementations.hold(code, program)
+                verdict = verdicts[test] = self._run(host, test, left)
+                left -= verdict.seconds
+                if verdict.kind == "endless":
+                    break
         finally:
             host.close()
             self.killed += host.killed
-        return rounds
+        return verdicts
 
-    def _run(self, host: _Tests, test: str) -> Verdict:
+    def _run(self, host: _Tests, test: str, left: float) -> Verdict:
+        began, before = time.monotonic(), self._computed(host)
         try:
-            host.begin(self._left)
+            host.begin(max(left, 0.0))
             with host.own_time.limit():
                 failure = host.load()
                 if failure is not None:
                     return Verdict("failed", failure)
-                self._implementations.allow(self._seconds)
-                before = host.computed()
+                self._implementations.count()
                 (trace,) = host.perform_all([(plan(test), (), "")])
                 host.end()
-            spent = self._implementations.allow(self._seconds)
-            self._left -= host.computed() - before + spent
-            if spent >= self._seconds:
-                return Verdict("late", late(self._seconds))
-            return verdict_of(trace.raised)
+            reason = self._implementations.count()
+            verdict = Verdict("late", reason) if reason else verdict_of(trace.raised)
+            return replace(verdict, seconds=self._computed(host) - before)
         except WorkerError as error:
             if error.kind != "timeout":
-                return Verdict("failed", str(error))
-            return Verdict("slept" if _SLEPT in str(error) else "late", in_all(self._seconds))
+                # How much the process computed is not known any more.
+                return Verdict("failed", str(error), time.monotonic() - began)
+            waits = _SLEPT in str(error)
+            return endless("it waits" if waits else f"it runs for more than {self._fuse:g} s")
         except InfrastructureError:
             raise
         except (OverdueError, MemoryError, RecursionError) as error:
             # It may have struck while an answer was read.
             host.close()
             self._implementations.close()
-            return Verdict("failed", f"{error}")
+            return Verdict("failed", f"{error}", time.monotonic() - began)
+
+    def _computed(self, host: Host) -> float:
+        return host.computed() + self._implementations.computed()
 
 
 def run_hunt(run: LabRun, source: bytes, pool: Pool, sandbox: Sandbox) -> list[str]:
@@ -175,12 +172,12 @@ def run_hunt(run: LabRun, source: bytes, pool: Pool, sandbox: Sandbox) -> list[s
     sources = Sources(
         "tests", {"tests": ("starter.py", "starter.py", source)}, given=Given(lab.given)
     )
-    with Hunter(sandbox, sources, facts.seconds) as hunter:
+    with Hunter(sandbox, sources) as hunter:
         try:
             hunter.load()
         except LoadFailure as failure:
             run.results |= {test.name: classify(failure) for test in lab.tests_of(pool)}
             return hunter.killed
-        run.hunted = hunt(source, pool, facts.most_tests, hunter)
+        run.hunted = hunt(source, pool, facts.most_tests, hunter, run.seed)
         run.results |= results_of(lab.tests_of(pool), pool, run.hunted)
         return hunter.killed

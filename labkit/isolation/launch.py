@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from labkit.course.imports import imported_modules
 from labkit.errors import InfrastructureError
 from labkit.isolation import boot, bubblewrap
 from labkit.isolation.library import Library, python_command, python_environment, python_library
@@ -23,27 +24,7 @@ from labkit.isolation.users import free_users
 from labkit.isolation.zygote import ENDED, READY
 
 _HERE = Path(__file__).resolve().parents[2]
-# All that a worker imports. None of it knows a lab's tests or solution.
-WORKER_FILES = (
-    "labkit/__init__.py",
-    "labkit/running/__init__.py",
-    "labkit/running/drive.py",
-    "labkit/errors.py",
-    "labkit/running/source.py",
-    "labkit/running/trace.py",
-    "labkit/isolation/__init__.py",
-    "labkit/isolation/parts.py",
-    "labkit/isolation/proxies.py",
-    "labkit/isolation/syscalls.py",
-    "labkit/isolation/walls.py",
-    "labkit/isolation/wire.py",
-    "labkit/isolation/worker.py",
-    "labkit/isolation/zygote.py",
-    "mini_vllm/__init__.py",
-    "mini_vllm/text/events.py",
-)
-# The real one would import more than the events.
-_EMPTY = "mini_vllm/text/__init__.py"
+_PROGRAM = _HERE / "labkit/isolation/zygote.py"
 # How tracebacks call the folder of these files, which is nowhere.
 _INSIDE = "/grader"
 _START_SECONDS = 30.0
@@ -260,18 +241,29 @@ def changes_user(mode: str) -> bool:
     return mode != "trust" and os.geteuid() == 0
 
 
+def worker_files() -> list[str]:
+    """Return all modules of the course that a worker imports, as files below the repository.
+
+    None of them knows a lab's tests or solution. Their packages are empty in a worker: the real
+    ones would import more.
+    """
+    program = _PROGRAM.relative_to(_HERE).as_posix()
+    return [*imported_modules(_PROGRAM.read_bytes(), _HERE), program]
+
+
 @functools.cache
 def _modules() -> dict[str, tuple[bool, str, Any]]:
     """Return the modules of a worker, as `labkit.isolation.boot` wants them."""
-    found = {}
-    for file in (*WORKER_FILES, _EMPTY):
-        source = "" if file == _EMPTY else (_HERE / file).read_text("utf-8")
-        parts = Path(file).with_suffix("").parts
-        package = parts[-1] == "__init__"
-        name = ".".join(parts[:-1] if package else parts)
+    modules = {}
+    for file in worker_files():
+        path = Path(file)
+        for package in path.parents[:-1]:
+            filename = f"{_INSIDE}/{package}/__init__.py"
+            modules[".".join(package.parts)] = True, filename, compile("", filename, "exec")
         filename = f"{_INSIDE}/{file}"
-        found[name] = package, filename, compile(source, filename, "exec")
-    return found
+        code = compile((_HERE / file).read_text("utf-8"), filename, "exec")
+        modules[".".join(path.with_suffix("").parts)] = False, filename, code
+    return modules
 
 
 def _temporary_folder() -> str:

@@ -5,13 +5,12 @@ apart by its shape, and reaches only public methods and attributes of the parts'
 sources and the objects themselves stay here; values go out, as `labkit.isolation.wire` sends them.
 """
 
-import math
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
 from labkit.isolation.wire import MOST_CHARACTERS
+from labkit.running.hunting.work import WORK, TooMuchWork
 
 MOST_OBJECTS = 10_000
 _MOST_WATCHED = 16
@@ -31,29 +30,20 @@ class Parts:
         self._resolve = resolve
         self._names = names
         self._objects: dict[int, _Object] = {}
-        self._spent = 0.0
-        self._most = math.inf
-
-    def allow(self, milliseconds: int) -> int:
-        """Let the parts use so much processor time from now on; return what they used before."""
-        spent, self._spent = self._spent, 0.0
-        self._most = milliseconds / 1000
-        return int(spent * 1000)
 
     def answer(self, requests: Any) -> list[Any]:
         """Do what is asked, in order; return of the last `["told", value]`.
 
         Where something raises, that is the end: `["raised", kind, message]`.
         """
-        begin = time.process_time()
+        if WORK.is_over:
+            return ["raised", TimeoutError.__name__, WORK.reason]
         try:
-            if self._spent > self._most:
-                raise TimeoutError(f"it has computed for more than {self._most:g} s")
             return ["told", [self._answer(request) for request in requests][-1]]
+        except TooMuchWork as error:
+            return ["raised", TimeoutError.__name__, f"{error}"]
         except Exception as error:
             return ["raised", type(error).__name__, f"{error!s:.{MOST_CHARACTERS}}"]
-        finally:
-            self._spent += time.process_time() - begin
 
     def _answer(self, request: Any) -> Any:
         match request:
@@ -64,10 +54,12 @@ class Parts:
                     self._objects.pop(one, None)
                 if len(self._objects) >= MOST_OBJECTS:
                     raise ValueError(f"more than {MOST_OBJECTS} objects of parts at a time")
+                WORK.take_in(args, kwargs)
                 self._objects[number] = _Object(self._class(name), args, kwargs)
                 return None
             case ["function", str(name), list(args), dict(kwargs)]:
-                return self._class(name)(*args, **kwargs)
+                WORK.take_in(args, kwargs)
+                return WORK.give_out(self._class(name)(*args, **kwargs))
             case ["call", int(number), int(done), str(method), *rest]:
                 part = self._objects[number]
                 part.go_back(done)
@@ -84,13 +76,17 @@ class Parts:
         return self._resolve(name)
 
 
+# Of an object: a method, its arguments, and what was counted of it.
+_Done = tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, int, int]]
+
+
 class _Object:
     """An object, and the calls that brought it where it is."""
 
     def __init__(self, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._make: Callable[[], Any] = lambda: cls(*args, **kwargs)
         self._methods = _methods(cls)
-        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._calls: list[_Done] = []
         self._object = self._make()
 
     def go_back(self, done: int) -> None:
@@ -99,15 +95,18 @@ class _Object:
             return
         if not 0 <= done < len(self._calls):
             raise ValueError("an object cannot go back to where it has not been")
+        for *_, counted in self._calls[done:]:
+            WORK.take_back(*counted)
         del self._calls[done:]
         self._start_again()
 
     def _start_again(self) -> None:
         """Make the object anew, and have all its calls happen again."""
-        self._object = self._make()
-        for name, args, kwargs in self._calls:
-            with suppress(Exception):
-                getattr(self._object, name)(*args, **kwargs)
+        with WORK.uncounted():
+            self._object = self._make()
+            for name, args, kwargs, _ in self._calls:
+                with suppress(Exception):
+                    getattr(self._object, name)(*args, **kwargs)
 
     def call(
         self,
@@ -123,42 +122,61 @@ class _Object:
         not happened.
 
         Returns:
-            What each call returned, and for each watched attribute its values after the calls.
+            The result of each call, and for each watched attribute its values after the calls. An
+            attribute that raises has no values.
         """
         results = [self._call(method, tuple(args), kwargs)]
         watch = watch[:_MOST_WATCHED]
-        values = [[self.read(name)] for name in watch]
-        part, again = self._object, getattr(self._object, method)
-        size, raised = 0, False
-        for guess in guesses:
+        values = [self._read_ahead(name) for name in watch]
+        size = 0
+        for guess in guesses if all(values) else ():
+            before, done = WORK.totals, len(self._calls)
             try:
-                results.append(again(guess))
-            except Exception:
-                raised = True
+                result = self._call(method, (guess,), {})
+                ahead = [self.read(name) for name in watch]
+            except (Exception, TooMuchWork):
+                WORK.take_back(*WORK.since(before))
+                del self._calls[done:]
+                self._start_again()
                 break
-            for name, seen in zip(watch, values, strict=True):
-                value = getattr(part, name)
+            results.append(result)
+            for value, seen in zip(ahead, values, strict=True):
                 seen.append(value)
                 if value.__class__ is str or value.__class__ is bytes:
                     size += len(value)
             if size > _MOST_CHARACTERS_AHEAD:
                 break
-        self._calls += [(method, (guess,), {}) for guess in guesses[: len(results) - 1]]
-        if raised:
-            self._start_again()
         return results, values
+
+    def _read_ahead(self, name: str) -> list[Any]:
+        """Return the value of an attribute that may not be asked for; [] if that raises."""
+        self._check_attribute(name)
+        before = WORK.totals
+        try:
+            return [self.read(name)]
+        except (Exception, TooMuchWork):
+            WORK.take_back(*WORK.since(before))
+            return []
+
+    def _check_attribute(self, name: str) -> None:
+        if name.startswith("_") or name in self._methods:
+            raise AttributeError(f"{type(self._object).__name__!r} object has no {name!r}")
 
     def read(self, name: str) -> Any:
         """Return a public attribute."""
-        if name.startswith("_") or name in self._methods:
-            raise AttributeError(f"{type(self._object).__name__!r} object has no {name!r}")
-        return getattr(self._object, name)
+        self._check_attribute(name)
+        with WORK.aside():
+            return getattr(self._object, name)
 
     def _call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if method not in self._methods:
             raise AttributeError(f"{type(self._object).__name__!r} object has no {method!r}")
-        self._calls.append((method, args, kwargs))
-        return getattr(self._object, method)(*args, **kwargs)
+        before = WORK.totals
+        try:
+            WORK.take_in(args, kwargs)
+            return WORK.give_out(getattr(self._object, method)(*args, **kwargs))
+        finally:
+            self._calls.append((method, args, kwargs, WORK.since(before)))
 
 
 def _methods(cls: type) -> list[str]:

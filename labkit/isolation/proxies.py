@@ -76,6 +76,12 @@ class Proxies:
             self._proven.add(recipe)
         return number
 
+    def forget(self) -> None:
+        """Forget what was asked and read before, which shall not count in the test that begins."""
+        self._waiting.clear()
+        self.read.clear()
+        self.last = None
+
     def drop(self, number: int) -> None:
         """Note that an object is not needed any more."""
         self._dropped.append(number)
@@ -115,6 +121,7 @@ class Make:
     """
 
     def __init__(self, proxies: Proxies) -> None:
+        proxies.forget()
         self._proxies = proxies
 
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -202,7 +209,7 @@ class _Remote:
         asked = ["call", number, done, method, list(args), kwargs, guesses, watch]
         results, values = self._parts.ask(asked)
         self._method, self._guessed, self._results = method, [None, *guesses], results
-        self._values = dict(zip(watch, values, strict=True))
+        self._values = {name: seen for name, seen in zip(watch, values, strict=False) if seen}
         self._next = 1
         self._parts.last = self, results[0]
         return results[0]

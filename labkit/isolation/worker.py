@@ -24,6 +24,7 @@ from labkit.isolation.wire import (
     unpack_request,
 )
 from labkit.running.drive import Run, perform
+from labkit.running.hunting.work import WORK
 from labkit.running.source import Given, load_given, load_source
 from labkit.running.trace import GIVEN_PREFIX, Call, Step, Trace
 
@@ -108,9 +109,11 @@ class Server:
         """Answer what another worker asks of the parts that are here."""
         return self._parts.answer(request)
 
-    def allow(self, milliseconds: int) -> list[Any]:
-        """Let the parts that are here compute for so long; answer how long they did before."""
-        return [self._parts.allow(milliseconds)]
+    def count(self, most_calls: int) -> list[Any]:
+        """Begin to count the work of the parts that are here; answer why it was too much before."""
+        reason = WORK.reason if WORK.is_over else ""
+        WORK.begin(most_calls)
+        return [reason]
 
     def perform(self, *plans: Any) -> list[Any]:
         """Carry out whole runs, one after the other; answer with the parts of each trace."""

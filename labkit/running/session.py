@@ -123,11 +123,10 @@ class LabsOfSession:
                 self._after_run("")
             here = Here(
                 partial(load, run.implementation, f"hunting.{run.lab.label}", run.lab.given),
-                facts.seconds,
-                lambda trace: self._after_run("" if trace.raised is None else trace.raised.kind),
+                after_run=lambda trace: self._after_run(trace.raised.kind if trace.raised else ""),
             )
             source = run.implementation.source()
-            run.hunted = hunt(source, run.lab.pool, facts.most_tests, here)
+            run.hunted = hunt(source, run.lab.pool, facts.most_tests, here, self._seed)
         return Hunting(run.lab.pool, run.hunted)
 
     def _driver(self, folder: Path, seed: str) -> Driver:

@@ -10,14 +10,18 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from part_right import mutate
-from walled import Grader
 
+from labkit.course.hunt import Pool
 from labkit.course.lab import find_labs
+from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
+from labkit.grading.reading.submission import Submission
 from labkit.isolation import isolated_run
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox
@@ -31,8 +35,7 @@ ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests/tiny_repo"
 SOAK = bool(os.environ.get("SOAK"))
 LIMIT = TEST_LIMIT if SOAK else 600.0
-# Small hunts agree in test_hunt.py.
-LABS = [lab for lab in find_labs(ROOT) if SOAK or lab.hunt is None]
+LABS = find_labs(ROOT)
 (TINY_LAB,) = find_labs(TINY)
 CONFTEST = f"""
 import pytest
@@ -46,9 +49,6 @@ def pytest_collection_modifyitems(items):
         item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "timeout"]
         item.add_marker(pytest.mark.timeout({LIMIT}))
 """
-# Of each lab something quick to grade, else its starter; `make soak` has all of each lab.
-SAMPLE = {"lab-03": "decode-alone", "lab-06": "no-context"}
-
 pytestmark = pytest.mark.timeout(3_600 if SOAK else 300)
 
 
@@ -65,10 +65,7 @@ def rounds_of_labs():
     """Yield rounds, each with a submission per lab."""
     plain = {lab.name: sources(lab) for lab in LABS}
     if not SOAK:
-        yield {
-            lab.name: plain[lab.name][f"{lab.label} {SAMPLE.get(lab.label, 'starter')}"]
-            for lab in LABS
-        }
+        yield {lab.name: plain[lab.name][f"{lab.label} starter"] for lab in LABS}
         return
     for number in range(max(map(len, plain.values()))):
         yield {name: [*of.values()][number % len(of)] for name, of in plain.items()}
@@ -91,6 +88,18 @@ def make_course(root, base, rows):
     if not (root / "mini_vllm").exists():
         (root / "mini_vllm").symlink_to(ROOT / "mini_vllm")
     (root / "conftest.py").write_text(CONFTEST)
+
+
+def assignment_of(lab, labs):
+    """Return the assignment of a lab; of a hunt's pool, two wrong ones of a target are enough."""
+    whole = Assignment.of(lab, labs)
+    if SOAK or whole.pool is None:
+        return whole
+    codes = []
+    for target in whole.pool.targets:
+        wrong = whole.pool.wrong(target)
+        codes += [*whole.pool.right(target), wrong[0], wrong[-1]]
+    return replace(whole, whole=Pool(whole.pool.targets, tuple(codes)))
 
 
 def plain_pytest(root):
@@ -120,27 +129,52 @@ def graded(mode, worker_root, monkeypatch):
     monkeypatch.setattr(isolated_run, "TEST_LIMIT", LIMIT)
 
     def of(root):
-        grader = Grader(mode, worker_root, root)
-        told = {lab.name: grader.grade(lab.starter.read_bytes(), lab) for lab in grader.labs}
-        return {
-            name: {test["name"]: test["kind"] for test in found["tests"]}
-            for name, found in told.items()
-        }
+        sandbox, labs = Sandbox(mode, worker_root), find_labs(root)
+        return {lab.name: kinds_of(lab.starter.read_bytes(), lab, labs, sandbox) for lab in labs}
 
     return of
 
 
+def kinds_of(source, lab, labs, sandbox):
+    """Return the kinds of the results of the grader, by test."""
+    submission = Submission("someone", lab.name, {lab.name: source})
+    tests = grade(submission, assignment_of(lab, labs), sandbox).tests
+    return {test.name: test.kind for test in tests}
+
+
 @pytest.mark.parametrize("submissions", [*rounds_of_labs()])
-def test_on_reference_starter_and_bugs_of_each_lab(graded, tmp_path, submissions):
+def test_on_submissions_of_each_lab(graded, tmp_path, submissions):
     make_course(tmp_path, ROOT, [(lab, lab.name, submissions[lab.name]) for lab in LABS])
     found, plain = graded(tmp_path), plain_pytest(tmp_path)
     for lab in LABS:
         if lab.hunt is not None:
-            # A grader has the whole pool, students the published part of it.
-            assert found[lab.name].keys() >= plain[lab.name].keys()
-            found[lab.name] = {name: found[lab.name][name] for name in plain[lab.name]}
+            # A grader has another part of the pool than students have.
+            both = found[lab.name].keys() & plain[lab.name].keys()
+            assert len(both) > len(lab.pool.targets)
+            for kinds in (found, plain):
+                kinds[lab.name] = {name: kinds[lab.name][name] for name in both}
     assert found == plain
     assert {*found} == {lab.name for lab in LABS}
+
+
+# The gates hold plain pytest to the same.
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.label)
+def test_a_reference_passes_and_a_bug_fails_in_the_tests_that_it_names(worker_root, mode, lab):
+    sandbox, bug = Sandbox(mode, worker_root), lab.bugs[0]
+    kinds = kinds_of(lab.solution.read_bytes(), lab, LABS, sandbox)
+    assert {*kinds.values()} == {"passed"}
+    source = Implementation("bug", lab.solution, bug).source()
+    kinds = kinds_of(source, lab, LABS, sandbox)
+    failed = {test for test, kind in kinds.items() if kind != "passed"}
+    assert failed == {*bug.killed_by} & kinds.keys()
+    assert failed
+
+
+def test_the_reference_of_a_hunt_has_all_points_in_a_container_too(worker_root, need):
+    (lab,) = (lab for lab in LABS if lab.hunt is not None)
+    sandbox = Sandbox(need("container"), worker_root)
+    kinds = kinds_of(lab.solution.read_bytes(), lab, LABS, sandbox)
+    assert {*kinds.values()} == {"passed"}
 
 
 def test_on_results_of_every_kind_and_on_part_right_submissions(graded, tmp_path):

@@ -1,6 +1,8 @@
 """A hunt: what kills, what is void, and that it is the same here and behind the pipe."""
 
 import os
+import random
+import re
 from functools import partial
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from labkit.cli import main
 from labkit.course.hunt import Code, Pool, Target, bundle, label_of
 from labkit.course.lab import find_labs
+from labkit.course.metering import COUNTER
 from labkit.gates import GATES
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
@@ -18,9 +21,10 @@ from labkit.isolation.hunter import Hunter
 from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
+from labkit.running.hunting import work
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.hidden_pool import whole_pool
-from labkit.running.hunting.rules import Hunted, hunt
+from labkit.running.hunting.rules import FUSE, Hunted, Verdict, hunt
 from labkit.running.source import load_source
 
 RIGHT = """
@@ -47,6 +51,11 @@ EDITS = {
     "lab90-shares": ('        self.held = ""\n', "        self.__dict__ = SHARED\n"),
     "lab90-stops": ("return number // 2", "return [] + number"),
     "lab90-never-ends": ("        even =", "        while len(text) > 5: pass\n        even ="),
+    "lab90-slower": (
+        "        even =",
+        '        self.all = getattr(self, "all", "") + text\n'
+        '        self.all.count("x")\n        even =',
+    ),
     "lab90-crashes": ("return text[:even]", "return text[:even] if even < 6 else CRASH()"),
 }
 BEFORE = 'import ctypes\nSHARED = {"held": ""}\nCRASH = lambda: ctypes.string_at(0)\n'
@@ -61,6 +70,7 @@ POOL = Pool(
     ),
 )
 MOST = 20
+PASSED = Verdict("passed")
 
 # A hunt, what it kills, and what of it is void.
 HUNTS = {
@@ -117,13 +127,18 @@ def test_lab90_no_such(make):
 """, "", "object float no_such"),
     "remembers": ("""
 seen = []
-def test_lab90_first_runs_pass(make):
+def test_lab90_goes_first(make):
     seen.append(make)
-    assert len(seen) < 5
-def test_lab90_every_second_passes(make):
-    vars(test_lab90_first_runs_pass).setdefault("seen", []).append(1)
-    assert len(vars(test_lab90_first_runs_pass)["seen"]) % 2
-""", "", "every_second_passes"),
+def test_lab90_needs_another_before_it(make):
+    assert seen
+def test_lab90_needs_to_be_alone(make):
+    assert not seen
+""", "", "needs_another_before_it needs_to_be_alone"),
+    "slow": ("""
+def test_lab90_long(make):
+    pairs = make("Pairs")
+    assert [*make.each(pairs.feed, "ab" * 2_500)] == ["", "ab"] * 2_500
+""", "slower", ""),
     "names": ("""
 def test_lab91_other(make): pass
 def test_it(make): assert False
@@ -145,9 +160,15 @@ def outcome(hunted):
     return dead, {test.removeprefix("test_").removeprefix("lab90_") for test in hunted.void}
 
 
-def hunt_here(source, pool=POOL, seconds=0.05):
+def hunt_here(source, pool=POOL, fuse=FUSE):
     load = partial(load_source, source.encode(), "starter.py", "starter.py", "hunt")
-    return hunt(source.encode(), pool, MOST, Here(load, seconds))
+    return hunt(source.encode(), pool, MOST, Here(load, fuse), "0")
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch):
+    """Let a loop of calls end early."""
+    monkeypatch.setattr(work, "MOST_CALLS", 6_000)
 
 
 @pytest.fixture(scope="module")
@@ -161,11 +182,11 @@ def test_why_a_test_is_never_run_is_said_with_its_lines():
     assert void["test_lab90_waits"] == "line 3 makes it async, so a call does not run it: write def"
 
 
-def hunt_there(source, sandbox, pool=POOL, seconds=0.05):
+def hunt_there(source, sandbox, pool=POOL, fuse=FUSE):
     sources = Sources("tests", {"tests": ("starter.py", "starter.py", source.encode())})
-    with Hunter(sandbox, sources, seconds) as hunter:
+    with Hunter(sandbox, sources, fuse) as hunter:
         hunter.load()
-        return hunt(source.encode(), pool, MOST, hunter)
+        return hunt(source.encode(), pool, MOST, hunter, "0")
 
 
 def without(pool, *names):
@@ -201,6 +222,69 @@ def test_lab90_waits(make):
     assert outcome(hunt_there(source, sandbox)) == (set(), {"waits"})
 
 
+def coins(weights):
+    """Return tests that throw a coin when they are imported: each fails with its probability."""
+    drawn = "import random\nthrown = [random.SystemRandom().random() for _ in range(MOST)]\n"
+    tests = (f"def test_lab90_{n}(make): assert thrown[{n}] > {w}\n" for n, w in weights.items())
+    return drawn.replace("MOST", str(len(weights))) + "".join(tests)
+
+
+def test_who_throws_coins_kills_nothing(sandbox):
+    """Some coins say the same each time, by chance; the flaky ones cost more than those kill."""
+    hunted = hunt_there(coins(dict.fromkeys(range(MOST), 0.5)), sandbox)
+    assert outcome(hunted)[0] == set()
+    assert len(hunted.flaky) > 5
+    assert "costs the points of 1 killed implementation" in hunted.void[hunted.flaky[0]]
+
+
+@pytest.mark.parametrize("weight", [0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.8])
+def test_forty_coins_earn_nothing_however_they_are_weighted(weight):
+    """Neither alone, nor beside tests that kill every other implementation."""
+    drawn = random.Random(1)
+    wrong = tuple(Code(f"lab90-{n}", TARGET, b"", (), True) for n in range(20))
+    pool = Pool((TARGET,), (*POOL.right(TARGET), *wrong))
+    honest = {f"test_lab90_honest_{n}": {f"lab90-{2 * n}"} for n in range(10)}
+
+    def run(code, tests):
+        throws = {test: drawn.random() < weight for test in tests}
+        fails = {test: code.name in honest.get(test, ()) for test in tests}
+        fails |= {test: throws[test] for test in tests if test not in honest}
+        return {test: Verdict("failed" if fails[test] else "passed") for test in tests}
+
+    def points(tests):
+        source = "".join(f"def {test}(make): pass\n" for test in tests).encode()
+        hunts = [hunt(source, pool, 100, run, str(n)) for n in range(5)]
+        return sum(1 for hunted in hunts for tests in hunted.kills.values() if tests)
+
+    coins = [f"test_lab90_coin_{n}" for n in range(40)]
+    assert points(honest) == 5 * 10
+    assert points(coins) == 0
+    assert points([*honest, *coins]) < 5 * 10
+
+
+def test_order_and_number_of_runs_follow_the_seed_and_the_submission():
+    """Each implementation has two runs, right ones up to two more, in opposite orders."""
+    tests = [f"test_lab90_{n}" for n in range(6)]
+    schedules = []
+    for seed, comment in (("a", ""), ("a", ""), ("b", ""), ("a", "# another")):
+        source = "".join(f"def {test}(make): pass\n" for test in tests) + comment
+        runs = []
+
+        def run(code, order, runs=runs):
+            runs.append((code.name, order))
+            return dict.fromkeys(order, PASSED)
+
+        hunt(source.encode(), POOL, MOST, run, seed)
+        schedules.append(runs)
+        for code in POOL.codes:
+            orders = [order for name, order in runs if name == code.name]
+            assert 2 <= len(orders) <= (2 if code.wrong else 4)
+            assert orders[0] == orders[1][::-1]
+            assert sorted(orders[0]) == tests
+    assert schedules[0] == schedules[1]
+    assert len({str(runs) for runs in schedules}) == 3
+
+
 def test_a_set_of_ids_crosses_and_no_other():
     ids = frozenset({0, 257, -1, 2**60})
     assert unpack(pack(ids)[HEAD.size :]) == as_plain({"special": ids})["special"] == ids
@@ -225,9 +309,10 @@ def test_edits_of_the_engine_stay_among_themselves():
 
     source = "from mini_vllm.text.utf8 import mark"
     code = bundle([("mini_vllm.text.utf8", "mark = 7")], source)
-    assert load_source(code, "bundle", "bundle", "a_bundle").mark == 7
+    assert load_source(code, "bundle", "bundle", "a_bundle", [COUNTER]).mark == 7
+    code = bundle([("mini_vllm.text.utf8", "")], "raise OSError('no such')")
     with pytest.raises(Exception, match="no such"):
-        load_source(bundle([("mini_vllm.text.utf8", "")], "raise OSError('no such')"), "", "", "b")
+        load_source(code, "", "", "b", [COUNTER])
     assert not hasattr(real, "mark")
     assert vars(__import__("sys").modules["mini_vllm.text"])["utf8"] is real
 
@@ -241,7 +326,6 @@ prerequisites = "lab-90"
 place = 2
 [hunt]
 pool = "pool.toml"
-milliseconds = 100
 most_tests = 20
 [[task]]
 title = "tests of lab 90"
@@ -362,7 +446,7 @@ def test_a_part_that_cannot_be_imported_is_the_fault_of_the_course(
     out, err = capsys.readouterr()
     assert "score" not in out
     (line,) = [line for line in err.splitlines() if "no_such_module" in line]
-    assert "a part of the course cannot be used: the engine" in line
+    assert re.search("a part of the course cannot be used: (the engine|lab90-)", line)
 
 
 # What is put in the place of what, in which file, and what gate `pools` says of it.

@@ -1,14 +1,24 @@
 """The rules of a hunt: a student's tests on every implementation of a pool, and what comes of it.
 
-A test counts if it passes on the right implementations, twice. It kills a wrong one on which it
-fails, by whatever exception, or runs into the time limit. Tests and implementations may be in this
-process (`labkit.running.hunting.here`) or in two others (`labkit.isolation.hunter`): what happens
-is the same.
+Each implementation has all tests of its lab in two runs at least. Each run imports the tests anew,
+and the second has them in the opposite order. A verdict counts only if it is the same each time:
+
+    on a right one     passes, passes    the test counts
+                       fails, fails      the test is void: it earns nothing and costs nothing
+    on a wrong one     fails, fails      a test that counts has killed it
+    on either          fails, passes     the test is flaky: void, and it costs a killed one's points
+
+An implementation that works more than it may (`labkit.running.hunting.work`) fails the test. Time
+kills nothing: it is a fuse against endless loops, and a test in which it blows is void. Tests and
+implementations may be in this process (`labkit.running.hunting.here`) or in two others, new for
+each run (`labkit.isolation.hunter`); the rules are the same.
 """
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from labkit.course.hunt import Code, Pool, Target, label_of
 from labkit.course.manifest import Test
@@ -17,13 +27,18 @@ from labkit.running.trace import New, Raised
 
 # The name by which a test's argument is made, in this process or in another one.
 MAKE = "hunt.make"
-ROUNDS = 2
-# All tests of a lab may together use so many times what an implementation may in one of them.
-ROUND = 10
-# After so many tests that run into the limit on right implementations, the others are not run.
-_MOST_LATE = 3
+# Of each implementation; a right one has up to so many more, by chance.
+RUNS = 2
+_MORE_RUNS = 2
+# Seconds of processor time that the tests of a lab may use in one run, and in all.
+FUSE = 30.0
+FUSE_IN_ALL = 300.0
+# After so many tests that blew a fuse, the others of the lab are not run.
+_MOST_ENDLESS = 3
 MOST_SHOWN = 300
-_TWICE = "run twice on one implementation, it fails once and passes once"
+# A flaky test costs as many points as so many wrong implementations.
+PRICE = 1
+_FLAKY = "run twice on one implementation, it passes once and fails once"
 
 
 @dataclass(frozen=True)
@@ -31,18 +46,25 @@ class Verdict:
     """What one test said of one implementation.
 
     Attributes:
-        kind: `passed`, `failed`, `unwritten`, `late` (computed for too long), or `slept` (waited).
-        told: why it failed, for people.
+        kind: `passed`, `failed`, `unwritten`, `late` (the implementation worked too much), or
+            `endless` (a fuse blew).
+        why: it failed, for people.
+        seconds: of processor time that it took.
     """
 
     kind: str
-    told: str = ""
+    why: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test passed."""
+        return self.kind == "passed"
 
 
-# Runs tests on an implementation, in rounds. The first has all; the second on a right one, too, and
-# on a wrong one those that kill it. A test that is late is the last.
-Run = Callable[[Code, Sequence[str]], list[dict[str, Verdict]]]
-PASSED = Verdict("passed")
+# Runs tests on an implementation in a new process, in this order. Each test has the implementation
+# imported afresh. A test that is endless is the last.
+Run = Callable[[Code, Sequence[str]], dict[str, Verdict]]
 
 
 @dataclass
@@ -52,14 +74,18 @@ class Hunted:
     Attributes:
         tests: the student's, in the order of the file.
         void: those that do not count, and why.
+        flaky: those of them that cost points.
         unwritten: those that raise `NotImplementedError`, and what that says.
         kills: by wrong implementation, the tests that kill it.
+        paid: by wrong implementation that would be dead, the flaky test that costs it.
     """
 
     tests: tuple[str, ...]
     void: dict[str, str] = field(default_factory=dict)
+    flaky: list[str] = field(default_factory=list)
     unwritten: dict[str, str] = field(default_factory=dict)
     kills: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    paid: dict[str, str] = field(default_factory=dict)
 
     def killed_by(self, test: str) -> list[str]:
         """Return the wrong implementations that a test kills."""
@@ -81,7 +107,7 @@ class Hunted:
         return sorted(chosen, key=self.tests.index)
 
 
-def hunt(source: bytes, pool: Pool, most_tests: int, run: Run) -> Hunted:
+def hunt(source: bytes, pool: Pool, most_tests: int, run: Run, seed: str) -> Hunted:
     """Run a student's tests on the implementations of the labs that they name.
 
     Args:
@@ -89,6 +115,7 @@ def hunt(source: bytes, pool: Pool, most_tests: int, run: Run) -> Hunted:
         pool: the implementations.
         most_tests: how many of one lab count.
         run: runs some of them on one implementation.
+        seed: of the order of the runs, and of the tests in them.
     """
     functions = _test_functions(source)
     hunted = Hunted(tuple(dict.fromkeys(function.name for function in functions)))
@@ -96,7 +123,17 @@ def hunt(source: bytes, pool: Pool, most_tests: int, run: Run) -> Hunted:
         if why := _never_runs(function, functions[:number], pool):
             hunted.void[function.name] = why
     for target in pool.targets:
-        _hunt_one(target, pool, most_tests, run, hunted)
+        for test in hunted.counted(target)[most_tests:]:
+            hunted.void[test] = f"only {most_tests} tests of {target.label} are run"
+        drawn = random.Random(f"{seed}/{sha256(source).hexdigest()}/{target.label}")
+        said = _run_all(target, pool, run, hunted, drawn)
+        for test in hunted.counted(target):
+            _judge(test, pool.right(target), pool.wrong(target), said, hunted)
+        for code in pool.wrong(target):
+            counted = hunted.counted(target)
+            killers = (test for test in counted if not said[code.name][test][0].passed)
+            hunted.kills[code.name] = tuple(killers)
+    _charge(hunted)
     return hunted
 
 
@@ -131,80 +168,101 @@ def _never_runs(function: _Function, earlier: Sequence[_Function], pool: Pool) -
     return ""
 
 
-def _hunt_one(target: Target, pool: Pool, most_tests: int, run: Run, hunted: Hunted) -> None:
-    for test in hunted.counted(target)[most_tests:]:
-        hunted.void[test] = f"only {most_tests} tests of {target.label} are run"
-    for code in pool.right(target):
-        _try_on_right(code, run, hunted)
-    for code in pool.wrong(target):
-        counted = hunted.counted(target)
-        rounds = run(code, counted) if counted else []
-        killers = [test for test in counted if any(_kills(done, test) for done in rounds)]
-        for test in counted:
-            if why := _does_not_count(code, [done[test] for done in rounds if test in done]):
-                hunted.void[test] = why
-        hunted.kills[code.name] = tuple(killers)
-    # What is void may have killed before that was seen.
-    for name, tests in hunted.kills.items():
-        hunted.kills[name] = tuple(test for test in tests if test not in hunted.void)
+# By implementation and test, what the test said in each run.
+_Said = dict[str, dict[str, list[Verdict]]]
 
 
-def _try_on_right(code: Code, run: Run, hunted: Hunted) -> None:
-    """Sort out the tests that fail on a right implementation, or are not written."""
-    late = 0
-    while tests := hunted.counted(code.target):
-        rounds = run(code, tests)
-        again = False
-        for test in tests:
-            verdicts = [done.get(test, PASSED) for done in rounds]
-            bad = next((verdict for verdict in verdicts if verdict.kind != "passed"), None)
-            if bad is None:
-                continue
-            if bad.kind == "unwritten":
-                hunted.unwritten[test] = bad.told
-            elif verdicts[0].kind != verdicts[-1].kind and bad.kind == "failed":
-                hunted.void[test] = f"{_TWICE}: {bad.told}"
-            else:
-                hunted.void[test] = f"on a right implementation: {bad.told}"
-            # Those behind one that was late have not been run.
-            again = again or bad.kind in ("late", "slept")
-        if not again:
+def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random.Random) -> _Said:
+    """Run the tests of a target on each of its implementations; void those that blow a fuse."""
+    schedule = []
+    for code in (*pool.right(target), *pool.wrong(target)):
+        more = 0 if code.wrong else drawn.randint(0, _MORE_RUNS)
+        schedule += [code] * (RUNS + more)
+    drawn.shuffle(schedule)
+    order = hunted.counted(target)
+    drawn.shuffle(order)
+    said: _Said = {code.name: {test: [] for test in order} for code in schedule}
+    runs = dict.fromkeys(said, 0)
+    seconds, endless = 0.0, 0
+    for code in schedule:
+        # Of any two tests, each has once been the first.
+        waiting = order if runs[code.name] % 2 == 0 else order[::-1]
+        runs[code.name] += 1
+        while waiting := [test for test in waiting if test not in hunted.void]:
+            verdicts = run(code, waiting)
+            for test, verdict in verdicts.items():
+                said[code.name][test].append(verdict)
+                seconds += verdict.seconds
+                if verdict.kind == "endless":
+                    hunted.void[test] = verdict.why
+                    endless += 1
+            _give_up(target, hunted, seconds, endless)
+            waiting = [test for test in waiting if test not in verdicts]
+        if not code.wrong:
+            # What is known not to count need not be run any more.
+            order = [test for test in order if not _fails(said[code.name][test])]
+    return said
+
+
+def _fails(verdicts: Sequence[Verdict]) -> bool:
+    return len(verdicts) >= RUNS and not any(verdict.passed for verdict in verdicts)
+
+
+def _give_up(target: Target, hunted: Hunted, seconds: float, endless: int) -> None:
+    """Void what is left of a target if its tests have used their time."""
+    why = ""
+    if endless >= _MOST_ENDLESS:
+        why = f"not run to the end: {endless} others of {target.label} do not end"
+    elif seconds > FUSE_IN_ALL:
+        why = (
+            f"the tests of {target.label} used more than {FUSE_IN_ALL:g} s of processor time on "
+            "all implementations: give them less to do"
+        )
+    for test in hunted.counted(target) if why else ():
+        hunted.void[test] = why
+
+
+def _judge(
+    test: str, right: Sequence[Code], wrong: Sequence[Code], said: _Said, hunted: Hunted
+) -> None:
+    """Sort out a test that is not written, fails on a right implementation, or is flaky."""
+    for code in (*right, *wrong):
+        verdicts = said[code.name][test]
+        failed = next((verdict for verdict in verdicts if not verdict.passed), None)
+        if failed is None:
+            continue
+        if any(verdict.passed for verdict in verdicts):
+            price = f"It costs the points of {PRICE} killed implementation"
+            hunted.void[test] = f"{_FLAKY}: {failed.why}. {price}"
+            hunted.flaky.append(test)
             return
-        late += 1
-        if late == _MOST_LATE:
-            for test in hunted.counted(code.target):
-                hunted.void[test] = f"not run: {late} others ran into the time limit"
+        if code.wrong:
+            continue
+        if failed.kind == "unwritten":
+            hunted.unwritten[test] = failed.why
+        else:
+            hunted.void[test] = f"on a right implementation: {failed.why}"
+        return
 
 
-def _kills(done: Mapping[str, Verdict], test: str) -> bool:
-    return test in done and done[test].kind in ("failed", "unwritten", "late")
+def _charge(hunted: Hunted) -> None:
+    """Take back a killed implementation for each flaky test, of its own lab if there is one.
 
-
-def _does_not_count(code: Code, verdicts: Sequence[Verdict]) -> str:
-    """Return why a test is void because of what it said of a wrong implementation, or ""."""
-    kinds = {verdict.kind for verdict in verdicts}
-    if "slept" in kinds:
-        return f"it waits instead of computing: {verdicts[-1].told}"
-    if "passed" in kinds and kinds & {"failed", "unwritten"}:
-        return f"{_TWICE}: draw from a seed"
-    return ""
-
-
-def once_more(
-    code: Code, tests: Sequence[str], rounds: Sequence[Mapping[str, Verdict]]
-) -> list[str]:
-    """Return which tests the next round has."""
-    return [
-        test
-        for test in tests
-        if not (code.wrong and rounds and rounds[-1].get(test, PASSED).kind == "passed")
-    ]
+    That is more than chance can gain. To kill, a test that throws a coin has to fail in both runs
+    on one implementation, and may not fail in only one run on any other. That is much rarer than to
+    be flaky, however the coin is weighted.
+    """
+    for test in hunted.flaky:
+        dead = [name for name, tests in hunted.kills.items() if tests]
+        own = [name for name in dead if name.startswith(label_of(test))]
+        for name in (own or dead)[-PRICE:]:
+            hunted.kills[name], hunted.paid[name] = (), test
 
 
 def verdict_of(raised: Raised | None) -> Verdict:
     """Return what a test said that ended like this."""
     if raised is None:
-        return PASSED
+        return Verdict("passed")
     if raised.kind == "NotImplementedError":
         return Verdict("unwritten", raised.message.strip() or "it")
     what = f"{raised.kind}: {raised.message}" if raised.message else raised.kind
@@ -212,14 +270,13 @@ def verdict_of(raised: Raised | None) -> Verdict:
     return Verdict("failed", f"{what:.{MOST_SHOWN}}{line:.{MOST_SHOWN}}")
 
 
-def late(seconds: float) -> str:
-    """Return that an implementation computed for too long in one test."""
-    return f"the implementation computed for more than {seconds:g} s in it"
+def endless(why: str) -> Verdict:
+    """Return the verdict of a test in which a fuse blew.
 
-
-def in_all(seconds: float) -> str:
-    """Return that the tests of a lab were too long together."""
-    return f"the tests of a lab used more than {ROUND * seconds:g} s in all when it was on"
+    Args:
+        why: what it did for too long.
+    """
+    return Verdict("endless", f"{why}: let it end on every implementation", FUSE)
 
 
 def plan(test: str) -> list[New]:
@@ -257,6 +314,8 @@ def _end(result: Result) -> None:
 def result_of(code: Code, hunted: Hunted) -> Result:
     """Return what became of a wrong implementation: it passes as a test if it is dead."""
     killers = hunted.kills.get(code.name, ())
+    if code.name in hunted.paid:
+        return Result("assertion", f"alive: the price of {hunted.paid[code.name]}, which is flaky")
     if killers:
         others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
         return Result("passed", f"killed by {killers[0]}{others}")

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.mark.given
 def test_no_test_is_void(lab):
-    """Every test of yours passes on the right implementations, and says the same when run twice."""
+    """Every test of yours passes on the right implementations, and says the same each time."""
     lab.expect_no_void()
 
 

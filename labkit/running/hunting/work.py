@@ -1,0 +1,282 @@
+"""How much an implementation works, as a count: no clock, so every machine counts the same.
+
+A step is a call of a function, a round of a loop, a character, byte or item that a built-in
+operation looks at, or 64 of those that it copies. `labkit.course.metering` rewrites a source so
+that it counts its steps here.
+
+    text = self._all + piece    ->    text = WORK.result(self._all + piece)
+    self._all.find(stop)        ->    WORK.method(self._all, "find", stop)
+
+An implementation may do as many steps as the size of what it is asked allows. One that looks
+through everything again at each piece does twice as many steps a piece when the text is twice as
+long, so it cannot stay within that.
+
+But: an operation inside another library, and the hash of a long key, count nothing.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+# What an implementation may do in one test: so many steps, and more for each character, byte, id or
+# item that crosses its border in a call.
+STEPS_AT_LEAST = 200_000
+STEPS_PER_ITEM = 100
+# In one test, so that a test cannot wait for ever for an answer.
+MOST_CALLS = 50_000
+
+_NO_LIMIT = 1 << 62
+# Memory is copied about so many times faster than Python takes a step.
+_COPIED_IN_A_STEP = 64
+_TEXTS = frozenset([str, bytes, bytearray])
+_CONTAINERS = _TEXTS | {list, tuple, set, frozenset, dict, deque}
+_GROW_IN_PLACE = frozenset([list, bytearray, set, deque])
+
+
+class TooMuchWork(BaseException):
+    """An implementation worked more than it may. No `except Exception` swallows it."""
+
+
+class Work:
+    """The steps of the implementation that is under test, and how many it may do.
+
+    Attributes:
+        steps: that it has done in this test.
+        allowed: how many it may do by now.
+        calls: how often it was called.
+        is_over: whether it has worked more than it may in this test.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+        self._end()
+
+    def begin(self, most_calls: int = MOST_CALLS) -> None:
+        """Begin to count for another test, which may call the implementation so often."""
+        self.steps = self.calls = 0
+        self.allowed = STEPS_AT_LEAST
+        self.is_over = False
+        self._most_calls = most_calls
+
+    def _end(self) -> None:
+        """Let nothing be too much, until another test begins."""
+        self.allowed = self._most_calls = _NO_LIMIT
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count what happens inside as one test."""
+        self.begin(MOST_CALLS)
+        try:
+            yield
+        finally:
+            self._end()
+
+    def take_in(self, arguments: Iterable[Any], options: Mapping[str, Any]) -> None:
+        """Count a call, and what goes in with it.
+
+        Raises:
+            TooMuchWork: the calls of this test are used up, or its steps were before.
+        """
+        self.calls += 1
+        self.allowed += STEPS_PER_ITEM * (_sum(arguments) + _sum(options.values()))
+        if self.is_over or self.calls > self._most_calls:
+            self._stop()
+
+    def give_out(self, value: _T) -> _T:
+        """Return what comes out of a call, and count it."""
+        self.allowed += STEPS_PER_ITEM * size_of(value)
+        return value
+
+    @property
+    def reason(self) -> str:
+        """Why an implementation is stopped."""
+        if self.calls > self._most_calls:
+            return f"the test calls the implementation more than {self._most_calls:,} times"
+        return (
+            f"the implementation does more than {STEPS_PER_ITEM} steps for each character or item "
+            "that goes in or comes out"
+        )
+
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """What has been counted in this test: steps, calls, and allowed steps."""
+        return self.steps, self.calls, self.allowed
+
+    def since(self, totals: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return what has been counted since the totals were these."""
+        steps, calls, allowed = totals
+        return self.steps - steps, self.calls - calls, self.allowed - allowed
+
+    def take_back(self, steps: int, calls: int, allowed: int) -> None:
+        """Take back what was counted of calls that have not happened after all."""
+        self.steps -= steps
+        self.calls -= calls
+        self.allowed -= allowed
+        self.is_over = False
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Count what happens inside for itself alone, and forget it unless it is too much.
+
+        Reading an attribute is counted like this, because attributes may be read ahead.
+        """
+        before = self.totals
+        yield
+        self.steps, self.calls, self.allowed = before
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Count nothing of what happens inside, such as calls that are repeated."""
+        before, self.allowed = self.totals, _NO_LIMIT
+        try:
+            yield
+        finally:
+            self.steps, self.calls, self.allowed = before
+
+    def step(self, count: int = 1) -> None:
+        """Count steps.
+
+        Raises:
+            TooMuchWork: they are more than the implementation may do.
+        """
+        self.steps += count
+        if self.steps > self.allowed:
+            self._stop()
+
+    def _stop(self) -> None:
+        self.is_over = True
+        raise TooMuchWork(self.reason)
+
+    def rounds(self, items: Iterable[_T]) -> Iterator[_T]:
+        """Yield items, and count each."""
+        for item in items:
+            self.step()
+            yield item
+
+    def result(self, value: Any) -> Any:
+        """Return a value that was just made, and count what was copied into it."""
+        if type(value) in _CONTAINERS:
+            size = len(value)
+            if size >= _COPIED_IN_A_STEP:
+                self.step(size // _COPIED_IN_A_STEP)
+        return value
+
+    def contains(self, items: Any, item: Any) -> bool:
+        """Return whether an item is among others, and count how many were looked at."""
+        is_in: bool = item in items
+        kind = type(items)
+        if kind in _TEXTS:
+            self.step(items.find(item) + 1 if is_in else len(items))
+        elif kind is list or kind is tuple or kind is deque:
+            self.step(items.index(item) + 1 if is_in else len(items))
+        return is_in
+
+    def equal(self, one: Any, other: Any) -> Any:
+        """Return `one == other`, and count what was compared."""
+        if type(one) in _CONTAINERS and type(other) in _CONTAINERS:
+            self.step(len(one) if len(one) == len(other) else 1)
+        return one == other
+
+    def added(self, before: Any, value: Any, is_variable: bool) -> Any:
+        """Return the value of `before += value`, and count what that copies.
+
+        Python extends lists, bytearrays and the text in a local variable in place.
+        """
+        kind = type(before)
+        if not (kind in _GROW_IN_PLACE or (is_variable and kind is str)):
+            self.result(before)
+        return self.result(value)
+
+    def cut(self, items: Any, part: slice) -> slice:
+        """Return a slice that is assigned or deleted, and count what moves up."""
+        if isinstance(items, list):
+            moved = len(items) - min(part.indices(len(items))[:2])
+            self.step(moved // _COPIED_IN_A_STEP)
+        return part
+
+    def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return what a built-in function returns, and count what it looks at and copies."""
+        for value in args:
+            if type(value) in _CONTAINERS:
+                self.step(len(value))
+        return self.result(function(*args, **kwargs))
+
+    def method(self, owner: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Return what a method returns, and count what it looks at and copies."""
+        result = getattr(owner, name)(*args, **kwargs)
+        kind = type(owner)
+        if kind in _TEXTS:
+            self.step(_of_text(owner, name, args, result))
+        elif kind is list or kind is deque:
+            self.step(_of_list(owner, name, args))
+        elif kind is re.Pattern:
+            self.step(_of_pattern(name, args, result))
+        elif not isinstance(owner, type):
+            self.step(sum(len(value) for value in args if type(value) in _CONTAINERS))
+        return self.result(result)
+
+
+def _of_text(owner: Any, name: str, args: tuple[Any, ...], result: Any) -> int:
+    if name in ("startswith", "endswith"):
+        words = args[0] if isinstance(args[0], tuple) else (args[0],)
+        return sum(map(len, words))
+    if name in ("find", "index") and isinstance(result, int):
+        start = args[1] if len(args) > 1 else 0
+        end = result if result >= 0 else (args[2] if len(args) > 2 else len(owner))
+        return max(0, min(end, len(owner)) - start) + 1
+    # Of a join, what is joined.
+    return len(args[0]) if name == "join" and isinstance(args[0], list | tuple) else len(owner)
+
+
+def _of_list(owner: Any, name: str, args: tuple[Any, ...]) -> int:
+    if name == "extend":
+        return len(args[0]) if type(args[0]) in _CONTAINERS else 1
+    if name == "pop":
+        moved = len(owner) - args[0] if args and args[0] >= 0 and isinstance(owner, list) else 0
+        return 1 + moved // _COPIED_IN_A_STEP
+    return len(owner)
+
+
+def _of_pattern(name: str, args: tuple[Any, ...], result: Any) -> int:
+    text = next((value for value in args if type(value) in _TEXTS), "")
+    start = args[1] if len(args) > 1 and isinstance(args[1], int) else 0
+    if isinstance(result, re.Match):
+        return result.end() - min(start, result.end()) + 1
+    # Where a match failed at its first place, it has hardly looked.
+    return 1 if name in ("match", "fullmatch") else max(0, len(text) - start) + 1
+
+
+def size_of(value: Any) -> int:
+    """Return how many characters, bytes, ids or items a value has; at least 1."""
+    kind = type(value)
+    if kind in _TEXTS:
+        return len(value) or 1
+    if kind is int or value is None:
+        return 1
+    if kind is dict:
+        return _sum(value) + _sum(value.values()) or 1
+    if kind in _CONTAINERS:
+        return _sum(value) or 1
+    if is_dataclass(value) and not isinstance(value, type):
+        return _sum(getattr(value, field.name) for field in fields(value)) or 1
+    return 1
+
+
+def _sum(values: Iterable[Any]) -> int:
+    return sum(map(size_of, values))
+
+
+@lru_cache(maxsize=256)
+def compiled(source: str, filename: str) -> CodeType:
+    """Return the code of a module of an implementation; many implementations share most of them."""
+    return compile(source, filename, "exec")
+
+
+WORK = Work()
