@@ -21,6 +21,7 @@ from mini_vllm.engine.request import StructuredOutputsParams
 _ID_PREFIX = "token_id:"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DATA_FIELD = re.compile(rb"data(?:: ?(.*))?", re.DOTALL)
 
 
 class Frame(NamedTuple):
@@ -147,7 +148,8 @@ class SseReader:
         self._line = bytearray()
         self._data: list[str] = []
         self._after_cr = False
-        self._at_start = True
+        # What may stand before the text of the next line: of the first one only.
+        self._mark = _BYTE_ORDER_MARK
 
     def feed(self, data: bytes) -> list[str]:
         """Take the next bytes; return the data of each event that is complete now."""
@@ -161,23 +163,17 @@ class SseReader:
         *ends, rest = _LINE_END.split(data)
         for end in ends:
             self._line += end
-            line = bytes(self._line)
+            line = bytes(self._line).removeprefix(self._mark)
             self._line.clear()
-            if self._at_start:
-                line, self._at_start = line.removeprefix(_BYTE_ORDER_MARK), False
-            if line:
-                self._take(line)
-            elif self._data:
+            self._mark = b""
+            if field := _DATA_FIELD.fullmatch(line):
+                # Lines are cut at ASCII bytes, so never inside a character.
+                self._data.append(str(field[1] or b"", "utf-8", "replace"))
+            elif not line and self._data:
                 events.append("\n".join(self._data))
                 self._data = []
         self._line += rest
         return events
-
-    def _take(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            # Lines are cut at ASCII bytes, so never inside a character.
-            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
 
 
 def read_frame(data: str, *, with_logprobs: bool) -> Frame:

@@ -6,6 +6,7 @@ CTC, and no decoder at all.
 """
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -125,10 +126,9 @@ def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
 
 def _byte_level_map() -> dict[str, int]:
     """Return GPT-2's 256 characters and the bytes they stand for; printable ones are themselves."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    shifted = {chr(256 + number): byte for number, byte in enumerate(others)}
-    return {**{chr(byte): byte for byte in printable}, **shifted}
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    stand_ins = itertools.count(0x100)
+    return {chr(byte if byte in printable else next(stand_ins)): byte for byte in range(256)}
 
 
 BYTE_OF = _byte_level_map()

@@ -18,8 +18,9 @@ the window for a character that is still incomplete. What it promises:
 Neither keeps the ids: what a caller needs again, it keeps itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
@@ -28,12 +29,12 @@ from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
 _UNFINISHED = "\ufffd"
-# A character has at most four bytes, and each id of text at least one: whatever is four ids old is
-# complete, or never will be.
+# An id of text has a byte or more, and no character more than four: the fourth id from the end is
+# never the beginning of an unfinished one.
 _MOST_WAITING = 3
-# So many ids of text at the end of a prompt are enough to begin with: a few where its unfinished
-# character may be, a few where the window may begin inside another one, and one or two that stay.
-_TAIL = 8
+# How many ids of text at the end of a prompt a stream begins with. The first ones may be the end of
+# a character, and the last ones the beginning of another; two more are sure to be neither.
+_TAIL = 2 * _MOST_WAITING + 2
 
 
 class DecodeStream(TokenStream):
@@ -109,6 +110,18 @@ class DecodeStream(TokenStream):
         self._joins = self._table.joins(state)
 
 
+class _Cut(NamedTuple):
+    """A place between the ids that wait: how many are before it, and their text in context."""
+
+    taken: int
+    text: str
+
+    @property
+    def damage(self) -> int:
+        """How many U+FFFD the text has; a cut inside a character makes one too many."""
+        return self.text.count(_UNFINISHED)
+
+
 class WindowDecodeStream(TokenStream):
     """The text of a growing id sequence, from `tokenizer.decode` alone.
 
@@ -132,65 +145,61 @@ class WindowDecodeStream(TokenStream):
         self._tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self.decoded_tokens = 0
-        # The ids whose text is out, as far as they are needed to decode the next ones, and their
-        # text; the ids that wait, and what of their text is out or belongs to the prompt.
-        self._context: list[int] = []
-        self._before = ""
+        # The ids that wait, and what of their text is out or belongs to the prompt.
         self._waiting: list[int] = []
         self._out = ""
+        # The ids just before, which are needed to decode those, and their text: all of it is out.
+        self._context: list[int] = []
+        self._before = ""
         self._begin(plain_ids(prompt_token_ids))
 
     @property
     def held(self) -> bytes:
         """The text that waits, as UTF-8: U+FFFD for what may become a character."""
-        return self._new(self._text_of(len(self._waiting))).encode()
+        return self._new(next(self._cuts()).text).encode()
 
     def step(self, token_id: int) -> str:
         """Take one id; return the text that is certain now, `""` while nothing is."""
         if not self._has_text(token_id):
             return ""
         self._waiting.append(token_id)
-        taken = len(self._waiting)
-        text = self._text_of(taken)
-        certain = text.rstrip(_UNFINISHED)
-        new = self._emit(certain)
-        if text and text == certain:
-            self._settle(taken, text)
-        elif new:
+        cuts = self._cuts()
+        whole = next(cuts)
+        if whole.text and not whole.text.endswith(_UNFINISHED):
+            return self._emit(whole)
+        complete = whole.text.rstrip(_UNFINISHED)
+        if new := self._new(complete):
             # So the unfinished character begins in this id, in which another one may have ended.
-            self._settle(taken - 1, self._text_of(taken - 1), text)
-        elif taken > _MOST_WAITING:
-            new = self._settle_oldest()
-        return new
+            self._out = complete
+            self._settle(next(cuts), whole.text)
+            return new
+        if len(self._waiting) <= _MOST_WAITING:
+            return ""
+        # Of equally good cuts the first one, which leaves the fewest ids.
+        return self._emit(min([whole, *cuts], key=lambda cut: cut.damage))
 
     def flush(self) -> str:
         """End the stream: return what waits. A second flush returns `""`.
 
         More ids may follow; no character reaches across.
         """
-        text = self._new(self._text_of(len(self._waiting)))
+        text = self._new(next(self._cuts()).text)
         self._waiting, self._out = [], ""
         return text
 
     def _begin(self, prompt: Sequence[int]) -> None:
         """Step through the end of the prompt, for nobody to read; its text counts as out."""
         tail = [*islice(filter(self._has_text, reversed(prompt)), _TAIL)][::-1]
-        start = self._clean_start(tail) if len(tail) == _TAIL else 0
-        for token_id in tail[start:]:
+        if len(tail) == _TAIL:
+            tail = min((tail[start:] for start in range(_MOST_WAITING + 1)), key=self._damage)
+        for token_id in tail:
             self.step(token_id)
-        self._out = self._text_of(len(self._waiting))
+        self._out = next(self._cuts()).text
 
-    def _clean_start(self, tail: list[int]) -> int:
-        """Return where a character begins among the first of these ids.
-
-        One U+FFFD or more is shown by a start inside a character, and by an end inside one, so the
-        last ids are left out as need be.
-        """
-        ends = range(len(tail) - _MOST_WAITING, len(tail) + 1)
-        return min(
-            range(_MOST_WAITING + 1),
-            key=lambda start: min(self._decode(tail[start:end]).count(_UNFINISHED) for end in ends),
-        )
+    def _damage(self, ids: list[int]) -> int:
+        """Return how many U+FFFD the text of ids has, without a character unfinished at its end."""
+        without_last = (ids[: len(ids) - left] for left in range(_MOST_WAITING + 1))
+        return min(self._decode(some).count(_UNFINISHED) for some in without_last)
 
     def _has_text(self, token_id: int) -> bool:
         # Of two spaces `decode` may strip the first one only.
@@ -201,49 +210,52 @@ class WindowDecodeStream(TokenStream):
         together = self._decode([*before, token_id])
         return together not in ("", self._decode(before))
 
-    def _text_of(self, taken: int) -> str:
-        """Return the text of the first ids that wait, in context."""
-        waiting = self._waiting[:taken]
-        together = self._decode(self._context + waiting)
+    def _cuts(self) -> Iterator[_Cut]:
+        """Yield the cut behind all ids that wait, then those before the last ones, one by one.
+
+        Each is decoded when it is asked for.
+        """
+        for left in range(min(len(self._waiting), _MOST_WAITING) + 1):
+            taken = len(self._waiting) - left
+            yield _Cut(taken, self._text_of(self._waiting[:taken]))
+
+    def _text_of(self, ids: list[int]) -> str:
+        """Return what ids add to the text of the context."""
+        together = self._decode(self._context + ids)
         text = together[_shared(self._before, together) :]
         if _UNFINISHED not in text:
             return text
-        # Among other bytes a decoder may show more damage than there is in what waits.
-        alone = self._decode(waiting)
-        return min(text, alone, key=lambda one: one.count(_UNFINISHED))
+        # Among other bytes a decoder may show more damage than there is in these ids.
+        alone = self._decode(ids)
+        return alone if alone.count(_UNFINISHED) < text.count(_UNFINISHED) else text
 
     def _new(self, text: str) -> str:
         """Return what of the waiting text is not out yet."""
         return text[_shared(self._out, text) :]
 
-    def _emit(self, text: str) -> str:
-        new = self._new(text)
+    def _emit(self, cut: _Cut) -> str:
+        """Settle a cut; return what of its text is new."""
+        new = self._new(cut.text)
         if new:
-            self._out = text
+            self._out = cut.text
+        self._settle(cut)
         return new
 
-    def _settle(self, taken: int, text: str, whole: str = "") -> None:
-        """Make the first ids that wait, and have this text, the context of the others.
+    def _settle(self, cut: _Cut, whole: str = "") -> None:
+        """Make the ids before a cut the context of the others.
 
-        `whole` is the text of all that wait, if the others complete a character of the first ones.
+        `whole` is the text of all ids, if those behind the cut complete a character of theirs.
         """
-        if taken == 0:
+        if not cut.taken:
             return
-        self._out = self._out[_shared(text, whole or text) :]
-        self._context, self._waiting = self._waiting[:taken], self._waiting[taken:]
-        before = self._decode(self._context)
-        together = self._decode(self._context + self._waiting) if whole else before
-        self._before = before[: _shared(before, together)]
-
-    def _settle_oldest(self) -> str:
-        """Settle the ids before the unfinished character, if there is one; return their text."""
-        last = len(self._waiting)
-        texts = {taken: self._text_of(taken) for taken in range(last, last - _MOST_WAITING - 1, -1)}
-        # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
-        taken = min(texts, key=lambda taken: texts[taken].count(_UNFINISHED))
-        new = self._emit(texts[taken])
-        self._settle(taken, texts[taken])
-        return new
+        shared = _shared(cut.text, whole) if whole else len(cut.text)
+        self._out = self._out[shared:]
+        self._context = self._waiting[: cut.taken]
+        del self._waiting[: cut.taken]
+        self._before = self._decode(self._context)
+        if whole:
+            together = self._decode(self._context + self._waiting)
+            self._before = self._before[: _shared(self._before, together)]
 
     def _decode(self, ids: Sequence[int]) -> str:
         self.decoded_tokens += len(ids)

@@ -158,8 +158,8 @@ class StopSequenceDecoder(Copyable):
     def process_tokens(self, token_ids: Iterable[int]) -> list[SequenceDecoderOutput]:
         """Take ids up to the first stop; return the output of each that was taken."""
         outputs: list[SequenceDecoderOutput] = []
-        for token_id in plain_ids(token_ids):
-            outputs.append(self.process_token(token_id))
+        for output in map(self.process_token, plain_ids(token_ids)):
+            outputs.append(output)
             if self._matched is not None:
                 break
         return outputs

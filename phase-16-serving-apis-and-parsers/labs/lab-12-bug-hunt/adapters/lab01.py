@@ -92,10 +92,10 @@ class StreamingToolParser:
         self._call, self._state, self._in_string = None, 0, False
         open_tag, close_tag = self._tags
         facts = _call_of(source[len(open_tag) : len(source) - len(close_tag)])
-        if facts is None:
-            return TextDelta(source)
-        self._index += 1
-        return ToolCall(self._index - 1, *facts)
+        if facts is not None:
+            index, self._index = self._index, self._index + 1
+            return ToolCall(index, *facts)
+        return TextDelta(source)
 
 
 def _call_of(body: str) -> tuple[str, str] | None:

@@ -30,9 +30,8 @@ def _byte_level(token: str) -> bytes:
 
 
 def _byte_fallback(token: str) -> bytes:
-    if byte := _BYTE.fullmatch(token):
-        return bytes.fromhex(byte[1])
-    return token.replace("\u2581", " ").encode()
+    byte = _BYTE.fullmatch(token)
+    return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
 
 class TokenDetokenizer:
