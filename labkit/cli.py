@@ -61,6 +61,7 @@ def _parse(argv: list[str], root: Path) -> argparse.Namespace:
         epilog=_list_of_verbs(root),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _check_verb(argv, parser, root)
     commands = parser.add_subparsers(required=True, metavar="VERB", help="one of those below")
     for name, (does, declare) in [row for verbs in _VERBS.values() for row in verbs.items()]:
         command = commands.add_parser(name, description=f"{does[0].upper()}{does[1:]}.")
@@ -71,18 +72,28 @@ def _parse(argv: list[str], root: Path) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _check_verb(argv: list[str], parser: _Parser, root: Path) -> None:
+    """Stop at a word that is no verb, with the verbs of `--help`."""
+    if argv and not argv[0].startswith("-") and not any(argv[0] in row for row in _VERBS.values()):
+        names = ", ".join(name for verbs in _verbs_here(root).values() for name in verbs)
+        parser.error(f"there is no verb {argv[0]!r}; the verbs are {names}")
+
+
 def _list_of_verbs(root: Path) -> str:
-    """Return the verbs by audience; where there are no references, those that need none."""
-    is_edition = not any(root.glob("phase-*/labs/*/solution.py"))
+    """Return the verbs by audience, and what they do."""
     lines = []
-    for audience, verbs in [*_VERBS.items()][: 1 if is_edition else None]:
+    for audience, verbs in _verbs_here(root).items():
         lines += ["", f"{audience}, for example `python -m labkit {_EXAMPLES[audience]}`:"]
-        lines += (
-            f"  {name:<16} {does}"
-            for name, (does, _) in verbs.items()
-            if not (is_edition and name == "solution")
-        )
+        lines += (f"  {name:<16} {does}" for name, (does, _) in verbs.items())
     return "\n".join(lines[1:])
+
+
+def _verbs_here(root: Path) -> dict[str, dict[str, tuple[str, Declare]]]:
+    """Return the verbs by audience; where there are no references, those that need none."""
+    if any(root.glob("phase-*/labs/*/solution.py")):
+        return _VERBS
+    audience, verbs = next(iter(_VERBS.items()))
+    return {audience: {name: verbs[name] for name in verbs if name != "solution"}}
 
 
 def _lab(args: argparse.Namespace, root: Path) -> int:
@@ -331,7 +342,7 @@ _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
                  _here(_hint, add_lab, add_task)),
         "predict": ("ask what a lab's code will do, before you write it; nothing is graded",
                     _in("labkit.student.predict")),
-        "race": ("measure your code, the reference and a naive version in one run",
+        "race": ("measure your code beside a naive version, and the reference if it is here",
                  _in("labkit.student.race")),
         "watch": ("run a lab whenever its starter.py is saved, and go on when it passes",
                   _in("labkit.student.watch")),

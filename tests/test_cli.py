@@ -518,7 +518,12 @@ def test_help_lists_every_verb_by_audience(capsys):
 def test_without_references_help_lists_no_verb_that_needs_them(tiny, tiny_lab, capsys):
     tiny_lab.solution.unlink()
     first = VERBS[: VERBS.index("bug")]
-    assert listed_verbs(tiny, capsys) == [verb for verb in first if verb != "solution"]
+    listed = [verb for verb in first if verb != "solution"]
+    assert listed_verbs(tiny, capsys) == listed
+    with pytest.raises(SystemExit, match="2"):
+        main(["labs"], tiny)
+    offer = f"there is no verb 'labs'; the verbs are {', '.join(listed)}; `"
+    assert offer in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -14,7 +14,6 @@ from labkit.running.platform import deep_stack
 from labkit.running.source import GIVEN, load_source
 
 NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
-ALLOWED = "starter, solution, bug:NAME, or the path of a Python file"
 
 
 @dataclass(frozen=True)
@@ -109,13 +108,25 @@ def choose(value: str, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]
         return {lab.path: Implementation("starter", lab.starter) for lab in labs}
     path = cwd / value
     if not value.startswith("bug:") and not path.is_file():
-        raise UsageError(f"LAB_IMPL={value!r} is neither a known word nor a file; use {ALLOWED}")
+        raise UsageError(
+            f"LAB_IMPL={value!r} is neither a known word nor a file; use {_choices(labs)}"
+        )
     if len(labs) > 1:
         raise UsageError(
             f"LAB_IMPL={value!r} is for one lab, but {len(labs)} labs are collected: "
             "name one lab's folder on the command line"
         )
     return {lab.path: _choose_one(value, path, lab) for lab in labs}
+
+
+def _choices(labs: list[Lab]) -> str:
+    """Return what `LAB_IMPL` can be for all these labs."""
+    words = ["starter"]
+    if all(lab.solution.exists() for lab in labs):
+        words.append("solution")
+        if any(lab.bugs for lab in labs):
+            words.append("bug:NAME")
+    return ", ".join([*words, "or the path of a Python file"])
 
 
 def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:

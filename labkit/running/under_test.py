@@ -1,7 +1,7 @@
 """The code of one lab in one session: its module, and where a composed lab's parts come from."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -48,10 +48,8 @@ class CodeUnderTest:
         self._lab = lab
         self._implementation = implementation
         self._passes = passes
-        self._wanted = wanted_parts(implementation)
         self._labs_of_parts = _labs_of_parts(lab, root)
-        if self._wanted == "reference" and _first_without_reference(self._labs_of_parts):
-            raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
+        self._wanted = wanted_parts(implementation, self._labs_of_parts.values())
         self._modules: dict[str, ModuleType | LoadFailure] = {}
         self.given = read_given(lab, own=True)
 
@@ -133,15 +131,23 @@ class CodeUnderTest:
         return module
 
 
-def wanted_parts(implementation: Implementation) -> str:
+def wanted_parts(implementation: Implementation, labs: Iterable[Lab]) -> str:
     """Return whose parts go with an implementation, `own` or `reference`; `LAB_PARTS` decides.
 
+    Args:
+        implementation: the code that the parts are for.
+        labs: those that build parts.
+
     Raises:
-        UsageError: `LAB_PARTS` is neither.
+        UsageError: `LAB_PARTS` is neither, or asks for references where there are none.
     """
     wanted = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
+    has_references = all(lab.solution.exists() for lab in labs)
+    if wanted == "reference" and not has_references:
+        raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
     if wanted not in ("own", "reference"):
-        raise UsageError(f"LAB_PARTS={wanted!r} is not known; use own or reference")
+        choices = "own or reference" if has_references else "own, or leave LAB_PARTS out"
+        raise UsageError(f"LAB_PARTS={wanted!r} is not known; use {choices}")
     return wanted
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
 from labkit.errors import LoadFailure, UsageError
-from labkit.running.lab_impl import NO_REFERENCE, Implementation, choose, load
+from labkit.running.lab_impl import Implementation, choose, load
 from labkit.running.under_test import wanted_parts
 from labkit.student.progress import Progress
 
@@ -134,9 +134,7 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
     ill = _lab_with_bug(wanted, lab, rows)
     planted = choose(wanted, [ill], Path.cwd())[ill.path]
     implementation = planted if ill == lab else Implementation("solution", lab.solution)
-    own = wanted_parts(implementation) == "own"
-    if not own and not all(lab.solution.exists() for lab, _ in rows):
-        raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
+    own = wanted_parts(implementation, (lab for lab, _ in rows)) == "own"
     parts = {}
     for role in ROLES:
         candidates = [row for row in rows if row[1].role == role]
