@@ -2,7 +2,7 @@
 
 The edition is made in a scratch folder, twice. In the one every lab is solved, and every command of
 its texts has to end well; in the other nothing is written, and no command may end otherwise than by
-saying what to do.
+saying what to do. Where a file has lines of a reference, no edition is made, and that is a finding.
 """
 
 import os

@@ -8,7 +8,7 @@ Its texts come from those of the course. In Markdown, what stands between `<!-- 
 elsewhere, is shown.
 
 But: the engine, `mini_vllm`, comes along. It has the same ideas in another shape, and students may
-read it.
+read it. An edition in which some lines have the shape of a reference's is not made.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
 from labkit.publish.packing import write_folder
+from labkit.publish.withheld import check_withheld
 
 # Whatever is not named here is left out.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")
@@ -51,12 +52,14 @@ def make_edition(root: Path) -> dict[str, bytes]:
 
     Raises:
         UsageError: a document or the Makefile lacks the text that has to be changed.
+        LabkitError: a file has lines of a reference, or of a known bug.
     """
+    labs = find_labs(root)
     paths = [root / name for name in _FILES]
     for folder in _FOLDERS:
         paths += _plain_files(root / folder)
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    for lab in find_labs(root):
+    for lab in labs:
         files |= _lab_files(lab, root)
         phase = lab.path.parents[1]
         for path in (phase / "README.md", *phase.glob("demo.py"), *phase.glob("script.toml")):
@@ -64,10 +67,12 @@ def make_edition(root: Path) -> dict[str, bytes]:
     files["README.md"] = (root / "README.md").read_bytes()
     files["Makefile"] = _makefile((root / "Makefile").read_text("utf-8")).encode()
     files[".github/workflows/grade.yml"] = WORKFLOW.read_bytes()
-    return {
+    files = {
         name: edition_text(name, data.decode()).encode() if name.endswith(".md") else data
         for name, data in files.items()
     }
+    check_withheld(files.items(), labs, "the student edition")
+    return files
 
 
 def edition_text(name: str, text: str) -> str:

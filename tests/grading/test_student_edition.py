@@ -1,12 +1,16 @@
 """The student edition: nothing of the references is in it, and what it says can be run."""
 
 import ast
+import builtins
+import contextlib
+import html
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -14,10 +18,14 @@ from walled import brief
 
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
-from labkit.errors import UsageError
+from labkit.errors import LabkitError, UsageError
+from labkit.gates import GATES
 from labkit.gates.edition import broken_links, commands, untrue_texts
 from labkit.gates.readmes import readmes_are_true
 from labkit.publish import actions, student_edition
+from labkit.publish.site import frontend
+from labkit.publish.site.command import build
+from labkit.publish.withheld import check_withheld
 from labkit.serving import serve
 from labkit.student.progress import Progress
 
@@ -67,28 +75,162 @@ def solve(edition, *numbers):
         Progress(edition).save_score(own, 100)
 
 
-def test_no_body_of_a_reference_is_anywhere_in_it(pristine):
-    text = "\n".join(
-        path.read_text(errors="replace") for path in pristine.rglob("*") if path.is_file()
+def functions_of(lab):
+    """The source of each function of a lab's reference that its starter does not have."""
+    source, starter = lab.solution.read_text(), lab.pristine_starter.read_text()
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            text = "".join(lines[node.lineno - 1 : node.end_lineno])
+            if text not in starter:
+                yield textwrap.dedent(text)
+
+
+def statements(code):
+    """How many there are in a function, without its head and its docstring."""
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)]
+    return len(nodes) - 1 - (ast.get_docstring(nodes[0]) is not None)
+
+
+METHODS_OF_PYTHON = {name for kind in (str, bytes, list, dict, set) for name in dir(kind)}
+
+
+class _OtherNames(ast.NodeTransformer):
+    def visit(self, node):
+        for field in ("id", "attr", "arg", "name"):
+            name = getattr(node, field, "")
+            if name and not hasattr(builtins, name) and name not in METHODS_OF_PYTHON:
+                setattr(node, field, f"other_{name}")
+        if isinstance(node, ast.AnnAssign):
+            node = ast.Assign([node.target], node.value, lineno=0)
+        for field in {"annotation", "returns"} & {*node._fields}:
+            setattr(node, field, None)
+        return self.generic_visit(node)
+
+
+def other_names(code):
+    """All is called otherwise that can be, and annotations and comments are gone."""
+    return ast.unparse(_OtherNames().visit(ast.parse(code)))
+
+
+def other_lines(code):
+    """A line ends behind each bracket and comma, if it can, and nowhere else in a statement."""
+    code = ast.unparse(ast.parse(code))
+    tree = ast.dump(ast.parse(code))
+    for at in [match.end() for match in re.finditer(r"[(\[,]", code)][::-1]:
+        other = f"{code[:at]}  # here\n{code[at:]}"
+        with contextlib.suppress(SyntaxError):
+            code = other if ast.dump(ast.parse(other)) == tree else code
+    return code
+
+
+DISGUISES = {"as it is": str, "other names": other_names, "other lines": other_lines}
+
+
+def complaint(files, labs=LABS):
+    """What the check says of files, "" if nothing."""
+    try:
+        check_withheld(files.items(), labs, "the edition")
+    except LabkitError as error:
+        return str(error)
+    return ""
+
+
+def test_each_function_of_a_reference_is_found_in_each_disguise():
+    files = {
+        f"{lab.label} function {number} {how}.py": disguise(code).encode()
+        for lab in LABS
+        for number, code in enumerate(functions_of(lab))
+        # A starter has constructors, or most of one.
+        if statements(code) > 5 and "def __init__" not in code
+        for how, disguise in DISGUISES.items()
+    }
+    assert len(files) > 150
+    said = complaint(files)
+    for name in files:
+        assert re.search(
+            rf"^  {name} lines \d+-\d+ are like lines .* of {name[:6]}$", said, re.M
+        ), name
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("a.md", "# Text\n\n```python\n%s\n```\n"),
+        ("a.html", "<p>Text's</p><pre><code>%s</code></pre>"),
+        ("a.toml", "text = '''\n%s\n'''\n"),
+    ],
+)
+def test_a_renamed_function_is_found_in_a_page(name, page):
+    lab = pick_lab(LABS, "03")
+    code = next(code for code in functions_of(lab) if "def utf8_expected_len" in code)
+    before, *_, after = other_names(code).split('"""')
+    body = html.escape(before + after) if name == "a.html" else before + after
+    assert "of the reference of lab-03" in complaint({name: (page % body).encode()}, [lab])
+
+
+# What anybody writes, in a reference and elsewhere.
+HONEST = """
+class Stream:
+    def __init__(self, inner, size):
+        self._inner = inner
+        self._closed = False
+        self._error = None
+        self._text = ""
+        self._begin()
+
+    @property
+    def held(self):
+        return self._inner.held
+
+    def feed(self, text):
+        return self._inner.feed(text)
+
+    def tags(self, opening, closing):
+        self._opening = opening
+        self._closing = closing
+        self._begin()
+
+    def take(self):
+        if not self._queue:
+            return None
+        item = self._queue.popleft()
+        return item
+
+    def count(self, items):
+        last = None
+        total = 0
+        for item in items:
+            total += 1
+        return total
+"""
+
+
+def test_what_anybody_writes_is_not_taken_for_a_reference():
+    assert complaint({"a.py": HONEST.encode()}) == ""
+
+
+def test_an_engine_with_lines_of_a_reference_stops_edition_site_and_check(
+    tmp_path, capsys, monkeypatch
+):
+    no_sources = shutil.ignore_patterns(
+        ".git", ".venv", ".*_cache", "__pycache__", "build", "node_*"
     )
-    squeezed = re.sub(r"\s+", " ", text)
-    bodies = 0
-    for lab in LABS:
-        source, told = lab.solution.read_text(), lab.pristine_starter.read_text()
-        for node in ast.walk(ast.parse(source)):
-            if not isinstance(node, ast.FunctionDef) or node.name == "__init__":
-                continue
-            statements = node.body[ast.get_docstring(node) is not None :]
-            if not statements:
-                continue
-            first = statements[0]
-            body = "\n".join(source.splitlines()[first.lineno - 1 : node.end_lineno])
-            if len(body) > 60 and body not in told:
-                bodies += 1
-                found = re.sub(r"\s+", " ", body) in squeezed
-                assert not found, f"{lab.label} {node.name}"
-    assert bodies > 15
-    assert not [*pristine.rglob("solution.py")]
+    root = shutil.copytree(ROOT, tmp_path / "course", ignore=no_sources)
+    code = max(map(other_names, functions_of(pick_lab(LABS, "06"))), key=len)
+    engine = root / "mini_vllm" / "text" / "utf8.py"
+    engine.write_text(f"{engine.read_text()}\n\n{code}\n")
+    said = re.compile(r"mini_vllm/text/utf8\.py lines .* of the reference of lab-06")
+
+    out = tmp_path / "out"
+    assert main(["student-edition", "--out", str(out)], root) == 2
+    assert said.search(capsys.readouterr().err)
+    (finding,) = GATES["edition"](root)
+    assert said.search(str(finding))
+    monkeypatch.setattr(frontend, "install", lambda _: None)
+    with pytest.raises(LabkitError, match=said):
+        build(root, out, "", student=True)
+    assert not out.exists()
 
 
 def test_nothing_else_of_the_instructors_is_in_it(pristine):
@@ -194,6 +336,7 @@ def test_a_lab_runs_and_says_what_a_mistake_looks_like(edition):
     [
         ("", "utf8_expected_len is not written yet"),
         ("solution", "LAB_IMPL=starter tests your own file"),
+        ("strater", "nor a file; use starter, or the path of a Python file\n"),
     ],
 )
 def test_pytest_says_how_to_test_ones_own_file(untouched, implementation, message):
@@ -212,6 +355,8 @@ def test_a_lab_with_parts_says_which_lab_to_do_first_and_is_handed_in(edition):
     folder = str(pick_lab(find_labs(edition), "05").path)
     _, out = run(edition, "pytest", folder, LAB_IMPL="starter", LAB_PARTS="reference")
     assert "Leave LAB_PARTS out" in out
+    _, out = run(edition, "pytest", folder, LAB_IMPL="starter", LAB_PARTS="mine")
+    assert "LAB_PARTS='mine' is not known; use own, or leave LAB_PARTS out" in out
     solve(edition, "03", "04", "01", "05")
     code, out = run(edition, "labkit", "lab", "--lab", "05")
     assert (code, "StopStringMatcher: your own" in out) == (0, True)

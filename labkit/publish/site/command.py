@@ -23,8 +23,8 @@ from labkit.publish.site.checks import check_site, folder_bytes
 from labkit.publish.site.generator import generate
 from labkit.publish.site.polish import polish
 from labkit.publish.site.serve import PORT, serve
-from labkit.publish.site.withheld import check_withheld
 from labkit.publish.student_edition import make_edition
+from labkit.publish.withheld import check_withheld
 
 NAME = "The text path, by hand"
 STUDENT = "student"
@@ -116,10 +116,17 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
         frontend.seal(root / _FRONT_END, folder)
         check_site(folder)
         if student:
-            check_withheld(folder, find_labs(root))
+            _check_withheld(folder, root)
         _put(folder, out, work / "old")
     size, seconds = folder_bytes(out) / 1e6, time.monotonic() - began
     print(f"Wrote {os.path.relpath(out)}: {size:.1f} MB, in {seconds:.0f} s.", flush=True)
+
+
+def _check_withheld(folder: Path, root: Path) -> None:
+    """Check all that was built, because the bench is made of other files than the edition's."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = ((path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths)
+    check_withheld(files, find_labs(root), "the student's site")
 
 
 def _put(folder: Path, out: Path, old: Path) -> None:
