@@ -19,19 +19,19 @@ from typing import Any, Literal, NoReturn
 
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import CallEnd, Event, TextDelta
-from mini_vllm.text.memory import MEMORY, NOWHERE, Machine
+from mini_vllm.text.memory import MEMORY, NOWHERE, UNKNOWN, Machine, Node
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.ids import plain_ids
-from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, create_decode_stream
+from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, create_plain_stream
 
 
 class TextPipeline(Machine):
     """One request's text path. `copy` gives one that goes on by itself from the same place.
 
     Args:
-        tokenizer: turns ids into text.
+        tokenizer: turns ids into text; a metered one counts the text when it ends.
         prompt_token_ids: the ids before the first one; only the last few matter.
         skip_special_tokens: leave special tokens out of the text. Formats whose markers are special
             tokens need them.
@@ -53,6 +53,8 @@ class TextPipeline(Machine):
         ValueError: `stop` is a single str, or a stop string is empty.
     """
 
+    _shared = Machine._shared | {"_metrics"}
+
     def __init__(
         self,
         tokenizer: Tokenizer,
@@ -68,7 +70,7 @@ class TextPipeline(Machine):
         reasoning: StreamParser | None = None,
         tools: StreamParser | None = None,
     ) -> None:
-        self._stream = create_decode_stream(
+        self._stream = create_plain_stream(
             tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
         )
         stops = stop if isinstance(stop, str) else tuple(stop)
@@ -91,6 +93,10 @@ class TextPipeline(Machine):
         self._called = False
         self.ending: Ending | None = None
         self.tokens = 0
+        self._metrics = metrics_of(tokenizer)
+        # After how many ids a half character waited, and a possible stop string.
+        self._incomplete = self._partial = 0
+        self._has_searched = False
         # Without a table of pieces, what a stream does depends on more than a position can say.
         table = isinstance(self._stream, DecodeStream)
         # The last is the first to have no position.
@@ -138,20 +144,24 @@ class TextPipeline(Machine):
         events: list[Event] = []
         if self.ending is not None:
             return events
-        # Nearly all calls bring one id in a tuple, and a look at the type is the quickest. What is
-        # no array is taken id by id: nothing is taken out of a generator after the end.
-        if type(token_ids) is not tuple and hasattr(token_ids, "tolist"):
+        # Nearly all calls bring one id in a tuple or list, and a look at the type is the quickest.
+        # What is no array is taken id by id: nothing is taken out of a generator after the end.
+        kind = type(token_ids)
+        if kind is not tuple and kind is not list and hasattr(token_ids, "tolist"):
             token_ids = plain_ids(token_ids)
         for token_id in token_ids:
             self.tokens += 1
             try:
-                new, self._node = self._node[token_id]
+                new, node = self._node[token_id]
             except KeyError:
                 self._feed_new(token_id, events)
                 if self.ending is not None:
                     break
             else:
+                self._node = node
                 events += new
+                if node.waiting is not None:
+                    self._count(node)
         return events
 
     @property
@@ -186,6 +196,7 @@ class TextPipeline(Machine):
             output, kept, self._node = known
             self._parsers[-1].keep(kept)
             events += output
+            self._count(self._node)
             return
         before = self._leave()
         ends = token_id in self._ends
@@ -210,6 +221,22 @@ class TextPipeline(Machine):
             if ends or any(first) or not all(parser.flowed for parser in self._parsers):
                 before = None
         self._node = MEMORY.learn(before, token_id, (*new,), self.position, kept)
+        if self._metrics is not None:
+            self._count(self._node)
+
+    def _count(self, node: Node) -> None:
+        """Count a step to a node if a half character waits there, or a possible stop string."""
+        waiting = node.waiting
+        if waiting is UNKNOWN:
+            self._settle()
+            incomplete = self._stream.held != b""
+            partial = self._stop is not None and self._stop.held != ""
+            waiting = (incomplete, partial) if incomplete or partial else None
+            if node is not NOWHERE:
+                node.waiting = waiting
+        if waiting is not None:
+            self._incomplete += waiting[0]
+            self._partial += waiting[1]
 
     def finish(self, reason: FinishReason) -> list[Event]:
         """End the text from outside; return what the layers still held.
@@ -235,9 +262,17 @@ class TextPipeline(Machine):
     def _pour(self, text: str, events: list[Event]) -> None:
         """Let text run through the layers after the detokenizer."""
         if self._stop_first is not None:
-            text = self._stop_first.step(text)
+            text = self._search(self._stop_first, text)
         if text:
             self._parse(text, events)
+
+    def _search(self, stop: StopMatcher, text: str) -> str:
+        """Let the stop matcher take text; a metered tokenizer has the first time measured."""
+        if self._has_searched or self._metrics is None:
+            return stop.step(text)
+        self._has_searched = True
+        with self._metrics.stop_detection_duration.time():
+            return stop.step(text)
 
     def _parse(self, text: str, events: list[Event]) -> None:
         if self._reasoning is None:
@@ -257,7 +292,7 @@ class TextPipeline(Machine):
             if not isinstance(event, TextDelta):
                 events.append(event)
                 continue
-            text = event.text if stop is None else stop.step(event.text)
+            text = event.text if stop is None else self._search(stop, event.text)
             if text:
                 self._answer(text, events)
 
@@ -290,6 +325,14 @@ class TextPipeline(Machine):
                 self._answer(rest, events)
         stop_string = None if self._stop is None else self._stop.matched
         self.ending = Ending.decide(reason, stop_id=stop_id, stop_string=stop_string)
+        if self._metrics is not None:
+            self._metrics.text_ended(
+                self.tokens,
+                self._incomplete,
+                self._partial,
+                self.ending.stop_reason,
+                visible=self._include,
+            )
         if self._tools is not None:
             self._called = self._tools.completed > 0
             rest_of_calls = self._tools.flush(cut=self.ending.reason.cuts)

@@ -8,7 +8,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, perf_counter
 
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
 from mini_vllm.engine.model import Burst, Model, News, SlotView, check_burst
@@ -25,6 +25,8 @@ HOOKS = (
     "after_emit",
     "after_evict",
 )
+# Two readings of the clock and a report cost as much as a token, so few steps have them.
+_STEPS_A_SAMPLE = 16
 
 
 Row = tuple[ChoiceState, SlotStreamState]
@@ -44,6 +46,9 @@ class NullMetrics:
 
     def unknown_tokens(self, count: int) -> None:
         """A model gave ids that are not in the vocabulary."""
+
+    def text_made(self, seconds: float) -> None:
+        """The text of an iteration took so long; called for the first of every 16 with text."""
 
     def finished(
         self, reason: FinishReason, prompt_tokens: int, output_tokens: int, seconds: float
@@ -89,6 +94,7 @@ class EngineCore:
         self._on_end = on_end
         self._hooks = hooks
         self._metrics = metrics
+        self._steps_with_text = 0
         self.has_begun = False
 
     def iterate(self, *, cancel_all: bool = False) -> None:
@@ -187,11 +193,14 @@ class EngineCore:
         """Turn ids into text; find what has ended."""
         now, metrics, vocab_size = monotonic(), self._metrics, self._vocab_size
         unknown = 0
+        is_sample = self._steps_with_text % _STEPS_A_SAMPLE == 0
+        start, has_text = perf_counter() if is_sample else 0.0, False
         for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
             if choice.burst is None:
                 if choice.ending is not None:
                     stream.update_or_give_up(choice)
                 continue
+            has_text = True
             token_ids = choice.view.output_token_ids
             before = len(token_ids)
             # Without `update_or_give_up` around it, a call less for each token.
@@ -211,6 +220,10 @@ class EngineCore:
                 unknown += sum(not 0 <= token_id < vocab_size for token_id in token_ids[before:])
         if unknown:
             metrics.unknown_tokens(unknown)
+        if has_text:
+            self._steps_with_text += 1
+            if is_sample:
+                metrics.text_made(perf_counter() - start)
 
     def _emit(self, rows: Iterable[Row]) -> None:
         for choice, stream in rows:

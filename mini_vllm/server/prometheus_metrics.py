@@ -1,8 +1,8 @@
 """The numbers behind `/metrics`: what vLLM 0.33.0 has, under its names and labels, and our own.
 
 The engine reports every token, so counting must be a few additions to plain numbers; they become
-what Prometheus wants at each scrape. Encodes and decodes are rarer, and use the instruments of
-`TokenizerMetrics`, on the same registry.
+what Prometheus wants at each scrape. Encodes, decodes and ends of texts are rarer, and use the
+instruments of `TokenizerMetrics`, on the same registry.
 """
 
 from bisect import bisect_left
@@ -132,14 +132,16 @@ class PrometheusMetrics(NullMetrics, Collector):
         """See `NullMetrics`."""
         self._unknown_tokens += count
 
+    def text_made(self, seconds: float) -> None:
+        """See `NullMetrics`."""
+        self.tokenizer.stream_step_duration.observe(seconds)
+
     def finished(
         self, reason: FinishReason, prompt_tokens: int, output_tokens: int, seconds: float
     ) -> None:
         """See `NullMetrics`."""
         self._whole.observe(seconds)
         self._prompt_tokens += prompt_tokens
-        # Once a choice, not once a step: see `MeteredStream`.
-        self.tokenizer.stream_tokens.inc(output_tokens)
         self._prompts.observe(prompt_tokens)
         self._outputs.observe(output_tokens)
         self._ended[_REASONS[reason]] += 1

@@ -23,7 +23,8 @@ from mini_vllm.server.wire.chat_stream import chat_stream
 from mini_vllm.server.wire.sse import Events, StreamHead
 from mini_vllm.text.formats import find_format
 from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
+from mini_vllm.tokenizer.metered import MeteredTokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of
 
 _BLOCK_SIZE = 16
 
@@ -245,7 +246,8 @@ def create_service(
 
     Args:
         model: makes the ids.
-        tokenizer: the model's; one of the `tokenizers` library will do.
+        tokenizer: the model's; one of the `tokenizers` library will do. It is metered here, unless
+            it is already.
         chat_template: the model's.
         model_name: the name by which clients ask for it.
         metrics: those that the tokenizer reports to already; by default new ones.
@@ -268,6 +270,8 @@ def create_service(
     if make_text_path is not None:
         options = {**options, "tool_format": None, "reasoning_format": None}
     tokenizer = as_tokenizer(tokenizer)
+    if metrics_of(tokenizer) is None:
+        tokenizer = MeteredTokenizer(tokenizer, metrics.tokenizer)
     cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
     path = make_text_path or TextPathFactory(
         cached,

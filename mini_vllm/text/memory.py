@@ -20,6 +20,7 @@ from mini_vllm.text.copyable import Copyable
 LONGEST_PIECE = 64
 
 
+UNKNOWN: tuple[bool, ...] = ()
 # For most nodes, as steps that keep text are rare.
 _NONE: dict[Any, tuple[Any, str, "Node"]] = {}
 
@@ -30,14 +31,17 @@ class Node(dict[Any, tuple[Any, "Node"]]):
     Attributes:
         position: the position.
         keeping: the steps that also keep text: what comes out, what is kept, and the next node.
+        waiting: for a pipeline, whether a half character waits there, and whether a possible stop
+            string: None if neither, `UNKNOWN` until somebody has looked.
     """
 
-    __slots__ = ("keeping", "position")
+    __slots__ = ("keeping", "position", "waiting")
 
     def __init__(self, position: Hashable) -> None:
         super().__init__()
         self.position = position
         self.keeping = _NONE
+        self.waiting: tuple[bool, ...] | None = UNKNOWN
 
     def __reduce__(self) -> tuple[Any, ...]:
         # For `pickle`: what was learned is learned again.

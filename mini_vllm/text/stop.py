@@ -65,6 +65,9 @@ class StopMatcher(Machine):
     @property
     def held(self) -> str:
         """The text that is held back, a proper prefix of a stop."""
+        if self._state == 0 and self._node is NOWHERE:
+            # As after most steps, of which the pipeline asks quite a few.
+            return ""
         self._settle()
         return (self._guard or self._scanner).held(self._state)
 

@@ -13,8 +13,8 @@ class TokenizerMetrics:
     """The instruments, all named `sgl_tokenizer_...`, on one registry.
 
     Durations are in seconds; `chars_per_encode` counts characters. The label `operation` is
-    `encode`, `encode_batch`, `decode` or `factory_load`. `StopSequenceDecoder` fills those of stop
-    detection.
+    `encode`, `encode_batch`, `decode` or `factory_load`. Streams count each step at once; a text
+    pipeline counts its steps when its text ends.
 
     Args:
         registry: where they are registered.
@@ -47,16 +47,57 @@ class TokenizerMetrics:
         self.vocab_size = Gauge(
             "sgl_tokenizer_vocab_size", "Highest id plus one", ["tokenizer_type"], registry=registry
         )
-        self.stream_tokens = counter("stream_tokens_total", "Ids put into streams")
-        self.stream_incomplete_utf8 = counter(
-            "stream_incomplete_utf8_total", "Steps that ended inside a character"
+        self.stream_tokens = counter(
+            "stream_tokens_total", "Ids put into streams and text pipelines"
         )
-        self.stream_step_duration = seconds("stream_step_duration", "Time of one step")
+        self.stream_incomplete_utf8 = counter(
+            "stream_incomplete_utf8_total", "Ids after which a character was incomplete"
+        )
+        self.stream_step_duration = seconds(
+            "stream_step_duration",
+            "Time of one id in a stream; in an engine, time of the text of one engine step, "
+            "sampled: the first of every 16 engine steps with text",
+        )
         self.factory_loads = counter("factory_loads_total", "Tokenizers loaded", "file_type")
         self.factory_errors = counter("factory_errors_total", "Failed loads", *errors)
         self.factory_load_duration = seconds("factory_load_duration", "Time of one load")
         self.stop_sequences_detected = counter(
-            "stop_sequences_detected_total", "Stops that were found", "type"
+            "stop_sequences_detected_total",
+            "Texts that ended at a stop token or stop string; an EOS token is neither",
+            "type",
         )
-        self.partial_matches = counter("partial_matches_total", "Steps that held a possible stop")
-        self.stop_detection_duration = seconds("stop_detection_duration", "Time of one search")
+        for kind in ("token", "visible_token", "string", "visible_string"):
+            self.stop_sequences_detected.labels(kind)
+        self.partial_matches = counter(
+            "partial_matches_total", "Ids after which text was held that may become a stop string"
+        )
+        self.stop_detection_duration = seconds(
+            "stop_detection_duration",
+            "Time of one search for stop strings; in a text pipeline sampled: one search of each "
+            "text, the first that no earlier text has made",
+        )
+
+    def text_ended(
+        self,
+        tokens: int,
+        incomplete: int,
+        partial: int,
+        stop_reason: str | int | None,
+        *,
+        visible: bool,
+    ) -> None:
+        """Count the steps of a text that has ended.
+
+        Args:
+            tokens: its ids.
+            incomplete: those that ended inside a character.
+            partial: those after which a possible stop string was held.
+            stop_reason: the stop string or stop id that ended it, or None.
+            visible: whether that is shown.
+        """
+        self.stream_tokens.inc(tokens)
+        self.stream_incomplete_utf8.inc(incomplete)
+        self.partial_matches.inc(partial)
+        if stop_reason is not None:
+            kind = "string" if isinstance(stop_reason, str) else "token"
+            self.stop_sequences_detected.labels(f"visible_{kind}" if visible else kind).inc()

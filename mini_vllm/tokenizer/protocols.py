@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
+
+if TYPE_CHECKING:
+    from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +138,9 @@ def pieces_of(tokenizer: Any) -> PieceTable | None:
         return tokenizer.pieces  # type: ignore[no-any-return]
     except AttributeError:
         return as_tokenizer(tokenizer).pieces
+
+
+def metrics_of(tokenizer: Any) -> "TokenizerMetrics | None":
+    """Return the instruments of a metered tokenizer, or of one around it; None for any other."""
+    metrics: TokenizerMetrics | None = getattr(tokenizer, "metrics", None)
+    return metrics

@@ -6,15 +6,21 @@ from typing import Any, Self
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer, as_tokenizer
+from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer, as_tokenizer, metrics_of
 from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_decode_stream
 
 
 class TokenizerWrapper:
-    """Passes everything on to `inner`, also what only some tokenizers have: a chat template."""
+    """Passes everything on to `inner`, also what only some tokenizers have: a chat template.
+
+    Attributes:
+        inner: the tokenizer.
+        metrics: where it and its streams are counted, or None.
+    """
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = as_tokenizer(inner)
+        self.metrics = metrics_of(self.inner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "inner":

@@ -287,13 +287,27 @@ def test_metrics_report_what_was_kept():
     Scene(scripts, metrics=metrics).run()
     assert metrics.mock_calls == [
         call.first_token(ANY),
+        call.text_made(ANY),
         call.next_token(ANY, 3),
         call.unknown_tokens(2),
         call.next_token(ANY, 2),
         call.finished(FinishReason.END_ID, 2, 6, ANY),
     ]
-    assert all(one.args[0] >= 0 for one in metrics.mock_calls[:2])
+    assert all(one.args[0] >= 0 for one in metrics.mock_calls[:3])
     assert metrics.finished.call_args.args[3] >= metrics.first_token.call_args.args[0]
+
+
+@pytest.mark.parametrize(("steps", "samples"), [(1, 1), (16, 1), (17, 2), (33, 3)])
+def test_the_time_of_the_text_is_sampled_once_in_16_steps_that_make_any(steps, samples):
+    metrics = Mock(spec=NullMetrics())
+    scripts = {name: [None, (97,)] * steps + [(EOS,)] for name in "AB"}
+    scene = Scene(scripts, metrics=metrics)
+    for _ in range(2 * steps):
+        scene.step()
+    assert metrics.next_token.call_count == 2 * (steps - 1)
+    assert metrics.text_made.call_count == samples
+    assert all(one.args[0] > 0 for one in metrics.text_made.mock_calls)
+    scene.run()
 
 
 def test_stats_count_choices_and_blocks():

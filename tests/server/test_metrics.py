@@ -1,6 +1,7 @@
 """`/metrics` and `/health`: what a server says of itself, and the cache of encoded prompts."""
 
 import json
+import re
 import time
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
@@ -15,7 +16,17 @@ from vocabularies import byte_level
 from mini_vllm.models.remote import RemoteModel
 from mini_vllm.models.scripted import Hook, Raise
 from mini_vllm.server import cli
+from mini_vllm.server.prometheus_metrics import PrometheusMetrics
+from mini_vllm.tokenizer import TokenizerError, TokenizerFileNotFound, create_tokenizer
 from mini_vllm.tokenizer.cache import CacheStats
+
+
+def families_of(server):
+    """Return what a server exports, or what a client talks to, by family."""
+    answer = server.fetch("/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    return list(text_string_to_metric_families(answer.body.decode()))
 
 
 def scrape(server):
@@ -23,11 +34,8 @@ def scrape(server):
 
     What has vLLM's name must have vLLM's labels.
     """
-    answer = server.fetch("/metrics")
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith("text/plain")
     found = {}
-    for family in text_string_to_metric_families(answer.body.decode()):
+    for family in families_of(server):
         for sample in family.samples:
             labels = dict(sample.labels)
             if sample.name.startswith("vllm:"):
@@ -82,7 +90,9 @@ def test_tokens_and_their_times_are_counted():
         server.chat(asking("say", max_tokens=3, stream=True))
         server.idle()
         found = scrape(server)
+    # Of the three texts the third ends before the rocket.
     expected = {
+        ("sgl_tokenizer_stream_incomplete_utf8_total",): 2 * 3,
         ("vllm:generation_tokens_total",): 2 * tokens + 3,
         ("vllm:prompt_tokens_total",): 3 * prompt,
         ("vllm:time_to_first_token_seconds_count",): 3,
@@ -101,6 +111,106 @@ def test_tokens_and_their_times_are_counted():
         ("sgl_tokenizer_stream_tokens_total",): 2 * tokens + 3,
     }
     assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_waits_in_a_stream_is_counted_after_each_token(stream):
+    """Each byte is a token: 11 end inside a character, 4 inside the stop, of these 3 in both."""
+    with running(Says(say="naïve 你好 🚀🚀🚀")) as server:
+        for _ in range(2):
+            server.chat(asking("say", stream=stream, stop=["🚀🚀"]))
+        server.idle()
+        found = scrape(server)
+    expected = {
+        "stream_tokens_total": 2 * len("naïve 你好 🚀🚀".encode()),
+        "stream_incomplete_utf8_total": 2 * 11,
+        "partial_matches_total": 2 * 4,
+        "stop_detection_duration_seconds_count": 2,
+    }
+    assert {key: found[f"sgl_tokenizer_{key}",] for key in expected} == expected
+    assert found["sgl_tokenizer_stop_sequences_detected_total", "string"] == 2
+    assert found[("sgl_tokenizer_stream_step_duration_seconds_count",)] >= 2
+    assert found[("sgl_tokenizer_stream_step_duration_seconds_sum",)] > 0
+
+
+def test_every_exported_series_is_moved_by_what_it_is_about(tmp_path):
+    """Each sample but buckets, sums and times of creation is above 0 in one of two scrapes."""
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+    inner, metrics = byte_level(), PrometheusMetrics()
+    (tmp_path / "tokenizer.json").write_text(inner.to_str(), encoding="utf-8")
+    config = json.dumps({"chat_template": template, "eos_token": "<|im_end|>"})
+    (tmp_path / "tokenizer_config.json").write_text(config)
+    with pytest.raises(TokenizerFileNotFound):
+        create_tokenizer(tmp_path / "no", metrics=metrics.tokenizer)
+    tokenizer = create_tokenizer(tmp_path, metrics=metrics.tokenizer)
+
+    def spelled(text):
+        return [(token_id,) for token_id in inner.encode(text, add_special_tokens=False).ids]
+
+    class SaysIds(Says):
+        def name_of(self, slot):
+            prompt = inner.decode(slot.prompt_token_ids, skip_special_tokens=False)
+            return re.findall("<([a-z]+)>", prompt)[-1]
+
+    waiting = [Hook(lambda: time.sleep(0.002))] * 100_000
+    begun = {"half": spelled("🫨")[:-1], "stop": spelled("EN"), "call": spelled("<tool_c")}
+    begun["reasoning"] = spelled("<thin")
+    (end,), (stop_id,) = tokenizer.eos_token_ids, spelled("!")
+    model = SaysIds(
+        say=[*spelled("naïve 你好 🫨🫨 END"), (10**6,), stop_id, (end,)],
+        bad=[ValueError("the model fails")],
+        **{name: [*script, *waiting] for name, script in begun.items()},
+    )
+    options = {"tokenizer": tokenizer, "chat_template": tokenizer.chat_template}
+    options.update(metrics=metrics, max_num_seqs=len(begun), reasoning_format="qwen3")
+    with running(model, **options) as server:
+        for fields in (
+            {},
+            {"max_tokens": 3},
+            {"stop": ["END"]},
+            {"stop": ["END"], "include_stop_str_in_output": True},
+            {"stop_token_ids": stop_id},
+            {"stop_token_ids": stop_id, "include_stop_str_in_output": True},
+        ):
+            assert server.chat(asking("say", stream=True, **fields)).status == 200
+        # L1 has the first segment of this one.
+        server.chat({"messages": asking("say")["messages"] * 2, "stream": True})
+        server.chat(asking("bad", stream=True))
+        server.fetch("/detokenize", {"tokens": [1]})
+        # No endpoint encodes a batch, and bad input comes to none of them.
+        tokenizer.encode_batch(["a"])
+        for ask, wrong in (
+            (tokenizer.encode, "\ud800"),
+            (tokenizer.encode_batch, ["\ud800"]),
+            (tokenizer.decode, [10**6]),
+        ):
+            with pytest.raises(TokenizerError):
+                ask(wrong)
+        fields = {"stop": ["END"], "tools": [tool("f")], "stream": True}
+        clients = [server.connect() for _ in (*begun, "half")]
+        for client, name in zip(clients, [*begun, "half"], strict=True):
+            client.ask(CHAT, asking(name, **fields))
+            client.head()
+        most = {}
+
+        def look():
+            """Keep the most of each sample; return whether all that waits is seen to wait."""
+            for family in families_of(server):
+                key = family.name, "number of samples"
+                most[key] = max(most.get(key, 0), len(family.samples))
+                for sample in family.samples:
+                    if not sample.name.endswith(("_bucket", "_sum", "_created")):
+                        key = sample.name, *sorted(sample.labels.values())
+                        most[key] = max(most.get(key, 0), sample.value)
+            layers = [size for key, size in most.items() if key[0] == "mini_vllm:held_characters"]
+            return all(layers) and most["vllm:num_requests_waiting", "0", "scripted"]
+
+        until(look, "all that waits")
+        for client in clients:
+            client.socket.close()
+        server.idle()
+        look()
+    assert [key for key, value in most.items() if not value] == []
 
 
 COUNTED = """

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 from families import STYLES
+from prometheus_client import CollectorRegistry
 from renderers import TOOLS, Call
 from test_pipeline import OTHER, SESSIONS, TOKENIZERS, ids_of, make, trace
 
@@ -22,6 +23,8 @@ from mini_vllm.text.object_state import Object
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer import ByteTokenizer
+from mini_vllm.tokenizer.metered import MeteredTokenizer
+from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.pieces import PieceTable
 from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
 
@@ -157,6 +160,56 @@ def test_it_changes_nothing_for_pipelines(session, monkeypatch):
         return found
 
     in_every_memory(monkeypatch, run)
+
+
+def counts_of(registry):
+    """Return the counts of texts that have ended, and the kind of stop of the last."""
+    names = ("stream_tokens", "stream_incomplete_utf8", "partial_matches")
+    found = [registry.get_sample_value(f"sgl_tokenizer_{name}_total") for name in names]
+    kinds = ("token", "visible_token", "string", "visible_string")
+    stops = "sgl_tokenizer_stop_sequences_detected_total"
+    return [*found, *(registry.get_sample_value(stops, {"type": kind}) for kind in kinds)]
+
+
+@pytest.mark.parametrize("ends", [{}, {"stop_token_ids": b"e"}])
+@pytest.mark.parametrize("session", SESSIONS)
+def test_what_waits_is_counted_in_one_machine_as_layer_by_layer(session, ends, monkeypatch):
+    """burst-invariant: what `held` says after each id, however the ids come."""
+    options, text = SESSIONS[session]
+    options = {**options, **ends}
+
+    def by_hand(name):
+        pipeline, waiting = make(name, **options), []
+        for token_id in ids_of(text, name):
+            pipeline.feed((token_id,))
+            if pipeline.ending is None:
+                waiting.append(pipeline.held)
+        pipeline.finish(FinishReason.LENGTH)
+        kinds = ["token", "visible_token", "string", "visible_string"]
+        found = [False] * 4
+        if pipeline.stop_reason is not None:
+            kind = "string" if isinstance(pipeline.stop_reason, str) else "token"
+            shown = "visible_" if "include_stop_str_in_output" in options else ""
+            found[kinds.index(shown + kind)] = True
+        layers = [sum(bool(held[layer]) for held in waiting) for layer in ("tokens", "stops")]
+        return [pipeline.tokens, *layers, *found]
+
+    def run():
+        found = []
+        for name, tokenizer in TOKENIZERS.items():
+            ids = ids_of(text, name)
+            for size in (1, 3, len(ids)):
+                registry = CollectorRegistry()
+                metered = MeteredTokenizer(tokenizer, TokenizerMetrics(registry))
+                pipeline = make(metered, **options)
+                for start in range(0, len(ids), size):
+                    pipeline.feed(ids[start : start + size])
+                pipeline.finish(FinishReason.LENGTH)
+                found.append(counts_of(registry))
+        return found
+
+    expected = in_every_memory(monkeypatch, run)
+    assert expected == [by_hand(name) for name in TOKENIZERS for _ in range(3)]
 
 
 def test_it_changes_nothing_where_an_id_is_a_whole_call(monkeypatch):

@@ -6,21 +6,29 @@ import pytest
 from prometheus_client import CollectorRegistry
 from vocabularies import byte_level
 
+from mini_vllm.finish_reason import FinishReason
+from mini_vllm.pipeline import TextPipeline
 from mini_vllm.tokenizer import (
+    AttributedStream,
     ByteTokenizer,
     CachedTokenizer,
-    DecodeStream,
     EncodeError,
     HuggingFaceTokenizer,
+    IncrementalDetokenizer,
     MockTokenizer,
+    Sequence,
+    StopSequenceConfig,
+    StopSequenceDecoder,
+    StopSequenceDecoderBuilder,
     Tokenizer,
     TokenizerFileNotFound,
     TokenizerWrapper,
     UnknownTokenId,
+    create_decode_stream,
     create_tokenizer,
     create_tokenizer_async,
 )
-from mini_vllm.tokenizer.metered import MeteredStream, MeteredTokenizer
+from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 EXPECTED = {
@@ -34,13 +42,13 @@ EXPECTED = {
     ("decode_requests_total", "tokenizer_type huggingface operation decode"): 1,
     ("decode_errors_total", "error_type UnknownTokenId operation decode"): 1,
     ("tokens_per_decode_sum",): 1,
-    ("stream_tokens_total",): 5, ("stream_incomplete_utf8_total",): 3,
-    ("stream_step_duration_seconds_count",): 5,
+    ("stream_tokens_total",): 6, ("stream_incomplete_utf8_total",): 3,
+    ("stream_step_duration_seconds_count",): 6,
     ("factory_loads_total", "file_type huggingface"): 1,
     ("factory_errors_total", "error_type TokenizerFileNotFound operation factory_load"): 1,
     ("factory_load_duration_seconds_count",): 2,
     ("stop_sequences_detected_total", "type token"): 1, ("partial_matches_total",): 1,
-    ("stop_detection_duration_seconds_count",): 1,
+    ("stop_detection_duration_seconds_count",): 2,
 }  # fmt: skip
 
 
@@ -61,12 +69,13 @@ def test_one_session_has_all_of_them(tmp_path):
     tokenizer.decode([5])
     with pytest.raises(UnknownTokenId):
         tokenizer.decode([10**6])
-    stream = MeteredStream(DecodeStream(ByteTokenizer()), metrics)
+    stream = create_decode_stream(MeteredTokenizer(ByteTokenizer(), metrics))
     assert "".join(map(stream.step, "🚀!".encode())) == "🚀!"
     assert (stream.held, stream.flush()) == (b"", "")
-    metrics.stop_sequences_detected.labels("token").inc()
-    metrics.partial_matches.inc()
-    metrics.stop_detection_duration.observe(1e-6)
+    config = StopSequenceConfig(frozenset([257]), ("!!",))
+    StopSequenceDecoder(MeteredTokenizer(ByteTokenizer(), metrics), config).process_tokens(
+        [33, 257]
+    )
 
     for (name, *label), value in EXPECTED.items():
         words = " ".join(label).split()
@@ -75,6 +84,55 @@ def test_one_session_has_all_of_them(tmp_path):
     size = {"tokenizer_type": "huggingface"}
     assert registry.get_sample_value("sgl_tokenizer_vocab_size", size) == tokenizer.vocab_size
     assert len({metric.name for metric in registry.collect()}) == 20
+
+
+class Opaque(TokenizerWrapper):
+    """A tokenizer of which only `decode` is known."""
+
+    pieces = None
+
+
+def pipeline_of(tokenizer):
+    pipeline = TextPipeline(tokenizer)
+
+    def step(token_id):
+        pipeline.feed((token_id,))
+        if pipeline.tokens == len(ROCKET):
+            pipeline.finish(FinishReason.LENGTH)
+
+    return step
+
+
+ROCKET = "🚀!".encode()
+# Each takes ids one by one.
+STREAMS = {
+    "decode_stream": lambda tokenizer: tokenizer.decode_stream().step,
+    "create_decode_stream": lambda tokenizer: create_decode_stream(tokenizer).step,
+    "window": lambda tokenizer: create_decode_stream(Opaque(tokenizer)).step,
+    "attributed": lambda tokenizer: AttributedStream(create_decode_stream(tokenizer)).step,
+    "detokenizer": lambda tokenizer: IncrementalDetokenizer(tokenizer, [1]).push,
+    "sequence": lambda tokenizer: Sequence(tokenizer).append_token,
+    "stops": lambda tokenizer: StopSequenceDecoder(tokenizer, STOPS).process_token,
+    "builder": lambda tokenizer: StopSequenceDecoderBuilder(tokenizer).build().process_token,
+    "pipeline": pipeline_of,
+}
+STOPS = StopSequenceConfig(stop_sequences=("!!",))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("kind", STREAMS)
+def test_the_streams_of_a_metered_tokenizer_are_counted(kind, cached):
+    registry = CollectorRegistry()
+    tokenizer = create_tokenizer("byte", metrics=TokenizerMetrics(registry))
+    step = STREAMS[kind](CachedTokenizer(tokenizer) if cached else tokenizer)
+    for token_id in ROCKET:
+        step(token_id)
+    names = "stream_tokens_total", "stream_incomplete_utf8_total", "partial_matches_total"
+    values = [registry.get_sample_value(f"sgl_tokenizer_{name}") for name in names]
+    assert values == [5, 3, kind == "stops"]
+    steps = registry.get_sample_value("sgl_tokenizer_stream_step_duration_seconds_count")
+    # The engine measures the steps of a pipeline.
+    assert steps == (0 if kind == "pipeline" else 5)
 
 
 def test_a_metered_tokenizer_has_what_the_wrapped_one_has():

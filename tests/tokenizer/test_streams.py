@@ -21,8 +21,8 @@ from mini_vllm.tokenizer import (
     TokenizerWrapper,
     create_decode_stream,
 )
-from mini_vllm.tokenizer.metered import MeteredStream
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
+from mini_vllm.tokenizer.streams.metered_stream import MeteredStream
 
 REAL = HuggingFaceTokenizer.from_tokenizer(KINDS["byte-level"]())
 

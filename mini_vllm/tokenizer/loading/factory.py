@@ -46,7 +46,8 @@ def create_tokenizer(
         model_map: names and what they stand for; by default the built-in rules and those of the
             file that MINI_VLLM_MODEL_MAP names.
         chat_template_path: a template file to use instead of the model's own.
-        metrics: where the load, and later each use of the tokenizer, is counted and timed.
+        metrics: where the load, and later each use of the tokenizer and of its streams, is counted
+            and timed.
 
     Raises:
         TokenizerFileNotFound: it looks like a path, and nothing is there.

@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, pieces_of
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of, pieces_of
+from mini_vllm.tokenizer.streams.metered_stream import MeteredStream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -45,7 +46,7 @@ class DecodeStream(TokenStream):
     add `""` and leave a half character as it was.
 
     Args:
-        tokenizer: one with a table of pieces.
+        tokenizer: one with a table of pieces. Steps are not counted here; see `MeteredStream`.
         prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
 
@@ -156,6 +157,8 @@ class WindowDecodeStream(TokenStream):
     @property
     def held(self) -> bytes:
         """The text that waits, as UTF-8: U+FFFD for what may become a character."""
+        if not self._waiting:
+            return b""
         return self._new(next(self._cuts()).text).encode()
 
     def step(self, token_id: int) -> str:
@@ -273,7 +276,7 @@ def _shared(one: str, other: str) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-AnyDecodeStream = DecodeStream | WindowDecodeStream
+AnyDecodeStream = DecodeStream | WindowDecodeStream | MeteredStream
 
 
 def create_decode_stream(
@@ -282,12 +285,26 @@ def create_decode_stream(
     *,
     skip_special_tokens: bool = True,
 ) -> AnyDecodeStream:
-    """Return the stream for a tokenizer: by its table of pieces where it has one.
+    """Return the stream for a tokenizer: by its table of pieces if it has one, metered if it is.
 
     Args:
         tokenizer: any; one of the `tokenizers` library will do, here and elsewhere.
         prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
         skip_special_tokens: leave special tokens out.
     """
+    stream = create_plain_stream(
+        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
+    )
+    metrics = metrics_of(tokenizer)
+    return stream if metrics is None else MeteredStream(stream, metrics)
+
+
+def create_plain_stream(
+    tokenizer: Tokenizer,
+    prompt_token_ids: Sequence[int] = (),
+    *,
+    skip_special_tokens: bool = True,
+) -> DecodeStream | WindowDecodeStream:
+    """Do what `create_decode_stream` does, for a caller that counts the steps itself."""
     make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
     return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)

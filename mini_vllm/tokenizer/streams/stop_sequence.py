@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.tokenizer.ids import plain_ids
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of
 from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class StopSequenceDecoder(Copyable):
         prompt_token_ids: what came before.
         resolve_special_stops: a stop string that is the text of a special token also stops at its
             id, because a skipped token never reaches the text.
-        metrics: where stops and possible stops are counted, or None.
+        metrics: where stops and possible stops are counted; by default those of the tokenizer, if
+            it is metered.
     """
 
     _shared = frozenset({"_tokenizer", "_metrics"})
@@ -107,7 +108,7 @@ class StopSequenceDecoder(Copyable):
         self._tokenizer = tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self._prompt = plain_ids(prompt_token_ids)
-        self._metrics = metrics
+        self._metrics = metrics_of(tokenizer) if metrics is None else metrics
         self._config = _resolved(config, tokenizer) if resolve_special_stops else config
         self.reset()
 
