@@ -28,6 +28,7 @@ from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
+from labkit.running.reporting.groups import WAITING
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.score import PUBLIC_SEED, LabRun, Result
 
@@ -51,20 +52,20 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> G
     fault = submission.fault or _fault_of(source)
     if fault is not None or source is None:
         return refused(submission, assignment, sandbox.mode, fault or "")
-    run = LabRun(
-        lab, Implementation("path", Path("starter.py")), short_hash(source), assignment.seed
-    )
+    begun = partial(LabRun, lab, Implementation("path", Path("starter.py")), short_hash(source))
+    run = begun(assignment.seed)
     if assignment.pool is not None:
         killed = run_hunt(run, source, assignment.pool, sandbox)
         return _graded(submission, assignment, sandbox.mode, run, run, killed)
-    host = _host(_sources(source, submission, assignment), assignment, sandbox)
-    try:
-        run_isolated(run, host, _hidden(assignment, run.seed))
-        public = _with_public_seed(run, host, assignment)
-        run.mistake = _diagnosed(run, host)
-    finally:
-        host.close()
-    return _graded(submission, assignment, sandbox.mode, run, public, host.killed)
+    sources = _sources(source, submission, assignment)
+    public = begun(PUBLIC_SEED)
+    killed = _perform(public, sources, assignment, sandbox)
+    if assignment.seed == PUBLIC_SEED:
+        run = public
+    else:
+        # Not before: what students read must be complete when a worker first sees this seed.
+        killed += _perform(run, sources, assignment, sandbox)
+    return _graded(submission, assignment, sandbox.mode, run, public, killed)
 
 
 def _graded(
@@ -83,7 +84,7 @@ def _graded(
         seed=assignment.seed,
         mode=mode,
         fault=None,
-        looks_like=None if run.mistake is None else run.mistake.name,
+        looks_like=public.mistake.name if public.mistake and run.failing_tasks else None,
         tests=tuple(_tested(test, run, public) for test in _tests(assignment, run)),
         doubt=_doubt(killed, run, public),
     )
@@ -95,20 +96,22 @@ def _tests(assignment: Assignment, run: LabRun) -> tuple[Test, ...]:
     return assignment.tests_when([name for name, tests in run.hunted.kills.items() if tests])
 
 
-def _with_public_seed(run: LabRun, host: Host, assignment: Assignment) -> LabRun:
-    """Run what failed once more with the seed that students have, so that they can be shown it.
+def _perform(run: LabRun, sources: Sources, assignment: Assignment, sandbox: Sandbox) -> list[str]:
+    """Run all tests with the seed of a run, in workers of its own; put the results into it.
 
-    That is in a new worker: the one before has seen what the secret seed drew, and could tell it in
-    its errors. Tests that took too long are left out, because they show nothing but that.
+    Returns:
+        What was said of each process that a signal ended which it need not have sent itself.
     """
-    if assignment.seed == PUBLIC_SEED:
-        return run
-    failed = {name for name, result in run.results.items() if result.kind not in _SHOWN_AS_IT_IS}
-    public = LabRun(run.lab, run.implementation, run.digest, PUBLIC_SEED)
-    if failed:
+    host = _host(sources, assignment, sandbox)
+    try:
+        run_isolated(run, host, _hidden(assignment, run.seed))
+        if run.seed == PUBLIC_SEED:
+            # The worker before has seen hidden tests, and a mistake is shown to students.
+            host.close()
+            run.mistake = _diagnosed(run, host)
+    finally:
         host.close()
-        run_isolated(public, host, _hidden(assignment, PUBLIC_SEED), failed)
-    return public
+    return host.killed
 
 
 def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
@@ -161,15 +164,17 @@ def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
     found = graded_test(test, result, _visibility(test))
     if not found.passed and not found.message:
         found = replace(found, message=f"it failed ({found.kind}), and did not say why")
-    for_student = found.detail
-    if again is not None and again is not result:
-        told = Result("assertion", _secret(test, run)) if again.passed else again
-        for_student = explain(test, told)
+    if again is not None and again is not result and found.kind not in _SHOWN_AS_IT_IS:
+        readable = Result("assertion", _secret(test, run)) if again.passed else again
+        found = replace(found, for_student=explain(test, readable))
+        if found.kind in WAITING:
+            # Students read this message too: the reason is the submission's own text.
+            found = replace(found, message=readable.message)
     return replace(
         found,
         message=repeatable(found.message),
         detail=repeatable(found.detail),
-        for_student=repeatable(for_student),
+        for_student=repeatable(found.for_student),
     )
 
 

@@ -11,6 +11,7 @@ from labkit.grading.reading.submission import Submission
 from labkit.grading.seed import FILE, grading_seed
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver
+from labkit.running.reporting.groups import WAITING
 from labkit.running.score import PUBLIC_SEED
 
 SECRET = "5eed" * 8
@@ -67,7 +68,8 @@ def drawn(tiny_lab, worker_root):
         edited = source.replace(start, f"{lines}\n        {start}").encode()
         work = Submission("ann", tiny_lab.name, {tiny_lab.name: edited})
         told = Assignment.of(tiny_lab, [tiny_lab], seed)
-        return grade(work, told, Sandbox("trust", worker_root)).tests
+        of.grade = grade(work, told, Sandbox("trust", worker_root))
+        return of.grade.tests
 
     return of
 
@@ -98,3 +100,37 @@ def test_a_submission_cannot_remember_what_the_secret_seed_drew(drawn):
     assert str(secret) in found.detail
     assert "drawn-" in found.for_student
     assert str(secret) not in found.for_student
+
+
+PROBE = '''
+from labkit.testing import mistake
+
+
+@mistake(task=1)
+def passed_on(lab):
+    """It has seen the secret seed."""
+    return lab.call(lab.new("Pairs"), "feed", "PROBE") == "seen"
+'''
+
+
+@pytest.mark.parametrize("error", ["KeyError", "NotImplementedError"])
+def test_what_students_read_was_there_before_a_worker_saw_the_secret_seed(
+    drawn, tiny_lab, tmp_path, error
+):
+    """Its workers pass on all that they see, here by a file, and its errors tell it."""
+    (tiny_lab.path / "mistakes.py").write_text(PROBE)
+    (tmp_path / "seen").touch()
+    secret = str(Driver(None, f"{SECRET}/test_drawn").random.getrandbits(64))
+    found = drawn(
+        f"seen = __import__('pathlib').Path({str(tmp_path / 'seen')!r})\n"
+        f"        if text == 'PROBE': return 'seen' * ({secret!r} in seen.read_text())\n"
+        f"        if text[5:] and 'x' not in text:\n"
+        f"            with seen.open('a') as file: file.write(text)\n"
+        f"            raise {error}(seen.read_text())"
+    )
+    assert secret in (tmp_path / "seen").read_text()
+    assert secret in found[-1].detail
+    assert drawn.grade.looks_like is None
+    for test in found:
+        assert secret not in test.for_student
+        assert test.kind not in WAITING or secret not in test.message
