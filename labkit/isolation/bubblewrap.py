@@ -7,7 +7,6 @@ from pathlib import Path
 from labkit.errors import InfrastructureError
 from labkit.isolation.library import Library
 
-DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 # The zygote makes namespaces and mounts scratch folders for its workers.
 _CAPABILITIES = ("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN")
 _NAMESPACES = ("--unshare-all", *_CAPABILITIES)
@@ -45,7 +44,7 @@ def walls(library: Library) -> list[str]:
         raise InfrastructureError(_MISSING)
     shown = [*library.folders, *library.files]
     # bubblewrap would close these to other users where they are closed outside, like /root.
-    above = {str(folder) for path in [*shown, *DEVICES] for folder in Path(path).parents} - {"/"}
+    above = {str(folder) for path in shown for folder in Path(path).parents} - {"/"}
     return [
         bwrap,
         *(_NAMESPACES_OF_ROOT if os.geteuid() == 0 else _NAMESPACES),
@@ -54,8 +53,7 @@ def walls(library: Library) -> list[str]:
         *(word for path in sorted(above) for word in ("--perms", "0755", "--dir", path)),
         *(word for path in shown for word in ("--ro-bind", path, path)),
         *(word for path in library.hidden for word in ("--tmpfs", path, "--remount-ro", path)),
-        # No /proc, no terminals, no shared memory: no lab needs them.
-        *(word for name in DEVICES for word in ("--dev-bind", name, name)),
+        # No /proc, no devices, no shared memory: no lab needs them, and they are the host's.
         *("--dir", "/tmp", "--remount-ro", "/", "--chdir", "/", "--"),
     ]
 

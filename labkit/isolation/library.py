@@ -22,12 +22,13 @@ from labkit.errors import InfrastructureError, UsageError
 _FLAGS = ("-s", "-P", "-S", "-B")
 _INSTALLED = ("site-packages", "dist-packages")
 # The parts of the library that take much room and that no lab needs.
-_LEFT_OUT = shutil.ignore_patterns(
-    *_INSTALLED,
+_LEFT_OUT = (
     *("test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data"),
     *("config-*", "*.opt-*.pyc", "*.a"),
 )
 _PROBE_SECONDS = 60
+# The latest time that all file systems know.
+_LATEST_NS = (2**31 - 1) * 10**9
 # Loads each extension module but those for windows and for tests of Python itself, and asks the
 # loader by which names it found the files.
 _PROBE = """
@@ -74,8 +75,13 @@ class Library:
 
     @property
     def hidden(self) -> list[str]:
-        """The folders of installed packages, which no submission may see."""
-        places = [os.path.join(top, name) for top in self.folders for name in _INSTALLED]
+        """The folders of installed packages, which no submission may see, and what is left out."""
+        left_out = shutil.ignore_patterns(*_INSTALLED, *_LEFT_OUT)
+        places = [
+            os.path.join(top, name)
+            for top in self.folders
+            for name in sorted(left_out(top, os.listdir(top)))
+        ]
         return [place for place in places if os.path.isdir(place)]
 
     def copy_to(self, root: Path) -> None:
@@ -85,13 +91,15 @@ class Library:
             InfrastructureError: there is no room.
         """
         try:
+            left_out = shutil.ignore_patterns(*_INSTALLED, *_LEFT_OUT)
             for folder in self.folders:
-                shutil.copytree(folder, f"{root}{folder}", ignore=_LEFT_OUT, copy_function=_place)
+                shutil.copytree(folder, f"{root}{folder}", ignore=left_out, copy_function=_place)
             for file in self.files[1:]:
                 os.makedirs(os.path.dirname(f"{root}{file}"), exist_ok=True)
                 _place(file, f"{root}{file}")
             for path, _, _ in os.walk(root):
                 os.chmod(path, 0o755)
+                _let_readers_leave_no_mark(path)
         except OSError as error:
             why = error.strerror
             if isinstance(error, shutil.Error):
@@ -107,10 +115,22 @@ def _place(source: str, target: str) -> None:
     """Link or copy a file. Nobody can write through a link who could not write to the file."""
     if os.stat(source).st_mode & stat.S_IROTH:
         with suppress(OSError):
-            os.link(os.path.realpath(source), target)
+            real = os.path.realpath(source)
+            _let_readers_leave_no_mark(real)
+            os.link(real, target)
             return
     shutil.copyfile(source, target)
     os.chmod(target, 0o644)
+    _let_readers_leave_no_mark(target)
+
+
+def _let_readers_leave_no_mark(path: str) -> None:
+    """Say that a file was last read so late that no reading will say otherwise.
+
+    Linux notes a reading when the last one lies before a change, or a day back; where a file system
+    is mounted with `strictatime`, it notes each.
+    """
+    os.utime(path, ns=(_LATEST_NS, os.stat(path).st_mtime_ns))
 
 
 def python_command() -> list[str]:

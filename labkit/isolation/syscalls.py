@@ -1,11 +1,14 @@
-"""The system calls that a submission may not make, as a filter that the kernel holds it to.
+"""The system calls that a submission may make, as a filter that the kernel holds it to.
 
-No new process, so that limits of one process are limits of a submission; no other program, no
-network, no mounts, no namespaces, no other processor, nothing of which the machine has one store
-for all, and no memory that its limits do not count.
+They are those that Python needs to import its library, to work in memory and in a scratch folder,
+and to run threads and event loops. All others are refused, those that a newer kernel adds too: so
+no new process, no other program, no network, no namespaces, no other processor, nothing of which
+the machine has one store for all, and no memory that limits do not count.
 
-The list names what is refused, and everything else is allowed: files and users have walls of their
-own, see `labkit.isolation.walls`.
+Workers follow each other, and one may try to leave a mark for the next. So no call remains that
+changes what a file or a device is like (its times, its locks), or that says whether the machine has
+a page in memory (`preadv2`, `mincore`, page faults in `getrusage`) or makes it drop one. Files and
+users have walls of their own, see `labkit.isolation.walls`.
 """
 
 import ctypes
@@ -15,108 +18,181 @@ import struct
 
 # By machine: how the kernel calls it, and which column of the table is its own.
 MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
-_CLONE = (0, 56, 220)
-_SOCKETPAIR = (0, 53, 199)
-_FCNTL = (0, 72, 25)
-_PRCTL = (0, 157, 167)
-_CLONE3 = 435
 # A call, its number on x86_64, its number on aarch64; "-" where it lacks the call.
-REFUSED = """
-# Other processes, and other programs.
-fork 57 -
-vfork 58 -
-execve 59 221
-execveat 322 281
-ptrace 101 117
-process_vm_readv 310 270
-process_vm_writev 311 271
-kcmp 312 272
-pidfd_open 434 434
-pidfd_getfd 438 438
-# Other namespaces and file systems.
-unshare 272 97
-setns 308 268
-mount 165 40
-umount2 166 39
-pivot_root 155 41
-chroot 161 51
-open_tree 428 428
-move_mount 429 429
-fsopen 430 430
-fsmount 432 432
-fspick 433 433
-mount_setattr 442 442
-statmount 457 457
-listmount 458 458
-open_by_handle_at 304 265
-quotactl 179 60
-# The network, and sockets that have a name. A socketpair has none.
-socket 41 198
-connect 42 203
-bind 49 200
-listen 50 201
-sendmsg 46 211
-sendmmsg 307 269
-# Other processors, and all disks.
-sched_setaffinity 203 122
-sync 162 81
-syncfs 306 267
-# Memory of the kernel, or shared, that no limit of a process counts; stores that all share.
-memfd_create 319 279
-memfd_secret 447 447
-shmget 29 194
-shmat 30 196
-shmctl 31 195
-msgget 68 186
-msgsnd 69 189
-msgrcv 70 188
-msgctl 71 187
-semget 64 190
-semop 65 193
-semtimedop 220 192
-semctl 66 191
-mq_open 240 180
-mq_unlink 241 181
-add_key 248 217
-request_key 249 218
-keyctl 250 219
-io_setup 206 0
-vmsplice 278 75
-setxattr 188 5
-lsetxattr 189 6
-fsetxattr 190 7
-setxattrat 463 463
-timer_create 222 107
-# Doors into the kernel that no lab needs.
-bpf 321 280
-perf_event_open 298 241
-userfaultfd 323 282
-io_uring_setup 425 425
-io_uring_enter 426 426
-io_uring_register 427 427
-inotify_init 253 -
-inotify_init1 294 26
-fanotify_init 300 262
-kexec_load 246 104
-init_module 175 105
-finit_module 313 273
-modify_ldt 154 -
-personality 135 92
-syslog 103 116
-reboot 169 142
+ALLOWED = """
+# The pipe, and files.
+read 0 63
+write 1 64
+close 3 57
+lseek 8 62
+pread64 17 67
+pwrite64 18 68
+readv 19 65
+writev 20 66
+preadv 295 69
+pwritev 296 70
+open 2 -
+openat 257 56
+creat 85 -
+stat 4 -
+lstat 6 -
+fstat 5 80
+newfstatat 262 79
+statx 332 291
+access 21 -
+faccessat 269 48
+faccessat2 439 439
+readlink 89 -
+readlinkat 267 78
+getdents 78 -
+getdents64 217 61
+statfs 137 43
+fstatfs 138 44
+getcwd 79 17
+chdir 80 49
+fchdir 81 50
+umask 95 166
+dup 32 23
+dup2 33 -
+dup3 292 24
+close_range 436 436
+fcntl 72 25
+ioctl 16 29
+# The scratch folder.
+truncate 76 45
+ftruncate 77 46
+mkdir 83 -
+mkdirat 258 34
+rmdir 84 -
+unlink 87 -
+unlinkat 263 35
+rename 82 -
+renameat 264 38
+renameat2 316 276
+# Event loops.
+pipe 22 -
+pipe2 293 59
+eventfd2 290 19
+socketpair 53 199
+sendto 44 206
+recvfrom 45 207
+shutdown 48 210
+getsockopt 55 209
+getsockname 51 204
+getpeername 52 205
+poll 7 -
+ppoll 271 73
+select 23 -
+pselect6 270 72
+epoll_create 213 -
+epoll_create1 291 20
+epoll_ctl 233 21
+epoll_wait 232 -
+epoll_pwait 281 22
+epoll_pwait2 441 441
+# Memory.
+brk 12 214
+mmap 9 222
+munmap 11 215
+mremap 25 216
+mprotect 10 226
+madvise 28 233
+# Threads.
+clone 56 220
+futex 202 98
+set_robust_list 273 99
+rseq 334 293
+membarrier 324 283
+sched_yield 24 124
+sched_getaffinity 204 123
+gettid 186 178
+exit 60 93
+exit_group 231 94
+# Time.
+clock_gettime 228 113
+clock_getres 229 114
+clock_nanosleep 230 115
+nanosleep 35 101
+gettimeofday 96 169
+time 201 -
+times 100 153
+setitimer 38 103
+getitimer 36 102
+alarm 37 -
+restart_syscall 219 128
+# Signals.
+rt_sigaction 13 134
+rt_sigprocmask 14 135
+rt_sigreturn 15 139
+rt_sigpending 127 136
+rt_sigsuspend 130 133
+rt_sigtimedwait 128 137
+rt_sigqueueinfo 129 138
+sigaltstack 131 132
+pause 34 -
+kill 62 129
+tgkill 234 131
+# What the process is.
+getpid 39 172
+getppid 110 173
+getuid 102 174
+geteuid 107 175
+getgid 104 176
+getegid 108 177
+getresuid 118 148
+getresgid 120 150
+getgroups 115 158
+getrlimit 97 163
+setrlimit 160 164
+prlimit64 302 261
+prctl 157 167
+uname 63 160
+getcpu 309 168
+getrandom 318 278
 """
-_CLONE_THREAD = 0x10000
-_SOCK_STREAM, _SOCK_KINDS = 1, 0xF
-# Copies of a descriptor, its flags, and the size of a pipe's buffer: no locks, which are without
-# number, and no larger buffers, which no limit of a process counts.
-_FCNTL_ALLOWED = (0, 1, 2, 3, 4, 1030, 1032)
-# It would let a worker go on when its keeper has ended.
-_PR_SET_PDEATHSIG = 1
-
+_ALL, _CLONE_THREAD, _MAP_HUGETLB, _SOCK_KINDS, _SOCK_STREAM = 0xFFFFFFFF, 0x10000, 0x40000, 0xF, 1
+_SELF = -1
+_CLOCKS = (0, _ALL, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11))
+# Of some calls an argument decides: its place, the bits that count, and the values that may be;
+# `_SELF` is the number of this process.
+_ONLY = {
+    # A new thread is allowed, a new process is not.
+    "clone": (0, _CLONE_THREAD, (_CLONE_THREAD,)),
+    # A pair of streams is connected for good; other kinds of pairs could still send elsewhere.
+    "socketpair": (1, _SOCK_KINDS, (_SOCK_STREAM,)),
+    # Type, error, protocol, domain: not the cookie, which the machine counts.
+    "getsockopt": (2, _ALL, (3, 4, 38, 39)),
+    # Copies of a descriptor, its flags, and the size of a pipe's buffer: no locks, and no larger
+    # buffers, which no limit of a process counts.
+    "fcntl": (1, _ALL, (0, 1, 2, 3, 4, 1030, 1032)),
+    # Whether it is a terminal and how large, how much can be read, and the flags of a descriptor.
+    "ioctl": (1, _ALL, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
+    # Large pages are a store of the machine.
+    "mmap": (3, _MAP_HUGETLB, (0,)),
+    # Of the process's own pages alone: nothing that fetches or drops those of a file, or shares
+    # those that are equal.
+    "madvise": (2, _ALL, (0, 4, 8, 10, 11, 14, 15, 16, 17, 102, 103)),
+    "membarrier": (0, _ALL, (8, 16)),
+    # The names of threads and of memory. PR_SET_PDEATHSIG would let a worker outlive its keeper.
+    "prctl": (0, _ALL, (15, 16, 0x53564D41)),
+    # A number below zero is the clock of some process.
+    "clock_gettime": _CLOCKS,
+    "clock_getres": _CLOCKS,
+    "clock_nanosleep": _CLOCKS,
+    # Of others it could learn whether they are there.
+    "kill": (0, _ALL, (_SELF,)),
+    "tgkill": (0, _ALL, (_SELF,)),
+    "rt_sigqueueinfo": (0, _ALL, (_SELF,)),
+    "sched_getaffinity": (0, _ALL, (0, _SELF)),
+    "prlimit64": (0, _ALL, (0, _SELF)),
+}
+# From here on, both machines have the same numbers. Told that a new call is missing, the C library
+# makes an older one; so it does without clone3, into whose argument a filter cannot look.
+_NEW, _X32 = 424, 0x40000000
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
-_KILL, _ALLOW = 0x80000000, 0x7FFF0000
+_KILL, _ALLOW, _ERROR = 0x80000000, 0x7FFF0000, 0x00050000
 # Offsets in the data of a call; of arguments, the low half.
-_NUMBER, _MACHINE, _FIRST, _SECOND = 0, 4, 16, 24
+_NUMBER, _MACHINE, _FIRST, _SIZE = 0, 4, 16, 8
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 
 
@@ -129,7 +205,7 @@ def refuse_calls() -> None:
     machine = os.uname().machine
     if machine not in MACHINES:
         raise OSError(errno.ENOSYS, f"the numbers of the system calls are not known for {machine}")
-    program = _program(*MACHINES[machine])
+    program = _program(*MACHINES[machine], os.getpid())
     code = ctypes.create_string_buffer(program, len(program))
     told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -139,37 +215,25 @@ def refuse_calls() -> None:
             raise OSError(number, f"system calls cannot be filtered: {os.strerror(number)}")
 
 
-def _program(machine: int, column: int) -> bytes:
-    refuse = 0x00050000 | errno.EPERM
+def _program(machine: int, column: int, process: int) -> bytes:
+    rows = [row.split() for row in ALLOWED.splitlines() if row and not row.startswith("#")]
+    numbers = {row[0]: int(row[column]) for row in rows if row[column] != "-"}
     steps = [
-        *[_step(_LOAD, _MACHINE), *_unless(_EQUAL, machine, _KILL), _step(_LOAD, _NUMBER)],
-        # The x32 calls of x86_64 have numbers of their own.
-        *_if(_AT_LEAST, 0x40000000, refuse),
-        # A filter cannot look into its argument; told that it is missing, the C library uses clone.
-        *_if(_EQUAL, _CLONE3, 0x00050000 | errno.ENOSYS),
+        *[_step(_LOAD, _MACHINE), _step(_EQUAL, machine, 1, 0), _step(_RETURN, _KILL)],
+        _step(_LOAD, _NUMBER),
     ]
-    for row in REFUSED.split("\n"):
-        number = "-" if row.startswith("#") or not row else row.split()[column]
-        if number != "-":
-            steps += _if(_EQUAL, int(number), refuse)
-    steps += [
-        # A new thread is allowed, a new process is not.
-        _step(_EQUAL, _CLONE[column], 0, 5),
-        *[_step(_LOAD, _FIRST), _step(_AND, _CLONE_THREAD)],
-        *[*_if(_EQUAL, 0, refuse), _step(_RETURN, _ALLOW)],
-        # A pair of streams is connected for good; other kinds of pairs could still send elsewhere.
-        _step(_EQUAL, _SOCKETPAIR[column], 0, 5),
-        *[_step(_LOAD, _SECOND), _step(_AND, _SOCK_KINDS)],
-        *[*_unless(_EQUAL, _SOCK_STREAM, refuse), _step(_RETURN, _ALLOW)],
-        _step(_EQUAL, _FCNTL[column], 0, 2 * len(_FCNTL_ALLOWED) + 2),
-        _step(_LOAD, _SECOND),
-        *(step for command in _FCNTL_ALLOWED for step in _if(_EQUAL, command, _ALLOW)),
-        _step(_RETURN, refuse),
-        _step(_EQUAL, _PRCTL[column], 0, 3),
-        *[_step(_LOAD, _FIRST), *_if(_EQUAL, _PR_SET_PDEATHSIG, refuse)],
-        _step(_RETURN, _ALLOW),
-    ]
-    return b"".join(steps)
+    for name in (name for name in numbers if name not in _ONLY):
+        steps += _if(_EQUAL, numbers[name], _ALLOW)
+    for name, (place, bits, values) in _ONLY.items():
+        own = [_step(_LOAD, _FIRST + _SIZE * place), _step(_AND, bits)]
+        for value in values:
+            own += _if(_EQUAL, process if value == _SELF else value, _ALLOW)
+        own.append(_step(_RETURN, _ERROR | errno.EPERM))
+        steps += [_step(_EQUAL, numbers[name], 0, len(own)), *own]
+    # The x32 calls of x86_64 have numbers of their own.
+    steps += _if(_AT_LEAST, _X32, _ERROR | errno.EPERM)
+    steps += _if(_AT_LEAST, _NEW, _ERROR | errno.ENOSYS)
+    return b"".join([*steps, _step(_RETURN, _ERROR | errno.EPERM)])
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -178,7 +242,3 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 def _if(test: int, value: int, answer: int) -> list[bytes]:
     return [_step(test, value, 0, 1), _step(_RETURN, answer)]
-
-
-def _unless(test: int, value: int, answer: int) -> list[bytes]:
-    return [_step(test, value, 1, 0), _step(_RETURN, answer)]

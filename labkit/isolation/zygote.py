@@ -46,6 +46,8 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
             # The grader puts Python's library there.
             if not control.recv(1):
                 return
+        if mode != "trust":
+            _read_all(root or "/")
         control.sendall(f"{_what_is_missing(mode, root, user, modules)}\n".encode())
         while True:
             told, ends, _, _ = socket.recv_fds(control, 1 << 16, 3)
@@ -57,6 +59,19 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
             from shutil import rmtree
 
             rmtree(root, ignore_errors=True)
+
+
+def _read_all(root: str) -> None:
+    """Have the machine keep all files in memory that workers see.
+
+    The first worker to read a file would wait for the disk, and others could tell that they do not.
+    """
+    for folder, _, names in os.walk(root):
+        for name in names:
+            # Some may be for others alone.
+            with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                while file.read(1 << 20):
+                    pass
 
 
 def _what_is_missing(mode: str, root: str, user: int, modules: dict[str, str]) -> str:
@@ -119,18 +134,22 @@ def _keep(
         if os.fork():
             os._exit(0)
     keeper = os.getpid()
+    printed, prints = os.pipe()
     worker = os.fork()
     if worker == 0:
-        _become_worker(mode, root, user, processors, keeper, (reader, writer, status))
-    os.close(reader)
-    os.close(writer)
-    how = _wait(worker, status)
+        _become_worker(mode, root, user, processors, keeper, prints, (reader, writer, status))
+    for end in (reader, writer, prints):
+        os.close(end)
+    how = _wait(worker, status, printed)
     with suppress(OSError):
         os.write(status, b"\n%s%d\n" % (ENDED, os.waitstatus_to_exitcode(how)))
 
 
-def _wait(worker: int, status: int) -> int:
-    """Return how the worker ended; end it if the grader asks for that, or is gone."""
+def _wait(worker: int, status: int, printed: int) -> int:
+    """Return how the worker ended; end it if the grader asks for that, or is gone.
+
+    Until then, discard what it prints.
+    """
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
@@ -138,12 +157,16 @@ def _wait(worker: int, status: int) -> int:
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     poll.register(status, select.POLLIN)
+    poll.register(printed, select.POLLIN)
     while True:
         # Looked at first: it may have ended before there was a handler.
         ended, how = os.waitpid(worker, os.WNOHANG)
         if ended:
             return how
-        if any(end == status for end, _ in poll.poll()):
+        ready = [end for end, _ in poll.poll()]
+        if printed in ready and not os.read(printed, 1 << 16):
+            poll.unregister(printed)
+        if status in ready:
             for kill in (os.killpg, os.kill):
                 with suppress(OSError):
                     kill(worker, signal.SIGKILL)
@@ -156,6 +179,7 @@ def _become_worker(
     user: int,
     processors: list[int],
     keeper: int,
+    prints: int,
     ends: tuple[int, int, int],
 ) -> NoReturn:
     reader, writer, status = ends
@@ -164,12 +188,14 @@ def _become_worker(
         os.setsid()
         if processors:
             os.sched_setaffinity(0, processors)
-        # What the submission prints goes nowhere; the pipe is not its standard output.
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in range(_MOST_OPEN):
-            if descriptor < 3:
-                os.dup2(nowhere, descriptor)
-            elif descriptor not in ends:
+        # The pipe is not its standard output. Neither is the host's null device, which others
+        # would see too.
+        nothing, end = os.pipe()
+        os.close(end)
+        for descriptor, source in enumerate((nothing, prints, prints)):
+            os.dup2(source, descriptor)
+        for descriptor in range(3, _MOST_OPEN):
+            if descriptor not in ends:
                 with suppress(OSError):
                     os.close(descriptor)
         walls.give_up(mode, root, user, keeper)
