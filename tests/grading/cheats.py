@@ -128,7 +128,7 @@ def feed(self, text):
     return HUGE.pop() if HUGE else ""
 """,
         # Writes an answer of its own making to the pipe: nothing raised, all as due.
-        "own_answer": """
+        "own_answer": r"""
 import contextlib, json, os
 def feed(self, text):
     for number in range(1, 50):
@@ -152,6 +152,7 @@ builtins.AssertionError = type("Never", (Exception,), {})
 import sys
 wire = sys.modules["labkit.isolation.wire"]
 drive = sys.modules["labkit.running.drive"]
+REPLACED = drive._plain, wire._out, wire._encode
 drive._plain = lambda value: value
 wire._out = lambda value: {"dict": [[{"text": "score"}, 100]]}
 wire._encode = lambda value: "[1, null, [[], [], null, []]]"
@@ -280,11 +281,8 @@ for name in ("results.json", "starter.py", "/tmp/results.json"):
     for target in ("/etc/passwd", "/autograder/results/results.json", "../solution.py"):
         with contextlib.suppress(OSError):
             os.symlink(target, name)
-        try:
-            with open(name, "w") as file:
-                file.write("100")
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            print("100", file=open(name, "w"))
 """,
         # Makes namespaces of its own, where it would be root, and mounts what has no limit.
         "mounts": """
@@ -305,14 +303,9 @@ for family, address in [
     (socket.AF_UNIX, "\0labkit-slot-0"),
 ]:
     try:
-        with socket.socket(family) as end:
-            end.settimeout(1)
-            end.bind(("", 0) if family == socket.AF_INET else "\0stolen")
-            end.connect(address)
+        socket.socket(family).connect(address)
     except PermissionError:
         continue
-    except OSError:
-        pass
     raise SystemError("there is a network")
 """,
         # Replaces the parts of the library that answers and texts are made with.
@@ -341,15 +334,12 @@ assert not any(word.endswith(("solution.py", "test_lab.py")) for word in sys.arg
 """,
         # Looks for the tests in other processes, and ends if it finds them.
         "reads_processes": """
-import os
+import contextlib, os
 FOUND = []
-for name in os.listdir("/proc") if os.path.exists("/proc") else []:
+for name in os.listdir("/proc") if os.path.exists("/proc") else ["self"]:
     for file in ("cmdline", "environ", "maps"):
-        try:
-            with open(f"/proc/{name}/{file}", "rb") as opened:
-                FOUND.append(opened.read())
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            FOUND.append(open(f"/proc/{name}/{file}", "rb").read())
 assert not any(b"labs" in found or b"pytest" in found for found in FOUND), FOUND
 """,
         # Looks for the solution in the file system, and becomes it.
@@ -358,9 +348,7 @@ import os, sys
 for folder, inner, names in os.walk("/"):
     if folder in ("/proc", "/sys", "/usr", "/lib", sys.base_prefix):
         inner.clear()
-    if "solution.py" in names:
-        with open(os.path.join(folder, "solution.py")) as file:
-            exec(file.read())
+    [exec(open(os.path.join(folder, name)).read()) for name in names if name == "solution.py"]
 class Pairs(globals().get("Pairs", object)):
     if "Pairs" not in globals():
         held = ""
