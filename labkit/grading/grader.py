@@ -1,4 +1,32 @@
-"""Grading one submission: its lab's tests, run here, on its code, run behind a pipe."""
+"""Grading one submission: its lab's tests, run here, on its code, run behind a pipe.
+
+All tests run with the public seed first. With the secret seed they run afterwards, in other
+workers. Points are those of the second run. Each text that a student reads, and the mistake that
+the code looks like, is from the first run, which ends before a worker of this submission sees the
+secret seed. Of the second run a student learns whether each test passed, and the kind of a failure.
+In lab 12 there is one run; see `labkit.isolation.hunter`.
+
+No worker can write to a file, a device or a store that another worker sees, or ask whether a page
+of a file is in memory: see `labkit.isolation.syscalls`, `bubblewrap` and `library`. But workers
+share a kernel and its processors. A worker that has seen the secret seed may therefore still signal
+to a worker of another submission, such as a friend's, or of the same one when it is handed in or
+graded again (a submission whose process was killed is). What is left for that, from the easiest:
+
+- Numbers that the kernel counts for all: the inode numbers of pipes and sockets; in a container
+  also the numbers of processes and threads. Each worker can move the count, and read it.
+- Futexes on a page of Python's library, between workers that run at the same time. The C library
+  needs the call, and a filter cannot see the page.
+- Time: how long a computation takes tells how busy the processor, its caches and the memory are. A
+  file that the machine has dropped from memory is slow to read, and fast for the next reader; the
+  fork server reads all files at its start, and nothing keeps them in memory.
+- In a container whose folder for temporary files is mounted with `strictatime`: the times at which
+  files of the library were last read.
+- Memory that runs out, for all processes of the machine.
+
+A worker can also see, though not change, the age of the fork server, by the times of its folders,
+and the free space of the file system that has Python's library. Only a machine for each submission
+closes all of this.
+"""
 
 import re
 from collections.abc import Sequence
