@@ -14,8 +14,8 @@ graded again (a submission whose process was killed is). What is left for that, 
 
 - Numbers that the kernel counts for all: the inode numbers of pipes and sockets; in a container
   also the numbers of processes and threads. Each worker can move the count, and read it.
-- Futexes on a page of Python's library, between workers that run at the same time. The C library
-  needs the call, and a filter cannot see the page.
+- Futexes on a page of Python's library, between workers that run at the same time: a thread can be
+  made so that its end wakes who waits there. With musl, any wake does.
 - Time: how long a computation takes tells how busy the processor, its caches and the memory are. A
   file that the machine has dropped from memory is slow to read, and fast for the next reader; the
   fork server reads all files at its start, and nothing keeps them in memory.

@@ -152,6 +152,10 @@ getrandom 318 278
 """
 _ALL, _CLONE_THREAD, _MAP_HUGETLB, _SOCK_KINDS, _SOCK_STREAM = 0xFFFFFFFF, 0x10000, 0x40000, 0xF, 1
 _SELF = -1
+_PRIVATE_FUTEXES, _WAIT, _WAKE, _WAIT_BITSET = range(0x80, 0x8E), 0, 1, 9
+# musl wakes its own threads so.
+_IS_GLIBC = "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ())
+_WAKES = () if _IS_GLIBC and os.confstr("CS_GNU_LIBC_VERSION") else (_WAKE,)
 _CLOCKS = (0, _ALL, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11))
 # Of some calls an argument decides: its place, the bits that count, and the values that may be;
 # `_SELF` is the number of this process.
@@ -173,6 +177,9 @@ _ONLY = {
     # those that are equal.
     "madvise": (2, _ALL, (0, 4, 8, 10, 11, 14, 15, 16, 17, 102, 103)),
     "membarrier": (0, _ALL, (8, 16)),
+    # Futexes of this process alone; and waiting, as for a thread to end. A futex in a page of a
+    # file is one for all who have mapped that.
+    "futex": (1, 0xFF, (*_PRIVATE_FUTEXES, _WAIT, _WAIT_BITSET, *_WAKES)),
     # The names of threads and of memory. PR_SET_PDEATHSIG would let a worker outlive its keeper.
     "prctl": (0, _ALL, (15, 16, 0x53564D41)),
     # A number below zero is the clock of some process.

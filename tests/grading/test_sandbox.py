@@ -170,6 +170,7 @@ def test_may_or_may_not(ask, call, may):
         # Other processes, and whose turn it is.
         ("kill", (62, 129), "1 << 22, 0"),
         ("clock_gettime", (228, 113), "-14, 0"),
+        ("futex", (202, 98), "ctypes.create_string_buffer(4), 1, 1, 0"),
         ("getpriority", (140, 141), "0, 0"),
         ("sched_getscheduler", (145, 120), "0"),
         ("ioprio_set", (251, 30), "1, 0, 2 << 13"),
