@@ -13,6 +13,15 @@ def feed(line, module):
     return f"import {module}\ndef feed(self, text):\n    {line}\n"
 
 
+# Writes to everything that is open. Whoever hears it may end the process, so the statement that it
+# is called in has to be the last.
+SAY = """
+import contextlib, os
+def say(data):
+    for end in range(3, 20):
+        with contextlib.suppress(OSError):
+            os.write(end, data)
+"""
 # Does the work, but for its end.
 HONEST = """
 class Pairs:
@@ -57,8 +66,7 @@ CHEATS = {
         "closes_pipe": """
 import os, time
 def feed(self, text):
-    os.closerange(0, 1000)
-    time.sleep(1000)
+    [os.closerange(0, 1000), time.sleep(1000)]
 """,
         # Returns a value that is nested very deep.
         "deep_answer": """
@@ -100,13 +108,10 @@ def feed(self, text):
                 os.write(end, b"\xff" * (1 << 16))
 """,
         # Says that it cannot be imported, and not why; what it hands in next, nobody asked.
-        "empty_reason": """
-import contextlib, os
-for end in range(3, 20):
-    with contextlib.suppress(OSError):
-        os.write(end, b"\\x00\\x00\\x00\\x0b\\x00[1,null,\\x22\\x22]")
-        os.write(end, b"\\x00\\x00\\x00\\x06\\x00[2,\\x22\\x22]")
-os._exit(0)
+        "empty_reason": SAY
+        + r"""
+BOTH = b"\x00\x00\x00\x0b\x00[1,null,\x22\x22]", b"\x00\x00\x00\x06\x00[2,\x22\x22]"
+[*map(say, BOTH), os._exit(0)]
 """,
         # Returns numbers that Python does not write down, in places where they are shown.
         "huge_number": """
@@ -128,16 +133,16 @@ def feed(self, text):
     return HUGE.pop() if HUGE else ""
 """,
         # Writes an answer of its own making to the pipe: nothing raised, all as due.
-        "own_answer": r"""
-import contextlib, json, os
+        "own_answer": SAY
+        + r"""
+import json
+def frame(number, results):
+    data = json.dumps([number, None, [results, results, None, []]]).encode()
+    return len(data).to_bytes(4, "big") + b"\0" + data
 def feed(self, text):
-    for number in range(1, 50):
-        for results in (["ab", "cd"], [""], ["", "é"]):
-            data = json.dumps([number, None, [results, results, None, []]]).encode()
-            for end in range(3, 10):
-                with contextlib.suppress(OSError):
-                    os.write(end, len(data).to_bytes(4, "big") + b"\0" + data)
-    os._exit(0)
+    all_results = ["ab", "cd"], [""], ["", "é"]
+    frames = [frame(number, results) for number in range(1, 50) for results in all_results]
+    [*map(say, frames), os._exit(0)]
 """,
         # Replaces what comparisons are made of.
         "patched_builtins": """
@@ -170,16 +175,14 @@ def feed(self, text):
         pass
 """,
         # Leaves a thread behind that speaks while others should.
-        "thread_outlives": r"""
-import contextlib, os, threading, time
+        "thread_outlives": SAY
+        + r"""
+import threading, time
 def speak():
     while True:
-        for end in range(3, 20):
-            with contextlib.suppress(OSError):
-                os.write(end, b"\x00\x00\x00\x02\x00[]")
         time.sleep(0.001)
-threading.Thread(target=speak, daemon=True).start()
-time.sleep(0.1)
+        say(b"\x00\x00\x00\x02\x00[]")
+[threading.Thread(target=speak, daemon=True).start(), time.sleep(0.1)]
 """,
         # Climbs to the loop that holds it, and answers in its place.
         "walks_frames": """
