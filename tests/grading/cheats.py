@@ -1,10 +1,11 @@
 """What the hostile hand in: programs by what their honest work earns, and by name.
 
-Many have a file for their kind: `cheats_answers`, `cheats_runs`, `cheats_walls`. A program without
-a class of its own gets one that calls its `feed`, or is lazy.
+Many have a file for their kind: `cheats_answers`, `cheats_runs`, `cheats_walls`, `cheats_channels`.
+A program without a class of its own gets one that calls its `feed`, or is lazy.
 """
 
 from cheats_answers import BROKEN, READ, SLOW
+from cheats_channels import CHANNELS
 from cheats_runs import AHEAD, STATELESS
 from cheats_walls import WALLS
 
@@ -247,6 +248,7 @@ def feed(self, text):
         **READ,
         **STATELESS,
         **WALLS,
+        **CHANNELS,
         # Fills every folder that it may write to, with bytes and with empty files.
         "eats_disk": """
 import os

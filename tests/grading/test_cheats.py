@@ -7,6 +7,7 @@ import time
 import pytest
 from cheats import CHEATS, handed_in
 from cheats_answers import SLOW
+from cheats_channels import CHANNELS
 from cheats_walls import WALLS
 from walled import Grader, hurried
 
@@ -19,7 +20,7 @@ changes_calls eats_disk exit_in_call forks linked_results mounts network own_ans
 signals_always reads_environment reads_processes reads_solution runs_programs thread_bomb
 walks_frames
 """.split()  # noqa: SIM905
-IN_CONTAINER = {*SOME, *WALLS}
+IN_CONTAINER = {*SOME, *WALLS, *CHANNELS}
 # Those that end at a limit, which is short for them: late or not, they earn nothing.
 LATE = ("closes_pipe", "sleeps", "spins", *SLOW)
 # Where the statements of a cheat say that they run. An empty folder each takes no descriptor, and
