@@ -28,6 +28,7 @@ _MAX_HEADER_BYTES = 64 * 2**10
 _CLOSE_SECONDS = 5.0
 _STALL_SECONDS = 60.0
 _BACKLOG = 2048
+_LOOK_SECONDS = 0.1
 # What the system may keep for a client. It would take megabytes, a whole answer, and nobody could
 # tell whether the client reads.
 _SEND_BUFFER = 128 * 2**10
@@ -155,11 +156,16 @@ class Server(uvicorn.Server):
         self._service.chat_template.close()
 
     async def _cut_off_after(self, ending: asyncio.Task[bool]) -> None:
-        """Close the connections that are open too long after the engine's end."""
-        await asyncio.wait([ending])
-        await asyncio.sleep(self._close_seconds)
+        """Close the connections that are open too long after the engine's end, or at a second
+        SIGINT: from Python 3.12 on, uvicorn's own end waits for them even then.
+        """
+        left = self._close_seconds
+        while left > 0 and not self.force_exit:
+            await asyncio.sleep(_LOOK_SECONDS)
+            left -= _LOOK_SECONDS if ending.done() else 0
         connections = list(self.server_state.connections)
-        _LOG.warning("clients that left their last bytes were cut off: %d", len(connections))
+        if not self.force_exit:
+            _LOG.warning("clients that left their last bytes were cut off: %d", len(connections))
         for connection in connections:
             connection.transport.abort()
 
