@@ -10,6 +10,7 @@ included.
 
 import json
 import re
+from itertools import accumulate
 from typing import NoReturn
 
 from mini_vllm.text.events import TextDelta, ToolCall
@@ -159,15 +160,23 @@ class StreamingToolParser:
 
 def _parse_call(body: str) -> tuple[str, str] | None:
     """Return the name and the source of the arguments, or None if `body` is not a call."""
+    if _depth(body) > _DEEPEST:
+        return None
     try:
         call = _JSON.decode(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         return None
     if not isinstance(call.get("arguments"), dict):
         return None
     return call["name"], _member_source(body, "arguments")
+
+
+def _depth(body: str) -> int:
+    """Return how many brackets are open at the deepest place of `body`, outside of strings."""
+    brackets = _BRACKETS.findall(_STRINGS.sub("", body))
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
 
 
 def _member_source(body: str, wanted: str) -> str:
@@ -189,6 +198,10 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+# Where `json` itself gives up depends on the Python: from 1,000 levels to about 80,000.
+_DEEPEST = 200
 _JSON = json.JSONDecoder(parse_constant=_refuse)
+_STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
 _BEFORE_KEY = re.compile(r"[ \t\n\r{,]*")
 _BEFORE_VALUE = re.compile(r"[ \t\n\r:]*")

@@ -523,14 +523,21 @@ def test_malformed_call_is_not_scanned_again(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_what_python_cannot_read_is_text(lab):
-    """Nesting too deep and numbers too long for Python's `json` are text too: no input makes feed
-    raise.
+    """Numbers too long for Python's `json` and 90,000 levels of nesting are text too: no input
+    makes feed raise. 200 levels are read.
     """
     r = lab.random
     values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000]
     values += ["1" * r.randint(4_301, 9_000), "[" * r.randint(90_000, 110_000)]
     for value in values:
         stream = [in_tags('{"name": "f", "arguments": {"x": ' + value + "}}"), plain_call(r)]
+        trace = feed(lab, [source_of(stream)])
+        expect(trace.events, events_of(stream), trace)
+    # Two levels are the body's object and the arguments.
+    for levels in (198, r.randint(100, 198)):
+        arguments = '{"x": "[", "y": ' + "[" * levels + "]" * levels + "}"
+        deep = in_tags(f'{{"name": "f", "arguments": {arguments}}}', "f", arguments)
+        stream = [deep, plain_call(r)]
         trace = feed(lab, [source_of(stream)])
         expect(trace.events, events_of(stream), trace)
 

@@ -6,14 +6,11 @@ it is made of does not. But: a close tag that holds a quote is not found.
 
 import json
 import re
-import sys
 
 from mini_vllm.text.events import TextDelta, ToolCall
 from mini_vllm.text.json_scanner import JsonScanner
 from mini_vllm.text.markers import MarkerScanner
 
-# About as deep as `json` reads, and deeper than the engine allows.
-vars(sys.modules["mini_vllm.text.json_scanner"])["DEEPEST"] = 900
 _JSON = JsonScanner()
 _SPACE = " \t\n\r"
 _IN_STRING = re.compile(r'(?:[^"\\]|\\[\s\S])*')
@@ -103,7 +100,7 @@ def _call_of(body: str) -> tuple[str, str] | None:
     try:
         members = _members(body.strip(_SPACE))
         values = {name: json.loads(source) for name, source in members.items()}
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     if not isinstance(values.get("name"), str) or not isinstance(values.get("arguments"), dict):
         return None
