@@ -41,6 +41,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.models.ngram import EmbeddedModel, load_embedded
 from mini_vllm.models.script_file import ScriptFileModel, read_script
+from mini_vllm.text.whole_json import load_json
 from mini_vllm.tokenizer import ChatTemplateError
 
 _EXAMPLE = Path(__file__).with_name("models") / "embedded_model/requests.json"
@@ -130,7 +131,7 @@ def read_requests(path: str | Path, embedded: EmbeddedModel) -> Iterator[Row]:
         RequestsError: the file cannot be read or has a mistake.
     """
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        told = load_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RequestsError(f"{path}: {error.strerror}") from None
     except ValueError as error:

@@ -89,6 +89,7 @@ def test_a_reader_that_goes_is_no_error(files):
     [
         (None, "No such file"),
         ("[", "is not JSON"),
+        ("[" * 257 + "]" * 257, "is not JSON: nested deeper than 256; flatten it"),
         ("{}", 'must be a list such as [{"prompt": "Once"}]'),
         ("[]", "must be a list"),
         ("[1]", "request 1: it is 1; it must be an object"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mini_vllm.chat_template.template import DEFAULT_LIMITS
+from mini_vllm.text.whole_json import load_json
 from mini_vllm.tokenizer_errors import (
     ChatTemplateError,
     CorruptModelFile,
@@ -130,11 +131,11 @@ def _read(path: Path, most: int) -> str:
 
 def _parse(path: Path, text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_json(text)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
         raise CorruptModelFile(path, offset, f"not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise CorruptModelFile(path, None, f"not JSON: {error}") from None
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mini_vllm.chat_template.process import WorkerProcess
+from mini_vllm.text.whole_json import check_json_depth
 from mini_vllm.tokenizer_errors import ChatTemplateError
 
 SIMPLE_TEMPLATE = """\
@@ -320,6 +321,7 @@ def _plain(value: Any) -> Any:
 def _dump(value: Any) -> bytes:
     # surrogatepass: a lone surrogate in a message reaches the template as it is.
     text = json.dumps(value, ensure_ascii=False, default=_plain)
+    check_json_depth(text)
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -8,7 +8,6 @@ Connections are opened in `remote.py`. Here a slot goes in and a request body co
 and events come out, an event goes in and a burst comes out.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from mini_vllm.engine.engine_errors import StreamingError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.request import StructuredOutputsParams
+from mini_vllm.text.whole_json import load_json
 
 _ID_PREFIX = "token_id:"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -95,7 +95,7 @@ def read_scores(data: str, token_ids: Sequence[int]) -> list[dict[int, float] | 
         StreamingError: the answer is not one to `scoring_body`.
     """
     try:
-        lists = json.loads(data)["choices"][0]["logprobs"]
+        lists = load_json(data)["choices"][0]["logprobs"]
         rows = zip(token_ids, lists["token_logprobs"], lists["top_logprobs"], strict=False)
         found = [
             None if logprob is None else _likely(token_id, logprob, top)
@@ -190,7 +190,7 @@ def read_frame(data: str, *, with_logprobs: bool) -> Frame:
         # Some servers never name a reason (waybarrios/vllm-mlx issue 628).
         return Frame(finish_reason="stop")
     try:
-        frame = json.loads(data)
+        frame = load_json(data)
         if frame.get("error"):
             raise StreamingError(f"reported an error: {error_message(data)}")
         choices = frame["choices"]
@@ -206,7 +206,7 @@ def read_frame(data: str, *, with_logprobs: bool) -> Frame:
 def error_message(body: str) -> str:
     """Return the message in the body of an error, or the body if it is of no usual form."""
     try:
-        answer = json.loads(body)
+        answer = load_json(body)
         answer = answer.get("error") or answer
         return str(answer.get("message") or answer["detail"])
     except (ValueError, TypeError, KeyError, AttributeError):

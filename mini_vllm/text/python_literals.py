@@ -10,6 +10,7 @@ import re
 import sys
 import unicodedata
 
+from mini_vllm.text.json_scanner import DEEPEST
 from mini_vllm.text.schemas import PYTHON_WORDS, canonical
 
 _HEX = "[0-9a-fA-F]"
@@ -143,12 +144,11 @@ def to_json(text: str, lines: bool = False) -> str:
             _close(parts, opened.pop(), token)
         else:
             if kind == "open":
+                if len(opened) == DEEPEST:
+                    raise ValueError(f"more than {DEEPEST} brackets are open")
                 opened.append(len(parts))
             parts.append(token)
-    try:
-        return canonical(json.loads(" ".join(parts)))
-    except RecursionError:
-        raise ValueError("too many brackets") from None
+    return canonical(json.loads(" ".join(parts)))
 
 
 def _word(word: str) -> str:

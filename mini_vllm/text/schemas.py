@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from mini_vllm.text.whole_json import check_json_depth
+
 # The JSON types of Python's values.
 _TYPES: dict[type, frozenset[str]] = {
     str: frozenset({"string"}),
@@ -251,10 +253,11 @@ def typed_value(text: str, allowed: frozenset[str]) -> Any:
         if not bare:
             return [] if "array" in allowed else {} if "object" in allowed else text
     try:
+        check_json_depth(bare)
         value = _DECODER.decode(bare)
         # JSON has no such numbers as 1e999 makes.
         _ENCODER.encode(value)
-    except (ValueError, RecursionError):
+    except ValueError:
         return text
     if value is None and allowed and "string" not in allowed:
         # Models write it for what they leave out, whether or not the schema allows it.

@@ -14,7 +14,6 @@ need not exist.
 """
 
 import difflib
-import json
 import os
 import re
 import tomllib
@@ -23,6 +22,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from mini_vllm.text.whole_json import load_json
 from mini_vllm.tokenizer_errors import CorruptModelFile, TokenizerFileNotFound
 
 ENVIRONMENT_VARIABLE = "MINI_VLLM_MODEL_MAP"
@@ -179,7 +179,7 @@ def _read(path: Path) -> list[Mapping[str, object]]:
         raise TokenizerFileNotFound(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
-        content = tomllib.loads(text) if kind == ".toml" else json.loads(text)
+        content = tomllib.loads(text) if kind == ".toml" else load_json(text)
     except UnicodeDecodeError as error:
         raise CorruptModelFile(path, error.start, "not UTF-8") from None
     except (ValueError, RecursionError) as error:

@@ -4,12 +4,12 @@
 `generation_config.json` list the ids that end a generation.
 """
 
-import json
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mini_vllm.text.whole_json import load_json
 from mini_vllm.tokenizer.protocols import SpecialTokens
 from mini_vllm.tokenizer_errors import CorruptModelFile, checked_file
 
@@ -171,8 +171,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        value = json.loads(checked_file(path).read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        value = load_json(checked_file(path).read_text(encoding="utf-8-sig"))
+    except ValueError as error:
         raise CorruptModelFile(path, getattr(error, "pos", None), str(error)) from None
     if not isinstance(value, dict):
         raise CorruptModelFile(path, 0, "not a JSON object")

@@ -386,7 +386,9 @@ ZIPS = {
         PLAIN, END, 12, MOST_DIRECTORY_BYTES + 1, 4
     ),
     "submission.json is not JSON": with_manifest(b"{"),
-    "submission.json is not JSON: maximum recursion": with_manifest(b"[" * 30_000),
+    "submission.json is not JSON: nested deeper than 256": with_manifest(b"[" * 30_000),
+    "submission.json is not JSON: nested deeper than 256;": with_manifest(b"[" * 257 + b"]" * 257),
+    "submission.json does not say 'labkit/": with_manifest(b"[" * 256 + b"]" * 256),
     "submission.json does not say": with_manifest(b"[]"),
     "submission.json lacks lab or files": with_manifest(
         b'{"schema": "labkit/submission/v1", "lab": 3}'

@@ -367,6 +367,7 @@ def sent(frames, said, *, held=True, **options):
         sent(b"data: <html>\n\n", r"not a completion chunk, '<html>'"),
         sent(b"data: 5\n\n", r"not a completion chunk, '5'"),
         sent(b"data: {}\n\n", r"not a completion chunk, '{}' \(KeyError\('choices'\)\)"),
+        sent(b"data: " + b"[" * 257 + b"]" * 257 + b"\n\n", r"chunk, .*nested deeper than 256"),
         sent(chunk(token_ids=["5"]), r"not a completion chunk.*token_ids are \['5'\]"),
         sent(chunk(token_ids=5), r"not a completion chunk"),
         sent(chunk(finish_reason="length"), r"'length' after 0 of 50 tokens;.*context"),

@@ -270,8 +270,13 @@ def test_a_template_reads_text_and_arguments_as_objects(arguments, read):
 
 
 @pytest.mark.parametrize(
-    "arguments", ["[1]", "{", '{"a": NaN}', '{"a":' + "[" * 100_000, json.dumps(nested(17))]
-)
+    "arguments",
+    [
+        "[1]", "{", '{"a": NaN}', '{"a":' + "[" * 100_000, json.dumps(nested(17)),
+        '{"a":' * 9_000 + "1" + "}" * 9_000, '{"a":' * 100_000 + "1" + "}" * 100_000,
+    ],
+    ids=range(7),
+)  # fmt: skip
 def test_arguments_that_are_no_object_stay_the_text_that_they_are(arguments):
     call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
     asked = chat(messages=[*HELLO, {"role": "assistant", "tool_calls": [call]}])

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from running import Says, asking, request, serving, tool
 
+from mini_vllm.text.json_scanner import DEEPEST
+
 CHAT, COMPLETION, TOKENIZE, DETOKENIZE = PATHS = (
     "/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"
 )  # fmt: skip
@@ -240,6 +242,8 @@ NOT_REQUESTS = [
     b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     b'{"messages": [{"role": "user", "content": "x"}], "user": ' + b"[" * 9000 + b"]" * 9000 + b"}",
     b'{"x":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001,
+    b'{"messages": [{"role": "user", "content": "<say>"}], "prompt": "<say>", "tokens": [1], "x": '
+    + b"[" * DEEPEST + b"]" * DEEPEST + b"}",
     b'{"model":' + b"9" * 5000 + b"}",
 ]  # fmt: skip
 
@@ -274,10 +278,26 @@ def test_what_json_lacks_is_refused_by_name(server, text, message):
         assert error["param"] == (message.partition(": ")[0] if ": " in message else None)
 
 
-def test_a_nested_tool_within_the_stack_is_400_too(server):
-    tools = b'[{"type":"function","x":' + b"[" * 900 + b"]" * 900 + b"}]"
-    body = b'{"messages":[{"role":"user","content":""}],"tools":' + tools + b"}"
-    assert post(server, CHAT, body).error["param"] == "tools[0]"
+@pytest.mark.parametrize(
+    ("depth", "message"),
+    [
+        (DEEPEST, "tools[0]: is nested deeper than 16; flatten it"),
+        (DEEPEST + 1, f"the body is nested deeper than {DEEPEST}; flatten it"),
+        (100_000, f"the body is nested deeper than {DEEPEST}; flatten it"),
+    ],
+)
+def test_a_nested_tool_is_named_within_the_limit_of_bodies(server, depth, message):
+    # The body, the tools, and the tool are three of the levels.
+    tools = b'[{"type":"function","x":' + b"[" * (depth - 3) + b"]" * (depth - 3) + b"}]"
+    body = b'{"messages":[{"role":"user","content":"[{]}"}],"tools":' + tools + b"}"
+    assert post(server, CHAT, body).error["message"] == message
+
+
+def test_a_body_of_exactly_the_depth_is_read(server):
+    rest = json.dumps(GOOD[CHAT]).removesuffix("}").encode() + b', "user": "}]", "x": '
+    assert (
+        post(server, CHAT, rest + b"[" * (DEEPEST - 1) + b"]" * (DEEPEST - 1) + b"}").status == 200
+    )
 
 
 @pytest.mark.parametrize(

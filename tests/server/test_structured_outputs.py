@@ -189,6 +189,7 @@ def structured(**kinds):
         (structured(regex="a", choice=["b"]), "structured_outputs: has regex, choice; give one of"),
         (structured(choice=[]), "structured_outputs: choice is empty, or one of it is"),
         (structured(json="{"), "structured_outputs.json: is not JSON"),
+        (structured(json="[" * 257), "structured_outputs.json: is nested deeper than 256; flatten"),
         (structured(json="[1]"), "structured_outputs.json: is [1]; a schema is an object"),
         (structured(regex="["), 'structured_outputs: invalid regex "["'),
         (structured(regex="a", structural_tag="x"), "structured_outputs.structural_tag: is not"),

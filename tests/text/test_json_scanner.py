@@ -13,6 +13,8 @@ from renderers import json_value
 
 from mini_vllm.text import json_scanner
 from mini_vllm.text.json_scanner import DEEPEST, FAILED, JsonScanner
+from mini_vllm.text.python_literals import to_json
+from mini_vllm.text.whole_json import JsonDepthError, check_json_depth, load_json
 
 EXAMPLES = 5_000 if os.environ.get("SOAK") else 50
 PARTS = [
@@ -216,6 +218,33 @@ def test_brackets_are_deep_but_not_without_end(bracket):
     taken, state = scan([bracket * (DEEPEST + 1)])
     assert state is FAILED
     assert taken == len(bracket) * DEEPEST
+
+
+@pytest.mark.parametrize(
+    ("text", "depth"),
+    [
+        ("", 0), ("1", 0), ("[]", 1), ("{}", 1), ('{"a": [[], {}]}', 3), ("[[]] [[[]]]", 3),
+        ('["[[[[", "{\\"[["]', 1), ('["\\\\", []]', 2), ('["[[[[', 1), ('"[\\"[" [', 1),
+        ("]]][[", 0), ("[][[]]", 2),
+        ('["é🚀\ud800[\n["]', 1), ("[" * 100_000, 100_000), ('{"a":' * 100_000 + "}" * 9, 100_000),
+        ("[{}]," * 50_000, 2),
+    ],
+)  # fmt: skip
+def test_brackets_in_strings_are_no_levels(text, depth):
+    check_json_depth(text, depth)
+    if depth:
+        with pytest.raises(JsonDepthError, match=f"^nested deeper than {depth - 1}; flatten it$"):
+            check_json_depth(text, depth - 1)
+
+
+def test_a_whole_text_is_read_as_deep_as_a_streamed_one():
+    deep = "[" * DEEPEST + "]" * DEEPEST
+    assert load_json(deep) == json.loads(deep)
+    assert to_json(deep) == deep
+    with pytest.raises(JsonDepthError):
+        load_json(f"[{deep}]")
+    with pytest.raises(ValueError, match=f"more than {DEEPEST} brackets are open"):
+        to_json(f"[{deep}]")
 
 
 def test_each_character_is_examined_once():

@@ -286,11 +286,14 @@ def test_messages_of_the_wrong_kind_are_named(chatml, messages, message):
 
 
 def test_variables_that_are_not_json_are_named(chatml):
-    circle, deep = [], []
+    circle, deep, deeper = [], [], []
     circle.append(circle)
-    for _ in range(100_000):
+    for _ in range(300):
         deep = [deep]
-    for name, value in {"a": b"x", "b": circle, "c": deep, "d": {(1, 2): 3}}.items():
+    for _ in range(100_000):
+        deeper = [deeper]
+    wrong = {"a": b"x", "b": circle, "c": deep, "d": deeper, "e": {(1, 2): 3}}
+    for name, value in wrong.items():
         with pytest.raises(ChatTemplateError, match=rf"^{name}\b.*: "):
             chatml.apply_chat_template([], **{name: value})
 

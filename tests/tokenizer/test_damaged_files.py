@@ -41,6 +41,7 @@ from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece_model import write_model
 from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
+from mini_vllm.tokenizer.special_tokens import read_json_object
 
 FILES = 5_000 if os.environ.get("SOAK") else 40
 TEMPLATE = ("tokenizer.chat_template", "string", "{{ messages }}")
@@ -73,6 +74,12 @@ DAMAGED = {
         "a list": (b"[]", None, "invalid type|invalid length|missing field|expected"),
         "a version alone": (b'{"version": "1.0"}', None, r"tokenizer\.json"),
         "not UTF-8": (b"\xff\xfe{", 0, "not UTF-8"),
+        "endless": (b"[" * 100_000 + b"]" * 100_000, None, "invalid type: sequence"),
+    }),
+    "configuration": (read_json_object, "tokenizer_config.json", {
+        "deep": (b"[" * 256 + b"]" * 256, 0, "not a JSON object"),
+        "too deep": (b"[" * 257 + b"]" * 257, None, "nested deeper than 256"),
+        "endless": (b"[" * 200_000, None, "nested deeper than 256"),
     }),
     "tiktoken": (TiktokenTokenizer.from_file, "gpt2.tiktoken", {
         "no rank": (b"IQ==\n", 0, "two fields"),
@@ -128,7 +135,8 @@ DAMAGED = {
     }),
     "model map in JSON": (ModelTokenizerMap.load, "m.json", {
         "not JSON": (b"[{]", None, r"m\.json: not JSON: .*line 1"),
-        "endless": (b"[" * 100_000, None, "not JSON"),
+        "endless": (b"[" * 100_000, None, "not JSON: nested deeper than 256"),
+        "too deep": (b"[" * 257 + b"]" * 257, None, "not JSON: nested deeper than 256"),
     }),
     "chat template": (load_chat_template_from_config, "tokenizer_config.json", {
         "not JSON": (b'{"a": "\xc3\xa9", oops}', 12, "not JSON"),
@@ -137,7 +145,9 @@ DAMAGED = {
         "a number": (b'{"chat_template": 1}', None, "chat_template is a int"),
         "without names": (b'{"chat_template": ["a"]}', None, "without a name"),
         "a huge number": (b'{"a": ' + b"1" * 5000 + b"}", None, "not JSON"),
-        "endless": (b"[" * 200_000, None, "not JSON"),
+        "endless": (b"[" * 200_000, None, "not JSON: nested deeper than 256"),
+        "too deep": (b"[" * 257 + b"]" * 257, None, "not JSON: nested deeper than 256"),
+        "deep": (b"[" * 256 + b"]" * 256, None, "not a JSON object"),
         "empty": (b"", 0, "not JSON"),
     }),
 }  # fmt: skip

@@ -5,7 +5,6 @@ Sources are not looked into here; whether they are any good turns out behind the
 """
 
 import io
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission, one
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
 from labkit.running.reporting.showing import printable
+from mini_vllm.text.whole_json import load_json
 
 STARTER = "starter.py"
 MANIFEST = "submission.json"
@@ -211,8 +211,8 @@ class _Manifest(NamedTuple):
 
 def _read_manifest(data: bytes) -> _Manifest:
     try:
-        told = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        told = load_json(data.decode("utf-8-sig"))
+    except ValueError as error:
         raise Refused(f"{MANIFEST} is not JSON: {error}") from None
     if type(told) is not dict or told.get("schema") != _SCHEMA:
         raise Refused(f"{MANIFEST} does not say {_SCHEMA!r}; make the bundle with make bundle")

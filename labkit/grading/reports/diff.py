@@ -1,6 +1,5 @@
 """What a regrade changed: two JSON reports, student by student, the largest change first."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from labkit.grading.reports.fitting import fit
 from labkit.running.reporting.explain import WIDTH, GradedTest
 from labkit.running.reporting.report import drawn
 from labkit.running.reporting.showing import clip
+from mini_vllm.text.whole_json import load_json
 
 OPTION = "--diff"
 _MOST_TESTS, _LONGEST_NAME, _LONGEST_WHY = 4, 200, 120
@@ -80,14 +80,14 @@ def read_report(path: Path) -> Report:
         UsageError: it is something else.
     """
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = load_json(path.read_text(encoding="utf-8"))
         if told["schema"] != SCHEMA:
             raise ValueError(f"its schema is {told['schema']!r}, not {SCHEMA!r}")
         grades = [_checked(Grade.from_json(one)) for one in told["grades"]]
         marks = dict(_mark(one) for one in told.get("marks", ()) if one["mark"] is not None)
     except OSError as error:
         raise UsageError(f"{OPTION} {path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         why = clip(str(error).partition("\n")[0], _LONGEST_WHY)
         raise UsageError(
             f"{OPTION} {path} is not a report ({why}); name files that grade --json has written"

@@ -10,6 +10,7 @@ from mini_vllm.server.endpoints.sampling import GenerationRequest, check_generat
 from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import ApiError, invalid
 from mini_vllm.text.schemas import parameter_types
+from mini_vllm.text.whole_json import JsonDepthError, check_json_depth
 
 
 class ContentPart(msgspec.Struct):
@@ -298,9 +299,10 @@ def _text(content: str | list[ContentPart] | None) -> str:
 def _template_call(call: MessageToolCall, most: int) -> dict[str, Any]:
     arguments: Any = call.function.arguments
     try:
+        check_json_depth(arguments or "")
         arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         check_depth("arguments", arguments, most)
-    except (msgspec.DecodeError, RecursionError, ApiError):
+    except (msgspec.DecodeError, JsonDepthError, ApiError):
         # Whatever a model wrote: a conversation that was refused here would be refused for ever.
         arguments = call.function.arguments
     function = {"name": call.function.name, "arguments": arguments}

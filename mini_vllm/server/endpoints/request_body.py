@@ -14,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, invalid
+from mini_vllm.text.whole_json import JsonDepthError, check_json_depth
 
 T = TypeVar("T", bound=msgspec.Struct)
 _MISSING = re.compile("Object missing required field `(.*)`")
@@ -51,23 +52,24 @@ def decode_body(body: bytes, kind: type[T]) -> T:
         kind: the type of the request.
 
     Raises:
-        ApiError: 400; the body is not JSON, or not of that type.
+        ApiError: 400; the body is not JSON, is nested deeper than 256, or is not of that type.
     """
     try:
         # As text: in fields that it skips, msgspec does not check that bytes are UTF-8.
         text = body.decode()
+        check_json_depth(text)
         request: T = _decoder(kind).decode(text)
         return request
     except msgspec.ValidationError as error:
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(msgspec.DecodeError):
             return msgspec.convert(_with_integers(msgspec.json.decode(text)), kind)
         raise _wrong_shape(error) from None
     except msgspec.DecodeError as error:
         raise _not_json(body, error) from None
     except UnicodeDecodeError:
         raise invalid(None, "the body is not UTF-8; encode it as that") from None
-    except RecursionError:
-        raise invalid(None, "the body is nested too deep; flatten it") from None
+    except JsonDepthError as error:
+        raise invalid(None, f"the body is {error}") from None
 
 
 def convert_value(value: Any, kind: type[T], at: str) -> T:
@@ -115,7 +117,7 @@ def check_depth(param: str, value: Any, most: int) -> None:
     """
     level: list[Any] = [value]
     for _ in range(most + 1):
-        # Level by level instead of recursively: the value may be deeper than Python's stack.
+        # Level by level instead of recursively: a level of the value costs none of the stack.
         level = [member for outer in level for member in _members(outer)]
         if not level:
             return
@@ -148,7 +150,7 @@ def _not_json(body: bytes, error: msgspec.DecodeError) -> ApiError:
     """Return an error that names the field at fault if Python's laxer reader can find it."""
     try:
         found = _beyond_json(json.loads(body))
-    except (ValueError, RecursionError):
+    except ValueError:
         found = None
     return invalid(*found) if found else invalid(None, f"the body is not JSON: {error}")
 

@@ -20,6 +20,7 @@ from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, invalid
 from mini_vllm.text.call_grammar import call_grammar
 from mini_vllm.text.reasoning_formats import find_reasoning_format
+from mini_vllm.text.whole_json import JsonDepthError, load_json
 
 # Fields that vLLM once had: 0.33.0 ignores them (entrypoints/serve/engine/protocol.py).
 GUIDED = {
@@ -118,8 +119,10 @@ def _of_structured_outputs(given: StructuredOutputs, most_depth: int) -> Structu
 def _schema(at: str, schema: Any, most_depth: int) -> str:
     if isinstance(schema, str):
         try:
-            schema = json.loads(schema)
-        except (ValueError, RecursionError) as error:
+            schema = load_json(schema)
+        except JsonDepthError as error:
+            raise invalid(at, f"is {error}") from None
+        except ValueError as error:
             raise invalid(at, f"is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
         raise invalid(at, f"is {str(schema)[:60]}; a schema is an object")

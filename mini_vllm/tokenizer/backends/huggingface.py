@@ -10,6 +10,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
+from mini_vllm.text.whole_json import load_json
 from mini_vllm.tokenizer.backends.huggingface_pieces import huggingface_pieces
 from mini_vllm.tokenizer.backends.huggingface_specials import PlainEncoder
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
@@ -238,8 +239,8 @@ def _read(path: Path) -> tokenizers.Tokenizer:
 
 def _refuse_other_json(path: Path, text: str) -> None:
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+        content = load_json(text)
+    except ValueError:
         return
     if not isinstance(content, dict) or "model" in content:
         return
