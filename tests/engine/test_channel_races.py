@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+import time
 from collections import deque
 from queue import SimpleQueue
 
@@ -74,6 +75,8 @@ def test_cancel_finish_and_push_race_to_one_terminal_chunk():
     def push():
         for number, (_, producer) in enumerate(pairs):
             start.wait()
+            while number % 2 and not producer.finished:
+                time.sleep(0)
             try:
                 producer.push(StreamChunk((number,), "a"))
                 producer.push(StreamChunk(finished=True, reason=FinishReason.END_ID))
@@ -86,7 +89,8 @@ def test_cancel_finish_and_push_race_to_one_terminal_chunk():
         assert only_the_last_is_terminal(chunks)
         assert chunks[-1].reason is channel.reason
         assert channel.is_cancelled
-    assert late, "nothing raced"
+    # In every other round the push certainly comes after the end; in the rest nobody knows.
+    assert {*late}.issuperset(range(1, rounds, 2))
 
 
 def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):

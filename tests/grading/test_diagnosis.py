@@ -33,6 +33,18 @@ def silent(lab):
 '''
 
 
+# Says to whoever listens what nobody can read.
+FLOOD = """
+def flood():
+    import os
+    for end in range(3, 9):
+        try:
+            os.write(end, bytes(99))
+        except OSError:
+            pass
+"""
+
+
 @pytest.fixture
 def found(worker_root, tiny, tiny_lab, monkeypatch):
     """Grade the solution without its flush; it does something of its own when it is probed."""
@@ -48,7 +60,7 @@ def found(worker_root, tiny, tiny_lab, monkeypatch):
 
     def of(act):
         source = dropping.replace(feed, f"if text == 'PROBE': {act}\n        {feed}")
-        return Grader("trust", worker_root, tiny).grade(source.encode())
+        return Grader("trust", worker_root, tiny).grade(f"{source}{FLOOD}".encode())
 
     return of
 
@@ -64,7 +76,7 @@ def found(worker_root, tiny, tiny_lab, monkeypatch):
         # Who does not answer in time, or at all, is asked no more.
         ("__import__('os')._exit(0)", None),
         ("[0 for _ in iter(int, 1)]", None),
-        ("__import__('os').write(4, bytes(99))", None),
+        ("flood()", None),
     ],
 )
 def test_a_probe_says_what_it_looks_like_and_moves_no_points(found, act, looks_like):

@@ -17,7 +17,8 @@ import pytest
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.isolation import bubblewrap, launch, sandbox, users
-from labkit.isolation.library import python_library, refuse_if_visible
+from labkit.isolation import library as library_module
+from labkit.isolation.library import Library, python_library, refuse_if_visible
 from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
 from labkit.running.limits.time_limit import processor_seconds
 
@@ -233,12 +234,21 @@ def test_a_course_within_pythons_library_is_refused(tmp_path, walled, monkeypatc
     (library,) = python_library().folders
     linked = tmp_path / "course"
     linked.symlink_to(library)
-    fine = [tmp_path, Path(python_library().hidden[0], "course"), Path("/usr/src/app")]
+    fine = [tmp_path, Path("/usr/src/app")]
     refuse_if_visible(walled, fine)
     for path in (Path(library), Path(library, "json/course"), linked / "grades.jsonl"):
         refuse_if_visible("trust", [path])
         with pytest.raises(UsageError, match="move it elsewhere"):
             refuse_if_visible(walled, [*fine, path])
+    with monkeypatch.context() as changed:
+        # Packages are hidden; Debian has none within its library.
+        packages = tmp_path / "lib" / "site-packages"
+        packages.mkdir(parents=True)
+        made = Library((str(packages.parent),), (), {})
+        changed.setattr(library_module, "python_library", lambda: made)
+        refuse_if_visible(walled, [packages / "course"])
+        with pytest.raises(UsageError, match="move it elsewhere"):
+            refuse_if_visible(walled, [packages.parent / "course"])
     monkeypatch.setattr(sandbox, "_HERE", Path(library, "json"))
     with pytest.raises(UsageError, match=r"json lies in Python's library .* move it elsewhere"):
         choose_mode(trust=False, container=walled == "container", unseen=[None])
