@@ -579,8 +579,11 @@ def test_flush_gives_what_waits(lab):
         reader = lab.given.reader(name)
         if not is_text(reader, ids):
             return
-        trace = push(lab, name, [], ids, "flush")
         cut = undecided(bytes_of(reader, ids))
+        if cut and bytes_of(reader, ids)[: -len(cut)] == b" ":
+            # A decoder that drops a first space may count it as damaged, too.
+            return
+        trace = push(lab, name, [], ids, "flush")
         what = told(reader, name, [], ids)
         expect(trace.outputs[:-1], expected_pieces(reader, [], ids), trace, what)
         rest = trace.outputs[-1]

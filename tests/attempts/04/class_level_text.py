@@ -1,5 +1,5 @@
 class StopStringMatcher:
-    waiting = []  # noqa: RUF012
+    waiting = [""]  # noqa: RUF012
 
     def __init__(self, stops, *, include_stop=False):
         self._stops = self._winnable(stops)
@@ -20,27 +20,26 @@ class StopStringMatcher:
 
     @property
     def held(self):
-        return "".join(self.waiting)
+        return self.waiting[0]
 
     def feed(self, text):
         if self._matched is not None:
             return ""
         shown = ""
         for char in text:
-            self.waiting.append(char)
-            tail = "".join(self.waiting)
+            self.waiting[0] += char
+            tail = self.waiting[0]
             done = [stop for stop in self._stops if tail.endswith(stop)]
             if done:
                 self._matched = max(done, key=len)
-                self.waiting.clear()
+                self.waiting[0] = ""
                 return shown + tail[: len(tail) - len(self._matched)]
-            while self.waiting and not any(
-                s.startswith("".join(self.waiting)) for s in self._stops
-            ):
-                shown += self.waiting.pop(0)
+            while self.waiting[0] and not any(s.startswith(self.waiting[0]) for s in self._stops):
+                shown += self.waiting[0][0]
+                self.waiting[0] = self.waiting[0][1:]
         return shown
 
     def flush(self):
-        text = "".join(self.waiting)
-        self.waiting.clear()
+        text = self.waiting[0]
+        self.waiting[0] = ""
         return text
