@@ -2,10 +2,18 @@
 are all that a counting program does more than the program itself."""
 
 import ast
+import random
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
+from labkit.course.hunt import Target
 from labkit.course.metering import metered
+from labkit.isolation.parts import Parts
+from labkit.isolation.proxies import Make as MakeElsewhere
+from labkit.isolation.proxies import Proxies
+from labkit.running.hunting.here import Make
 from labkit.running.hunting.work import (
     MOST_CALLS,
     STEPS_AT_LEAST,
@@ -150,3 +158,60 @@ def test_counting_changes_nothing_else():
     exec(metered(ODD), counting)
     assert plain["RESULT"] == counting["RESULT"]
     assert [type(value) for value in plain["RESULT"]] == [*map(type, counting["RESULT"])]
+
+
+IMPLEMENTATION = metered("""
+class Growing:
+    def __init__(self, start=""):
+        self.text = start
+
+    @property
+    def held(self):
+        return [one for one in self.text][-1:]
+
+    @property
+    def broken(self):
+        return self.text.index("y")
+
+    def feed(self, text):
+        self.text = self.text + text
+        if text == "x":
+            raise ValueError("no x")
+        return self.text[-2:]
+""")
+
+
+def drive(make, drawn, breaks):
+    """Use two objects as tests do: in turns, with attributes, exceptions, and breaks."""
+    objects = [make("Growing", start="a" * drawn.randint(0, 99)) for _ in range(2)]
+    for _ in range(6):
+        used = drawn.choice(objects)
+        pieces = drawn.choices(["b", "cd", ""], k=300)
+        if drawn.random() < 0.3:
+            pieces[drawn.randint(0, 299)] = "x"
+        end = drawn.randint(1, 300) if breaks else 300
+        with suppress(ValueError):
+            for _ in zip(range(end), make.each(used.feed, pieces), strict=False):
+                pass
+        for name in drawn.sample(["held", "broken"], k=drawn.randint(0, 2)):
+            with suppress(ValueError):
+                assert getattr(used, name)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_count_is_the_same_here_and_behind_the_pipe_however_much_is_asked_ahead(breaks):
+    """But for the calls that are known ahead and never happen; whatever tests were before."""
+    names = {}
+    exec(IMPLEMENTATION, names)
+    here = Make(Target("lab-90-x", 1, "", ("Growing",)), SimpleNamespace(**names))
+    proxies = Proxies(Parts(names.__getitem__, ["Growing"]).answer)
+    totals = []
+    for make in (lambda: here, lambda: MakeElsewhere(proxies)):
+        for seed in (*range(20), *reversed(range(20))):
+            with WORK.counted():
+                drive(make(), random.Random(seed), breaks)
+                totals.append(WORK.totals)
+    assert totals[40:60] == totals[60:][::-1]
+    for inside, outside in zip(totals[:40], totals[40:], strict=True):
+        assert inside == outside or breaks
+        assert 0 <= outside[1] - inside[1] < 2 * 256
