@@ -5,7 +5,9 @@ import pytest
 
 @pytest.mark.given
 def test_no_test_is_void(lab):
-    """Every test of yours passes on the right implementations, and says the same each time."""
+    """Every test of yours passes on the right implementations, and says the same each time on every
+    implementation. One that does not say the same costs the points of a killed implementation.
+    """
     lab.expect_no_void()
 
 
