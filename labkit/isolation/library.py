@@ -113,14 +113,14 @@ class Library:
 
 def _place(source: str, target: str) -> None:
     """Link or copy a file. Nobody can write through a link who could not write to the file."""
+    is_linked = False
     if os.stat(source).st_mode & stat.S_IROTH:
         with suppress(OSError):
-            real = os.path.realpath(source)
-            _let_readers_leave_no_mark(real)
-            os.link(real, target)
-            return
-    shutil.copyfile(source, target)
-    os.chmod(target, 0o644)
+            os.link(os.path.realpath(source), target)
+            is_linked = True
+    if not is_linked:
+        shutil.copyfile(source, target)
+        os.chmod(target, 0o644)
     _let_readers_leave_no_mark(target)
 
 

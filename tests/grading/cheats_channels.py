@@ -62,14 +62,16 @@ for end in (FILE, 0, 1):
 """,
     # Reads files, and looks whether that shows.
     "read_marks": """
-import os
+import os, time
 TOP = os.path.dirname(os.__file__)
 marked = 0
 for name in sorted(os.listdir(TOP)):
-    if name.endswith(".py"):
+    # Debian's sitecustomize.py leads to a file that is not here.
+    if name.endswith(".py") and os.path.exists(f"{TOP}/{name}"):
         before = os.stat(f"{TOP}/{name}").st_atime_ns
         open(f"{TOP}/{name}", "rb").read()
-        marked += before != os.stat(f"{TOP}/{name}").st_atime_ns
+        # A time to come is from a container that is made meanwhile.
+        marked += before != os.stat(f"{TOP}/{name}").st_atime_ns <= time.time_ns()
 # Others on this machine read some as well.
 assert marked < 9, marked
 """,
