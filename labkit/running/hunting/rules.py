@@ -183,7 +183,7 @@ def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random
     drawn.shuffle(order)
     said: _Said = {code.name: {test: [] for test in order} for code in schedule}
     runs = dict.fromkeys(said, 0)
-    seconds, endless = 0.0, 0
+    seconds, blown_fuses = 0.0, 0
     for code in schedule:
         # Of any two tests, each has once been the first.
         waiting = order if runs[code.name] % 2 == 0 else order[::-1]
@@ -195,8 +195,8 @@ def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random
                 seconds += verdict.seconds
                 if verdict.kind == "endless":
                     hunted.void[test] = verdict.why
-                    endless += 1
-            _give_up(target, hunted, seconds, endless)
+                    blown_fuses += 1
+            _give_up(target, hunted, seconds, blown_fuses)
             waiting = [test for test in waiting if test not in verdicts]
         if not code.wrong:
             # What is known not to count need not be run any more.
@@ -208,11 +208,11 @@ def _fails(verdicts: Sequence[Verdict]) -> bool:
     return len(verdicts) >= RUNS and not any(verdict.passed for verdict in verdicts)
 
 
-def _give_up(target: Target, hunted: Hunted, seconds: float, endless: int) -> None:
+def _give_up(target: Target, hunted: Hunted, seconds: float, blown_fuses: int) -> None:
     """Void what is left of a target if its tests have used their time."""
     why = ""
-    if endless >= _MOST_ENDLESS:
-        why = f"not run to the end: {endless} others of {target.label} do not end"
+    if blown_fuses >= _MOST_ENDLESS:
+        why = f"not run to the end: {blown_fuses} others of {target.label} do not end"
     elif seconds > FUSE_IN_ALL:
         why = (
             f"the tests of {target.label} used more than {FUSE_IN_ALL:g} s of processor time on "
