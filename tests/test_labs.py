@@ -1,5 +1,6 @@
 """What holds for all labs together: examples run, rooms stay apart, the oracles are right."""
 
+import ast
 import doctest
 import itertools
 import random
@@ -51,6 +52,60 @@ def test_labkit_knows_no_lab_by_name():
     for path in (ROOT / "labkit").rglob("*.py"):
         words = re.findall(r"lab-\d\d-[a-z]+", path.read_text())
         assert not [word for word in words if any(word in lab.name for lab in LABS)], path
+
+
+def in_soak_alone(source):
+    """Yield the lines of what runs in `make soak` and nowhere else.
+
+    What asks for `SITE`, too, is run by `make site ARGS=--test`.
+    """
+    for node in ast.walk(ast.parse(source)):
+        condition = ast.unparse(getattr(node, "test", None) or getattr(node, "args", []))
+        if not re.search(r"\bSOAK\b", condition) or re.search(r"\bSITE\b", condition):
+            continue
+        match node:
+            case ast.Call(func=ast.Attribute(attr="skipif")):
+                yield node.lineno
+            case ast.IfExp() if {ast.unparse(node.body), ast.unparse(node.orelse)} & EMPTY:
+                yield node.lineno
+            case ast.If():
+                inner = [part for statement in node.body for part in ast.walk(statement)]
+                if any(map(is_a_test_or_ends_one, inner)):
+                    yield node.lineno
+
+
+EMPTY = {"[]", "()", "{}", "0", "range(0)"}
+
+
+def is_a_test_or_ends_one(node):
+    """Whether a statement below an `if` defines a test, or skips or fails the test around it."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return node.name.lower().startswith("test")
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.skip"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ('if os.environ.get("SOAK"):\n    def test_more(): ...', [1]),
+        ('if SOAK:\n    class TestMore:\n        def test_more(self): ...', [1]),
+        ('soak = pytest.mark.skipif(not os.environ.get("SOAK"), reason="slow")', [1]),
+        ("@pytest.mark.skipif(not SOAK, reason='slow')\ndef test_more(): ...", [1]),
+        ("def test_more():\n    if not SOAK:\n        pytest.skip('slow')", [2]),
+        ("@pytest.mark.parametrize('n', range(9) if SOAK else [])\ndef test_more(n): ...", [1]),
+        ('long = pytest.mark.skipif(not (SOAK or os.environ.get("SITE")), reason="slow")', []),
+        ("CASES = 9_000 if SOAK else 90\ndef test_some():\n    if SOAK: pass", []),
+    ],
+)  # fmt: skip
+def test_what_is_in_soak_alone_is_found(source, lines):
+    assert [*in_soak_alone(source)] == lines
+
+
+def test_nothing_is_in_soak_alone():
+    sources = {path: path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    readers = [path for path, source in sources.items() if "SOAK" in source]
+    assert [f"{path}:{line}" for path in readers for line in in_soak_alone(sources[path])] == []
+    assert len(readers) > 20
 
 
 @given(st.binary(max_size=12), st.binary(max_size=3))

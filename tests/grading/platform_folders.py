@@ -1,5 +1,6 @@
 """Submissions for tests of platforms: right, part-right, none, hostile; and where to run them."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -205,3 +206,23 @@ def make_environment(python, folder, course):
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     (site / "course.pth").write_text(f"{course}\n")
+
+
+def offer_packages(course, folder):
+    """Return variables for pip: real packages in `make soak`, one without a network otherwise.
+
+    The one is a wheel in a local folder that lends the packages of this environment; the course's
+    requirements name it with its hash, as they name the real ones.
+    """
+    if os.environ.get("SOAK"):
+        return {}
+    wheel = folder / "lender-1-py3-none-any.whl"
+    about = "lender-1.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("lender.pth", sysconfig.get_path("purelib") + "\n")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: lender\nVersion: 1\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (course / "requirements.txt").write_text(f"lender==1 --hash=sha256:{digest}\n")
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}

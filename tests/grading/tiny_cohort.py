@@ -86,11 +86,18 @@ def cohort(assignments, size):
     ]
 
 
-def real_cohort(root):
-    """Return the assignments of a real course, and for each the same kinds of submissions."""
+def real_cohort(root, whole):
+    """Return the assignments of a real course, and for each the same kinds of submissions.
+
+    The sample that is not whole has four submissions for each of two labs.
+    """
     labs = find_labs(root)
-    told = {lab.name: Assignment.of(lab, labs) for lab in labs}
-    work = [item for lab in labs for item in cohort({lab.name: told[lab.name]}, len(lab.bugs) + 2)]
+    told = {lab.name: Assignment.of(lab, labs) for lab in (labs if whole else labs[:2])}
+    work = [
+        item
+        for lab in labs[: len(told)]
+        for item in cohort({lab.name: told[lab.name]}, len(lab.bugs) + 2 if whole else 4)
+    ]
     return told, work
 
 
