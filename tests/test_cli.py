@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from labkit import cli
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.student.board import compared
@@ -18,12 +19,7 @@ from labkit.student.progress import Progress
 from labkit.student.watch import Watcher
 
 ATTEMPT = "tests/attempts/90"
-VERBS = [
-    *("lab", "progress", "hint", "predict", "race", "watch", "solution", "reset"),
-    *("demo", "serve", "bundle"),
-    *("bug", "grade", "student-edition", "site", "gradescope", "classroom50"),
-    *("check", "soak", "matrix"),
-]
+VERBS = [verb for verbs in cli._VERBS.values() for verb in verbs]
 
 
 @pytest.fixture(autouse=True)

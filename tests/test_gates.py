@@ -1,5 +1,6 @@
 """Each gate is silent on the tiny repository, and finds the fault that is planted in it."""
 
+import importlib.util
 import shutil
 
 import pytest
@@ -165,6 +166,11 @@ def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, fin
     edit(tiny_lab.path / file, find, replace)
     found = findings(gate, tiny)
     assert any(said in message for message in found), found
+
+
+def test_what_a_run_finds_imported_is_there():
+    """A forkserver says nothing of a module that it cannot import; each run would import it."""
+    assert [name for name in runs.PRELOAD if importlib.util.find_spec(name) is None] == []
 
 
 def test_a_terminal_shows_how_far_a_gate_is(tiny, monkeypatch, capsys):

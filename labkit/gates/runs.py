@@ -23,11 +23,12 @@ from labkit.course.lab import Lab
 Outcome = dict[str, Any]
 _FORKS = multiprocessing.get_context("forkserver")
 # What a run imports, but for the plugins themselves, which pytest insists on importing.
-_FORKS.set_forkserver_preload(
-    ["pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.diagnose",
-     "labkit.running.drive", "labkit.running.reporting.report", "labkit.running.under_test",
-     "labkit.running.limits.watchdog", "labkit.student.progress", "labkit.testing"]
-)  # fmt: skip
+PRELOAD = [
+    "pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.diagnose",
+    "labkit.running.drive", "labkit.running.reporting.report", "labkit.running.under_test",
+    "labkit.running.limits.watchdog", "labkit.student.progress", "labkit.testing",
+]  # fmt: skip
+_FORKS.set_forkserver_preload(PRELOAD)
 
 
 def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = 1.0) -> list[Outcome]:

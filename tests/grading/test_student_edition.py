@@ -294,7 +294,11 @@ def test_a_marker_shows_a_text_in_one_edition_only():
 
 
 def test_every_make_target_is_there_and_those_without_references_say_why(pristine):
-    targets = re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.M)
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z][a-z0-9-]*):$", makefile, re.M)
+    (phony,) = re.findall(r"^\.PHONY:((?:.*\\\n)*.*)", makefile, re.M)
+    assert sorted(phony.replace("\\", "").split()) == sorted(targets)
+    assert {*re.findall(r'^\t@echo "  make ([a-z0-9-]+)', makefile, re.M)} == {*targets} - {"help"}
 
     def make(*words):
         done = subprocess.run(["make", *words], cwd=pristine, capture_output=True, text=True)

@@ -6,17 +6,24 @@ from types import SimpleNamespace
 
 import pytest
 from running import CHAT, Says, asking, serving
+from starlette.routing import Route
 
 from labkit.course.lab import ROOT
 from mini_vllm.engine.text_path import TextPathFactory
 from mini_vllm.server import cli, middleware
+from mini_vllm.server.app import create_app
 from mini_vllm.server.cli import main
 
 KEY = "sk-clé-🔑"
-OTHERS = "/v1/models /metrics /no/such/path /page //health /health/"
+OPEN = ["/", "/health", "/page/page.js"]
 PROTECTED = [
-    *(("POST", path) for path in (CHAT, "/v1/completions", "/tokenize", "/detokenize")),
-    *(("GET", path) for path in OTHERS.split()),
+    *(
+        (method, route.path.replace("{name:path}", "scripted"))
+        for route in create_app(None).routes
+        if isinstance(route, Route) and route.path not in OPEN
+        for method in sorted(route.methods - {"HEAD"})
+    ),
+    *(("GET", path) for path in ("/no/such/path", "/page", "//health", "/health/")),
     ("OPTIONS", "/v1/models"),
 ]
 
@@ -174,7 +181,7 @@ def test_the_key_opens_whatever_the_case_of_its_scheme(locked, scheme):
     assert answer.json()["choices"][0]["message"]["content"] == "Hi"
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/page/page.js"])
+@pytest.mark.parametrize("path", OPEN)
 def test_the_page_and_the_health_need_no_key(locked, path):
     assert locked.fetch(path).status == 200
 

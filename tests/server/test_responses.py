@@ -11,7 +11,7 @@ from running import Says, running_embedded, serving
 
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
 from mini_vllm.server.endpoints.chat_request import template_messages
-from mini_vllm.server.endpoints.responses_request import decode_responses_request
+from mini_vllm.server.endpoints.responses_request import ResponsesRequest, decode_responses_request
 from mini_vllm.server.service import DEFAULT_LIMITS, Limits
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.responses_stream import ResponseHead, ResponsesStream, whole_response
@@ -186,7 +186,7 @@ ANY = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ["input", "tools", "tool_choice", "text", "reasoning", "include", "metadata", "stop"]
+FIELDS = [*ResponsesRequest.__struct_fields__, "stop"]
 ITEM = st.sampled_from([USER, THINKS, SAYS, CALLS, RESULT])
 KEY = st.sampled_from(["type", "content", "output", "summary", "role"])
 SPOILT = st.builds(lambda item, key, value: {**item, key: value}, ITEM, KEY, ANY)
