@@ -12,6 +12,8 @@ There is one TOML file a room:
     tests = ["tests/text/test_stop.py", "tests/text"]   # optional
     old = "survived"                # optional: what tests of an earlier tree said
 
+The first three of each file are quick to kill: `.ci/run` runs them, and `make soak` all.
+
 `find` matches at any indentation: write several lines as if the first began at the margin. `tests`
 are files and folders, run one after the other until one fails; the mutant survives if none does.
 Those that do not exist are skipped; if that leaves none, the tests of the room judge.

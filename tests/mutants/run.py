@@ -165,6 +165,7 @@ def main() -> int:
     add = parser.add_argument
     add("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)} (default: all)")
     add("--only", action="append", metavar="NAME", help="only this mutant; may be given again")
+    add("--first", type=int, metavar="N", help="only the first N of each room: 3 of each are quick")
     add("--root", type=Path, default=ROOT, metavar="DIR", help="test another tree")
     add("--jobs", type=int, default=1, metavar="N", help="copies that work at once (default: 1)")
     add(
@@ -177,7 +178,10 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := {*options.rooms} - {*ROOMS}:
         parser.error(f"there is no room {min(unknown)}; there are {', '.join(ROOMS)}")
-    mutants = [mutant for room in options.rooms or ROOMS for mutant in read_room(room)]
+    if options.first is not None and options.first < 1:
+        parser.error(f"--first is {options.first}, but must be at least 1")
+    rooms = [read_room(room) for room in options.rooms or ROOMS]
+    mutants = [mutant for room in rooms for mutant in itertools.islice(room, options.first)]
     mutants = [mutant for mutant in mutants if mutant.name in (options.only or [mutant.name])]
     if options.dry:
         edits = {mutant.name: mutant.edit(options.root.resolve()) for mutant in mutants}
