@@ -159,17 +159,11 @@ soak:
 
 bench:
 	$(setup) dev
-	@.venv/bin/python benchmarks/lab_start.py
 	@.venv/bin/python -m benchmarks $(ARGS)
 
 oracles:
 	$(setup) dev
-	$(setup) oracles
-	@.venv/bin/python upstream/sources.py peers
-	@.venv/bin/python -m benchmarks.peers.fetch_vllm
-	@ORACLES=1 .venv/bin/python -m pytest -q tests/oracles
-	@.venv/bin/python tests/oracles/clients/run.py
-	@.venv/bin/python -m benchmarks detokenize growth stops tool_parsers pipeline
+	@.venv/bin/python tests/oracles/run.py $(ARGS)
 
 site:
 	$(setup) site

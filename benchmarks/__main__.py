@@ -1,7 +1,8 @@
 """Run groups of benchmarks, each in a process of its own: `python -m benchmarks [NAME ...]`.
 
-Results go to `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Only peers that
-are installed take part; `make oracles` installs them.
+First of all, `lab_start` prints how long the labs take to start. Results of the others go to
+`benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Only peers that are installed
+take part; `make oracles` installs them.
 """
 
 import argparse
@@ -16,6 +17,8 @@ GROUPS = (
     "pipeline",
     "engine", "server", "grading",
 )  # fmt: skip
+# It prints a table, and is no part of that page.
+NAMES = ("lab_start", *GROUPS)
 
 
 def main() -> int:
@@ -23,15 +26,15 @@ def main() -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__,
                                      formatter_class=form)  # fmt: skip
-    parser.add_argument("groups", nargs="*", metavar="NAME", help=", ".join(GROUPS))
+    parser.add_argument("groups", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--quick", action="store_true", help="only check that everything runs")
     args = parser.parse_args()
-    if unknown := set(args.groups) - set(GROUPS):
-        parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    if unknown := sorted({*args.groups} - {*NAMES}):
+        parser.exit(2, f"no such group: {', '.join(unknown)}; there are {', '.join(NAMES)}\n")
     if not (HAS_VLLM and HAS_MISTRAL):
         print("vLLM or the 131k vocabulary is missing: `make oracles` installs both.", flush=True)
     failed = 0
-    names = args.groups or GROUPS
+    names = args.groups or NAMES
     for number, name in enumerate(names, start=1):
         print(f"\n[{number}/{len(names)}] {name}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}", *["--quick"] * args.quick]

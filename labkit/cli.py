@@ -266,26 +266,6 @@ def _check(args: argparse.Namespace, root: Path) -> int:
     return 1 if failed else 0
 
 
-def _soak(args: argparse.Namespace, root: Path) -> int:
-    import subprocess
-
-    env = {**os.environ, "LAB_IMPL": "solution", "LAB_PARTS": "reference", "SOAK": "1"}
-    pytest = [sys.executable, "-m", "pytest", "-q"]
-    print("The property tests of tests/, with many more examples", flush=True)
-    worst = subprocess.run([*pytest, "tests", "--timeout=3600"], cwd=root, env=env).returncode
-    labs = [str(lab.path) for lab in find_labs(root)]
-    for seed in range(1, args.seeds + 1):
-        print(f"All labs with seed {seed} of {args.seeds}", flush=True)
-        command = [*pytest, *labs, "--lab-seed", str(seed)]
-        done = subprocess.run(
-            command, cwd=root, env=env, capture_output=True, text=True, check=False
-        )
-        if done.returncode != 0:
-            print(done.stdout + done.stderr)
-        worst = max(worst, done.returncode)
-    return int(worst)
-
-
 def _matrix(args: argparse.Namespace, root: Path) -> int:
     from labkit.course.matrix import write
 
@@ -328,7 +308,6 @@ def _in(module: str) -> Declare:
 _IMPL = _option("--impl", default="starter", help="as LAB_IMPL (default: starter)")
 _BUG = _option("--bug", default="", metavar="NAME", help="name of a bug")
 _GATES = _option("gates", nargs="*", metavar="GATE", help="only these gates")
-_SEEDS = _option("--seeds", type=int, default=20, help="seeds per lab (default 20)")
 
 # By audience, in the order of `--help`: a verb, what it does, and what declares its options.
 _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
@@ -368,7 +347,7 @@ _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
     },
     "For maintainers": {
         "check": ("run the gates, all or some", _here(_check, _GATES)),
-        "soak": ("run the randomised tests for long", _here(_soak, _SEEDS)),
+        "soak": ("run the randomised tests for long, and all mutants", _in("labkit.gates.soak")),
         "matrix": ("write the ladders and the kill matrices into their pages", _here(_matrix)),
     },
 }  # fmt: skip

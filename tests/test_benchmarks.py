@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import GROUPS
+
 ROOT = Path(__file__).resolve().parent.parent
 KEYS = {"name", "about", "quick", "machine", "tables", "targets", "counts"}
 TABLES = {
     "detokenize": 5, "growth": 5, "encode": 5, "decode": 5, "shape": 3,
-    "stops": 5, "tool_parsers": 2, "pipeline": 2, "engine": 8, "server": 2,
+    "stops": 5, "tool_parsers": 2, "formats": 1, "pipeline": 2, "engine": 8, "server": 2,
     "grading": 4 if shutil.which("otter") else 3,
 }  # fmt: skip
 
@@ -34,6 +36,10 @@ def result(request):
     run(*["benchmarks", "shape"] if is_one else [f"benchmarks.{request.param}"], "--quick")
     path = ROOT / "benchmarks" / "out" / f"{request.param}-quick.json"
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_there_is_a_row_for_every_group():
+    assert [*TABLES] == [*GROUPS]
 
 
 def test_quick_run_leaves_whole_results(result):
@@ -166,4 +172,5 @@ def test_help_says_what_it_does(name):
 
 
 def test_an_unknown_group_is_named():
-    assert "no such group: decod" in run("benchmarks", "decod", code=2)
+    said = f"no such group: decod; there are lab_start, {', '.join(GROUPS)}\n"
+    assert run("benchmarks", "decod", code=2) == said

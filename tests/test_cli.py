@@ -485,6 +485,24 @@ def test_a_terminal_without_unicode_can_be_asked_predictions():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_is_named_is_soaked_and_a_failure_is_shown(tiny, tiny_lab, capfd):
+    assert main(["soak", "labs", "--seeds", "1"], tiny) == 0
+    assert capfd.readouterr().out == "All labs with seed 1 of 1\n"
+    shutil.copy(tiny_lab.pristine_starter, tiny_lab.solution)
+    (tiny / "tests/test_soak.py").write_text(
+        "import os\n\ndef test_soak():\n    assert os.environ['SOAK'] == '1'\n"
+    )
+    assert main(["soak", "tests/test_soak.py", "labs", "--seeds", "1"], tiny) == 1
+    out = capfd.readouterr().out
+    assert "Many more examples of tests/test_soak.py\n" in out
+    assert "1 passed" in out
+    assert "lab-90 task 1" in out
+    for name in ("mutant", "tests/no.py", "labkit", "../tests"):
+        assert main(["soak", name], tiny) == 2
+        said = f"labkit: there is no {name!r} to soak; name labs, mutants, tests, or what is in"
+        assert capfd.readouterr().err == f"{said} tests/\n"
+
+
 def test_lab_passes_options_on_to_pytest(tiny, monkeypatch):
     run = Mock(return_value=1)
     monkeypatch.setattr("pytest.main", run)
