@@ -199,30 +199,37 @@ from labkit.grading.cohort import grade_all
 if __name__ == "__main__":
     # Where the tests run in the background of a shell, it is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    root, ledger, kind, mode = sys.argv[1:]
+    root, ledger, kind, mode, *stalls = sys.argv[1:]
     if kind.startswith("real"):
         told, work = real_cohort(Path(root), kind == "real")
     else:
         told = assignments(Path(root))
         work = in_stages(told) if kind == "stages" else cohort(told, int(kind))
-    grade_all(work, told, mode=mode, jobs={JOBS}, ledger=Path(ledger),
-              on_progress=lambda done, *_: print(done, flush=True))
+
+    def on_progress(done, *_):
+        print(done, flush=True)
+        if str(done) in stalls:
+            sys.stdin.readline()
+
+    grade_all(work, told, mode=mode, jobs={JOBS}, ledger=Path(ledger), on_progress=on_progress)
 """
 
 
 class Driver:
     """A grader in a process of its own.
 
-    Its submissions are `stages`, `real` ones, a `real sample`, or so many tiny ones.
+    Its submissions are `stages`, `real` ones, a `real sample`, or so many tiny ones. When as many
+    as one of `stalls` are done, it waits for `go_on`.
     """
 
-    def __init__(self, root, ledger, kind, mode):
+    def __init__(self, root, ledger, kind, mode, stalls=()):
         script = ledger.with_name("driver.py")
         script.write_text(DRIVER)
         paths = os.pathsep.join([str(ROOT), str(Path(tiny_cohort.__file__).parent)])
         self.process = subprocess.Popen(
-            [sys.executable, script, root, ledger, str(kind), mode],
+            [sys.executable, script, root, ledger, str(kind), mode, *map(str, stalls)],
             env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -234,6 +241,10 @@ class Driver:
             if int(line) >= done:
                 return
         raise AssertionError(self.process.stderr.read())
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def slots(self):
         """Return the processes that grade: its children, but for the one that tidies up."""
@@ -323,10 +334,11 @@ def test_killed_at_any_moment_too(kind, tiny, tiny_assignments, tmp_path, mode, 
         root, (told, work) = ROOT, real_cohort(ROOT, kind == "real")
     else:
         root, told, work = tiny, tiny_assignments, cohort(tiny_assignments, int(kind))
-    first = Driver(root, ledger, kind, mode)
-    first.wait_for(len(work) // 4)
+    first = Driver(root, ledger, kind, mode, stalls := (len(work) // 4, len(work) // 2))
+    first.wait_for(stalls[0])
     os.kill(first.slots()[0], signal.SIGKILL)
-    first.wait_for(len(work) // 2)
+    first.go_on()
+    first.wait_for(stalls[1])
     first.end(signal.SIGKILL)
     Driver(root, ledger, kind, mode).finish(len(work))
     assert len({*sums(ledger)}) == len(sums(ledger)) == len(work)

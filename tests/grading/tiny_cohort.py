@@ -89,14 +89,15 @@ def cohort(assignments, size):
 def real_cohort(root, whole):
     """Return the assignments of a real course, and for each the same kinds of submissions.
 
-    The sample that is not whole has four submissions for each of two labs.
+    The sample that is not whole has six submissions of one lab.
     """
     labs = find_labs(root)
-    told = {lab.name: Assignment.of(lab, labs) for lab in (labs if whole else labs[:2])}
+    graded = labs if whole else labs[:1]
+    told = {lab.name: Assignment.of(lab, labs) for lab in graded}
     work = [
         item
-        for lab in labs[: len(told)]
-        for item in cohort({lab.name: told[lab.name]}, len(lab.bugs) + 2 if whole else 4)
+        for lab in graded
+        for item in cohort({lab.name: told[lab.name]}, len(lab.bugs) + 2 if whole else 6)
     ]
     return told, work
 
