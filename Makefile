@@ -54,9 +54,9 @@ help:
 	@echo "  make test              every test of the repository, on the references; ARGS=tests/engine  one room's"
 	@echo "For maintainers"
 	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
-	@echo "  make soak              the long versions of the randomised tests"
-	@echo "  make bench             benchmarks, as ratios to a named peer"
-	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some)"
+	@echo "  make soak              the randomised tests for long, and all mutants; ARGS=PART  one part"
+	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
+	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
 	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
