@@ -5,6 +5,8 @@ import gzip
 import hashlib
 import http.client
 import json
+import subprocess
+import sys
 import zipfile
 from argparse import Namespace
 from pathlib import Path
@@ -14,7 +16,7 @@ from bench_page import serving
 
 from labkit.course.lab import ROOT, find_labs
 from labkit.errors import LabkitError, UsageError
-from labkit.publish.site import frontend
+from labkit.publish.site import command, frontend
 from labkit.publish.site.book import Book, read_book
 from labkit.publish.site.checks import Page, check_site, page_bytes
 from labkit.publish.site.command import MADE_OF, build, run
@@ -406,3 +408,30 @@ def test_a_student_edition_says_that_it_makes_no_site(tmp_path):
         run(args, tmp_path)
     with pytest.raises(UsageError, match="--port is 70000, but must be 0 to 65535"):
         run(Namespace(**vars(args) | {"port": 70_000}), ROOT)
+
+
+# A fresh interpreter that reads what a site is built from, and tells which files it has opened.
+READING = """
+import sys
+from pathlib import Path
+from labkit.course.lab import ROOT
+from labkit.publish.site.bench import write_bench
+from labkit.publish.site.book import read_book
+opened = set()
+sys.addaudithook(lambda event, args: opened.add(args[0]) if event == "open" else None)
+read_book(ROOT)
+write_bench(ROOT, ROOT, Path(sys.argv[1]))
+print(*sorted(name for name in opened if isinstance(name, str)), sep="\\n")
+"""
+
+
+def test_a_site_is_built_anew_when_anything_changes_that_its_builders_read(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", READING, tmp_path], cwd=ROOT, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    paths = [ROOT / name for name in done.stdout.splitlines()]
+    read = {path for path in paths if path.is_relative_to(ROOT) and path.is_file()}
+    read = {path for path in read if not {".venv", "__pycache__"} & {*path.parts}}
+    assert len(read) > 100
+    assert read - {*command._sources(ROOT)} == set()

@@ -32,8 +32,8 @@ STUDENT = "student"
 MADE_OF = "made-of.txt"
 _FRONT_END = "site"
 _SOURCES = (
-    "*.md", "LICENSE", "Makefile", "pyproject.toml", "requirements/*.txt", "benchmarks/**/*",
-    "labkit/**/*", "mini_vllm/**/*", "phase-*/**/*", "upstream/*", "tests/mutants/*",
+    "*.md", "LICENSE", "Makefile", "conftest.py", "pyproject.toml", "requirements/*.txt",
+    "benchmarks/**/*", "labkit/**/*", "mini_vllm/**/*", "phase-*/**/*", "upstream/*", "tests/mutants/*",
     f"{_FRONT_END}/*", f"{_FRONT_END}/src/*",
 )  # fmt: skip
 # The tests of a class share a page, and each process has a browser.
