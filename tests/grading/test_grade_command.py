@@ -1,5 +1,6 @@
 """`python -m labkit grade`: its options, reports, and exit codes."""
 
+import argparse
 import json
 import os
 import signal
@@ -100,6 +101,14 @@ def test_doubtful_grades_are_named_with_what_to_do(
     ledger = ("--ledger", tmp_path / "ledger")
     assert grade(tiny_lab.solution, "--regrade-doubtful", *ledger) == 0
     assert "doubtful" not in capsys.readouterr().err
+
+
+def test_every_file_that_is_written_is_tried_first_and_none_that_is_read_is_overwritten():
+    parser = argparse.ArgumentParser()
+    writing.add_options(parser)
+    options = [(action.metavar, action.option_strings[0][2:]) for action in parser._actions]
+    assert {name for metavar, name in options if metavar == "FILE"} == {*writing._REPORTS}
+    assert {name for metavar, name in options if metavar == "CSV"} == {*writing._READ} - {"ledger"}
 
 
 FORMATS = ("json", "csv", "junit", "html")
