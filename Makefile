@@ -23,7 +23,7 @@ processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 check test: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help lab progress hint predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
-	grade student-edition site gradescope classroom50 check soak bench oracles upstream matrix lock
+	grade student-edition site gradescope classroom50 check soak bench oracles pythons upstream matrix lock
 
 help:
 	@echo "For students"
@@ -57,6 +57,7 @@ help:
 	@echo "  make soak              the randomised tests for long, and all mutants; ARGS=PART  one part"
 	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
 	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
+	@echo "  make pythons           labs and tests on Debian's own Pythons, each in a chroot (as root); ARGS=--help"
 	@echo "  make matrix            write the ladders and the kill matrices into their pages"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
@@ -164,6 +165,9 @@ bench:
 oracles:
 	$(setup) dev
 	@.venv/bin/python tests/oracles/run.py $(ARGS)
+
+pythons:
+	@exec $(PYTHON) tests/pythons/run.py $(ARGS)
 
 site:
 	$(setup) site
