@@ -17,7 +17,8 @@ from pathlib import Path
 PACKAGES = ("python3", "python3-venv", "make", "git", "bubblewrap", "ca-certificates", "procps")
 BROWSER = ("chromium", "chromium-driver", "fonts-noto-color-emoji", "fonts-noto-cjk")
 APT = (
-    "apt-get -q -o APT::Update::Error-Mode=any -o Acquire::Retries=1 -o Acquire::http::Timeout=20 "
+    "apt-get -q -o APT::Update::Error-Mode=any -o Acquire::Check-Valid-Until=false "
+    "-o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 "
     "-o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io"
 )
 MAKING_SECONDS = 1200
@@ -94,8 +95,8 @@ class Chroot:
         half, old = (self.folder.with_name(self.folder.name + end) for end in (".half", ".old"))
         for folder in (half, old):
             shutil.rmtree(folder, ignore_errors=True)
-        packages = f"--include={','.join(PACKAGES)}"
-        command = ["debootstrap", "--variant=minbase", packages, code, str(half), mirror]
+        options = ["--variant=minbase", "--force-check-gpg", f"--include={','.join(PACKAGES)}"]
+        command = ["debootstrap", *options, code, str(half), mirror]
         self._run([*UNSHARE, "--mount-proc", *command], dict(os.environ), "debootstrap")
         if self.folder.exists():
             self.folder.rename(old)

@@ -255,4 +255,7 @@ def with_row(text: str, row: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("stopped")
