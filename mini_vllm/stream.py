@@ -119,7 +119,12 @@ def main(
             tell(rows)
         except StreamingSubmissionError as error:
             parser.error(f"{options.file}: {error}")
-        except (KeyboardInterrupt, BrokenPipeError):
+        except KeyboardInterrupt:
+            _quit(rows)
+        except BrokenPipeError:
+            # The reader has left (`make stream | head`). What its pipe did not take is still in the
+            # buffer, and Python would complain about it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _quit(rows)
     return int(any(row.channel.reason is FinishReason.ERROR for row in rows))
 

@@ -73,14 +73,17 @@ def test_the_example_that_comes_along_is_sound_and_shows_a_stop_string(capsys):
     assert "stop-words" in capsys.readouterr().out
 
 
-def test_a_reader_that_goes_is_no_error(files):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_is_no_error(files, unbuffered):
     gone, output = os.pipe()
     os.close(gone)
     command = [sys.executable, "-m", "mini_vllm.stream", *files]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open(output, "wb") as stdout:
         done = subprocess.run(
-            command, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, timeout=60, check=False
-        )
+            command, cwd=ROOT, env=env, stdout=stdout, stderr=subprocess.PIPE, timeout=60,
+            check=False,
+        )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
 
 
