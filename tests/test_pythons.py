@@ -15,6 +15,8 @@ deb-src http://sources.example/debian bookworm main
 deb http://security.example/debian-security bookworm-security main
 deb https://cloud.example/apt cloud-sdk-bookworm main
 deb cdrom:[Debian]/ bookworm main
+deb file:/srv/debian bookworm main
+deb http://extra.example/debian bookworm contrib
 deb [arch=amd64 signed-by=/usr/share/keyrings/k.gpg] http://deb.example/debian/ bookworm main # here
 deb http://deb.example/debian bookworm-updates main
 """
@@ -199,6 +201,7 @@ def test_what_cannot_run_is_skipped_in_a_line(monkeypatch, capsys, root, program
     monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
     monkeypatch.setattr(pythons.shutil, "which", lambda name: name if programs else None)
     monkeypatch.setattr(pythons.sys, "platform", "linux")
+    monkeypatch.setattr(pythons, "try_system", None)
     monkeypatch.setattr(pythons.sys, "argv", ["run.py"])
     assert pythons.main() == 0
     assert capsys.readouterr().out == f"SKIPPED make pythons: {reason}\n"

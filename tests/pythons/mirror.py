@@ -64,7 +64,7 @@ def mirrors_of(apt: Path, code: str) -> list[str]:
 
 def _lines(text: str):
     for line in text.splitlines():
-        words = re.sub(r"\[.*?\]", " ", line.partition("#")[0]).split()
+        words = re.sub(r"^(\w\S*)\s+\[.*?\]", r"\1", line.partition("#")[0]).split()
         if len(words) > 3:
             yield words[:1], words[1:2], words[2:3], words[3:]
 
