@@ -34,12 +34,12 @@ def find_mirror(suite: str, apt: Path = Path("/etc/apt")) -> tuple[str, str]:
             ) as reply:
                 release = reply.read(4096).decode("utf-8", "replace")
         except OSError as error:
-            reasons.append(f"{mirror} does not answer: {getattr(error, 'reason', error)}")
+            reasons.append(f"no Debian {suite} at {mirror}: {getattr(error, 'reason', error)}")
             continue
         name = re.search(r"^Codename: *(\S+)$", release, re.MULTILINE)
         if name and re.search(r"^Origin: *Debian$", release, re.MULTILINE):
             return mirror, name[1]
-        reasons.append(f"{mirror} is no mirror of Debian")
+        reasons.append(f"no Debian {suite} at {mirror}: it is not of Debian")
     raise Unavailable("; ".join(reasons))
 
 
