@@ -159,7 +159,9 @@ class Machine:
         scores = {"starter": 0, "bare/bin/pytest": 100}
         score = next((scores[word] for word in scores if word in script), None)
         labs = len(list(pythons.ROOT.glob("phase-*/labs/lab-*/lab.toml")))
-        output = f"01 A lab  {score}/100  passed\n" * labs + "7 passed, 1 skipped in 3.00s\n"
+        output = (
+            f"01 A lab  {score}/100  passed\n" * labs + "7 passed, 1 skipped, 2 warnings in 3.00s\n"
+        )
         return next((code for word, code in self.codes.items() if word in script), 0), output
 
 
@@ -183,7 +185,8 @@ def test_a_row_is_written_only_if_all_passed(tmp_path, monkeypatch, quick, codes
     monkeypatch.setattr(Chroot, "system", "Debian 13")
     passed = pythons.try_system("stable", tmp_path / "stable", quick)
     assert passed == (codes == {"LAB_IMPL=starter": 1})
-    assert ((tmp_path / "README.md").read_text() != PAGE) == is_written
+    assert ("| 7 passed, 1 skipped |" in (tmp_path / "README.md").read_text()) == is_written
+    assert is_written or (tmp_path / "README.md").read_text() == PAGE
     assert (
         passed == (len(machine.commands) == 1 + len(pythons.steps(quick)))
         or "bootstrap" not in codes

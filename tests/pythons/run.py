@@ -161,7 +161,7 @@ def try_system(suite: str, folder: Path, quick: bool) -> bool:
             if step.script is ENVIRONMENTS:
                 break
     if not (failed or quick):
-        counted = re.findall(r"(\d+ passed.*) in [\d.]+s", output)[-1]
+        counted = re.findall(r"(\d+ passed.*?)(?:, \d+ warnings?)? in [\d.]+s", output)[-1]
         page, date = ROOT / "README.md", datetime.date.today().isoformat()
         page.write_text(with_row(page.read_text("utf-8"), (system, python, date, counted)), "utf-8")
         print(f"README.md: wrote the row of {system}", flush=True)
