@@ -33,7 +33,7 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
         data = root.read_bytes()
         if root.is_relative_to(course) and root.relative_to(course).parts[0] in _PACKAGES:
             found[root.relative_to(course).as_posix()] = data
-        waiting |= _imports(data)
+        waiting |= direct_imports(data)
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -43,12 +43,12 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
         except (FileNotFoundError, NotADirectoryError):
             # What is imported from a module need not be a module.
             continue
-        waiting |= _imports(found[name]) - seen
+        waiting |= direct_imports(found[name]) - seen
     return dict(sorted(found.items()))
 
 
 @lru_cache(maxsize=512)
-def _imports(source: bytes) -> frozenset[str]:
+def direct_imports(source: bytes) -> frozenset[str]:
     """Return where the course's modules may lie that a source imports, their packages included."""
     modules: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(source)]
@@ -92,7 +92,7 @@ def imported_modules(source: bytes, course: Path, without: Collection[str] = ())
     modules: dict[str, None] = {}
 
     def visit(data: bytes) -> None:
-        for name in sorted(_imports(data)):
+        for name in sorted(direct_imports(data)):
             if name in skipped or name.endswith("/__init__.py") or not (course / name).is_file():
                 continue
             skipped.add(name)
