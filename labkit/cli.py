@@ -241,29 +241,6 @@ def _bug(args: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace, root: Path) -> int:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-
-    from labkit.gates import BESIDE, GATES
-
-    unknown = [name for name in args.gates if name not in GATES]
-    if unknown:
-        raise UsageError(f"there is no gate {unknown[0]!r}; the gates are {', '.join(GATES)}")
-    failed = 0
-    names = args.gates or [*GATES]
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        beside = {name: pool.submit(GATES[name], root) for name in names if name in BESIDE}
-        for name in names:
-            print(f"{name:<12}", end="", flush=True)
-            findings = beside[name].result() if name in beside else GATES[name](root)
-            bad = [finding for finding in findings if not finding.is_note]
-            print("ok" if not bad else f"{len(bad)} findings", flush=True)
-            for finding in findings:
-                print(f"  {'note' if finding.is_note else 'FAIL'}  {finding}", flush=True)
-            failed += len(bad)
-    print(f"\n{failed} findings" if failed else "\nEvery gate is ok.")
-    return 1 if failed else 0
 
 
 def _matrix(args: argparse.Namespace, root: Path) -> int:
@@ -307,7 +284,6 @@ def _in(module: str) -> Declare:
 
 _IMPL = _option("--impl", default="starter", help="as LAB_IMPL (default: starter)")
 _BUG = _option("--bug", default="", metavar="NAME", help="name of a bug")
-_GATES = _option("gates", nargs="*", metavar="GATE", help="only these gates")
 
 # By audience, in the order of `--help`: a verb, what it does, and what declares its options.
 _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
@@ -346,7 +322,7 @@ _VERBS: dict[str, dict[str, tuple[str, Declare]]] = {
                         _in("labkit.publish.classroom50")),
     },
     "For maintainers": {
-        "check": ("run the gates, all or some", _here(_check, _GATES)),
+        "check": ("run the gates, all or some", _in("labkit.gates.command")),
         "soak": ("run the randomised tests for long, and all mutants", _in("labkit.gates.soak")),
         "matrix": ("write the ladders and the kill matrices into their pages", _here(_matrix)),
     },

@@ -1,16 +1,19 @@
 """Each gate is silent on the tiny repository, and finds the fault that is planted in it."""
 
 import importlib.util
+import re
 import shutil
 
 import pytest
 
+from labkit.cli import main
 from labkit.course.matrix import write
 from labkit.errors import LoadFailure
-from labkit.gates import GATES, runs
+from labkit.gates import GATES, RUNNING, runs
 from labkit.running.lab_impl import choose
 
 OUTCOMES = {}
+RUN_LAB = runs.run_lab
 # From the folder of the lab.
 ATTEMPTS = "../../../tests/attempts/90"
 
@@ -18,16 +21,15 @@ ATTEMPTS = "../../../tests/attempts/90"
 @pytest.fixture(autouse=True)
 def _equal_runs_once(monkeypatch):
     """Most faults leave most runs of a lab as they were: run what has been run before only once."""
-    run_lab = runs.run_lab
 
     def remembered(root, lab, implementation, *how):
         try:
             source = choose(implementation, [lab], root)[lab.path].source()
         except LoadFailure:
-            return run_lab(root, lab, implementation, *how)
+            return RUN_LAB(root, lab, implementation, *how)
         key = (source, lab.test_file.read_bytes(), (lab.path / "lab.toml").read_bytes())
         if key not in OUTCOMES:
-            OUTCOMES[key] = run_lab(root, lab, implementation, *how)
+            OUTCOMES[key] = RUN_LAB(root, lab, implementation, *how)
         return OUTCOMES[key]
 
     monkeypatch.setattr(runs, "run_lab", remembered)
@@ -127,11 +129,13 @@ FAULTS = [
     expect(trace.outputs, ["", text, ""], trace)""", """trace = lab.stream(lab.new("Pairs"), [""])
     expect(trace.outputs, ["", ""], trace)""", "test_empty fails with tasks 1 to 1 done"),
     ("order", f"{ATTEMPTS}/after_task_1.py", 'raise NotImplementedError("lab-90 task 2: flush")',
-     'rest, self._held = self._held, ""\n        return rest', "more than task 1 is done"),
+     """rest, self._held = self._held, ""
+        return rest
+        raise NotImplementedError("lab-90 task 2: flush")""", "more than task 1 is done"),
     ("order", f"{ATTEMPTS}/after_task_1.py", "NotImplementedError", "ValueError",
      "Pairs.flush is of task 2"),
     ("attempts", f"{ATTEMPTS}/echoes.py", "return text", "return text[1:]", "toml says 40"),
-    ("attempts", f"{ATTEMPTS}/attempts.toml", '"triples"', '"threes"', "looks_like is 'triples'"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", '"triples"', '"drops"', "looks_like is 'triples'"),
     ("attempts", f"{ATTEMPTS}/attempts.toml", "echoes.py", "echo.py", "echo.py is in attempts"),
     ("attempts", f"{ATTEMPTS}/attempts.toml", "echoes.py", "echo.py", "echoes.py is not in"),
     ("attempts", f"{ATTEMPTS}/attempts.toml", '[[attempt]]\nfile = "echo', '[[row]]\nfile = "echo',
@@ -177,6 +181,84 @@ def test_a_terminal_shows_how_far_a_gate_is(tiny, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert findings("solution", tiny) == []
     assert "1/1" in capsys.readouterr().out
+
+
+# (gate, file below the lab's folder, what to find, what to put there, a part of the finding)
+CHEAP = [
+    ("bugs", "bugs.toml", "[[bug]]", "[[other]]", "0 bugs; a lab has 6 to 16"),
+    ("bugs", "bugs.toml", '["test_flush_once"]', '["test_flush_twice"]',
+     "killed_by names test_flush_twice, which does not exist"),
+    ("bugs", "bugs.toml", 'name = "triples"', 'name = "drops"', "there are 2 bugs drops"),
+    ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "occurs 0 times"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", "echoes.py", "echo.py", "echo.py is in attempts"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", '"triples"', '"threes"',
+     "looks like threes, of which there is no probe"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", 'file = "in_threes.py"', 'file = "echoes.py"',
+     "2 attempts are called echoes.py"),
+    ("attempts", f"{ATTEMPTS}/attempts.toml", '[[attempt]]\nfile = "echo', '[[row]]\nfile = "echo',
+     "7 attempts; 8 is the least for 2 tasks"),
+    ("order", f"{ATTEMPTS}/after_task_1.py", "NotImplementedError", "ValueError",
+     "Pairs.flush is of task 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gate", "file", "find", "replace", "said"), CHEAP)
+def test_what_shows_without_a_run_is_found_before_any(
+    tiny, tiny_lab, monkeypatch, gate, file, find, replace, said
+):
+    monkeypatch.setattr(runs, "run_lab", lambda *_: pytest.fail("a lab was run"))
+    edit(tiny_lab.path / file, find, replace)
+    found = findings(gate, tiny)
+    assert any(said in message for message in found), found
+
+
+def test_a_bug_that_lists_no_killers_yet_is_run_and_its_killers_are_told(tiny, tiny_lab):
+    edit(tiny_lab.path / "bugs.toml", '["test_flush_once"]', "[]")
+    found = findings("bugs", tiny)
+    assert any("failing but not listed: ['test_flush_once']" in said for said in found), found
+
+
+def test_gates_share_the_runs_of_an_implementation(tiny, tiny_lab, monkeypatch, capsys):
+    """Each source is run once with each limit, however many gates ask for it."""
+    started = []
+    run_lab = runs.run_lab
+
+    def counted(root, lab, implementation, hurry, collected):
+        started.append((hurry, choose(implementation, [lab], root)[lab.path].source()))
+        return run_lab(root, lab, implementation, hurry, collected)
+
+    monkeypatch.setattr(runs, "run_lab", counted)
+    folder = tiny_lab.path / ATTEMPTS
+    shutil.copy(tiny_lab.solution, folder / "solves.py")
+    rows = (folder / "attempts.toml").read_text()
+    row = '[[attempt]]\nfile = "solves.py"\nscore = 100\nlooks_like = ""\nwhat = "nothing"\n'
+    (folder / "attempts.toml").write_text(f"{row}\n{rows}")
+    assert main(["check", *RUNNING], tiny) == 0, capsys.readouterr().out
+    bugs, attempts = len(tiny_lab.bugs), row.count("[[attempt]]") + rows.count("[[attempt]]")
+    # The solution is an attempt as well, and so is what `order` runs; the starter is none.
+    assert len(started) == len(set(started)) == bugs + attempts + 1
+    out = capsys.readouterr().out
+    assert [gate for gate in RUNNING if not re.search(rf"^{gate} +ok +\d+ s$", out, re.M)] == []
+
+
+def test_a_run_of_a_collected_lab_is_like_any_other(tiny, tiny_lab, monkeypatch):
+    """A fork of a process that has collected the lab, beside a pytest of its own."""
+    monkeypatch.setattr(runs, "run_lab", RUN_LAB)
+    (tiny_lab.path / "exits.py").write_text("import os\nclass Pairs:\n    def __init__(self):\n"
+                                            "        os._exit(3)\n")  # fmt: skip
+    chosen = ["solution", "bug:triples", str(tiny_lab.path / "exits.py"), "bug:none"]
+    with runs.Runs(tiny) as shared:
+        forked = [shared.run(tiny_lab, one, runs.HURRY) for one in chosen]
+        for one, outcome in zip(chosen, forked, strict=True):
+            alone = RUN_LAB(tiny, tiny_lab, one, runs.HURRY)
+            assert outcome.result().keys() == alone.keys()
+            if "error" not in alone:
+                assert outcome.result() == alone
+    assert "Python ended during" in forked[2].result()["error"]
+    assert "has no such bug" in forked[3].result()["error"]
+    edit(tiny_lab.test_file, "import pytest\n", "import pytest\nimport gone\n")
+    with runs.Runs(tiny) as shared:
+        assert "No module named 'gone'" in shared.run(tiny_lab, "solution", 1).result()["error"]
 
 
 def test_a_lab_without_its_stages_or_attempts_is_a_finding(tiny, tiny_lab):

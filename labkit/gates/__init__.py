@@ -41,7 +41,10 @@ GATES: dict[str, Gate] = {
     "cheats": cheats_earn_nothing,
 }
 
-# Those that are long and keep one processor busy at most: they run while others do.
-BESIDE = ("tables", "pools", "cheats")
+# Those that ask for runs of labs, which they share: they are at work at the same time.
+RUNNING = ("solution", "starter", "order", "bugs", "attempts")
+# Those that are long and ask for no runs: each works in another process, a lab at a time. About how
+# many seconds that takes.
+BESIDE = {"cheats": 60, "pools": 60, "tables": 5}
 
-__all__ = ["BESIDE", "GATES", "Finding", "Gate"]
+__all__ = ["BESIDE", "GATES", "RUNNING", "Finding", "Gate"]

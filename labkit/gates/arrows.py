@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit.course.lab import find_labs
+from labkit.course.lab import Lab, find_labs
 from labkit.errors import LabkitError, LoadFailure
 from labkit.gates.finding import Finding
 from labkit.running.given import read_given
@@ -14,9 +14,12 @@ from labkit.running.source import check_imports, load_given
 _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 
-def arrows_point_down(root: Path) -> list[Finding]:
-    """Check the packages with import-linter, and what the labs' own files import."""
-    return _packages(root) + _labs(root)
+def arrows_point_down(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
+    """Check the packages with import-linter, and what the labs' own files import.
+
+    Of some labs alone, it checks their files only.
+    """
+    return _labs(find_labs(root)) + _packages(root) if labs is None else _labs(labs)
 
 
 def _packages(root: Path) -> list[Finding]:
@@ -34,9 +37,9 @@ def _packages(root: Path) -> list[Finding]:
     ]
 
 
-def _labs(root: Path) -> list[Finding]:
+def _labs(labs: list[Lab]) -> list[Finding]:
     found: list[Finding] = []
-    for lab in find_labs(root):
+    for lab in labs:
         for path in (lab.solution, lab.pristine_starter):
             try:
                 if path.exists():

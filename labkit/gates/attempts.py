@@ -6,19 +6,20 @@ edits.
 """
 
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.runs import run_all
+from labkit.running.diagnose import read_mistakes
 
 FOLDER = "tests/attempts"
 FEWEST_A_TASK = 4
-# Students' code may be slower than the reference and linear all the same.
-_HURRY = 0.5
 STUB, MOST_FOR_A_STUB = "stub_", 5
 
 
@@ -56,39 +57,44 @@ def folder_of(root: Path, lab: Lab) -> Path:
     return root / FOLDER / lab.number
 
 
-def attempts_score_as_told(root: Path) -> list[Finding]:
-    """Check the score and the diagnosis of every attempt on record, and that there are enough."""
-    found: list[Finding] = []
+@of_labs
+def attempts_score_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
+    """Check the score and the diagnosis of every attempt on record, and that there are enough.
+
+    The attempts at a lab are run once their list is in order.
+    """
     jobs: list[tuple[Lab, Attempt, bytes]] = []
-    for lab in find_labs(root):
-        where, folder = f"{FOLDER}/{lab.number}", folder_of(root, lab)
+    for lab in labs:
+        faults, sources = [], []
+        folder = folder_of(root, lab)
         try:
             attempts = _read(folder)
+            faults += _incomplete(folder, lab, attempts)
         except LabFolderError as error:
-            found.append(Finding(where, str(error).replace(f"{folder}/", "")))
-            continue
-        found += [Finding(where, text) for text in _incomplete(folder, lab, attempts)]
+            attempts = []
+            faults.append(str(error).replace(f"{folder}/", ""))
         for attempt in attempts:
             try:
-                jobs.append((lab, attempt, _source(folder, attempt)))
+                sources.append((lab, attempt, _source(folder, attempt)))
             except LabFolderError as error:
-                found.append(Finding(where, str(error)))
+                faults.append(str(error))
+        yield from (Finding(f"{FOLDER}/{lab.number}", fault) for fault in faults)
+        jobs += [] if faults else sources
     with tempfile.TemporaryDirectory() as scratch:
         files = [
             (lab, _written(Path(scratch) / lab.number / attempt.file, source))
             for lab, attempt, source in jobs
         ]
-        outcomes = run_all(root, files, hurry=_HURRY)
+        outcomes = run_all(root, files)
     for (lab, attempt, _), outcome in zip(jobs, outcomes, strict=True):
         name = f"{FOLDER}/{lab.number}/{attempt.file}"
         if "error" in outcome:
-            found.append(Finding(name, f"did not run: {outcome['error']}"))
+            yield Finding(name, f"did not run: {outcome['error']}")
             continue
         for what in ("score", "looks_like"):
             told, seen = getattr(attempt, what), outcome[what]
             if told != seen:
-                found.append(Finding(name, f"{what} is {seen!r}; attempts.toml says {told!r}"))
-    return found
+                yield Finding(name, f"{what} is {seen!r}; attempts.toml says {told!r}")
 
 
 def _source(folder: Path, attempt: Attempt) -> bytes:
@@ -142,5 +148,13 @@ def _incomplete(folder: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
         f"{attempt.file} earns {attempt.score} points; a stub earns at most {MOST_FOR_A_STUB}"
         for attempt in attempts
         if attempt.file.startswith(STUB) and attempt.score > MOST_FOR_A_STUB
+    ]
+    names = Counter(attempt.file for attempt in attempts)
+    found += [f"{names[name]} attempts are called {name}" for name in names if names[name] > 1]
+    mistakes = {"", *(mistake.name for mistake in read_mistakes(lab.path))}
+    found += [
+        f"{attempt.file} looks like {attempt.looks_like}, of which there is no probe"
+        for attempt in attempts
+        if attempt.looks_like not in mistakes
     ]
     return found

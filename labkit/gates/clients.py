@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.course.rows import build, read_toml
 from labkit.errors import LabkitError
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import choose
 from labkit.running.trace import EVENTS
@@ -45,9 +45,10 @@ class Play:
     sees: Mapping[str, Any]
 
 
-def clients_see_what_is_told(root: Path) -> list[Finding]:
+@of_labs
+def clients_see_what_is_told(root: Path, labs: list[Lab]) -> list[Finding]:
     """Play the streams of every lab that has some to the client."""
-    labs = [lab for lab in find_labs(root) if (lab.path / FILE).exists() and lab.bugs]
+    labs = [lab for lab in labs if (lab.path / FILE).exists() and lab.bugs]
     if labs and importlib.util.find_spec("openai") is None:
         message = "not tried: the openai client is missing; make check installs it into .venv"
         return [Finding(FILE, message, is_note=not os.environ.get("CI"))]

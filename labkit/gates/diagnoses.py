@@ -6,8 +6,8 @@ That each bug is also diagnosed as itself is part of the gate `bugs`, which runs
 from functools import partial
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
-from labkit.gates.finding import Finding
+from labkit.course.lab import Lab
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 from labkit.running.diagnose import FILE, diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
@@ -16,9 +16,9 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.under_test import CodeUnderTest
 
 
-def mistakes_are_known(root: Path) -> list[Finding]:
+@of_labs
+def mistakes_are_known(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check the names, words and tasks of all probes, and that the reference makes no mistake."""
-    labs = find_labs(root)
     return not_asked("diagnoses", labs) + [
         Finding(f"{lab.name}/{FILE}", message)
         for lab in labs

@@ -1,8 +1,12 @@
-"""What a gate returns."""
+"""What a gate is, and what it finds."""
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from labkit.course.lab import Lab, find_labs
 
 
 @dataclass(frozen=True)
@@ -23,4 +27,20 @@ class Finding:
         return f"{self.place}: {self.message}"
 
 
-Gate = Callable[[Path], list[Finding]]
+# It takes a repository's folder; and, unless it looks at the whole repository, labs.
+Gate = Callable[..., Iterable[Finding]]
+
+
+def of_labs(check: Callable[[Path, list[Lab]], Iterable[Finding]]) -> Gate:
+    """Make a gate of a check of labs; called without labs, it checks all of a repository."""
+
+    @functools.wraps(check)
+    def gate(root: Path, labs: list[Lab] | None = None) -> Iterable[Finding]:
+        return check(root, find_labs(root) if labs is None else labs)
+
+    return gate
+
+
+def takes_labs(gate: Gate) -> bool:
+    """Return whether a gate can check some labs alone."""
+    return "labs" in inspect.signature(gate).parameters

@@ -1,13 +1,17 @@
 """Gates that run labs: solutions pass, starters wait for their tasks, bugs fail the tests named."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import Bug, Lab, find_labs
-from labkit.gates.finding import Finding
+from labkit.course.lab import Bug, Lab
+from labkit.errors import LoadFailure
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 from labkit.gates.runs import Outcome, run_all
+from labkit.running.lab_impl import Implementation
 
 FEWEST_BUGS, MOST_BUGS = 6, 16
 # A bug that is no slower than the reference needs a fifth of this part of a limit.
@@ -18,10 +22,10 @@ def _failed(outcome: Outcome) -> dict[str, Any]:
     return {name: r for name, r in outcome["tests"].items() if r["kind"] != "passed"}
 
 
-def solution_passes(root: Path) -> list[Finding]:
+@of_labs
+def solution_passes(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that every reference solution earns all points and fails no test."""
     found: list[Finding] = []
-    labs = find_labs(root)
     outcomes = run_all(root, [(lab, "solution") for lab in labs])
     for lab, outcome in zip(labs, outcomes, strict=True):
         if "error" in outcome:
@@ -35,10 +39,10 @@ def solution_passes(root: Path) -> list[Finding]:
     return found
 
 
-def starter_fails_by_task(root: Path) -> list[Finding]:
+@of_labs
+def starter_fails_by_task(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that each test of a pristine starter waits for its own task, or one that blocks it."""
     found: list[Finding] = []
-    labs = find_labs(root)
     outcomes = run_all(root, [(lab, str(lab.pristine_starter)) for lab in labs])
     for lab, outcome in zip(labs, outcomes, strict=True):
         if "error" in outcome:
@@ -64,28 +68,50 @@ def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outco
     return ""
 
 
-def bugs_die_as_told(root: Path) -> list[Finding]:
+@of_labs
+def bugs_die_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
     """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills.
 
-    Every bug is also diagnosed as itself.
+    Every bug is also diagnosed as itself. The bugs of a lab are run once its list is in order.
     """
-    labs = find_labs(root)
-    jobs = [(lab, bug) for lab in labs for bug in lab.bugs]
-    outcomes = run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs], hurry=_HURRY)
-    found = not_asked("bugs", labs)
-    for (lab, bug), outcome in zip(jobs, outcomes, strict=True):
-        found += [
-            Finding(lab.name, f"bug {bug.name}: {text}") for text in _wrong(lab, bug, outcome)
-        ]
+    yield from not_asked("bugs", labs)
+    jobs: list[tuple[Lab, Bug]] = []
     for lab in labs:
-        if not FEWEST_BUGS <= len(lab.bugs) <= MOST_BUGS:
-            message = f"{len(lab.bugs)} bugs; a lab has {FEWEST_BUGS} to {MOST_BUGS}"
-            found.append(Finding(f"{lab.name}/bugs.toml", message))
-        killers = frozenset[str]().union(*(bug.killed_by for bug in lab.bugs))
+        faults = [*_faults_of_list(lab)]
+        yield from faults
+        yield from _idle_tests(lab)
+        jobs += [] if faults else [(lab, bug) for bug in lab.bugs]
+    outcomes = run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs], hurry=_HURRY)
+    for (lab, bug), outcome in zip(jobs, outcomes, strict=True):
+        for text in _wrong(lab, bug, outcome):
+            yield Finding(lab.name, f"bug {bug.name}: {text}")
+
+
+def _faults_of_list(lab: Lab) -> Iterator[Finding]:
+    """Yield the faults of `bugs.toml` that show without a run."""
+    place = f"{lab.name}/bugs.toml"
+    if not FEWEST_BUGS <= len(lab.bugs) <= MOST_BUGS:
+        message = f"{len(lab.bugs)} bugs; a lab has {FEWEST_BUGS} to {MOST_BUGS}"
+        yield Finding(place, message)
+    names, tests = Counter(bug.name for bug in lab.bugs), {test.name for test in lab.tests}
+    for name in [name for name in names if names[name] > 1]:
+        yield Finding(place, f"there are {names[name]} bugs {name}; only the first can be run")
+    for bug in lab.bugs:
+        for killer in sorted(bug.killed_by - tests):
+            yield Finding(place, f"bug {bug.name}: killed_by names {killer}, which does not exist")
+        try:
+            Implementation("bug", lab.solution, bug).source()
+        except LoadFailure as error:
+            yield Finding(place, str(error))
+
+
+def _idle_tests(lab: Lab) -> Iterator[Finding]:
+    """Yield the tests that no bug lists, unless there is a new bug, which lists none."""
+    killers = frozenset[str]().union(*(bug.killed_by for bug in lab.bugs))
+    if lab.hunt is None and all(bug.killed_by for bug in lab.bugs):
         for test in lab.tests:
-            if lab.hunt is None and not test.given and test.name not in killers:
-                found.append(Finding(lab.name, f"{test.name} kills no bug: plant one or drop it"))
-    return found
+            if not test.given and test.name not in killers:
+                yield Finding(lab.name, f"{test.name} kills no bug: plant one or drop it")
 
 
 def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:

@@ -4,9 +4,9 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.course.manifest import PROPERTY_PREFIX
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 from labkit.running.platform import NEEDS
 
@@ -15,9 +15,9 @@ _ALLOWED_IMPORTS = {"labkit.testing", "mini_vllm.text.events", "pytest"}
 MAX_POINTS = 15
 
 
-def tests_are_marked(root: Path) -> list[Finding]:
+@of_labs
+def tests_are_marked(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check marks, points (100 in all, properties 20-30, none over 15), rules and imports."""
-    labs = find_labs(root)
     return not_asked("marks", labs) + [
         Finding(f"{lab.name}/test_lab.py", message) for lab in labs for message in _check(lab)
     ]

@@ -6,33 +6,46 @@ adds, to a function of its own or within one, is not there. All tests up to task
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.errors import LabFolderError
 from labkit.gates.attempts import folder_of
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.runs import Outcome, run_all
 
 
-def tasks_pass_in_order(root: Path) -> list[Finding]:
-    """Check that no test of a task needs what a later task adds."""
-    found: list[Finding] = []
+@of_labs
+def tasks_pass_in_order(root: Path, labs: list[Lab]) -> Iterator[Finding]:
+    """Check that no test of a task needs what a later task adds.
+
+    The stages of a lab are run once all of them are there, and none has more than it should.
+    """
     jobs: list[tuple[Lab, int, Path]] = []
-    for lab in find_labs(root):
-        for task in lab.tasks[:-1]:
-            path = folder_of(root, lab) / f"after_task_{task.number}.py"
-            if path.exists():
-                jobs.append((lab, task.number, path))
-            else:
-                message = f"is missing: the lab with tasks 1 to {task.number} done and no more"
-                found.append(Finding(str(path.relative_to(root)), message))
+    for lab in labs:
+        stages = [
+            (lab, task.number, folder_of(root, lab) / f"after_task_{task.number}.py")
+            for task in lab.tasks[:-1]
+        ]
+        faults = [
+            Finding(str(path.relative_to(root)), fault)
+            for _, done, path in stages
+            for fault in _faults(lab, done, path)
+        ]
+        yield from faults
+        jobs += [] if faults else stages
     outcomes = run_all(root, [(lab, str(path)) for lab, _, path in jobs])
     for (lab, done, path), outcome in zip(jobs, outcomes, strict=True):
-        name = str(path.relative_to(root))
-        found += [Finding(name, message) for message in _written_too_early(lab, done, path)]
-        found += [Finding(name, message) for message in _wrong(lab, done, outcome)]
-    return found
+        for message in _wrong(lab, done, outcome):
+            yield Finding(str(path.relative_to(root)), message)
+
+
+def _faults(lab: Lab, done: int, path: Path) -> list[str]:
+    """Return what is wrong with a stage, as far as it shows without a run."""
+    if not path.exists():
+        return [f"is missing: the lab with tasks 1 to {done} done and no more"]
+    return _written_too_early(lab, done, path)
 
 
 def _wrong(lab: Lab, done: int, outcome: Outcome) -> list[str]:

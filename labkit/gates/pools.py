@@ -14,7 +14,7 @@ from typing import Any
 from labkit.course.hunt import Code, Pool
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import LabFolderError
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
 from labkit.running.hunting.here import Here
@@ -41,14 +41,14 @@ def not_asked(gate: str, labs: list[Lab]) -> list[Finding]:
     return [Finding(lab.name, said, is_note=True) for lab in labs if lab.hunt is not None]
 
 
-def pools_are_fair(root: Path) -> list[Finding]:
+@of_labs
+def pools_are_fair(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check the pool of every hunt, where there are references."""
-    labs = find_labs(root)
     return [
         Finding(lab.name, message)
         for lab in labs
         if lab.hunt is not None and lab.solution.exists()
-        for message in _check(lab, labs)
+        for message in _check(lab, find_labs(root))
     ]
 
 

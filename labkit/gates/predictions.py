@@ -7,22 +7,23 @@ from typing import Any
 from labkit.course.lab import Lab, find_labs
 from labkit.course.predictions import FILE, Question, read_questions
 from labkit.errors import LabFolderError
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.running.lab_impl import Implementation, load
 
 
-def predictions_are_true(root: Path) -> list[Finding]:
+@of_labs
+def predictions_are_true(root: Path, labs: list[Lab]) -> list[Finding]:
     """Run the code of every question under the reference, and compare the answer."""
     found: list[Finding] = []
-    labs = {lab.name: lab for lab in find_labs(root)}
-    for lab in labs.values():
+    by_name = {lab.name: lab for lab in find_labs(root)}
+    for lab in labs:
         place = f"{lab.name}/{FILE}"
         try:
             questions = read_questions(lab)
         except LabFolderError as error:
             found.append(Finding(lab.name, str(error).replace(f"{lab.path}/", "")))
             continue
-        names = _names(lab, labs)
+        names = _names(lab, by_name)
         for number, question in enumerate(questions, start=1):
             if fault := _fault(question, dict(names)):
                 found.append(Finding(place, f"question {number}: {fault}"))

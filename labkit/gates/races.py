@@ -2,17 +2,18 @@
 
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.errors import LabkitError
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.running.lab_impl import Implementation
 from labkit.running.racing import FILE, first_difference, maker, read_race, walk, where
 
 
-def races_are_fair(root: Path) -> list[Finding]:
+@of_labs
+def races_are_fair(root: Path, labs: list[Lab]) -> list[Finding]:
     """Run the reference, the naive version and any others over the workload of every race."""
     found: list[Finding] = []
-    for lab in find_labs(root):
+    for lab in labs:
         try:
             found += [Finding(f"{lab.name}/{FILE}", message) for message in _check(lab)]
         except LabkitError as error:

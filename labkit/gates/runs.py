@@ -1,7 +1,7 @@
-"""Runs of labs: each is a pytest process of its own, as many at a time as there are processors.
+"""Runs of labs: each is a process of its own, and about as many run as there are processors.
 
 The processes are forked from a server that has imported pytest, which takes a new Python half a
-second.
+second, and, where a lab is run more than once, from one that has collected the lab as well.
 """
 
 import gc
@@ -10,17 +10,30 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from heapq import heappop, heappush
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Self, TypeVar
 
 import pytest
 
 from labkit.course.lab import Lab
+from labkit.errors import LabkitError
+from labkit.gates.collected import CollectedLab
+from labkit.running.lab_impl import choose
 
 Outcome = dict[str, Any]
+_T = TypeVar("_T")
+# The part of its time limit that a test of linear cost is given.
+HURRY = 0.5
+_HUNT_SECONDS = 8
+# One more than there are processors: some jobs often wait, for a sandbox or for a lock.
+_WORKERS = (os.cpu_count() or 1) + 1
 _FORKS = multiprocessing.get_context("forkserver")
 # What a run imports, but for the plugins themselves, which pytest insists on importing.
 PRELOAD = [
@@ -31,29 +44,127 @@ PRELOAD = [
 _FORKS.set_forkserver_preload(PRELOAD)
 
 
-def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = 1.0) -> list[Outcome]:
-    """Run (lab, implementation) pairs at the same time; return their outcomes in order.
+class Runs:
+    """A queue of jobs, the dearest first, which keeps all processors busy.
 
-    A terminal shows how many are done.
+    Jobs are runs of labs, of which equal ones are one, and functions. A terminal shows how many
+    are done.
+
+    Args:
+        root: the repository.
+
+    Attributes:
+        started: how many runs of a lab there were.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._stack = ExitStack()
+        # No source changes while these run, so no bytecode can be stale: the runs share it.
+        self._bytecode = self._stack.enter_context(tempfile.TemporaryDirectory())
+        self._processes = ProcessPoolExecutor(_WORKERS, _FORKS)
+        self._stack.callback(self._processes.shutdown, cancel_futures=True)
+        self._threads = ThreadPoolExecutor(_WORKERS)
+        self._stack.callback(self._threads.shutdown, cancel_futures=True)
+        self._lock = Lock()
+        self._waiting: list[tuple[float, int, Future[Any], Callable[[], Any]]] = []
+        self._jobs = self._done = self.started = 0
+        self._outcomes: dict[Any, Future[Outcome]] = {}
+        self._labs: dict[Any, CollectedLab] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            for _, _, future, _ in self._waiting:
+                # Whoever waits for it is to wait no longer.
+                future.cancel()
+            self._waiting.clear()
+        self._stack.close()
+
+    def run(self, lab: Lab, implementation: str, hurry: float) -> "Future[Outcome]":
+        """Run a lab, see `run_lab`; what has been run before is not run again."""
+        collected = self._collected(lab, hurry)
+        key = (lab.path, hurry, _source(self._root, lab, implementation))
+        with self._lock:
+            if key in self._outcomes:
+                return self._outcomes[key]
+            self.started += 1
+            run = partial(run_lab, self._root, lab, implementation, hurry, collected)
+            self._outcomes[key] = future = self._put(_cost(lab, implementation, hurry), run)
+            return future
+
+    def call(self, cost: float, function: Callable[..., _T], *arguments: Any) -> "Future[_T]":
+        """Call a function in a process, after all that costs more seconds."""
+        with self._lock:
+            return self._put(cost, lambda: self._processes.submit(function, *arguments).result())
+
+    def _put(self, cost: float, job: Callable[[], _T]) -> "Future[_T]":
+        future: Future[_T] = Future()
+        self._jobs += 1
+        heappush(self._waiting, (-cost, self._jobs, future, job))
+        self._threads.submit(self._work)
+        return future
+
+    def _work(self) -> None:
+        with self._lock:
+            *_, future, job = heappop(self._waiting)
+        try:
+            future.set_result(job())
+        except Exception as error:
+            future.set_exception(error)
+        with self._lock:
+            self._done += 1
+            if sys.stdout.isatty():
+                done = f"{self._done}/{self._jobs}"
+                print(done + "\b" * len(done), end="", flush=True)
+
+    def _collected(self, lab: Lab, hurry: float) -> CollectedLab:
+        key = lab.path, hurry
+        with self._lock:
+            if key not in self._labs:
+                arguments, env = _arguments(self._root, lab, hurry), _environment()
+                self._labs[key] = collected = CollectedLab(
+                    _FORKS, arguments, self._root, env, self._bytecode
+                )
+                self._stack.callback(collected.close)
+            return self._labs[key]
+
+
+_SHARED: list[Runs] = []
+
+
+@contextmanager
+def shared(root: Path) -> Iterator[Runs]:
+    """Let all that runs labs inside share their runs and their processes."""
+    with Runs(root) as runs:
+        _SHARED.append(runs)
+        try:
+            yield runs
+        finally:
+            _SHARED.pop()
+
+
+def run_all(root: Path, jobs: Iterable[tuple[Lab, str]], *, hurry: float = HURRY) -> list[Outcome]:
+    """Run (lab, implementation) pairs at the same time; return their outcomes in order.
 
     Args:
         root: the repository.
         jobs: the pairs.
         hurry: the part of its time limit that a test of linear cost is given.
     """
-    todo, outcomes = list(jobs), []
-    # No source changes while these run, so no bytecode can be stale: the runs share it.
-    with tempfile.TemporaryDirectory() as bytecode, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for outcome in pool.map(lambda job: run_lab(root, job[0], job[1], hurry, bytecode), todo):
-            outcomes.append(outcome)
-            if sys.stdout.isatty():
-                done = f"{len(outcomes)}/{len(todo)}"
-                print(done + "\b" * len(done), end="", flush=True)
-    return outcomes
+    with nullcontext(_SHARED[-1]) if _SHARED else Runs(root) as runs:
+        outcomes = [runs.run(lab, implementation, hurry) for lab, implementation in jobs]
+        return [outcome.result() for outcome in outcomes]
 
 
 def run_lab(
-    root: Path, lab: Lab, implementation: str, hurry: float = 1.0, bytecode: str | None = None
+    root: Path,
+    lab: Lab,
+    implementation: str,
+    hurry: float = 1.0,
+    collected: CollectedLab | None = None,
 ) -> Outcome:
     """Run one lab under `LAB_IMPL=implementation`; return its results file, or `{"error": ...}`.
 
@@ -62,19 +173,45 @@ def run_lab(
         lab: the lab.
         implementation: what is run.
         hurry: the part of its time limit that a test of linear cost is given.
-        bytecode: see `run_pytest`.
+        collected: the lab collected with this `hurry`; without it, a whole pytest is run.
     """
     with tempfile.TemporaryDirectory() as scratch:
         results = Path(scratch) / "results.json"
-        command = [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
-                   "-p", "labkit.gates.hurry", "--hurry", str(hurry),
-                   "--lab-results", str(results)]  # fmt: skip
-        env = {**os.environ, "LAB_IMPL": implementation, "LAB_PARTS": "reference"}
-        _, printed = run_pytest(command, root, env, bytecode)
-        if not results.exists():
-            return {"error": printed.strip()[-2000:]}
-        outcome: Outcome = json.loads(results.read_text(encoding="utf-8"))[0]
+        printed = None if collected is None else collected.run(implementation, results)
+        if printed is None:
+            command = [*_arguments(root, lab, hurry), "--lab-results", str(results)]
+            env = {**_environment(), "LAB_IMPL": implementation}
+            _, printed = run_pytest(command, root, env)
+        # Without a run, the list is empty.
+        outcomes = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
+        outcome: Outcome = outcomes[0] if outcomes else {"error": printed.strip()[-2000:]}
         return outcome
+
+
+def _arguments(root: Path, lab: Lab, hurry: float) -> list[str]:
+    return [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
+            "-p", "labkit.gates.hurry", "--hurry", str(hurry)]  # fmt: skip
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LAB_PARTS": "reference"}
+
+
+def _source(root: Path, lab: Lab, implementation: str) -> object:
+    """Return what tells an implementation from others: its source, if it has one."""
+    try:
+        return choose(implementation, [lab], root)[lab.path].source()
+    except LabkitError:
+        return implementation
+
+
+def _cost(lab: Lab, implementation: str, hurry: float) -> float:
+    """Return about how many seconds a run takes: a slow bug runs into time limits."""
+    name = implementation.removeprefix("bug:")
+    if lab.hunt is not None or name == implementation:
+        return 1 if lab.hunt is None else _HUNT_SECONDS
+    killers = next((bug.killed_by for bug in lab.bugs if bug.name == name), frozenset())
+    return 1 + hurry * sum(test.timeout or 0 for test in lab.tests if test.name in killers)
 
 
 def run_pytest(

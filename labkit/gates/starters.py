@@ -4,19 +4,20 @@ import ast
 import os
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
-from labkit.gates.finding import Finding
+from labkit.course.lab import Lab
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 
 
-def starter_is_pristine(root: Path) -> list[Finding]:
+@of_labs
+def starter_is_pristine(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that `starter.py` equals `starter.py.orig`.
 
     In a student's clone the difference is the point, so it is a note. In CI it is a finding.
     """
     found: list[Finding] = []
     in_ci = bool(os.environ.get("CI"))
-    for lab in find_labs(root):
+    for lab in labs:
         if not lab.pristine_starter.exists():
             message = "is missing: `make reset` copies it. Copy the starter there"
             found.append(Finding(f"{lab.name}/{lab.pristine_starter.name}", message))
@@ -29,9 +30,9 @@ def starter_is_pristine(root: Path) -> list[Finding]:
     return found
 
 
-def starter_matches_solution(root: Path) -> list[Finding]:
+@of_labs
+def starter_matches_solution(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that starter and solution have equal public names, signatures and docstrings."""
-    labs = find_labs(root)
     return not_asked("signatures", labs) + [
         Finding(lab.name, message)
         for lab in labs

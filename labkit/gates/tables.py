@@ -13,9 +13,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.course.manifest import Test
-from labkit.gates.finding import Finding
+from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 from labkit.gates.renaming import Names
 from labkit.running.drive import Driver, perform
@@ -37,9 +37,9 @@ _Table = dict[Any, Any]
 _Guess = Callable[[Any], Any]
 
 
-def tables_earn_little(root: Path) -> list[Finding]:
+@of_labs
+def tables_earn_little(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check what tables of answers earn in each lab that has a reference."""
-    labs = find_labs(root)
     found = not_asked("tables", labs)
     for lab in labs:
         if lab.solution.exists() and lab.hunt is None:

@@ -1,0 +1,278 @@
+"""What a change can move: which gates, and for which labs.
+
+    labkit/running/racing.py          gate races, all labs (its code imports it); gate arrows
+    labs/lab-04-stop-strings/bugs.toml    bugs and diagnoses of lab 04, readmes; a hunt of lab 04
+    mini_vllm/text/utf8.py            every gate that runs the labs whose files import it
+    pyproject.toml                    everything
+
+The reach through imports is derived from the sources. What a gate reads of a lab's folder is
+`READS`; `tests/test_reach.py` watches which files each gate opens.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatch
+from functools import cache, lru_cache
+from pathlib import Path
+
+from labkit.course.imports import direct_imports
+from labkit.course.lab import ROOT, Lab
+from labkit.errors import UsageError
+from labkit.gates import GATES
+from labkit.gates.attempts import FOLDER as ATTEMPTS
+from labkit.gates.cheats import SUITE
+from labkit.gates.finding import takes_labs
+
+_RUN = ("lab.toml", "test_lab.py", "mistakes.py")
+# What a gate reads of the folder of a lab. A gate that is not named reads the whole repository.
+READS = {
+    "marks": ("lab.toml", "test_lab.py"),
+    "pristine": ("lab.toml", "starter.py", "starter.py.orig"),
+    "signatures": ("lab.toml", "starter.py.orig", "solution.py"),
+    "readmes": ("*",),
+    "predictions": ("lab.toml", "predict.toml", "solution.py"),
+    "diagnoses": ("lab.toml", "bugs.toml", "mistakes.py", "solution.py"),
+    "races": ("lab.toml", "race.py", "solution.py"),
+    "arrows": ("lab.toml", "starter.py.orig", "solution.py"),
+    "solution": (*_RUN, "solution.py"),
+    "starter": (*_RUN, "starter.py.orig"),
+    "order": (*_RUN, "starter.py.orig"),
+    "bugs": (*_RUN, "bugs.toml", "solution.py"),
+    "attempts": _RUN,
+    "tables": ("lab.toml", "test_lab.py", "solution.py"),
+    "pools": ("lab.toml", "test_lab.py", "bugs.toml", "solution.py"),
+    "clients": ("lab.toml", "client.toml", "bugs.toml", "solution.py"),
+    "cheats": (),
+}  # fmt: skip
+# These run pytest, so what it loads belongs to their code.
+_BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts", "cheats")
+_OF_ATTEMPTS = ("order", "attempts")
+_PACKAGES = ("labkit", "mini_vllm")
+_MODULE = re.compile(r"(?:labkit|mini_vllm)(?:\.\w+)+")
+# Its imports are those of every gate.
+_REGISTER = "labkit/gates/__init__.py"
+# What decides which gates run: nobody can say what a change of it moves.
+_MACHINERY = (_REGISTER, "labkit/gates/command.py", "labkit/gates/reach.py")
+_BASE = "labkit/gates/finding.py"
+Reached = dict[str, list[Lab] | None]
+# By gate, names of labs; None for the whole repository.
+_Readers = dict[str, set[str] | None]
+
+
+class Reach:
+    """What files reach in a repository.
+
+    Args:
+        root: the repository.
+        labs: of it.
+
+    Attributes:
+        unknown: of the files that were asked about, those that reach everything.
+    """
+
+    def __init__(self, root: Path, labs: Collection[Lab]) -> None:
+        self._root = root
+        self._labs = {lab.name: lab for lab in labs}
+        self.unknown: list[str] = []
+
+    def of(self, files: Iterable[str]) -> Reached:
+        """Return by gate which labs files can reach; None if all that it looks at.
+
+        Args:
+            files: their paths below the root.
+        """
+        reached: dict[str, set[str]] = {name: set() for name in GATES}
+        whole: set[str] = set()
+        for file in files:
+            whole |= GATES.keys() - READS.keys()
+            readers = self._readers(file)
+            if readers is None:
+                self.unknown.append(file)
+                readers = dict.fromkeys(GATES)
+            for gate, labs in readers.items():
+                if labs is None:
+                    whole.add(gate)
+                else:
+                    reached[gate] |= labs
+        return {
+            gate: None if gate in whole else [*map(self._labs.__getitem__, self._in_order(names))]
+            for gate, names in reached.items()
+        }
+
+    def _in_order(self, names: set[str]) -> list[str]:
+        return [name for name in self._labs if name in names]
+
+    def _readers(self, file: str) -> _Readers | None:
+        """Return who reads a file; None if that is not known."""
+        for lab in self._labs.values():
+            folder = lab.path.relative_to(self._root).as_posix()
+            if file.startswith(f"{folder}/"):
+                return self._of_lab(lab, file.removeprefix(f"{folder}/"))
+            if file.startswith(f"{ATTEMPTS}/{lab.number}/"):
+                return {gate: {lab.name} for gate in _OF_ATTEMPTS}
+        if file in (*_MACHINERY, *_closure(ROOT / _BASE)):
+            return None
+        readers = {**self._of_given(file), **self._of_code(file)}
+        if file.endswith(".md") or file == "Makefile":
+            readers["readmes"] = None
+        if file.startswith("tests/") and not file.startswith(f"{ATTEMPTS}/"):
+            # `make test` runs it; of the gates, only one runs a suite of tests.
+            of_suite = file in _suite() or file.startswith("tests/tiny_repo/")
+            return {"cheats": None} if of_suite else {}
+        return readers or None
+
+    def _of_lab(self, lab: Lab, name: str) -> _Readers | None:
+        """Return who reads a file of a lab's folder."""
+        labs = {lab.name, *self._built_on(lab, name)}
+        path = lab.path / name
+        given = {other.name for other in self._labs.values() if path in _given_to(other)}
+        readers: _Readers = {}
+        for gate, patterns in READS.items():
+            if any(fnmatch(name, pattern) for pattern in patterns):
+                readers[gate] = set(labs)
+            if given and takes_labs(GATES[gate]):
+                readers[gate] = (readers.get(gate) or set()) | given
+        if readers.keys() <= {"readmes"} and not fnmatch(name, "*.md") and name != "hints.toml":
+            return None
+        # A lab's README is a document as well, and the ladder is made of all labs.
+        return {**readers, "readmes": None}
+
+    def _built_on(self, lab: Lab, name: str) -> Iterator[str]:
+        """Yield the names of the labs that use a file of a lab: its solution, or all for a hunt."""
+        for other in self._labs.values():
+            parts = other.parts.values() if name in ("solution.py", "lab.toml") else ()
+            hunted = [target.lab for target in other.pool.targets] if other.hunt else []
+            if lab.name in (*parts, *hunted):
+                yield other.name
+
+    def _of_given(self, file: str) -> _Readers:
+        """Return who gives a file to a lab's code, or imports it for one."""
+        readers: dict[str, set[str]] = {}
+        for lab in self._labs.values():
+            for gate in READS:
+                if takes_labs(GATES[gate]) and self._reads(gate, lab, file):
+                    readers.setdefault(gate, set()).add(lab.name)
+        return {**readers}
+
+    def _reads(self, gate: str, lab: Lab, file: str) -> bool:
+        path = self._root / file
+        if path in _given_to(lab):
+            return True
+        own = [p for p in lab.path.rglob("*.py*") if any(fnmatch(p.name, r) for r in READS[gate])]
+        parts = [self._labs[name].solution for name in lab.parts.values() if name in self._labs]
+        roots = [*own, *parts, *(p for p in _given_to(lab) if p.suffix == ".py")]
+        modules = {f"{name.replace('.', '/')}.py" for name in lab.given}
+        return file in modules or any(file in _closure(root) for root in roots if root.is_file())
+
+    def _of_code(self, file: str) -> _Readers:
+        """Return whose code a file of the packages, or one that pytest loads, belongs to."""
+        package = file.partition("/")[0]
+        if package not in _PACKAGES or not file.endswith(".py"):
+            return dict.fromkeys(_BY_PYTEST) if file == "conftest.py" else {}
+        if not (ROOT / file).is_file():
+            return {}
+        # Wherever it is in a package, import-linter looks at it.
+        readers: _Readers = {"arrows": None}
+        for gate in READS:
+            if file in _code_of(gate):
+                readers[gate] = None
+        return readers
+
+
+def _given_to(lab: Lab) -> tuple[Path, ...]:
+    return (*lab.given_files, *lab.hunt_files)
+
+
+@cache
+def _code_of(gate: str) -> frozenset[str]:
+    """Return the files of the packages that the code of a gate imports."""
+    module = ROOT / f"{GATES[gate].__module__.replace('.', '/')}.py"
+    roots = [module]
+    if gate in _BY_PYTEST:
+        roots.append(ROOT / "conftest.py")
+    if gate == "cheats":
+        roots += [ROOT / name for name in _suite()]
+    return frozenset[str]().union(*(_closure(root) for root in roots if root.is_file()))
+
+
+@cache
+def _suite() -> frozenset[str]:
+    """Return the files of tests that the suite of cheats is made of."""
+    folder = SUITE.rpartition("/")[0]
+    files, waiting = {"tests/conftest.py"}, {SUITE, f"{folder}/conftest.py"}
+    while waiting:
+        name = waiting.pop()
+        files.add(name)
+        source = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
+        for node in ast.walk(ast.parse(source)):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            beside = {f"{folder}/{module}.py" for module in modules}
+            waiting |= {path for path in beside - files if (ROOT / path).is_file()}
+    return frozenset(files)
+
+
+@lru_cache(maxsize=4096)
+def _closure(root: Path) -> frozenset[str]:
+    """Return the files of the packages that a file imports, or names as modules to be imported."""
+    files: set[str] = set()
+    waiting = {root}
+    while waiting:
+        path = waiting.pop()
+        names = _imports(path) - files - {_REGISTER}
+        files |= names
+        waiting |= {ROOT / name for name in names}
+    if root.is_relative_to(ROOT) and root.relative_to(ROOT).parts[0] in _PACKAGES:
+        files.add(root.relative_to(ROOT).as_posix())
+    return frozenset(files)
+
+
+@lru_cache(maxsize=4096)
+def _imports(path: Path) -> frozenset[str]:
+    """Return the files of the packages that a file imports itself; a missing one imports none."""
+    try:
+        source = path.read_bytes()
+        texts = (n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant))
+    except (OSError, SyntaxError, ValueError):
+        return frozenset()
+    modules = {text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text)}
+    named = {f"{module.replace('.', '/')}.py" for module in modules}
+    return frozenset(name for name in {*direct_imports(source), *named} if (ROOT / name).is_file())
+
+
+def changed_files(root: Path, commit: str) -> tuple[list[str], str]:
+    """Return the files that differ from a commit, and which commit that is.
+
+    Args:
+        root: the repository.
+        commit: its name; "" for where the branch left its upstream or `origin/main`, or for `HEAD`
+            if there is neither. Files that git does not know yet count, if it does not ignore them.
+
+    Raises:
+        UsageError: there is no such commit, or no git.
+    """
+    if commit:
+        base = commit
+        if _git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}") is None:
+            raise UsageError(f"--changed {commit}: git knows no commit of this name in {root}")
+    else:
+        since = (_git(root, "merge-base", "HEAD", name) for name in ("@{upstream}", "origin/main"))
+        base = next((found[0] for found in since if found), "HEAD")
+    differ = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base)
+    new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    if differ is None or new is None:
+        raise UsageError(f"--changed asks git, which knows no commit in {root}")
+    return sorted({*differ, *new}), base
+
+
+def _git(root: Path, *arguments: str) -> list[str] | None:
+    """Return what git answers, None if it refuses."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return re.findall(r"[^\0\n]+", done.stdout) if done.returncode == 0 else None
