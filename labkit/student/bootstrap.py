@@ -106,7 +106,8 @@ def _write_path_file():
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
     folder = subprocess.check_output([PYTHON, "-I", "-c", query]).decode().strip()
     with open(os.path.join(folder, "mini_vllm_labs.pth"), "w") as file:
-        file.write(ROOT + "\n")
+        # A path as it is would be read as the locale says, which may have no umlauts.
+        file.write("import sys; sys.path.append({})\n".format(ascii(ROOT)))
 
 
 def _touch(path):

@@ -41,7 +41,7 @@ def main() -> int:
                 print(f"The grader could not be set up: {' '.join(command)}", file=sys.stderr)
                 return 3
         (site,) = Path(scratch).glob("lib/python*/site-packages")
-        (site / "course.pth").write_text(f"{COURSE}\n", encoding="utf-8")
+        (site / "course.pth").write_text(f"import sys; sys.path.append({str(COURSE)!a})\n")
         facts = [f"{name}={os.environ[name]}" for name in KEPT if name in os.environ]
         command = [*(as_root or []), "env", "-i", f"PATH={os.environ['PATH']}", "LANG=C.UTF-8",
                    *facts, *python, "-B", "-m", "labkit.publish.classroom50", "--lab", "@LAB@",
