@@ -35,8 +35,8 @@ _LAB_FILES = (
 )  # fmt: skip
 _LAB_FILES_OF_SOME = ("mistakes.py", "race.py")
 _TARGETS = (
-    "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "tokenizer",
-    "upstream", "bundle", "grade",
+    "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "stream",
+    "tokenizer", "upstream", "bundle", "grade",
 )  # fmt: skip
 # What `make help` says otherwise.
 _HELP = (
