@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -422,7 +423,11 @@ def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, 
 
 
 def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch, capsys):
-    runs, looks = [Run(), Run()], []
+    runs, looks, handlers = [Run(), Run()], [], []
+
+    def start(*_, **__):
+        handlers.append(signal.getsignal(signal.SIGINT))
+        return runs[len(handlers) - 1]
 
     def changes(*folders, watch_filter, **options):
         looks.append(folders)
@@ -430,7 +435,7 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
         yield {(1, str(tiny_lab.starter))}
         raise KeyboardInterrupt
 
-    popen = Mock(side_effect=runs)
+    popen = Mock(side_effect=start)
     monkeypatch.setattr("subprocess.Popen", popen)
     monkeypatch.setattr("watchfiles.watch", changes)
     assert main(["watch", "--task", "2", "--", "-s"], tiny) == 0
@@ -438,6 +443,9 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
     assert commands == [["-m", "labkit", "lab", "--lab", "90", "--task", "2", "--", "-s"]] * 2
     assert looks == [(tiny_lab.path,), True, False]
     assert all(run.told_to_end for run in runs)
+    # A run that Ctrl-C reaches while it starts would end with a traceback.
+    assert handlers == [signal.SIG_IGN] * 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert "Stopped." in capsys.readouterr().out
 
 

@@ -4,6 +4,7 @@ A save during a run ends that run and starts a new one.
 """
 
 import argparse
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -36,7 +37,12 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
     def start(lab: Lab) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "labkit", "lab", "--lab", lab.number, *task]
-        return subprocess.Popen([*command, "--", *args.pytest], cwd=root)
+        # Ctrl-C reaches the run as well, which would say so with a traceback; the watcher ends it.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return subprocess.Popen([*command, "--", *args.pytest], cwd=root)
+        finally:
+            signal.signal(signal.SIGINT, handler)
 
     starters = {lab.starter for lab in labs}
     # Editors save by replacing the file, so the folders are watched, not the files.
