@@ -167,7 +167,7 @@ oracles:
 	@.venv/bin/python tests/oracles/run.py $(ARGS)
 
 pythons:
-	@exec $(PYTHON) tests/pythons/run.py $(ARGS)
+	@exec $(PYTHON) tests/pythons/pythons.py $(ARGS)
 
 site:
 	$(setup) site

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-import run as pythons
+import pythons
 from chroot import Chroot, Unavailable, machine_paths
 from mirror import find_mirror, mirrors_of
 
@@ -208,7 +208,7 @@ def test_what_cannot_run_is_skipped_in_a_line(
     monkeypatch.setattr(pythons.shutil, "which", lambda name: name if programs else None)
     monkeypatch.setattr(pythons.sys, "platform", "linux")
     monkeypatch.setattr(pythons, "try_system", None)
-    monkeypatch.setattr(pythons.sys, "argv", ["run.py"])
+    monkeypatch.setattr(pythons.sys, "argv", ["pythons.py"])
     assert pythons.main() == 0
     assert capsys.readouterr().out == f"SKIPPED make pythons: {reason}\n"
 
