@@ -53,7 +53,7 @@ help:
 	@echo "  make classroom50 N=03  the autograder of a lab for Classroom 50"
 	@echo "  make test              every test of the repository, on the references; ARGS=tests/engine  one room's"
 	@echo "For maintainers"
-	@echo "  make check             all gates: labs, kill matrix, READMEs, imports, style, types"
+	@echo "  make check             all gates: labs, kill matrix, promises, imports, style, types; ARGS=--changed"
 	@echo "  make soak              the randomised tests for long, and all mutants; ARGS=PART  one part"
 	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
 	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
@@ -149,9 +149,6 @@ test:
 
 check:
 	$(setup) dev
-	@.venv/bin/ruff check .
-	@.venv/bin/ruff format --check .
-	@.venv/bin/mypy
 	@$(labkit) check $(ARGS)
 
 soak:

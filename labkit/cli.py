@@ -241,8 +241,6 @@ def _bug(args: argparse.Namespace, root: Path) -> int:
     return 0
 
 
-
-
 def _matrix(args: argparse.Namespace, root: Path) -> int:
     from labkit.course.matrix import write
 

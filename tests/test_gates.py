@@ -101,8 +101,6 @@ FAULTS = [
     ("races", "race.py", "return text\n", "return text[1:]\n", "at flush, the library leaves"),
     ("races", "race.py", "UNIT =", "UNITS =", "has no UNIT"),
     ("races", "solution.py", "return self._held", "return 1", "cannot be measured"),
-    ("readmes", "README.md", "make lab N=90", "make labs N=90", "no such target"),
-    ("readmes", "README.md", "labs/lab-90-pairs -q", "labs/lab-91 -q", "does not exist"),
     ("readmes", "README.md", "## Goal\n\nText.", "## Goal\n\n[here](nowhere.md)", "leads nowhere"),
     ("readmes", "lab.toml", 'time = "5 min"', 'time = "9 min"', "time of lab.toml"),
     ("readmes", "bugs.toml", 'killed_by = ["test_flush_once"]', "killed_by = []", "out of date"),

@@ -15,12 +15,16 @@ from labkit.gates.marks import tests_are_marked
 from labkit.gates.order import tasks_pass_in_order
 from labkit.gates.pools import pools_are_fair
 from labkit.gates.predictions import predictions_are_true
+from labkit.gates.promises import promises_are_kept
 from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
+from labkit.gates.style import style_is_one, types_hold
 from labkit.gates.tables import tables_earn_little
 
 GATES: dict[str, Gate] = {
+    "style": style_is_one,
+    "types": types_hold,
     "marks": tests_are_marked,
     "pristine": starter_is_pristine,
     "signatures": starter_matches_solution,
@@ -39,12 +43,15 @@ GATES: dict[str, Gate] = {
     "clients": clients_see_what_is_told,
     "edition": edition_is_true,
     "cheats": cheats_earn_nothing,
+    "promises": promises_are_kept,
 }
 
 # Those that ask for runs of labs, which they share: they are at work at the same time.
 RUNNING = ("solution", "starter", "order", "bugs", "attempts")
+# Those that mostly wait for other programs.
+WAITING = ("promises",)
 # Those that are long and ask for no runs: each works in another process, a lab at a time. About how
 # many seconds that takes.
 BESIDE = {"cheats": 60, "pools": 60, "tables": 5}
 
-__all__ = ["BESIDE", "GATES", "RUNNING", "Finding", "Gate"]
+__all__ = ["BESIDE", "GATES", "RUNNING", "WAITING", "Finding", "Gate"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
-from labkit.gates import BESIDE, GATES, RUNNING, Finding
+from labkit.gates import BESIDE, GATES, RUNNING, WAITING, Finding
 from labkit.gates.finding import takes_labs
 from labkit.gates.reach import Reach, changed_files
 from labkit.gates.runs import Runs, shared
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if numbers := [number for numbers in args.lab for number in numbers.split(",")]:
         chosen = _narrowed([pick_lab(all_labs, number) for number in numbers], chosen)
     began, failed = time.monotonic(), 0
-    with ThreadPoolExecutor(len(RUNNING)) as threads, shared(root) as runs:
+    with ThreadPoolExecutor(len(RUNNING + WAITING)) as threads, shared(root) as runs:
         reports = [_begun(name, root, labs, runs, threads) for name, labs in chosen.items()]
         for report in reports:
             failed += report.finish()
@@ -133,7 +133,7 @@ def _begun(
 ) -> _Report:
     """Return the report of a gate; one that takes long is at work by then."""
     whole = [] if labs is None else [labs]
-    if name in RUNNING:
+    if name in RUNNING + WAITING:
         report = _Report(name, lambda: GATES[name](root, *whole))
         report.running = threads.submit(report.work)
         return report

@@ -1,7 +1,7 @@
 """What a change can move: which gates, and for which labs.
 
     labkit/running/racing.py          gate races, all labs (its code imports it); gate arrows
-    labs/lab-04-stop-strings/bugs.toml    bugs and diagnoses of lab 04, readmes; a hunt of lab 04
+    labs/lab-04-.../bugs.toml         bugs and diagnoses of lab 04, readmes; a hunt of lab 04
     mini_vllm/text/utf8.py            every gate that runs the labs whose files import it
     pyproject.toml                    everything
 
@@ -45,6 +45,7 @@ READS = {
     "pools": ("lab.toml", "test_lab.py", "bugs.toml", "solution.py"),
     "clients": ("lab.toml", "client.toml", "bugs.toml", "solution.py"),
     "cheats": (),
+    "promises": ("*",),
 }  # fmt: skip
 # These run pytest, so what it loads belongs to their code.
 _BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts", "cheats")
@@ -114,14 +115,16 @@ class Reach:
                 return {gate: {lab.name} for gate in _OF_ATTEMPTS}
         if file in (*_MACHINERY, *_closure(ROOT / _BASE)):
             return None
+        # What a command says may depend on anything.
+        promises: _Readers = {"promises": None}
         readers = {**self._of_given(file), **self._of_code(file)}
         if file.endswith(".md") or file == "Makefile":
             readers["readmes"] = None
         if file.startswith("tests/") and not file.startswith(f"{ATTEMPTS}/"):
             # `make test` runs it; of the gates, only one runs a suite of tests.
             of_suite = file in _suite() or file.startswith("tests/tiny_repo/")
-            return {"cheats": None} if of_suite else {}
-        return readers or None
+            return {"cheats": None, **promises} if of_suite else promises
+        return {**readers, **promises} if readers else None
 
     def _of_lab(self, lab: Lab, name: str) -> _Readers | None:
         """Return who reads a file of a lab's folder."""
@@ -134,7 +137,11 @@ class Reach:
                 readers[gate] = set(labs)
             if given and takes_labs(GATES[gate]):
                 readers[gate] = (readers.get(gate) or set()) | given
-        if readers.keys() <= {"readmes"} and not fnmatch(name, "*.md") and name != "hints.toml":
+        if (
+            readers.keys() <= {"readmes", "promises"}
+            and not fnmatch(name, "*.md")
+            and name != "hints.toml"
+        ):
             return None
         # A lab's README is a document as well, and the ladder is made of all labs.
         return {**readers, "readmes": None}

@@ -1,13 +1,13 @@
-"""Gate: what READMEs say is true: headings, facts, tables of tests, hints, links and commands."""
+"""Gate: what READMEs say is true: headings, facts, tables of tests, hints and links."""
 
 import re
-import subprocess
 from pathlib import Path
 
 from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.matrix import filled, generated_pages
 from labkit.errors import LabFolderError
+from labkit.gates.documents import documents
 from labkit.gates.finding import Finding
 
 HEADINGS = [
@@ -15,12 +15,11 @@ HEADINGS = [
     "Run", "Tasks", "What the tests prove", "Not in scope", "Stuck?", "Hitchhiker's notes",
     "Going further", "References",
 ]  # fmt: skip
-_CODE = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)#\s]+)")
 
 
 def readmes_are_true(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
-    """Check every lab's README, the generated parts, and the links and commands of all Markdown.
+    """Check every lab's README, the generated parts, and the links of all Markdown.
 
     Of some labs alone, it checks the READMEs only.
     """
@@ -31,11 +30,11 @@ def readmes_are_true(root: Path, labs: list[Lab] | None = None) -> list[Finding]
         else:
             found.append(Finding(f"{lab.name}/README.md", "is missing: every lab has one"))
     found += _generated(root) if labs is None else []
-    for path in _documents(root) if labs is None else []:
+    for path in documents(root, records=True) if labs is None else []:
         name = str(path.relative_to(root))
         text = path.read_text(encoding="utf-8")
         found += [Finding(name, message) for message in
-                  [*_links(path, text), *_commands(root, text), *_markers(text)]]  # fmt: skip
+                  [*_links(path, text), *_markers(text)]]  # fmt: skip
     return found
 
 
@@ -99,13 +98,6 @@ def _generated(root: Path) -> list[Finding]:
     return found
 
 
-def _documents(root: Path) -> list[Path]:
-    hidden = {"tests", "build", "node_modules"}
-    paths = (p for p in root.rglob("*.md") if not hidden & set(p.relative_to(root).parts))
-    return sorted(path for path in paths if not any(part.startswith(".") for part in
-                  path.relative_to(root).parts))  # fmt: skip
-
-
 def _links(path: Path, text: str) -> list[str]:
     outside = re.sub(r"^```.*?^```|`[^`\n]+`", "", text, flags=re.MULTILINE | re.DOTALL)
     return [
@@ -113,32 +105,6 @@ def _links(path: Path, text: str) -> list[str]:
         for target in _LINK.findall(outside)
         if "://" not in target and not (path.parent / target).exists()
     ]
-
-
-def _commands(root: Path, text: str) -> list[str]:
-    lines = [line for block in _CODE.findall(text) for line in block.splitlines()]
-    found = [
-        f"`make {target}`: there is no such target"
-        for line in lines
-        for target in re.findall(r"^(?:\w+=\S+ )*make ([a-z][a-z0-9-]*)", line)
-        if target not in _targets(root)
-    ]
-    for line in lines:
-        if "pytest " in line:
-            found += [
-                f"`{line}`: {word} does not exist"
-                for word in line.split()
-                if "/" in word and "=" not in word and not (root / word).exists()
-            ]
-    return found
-
-
-def _targets(root: Path) -> set[str]:
-    if not (root / "Makefile").exists():
-        return set()
-    database = subprocess.run(["make", "-pRrq", "-C", str(root), "help"], capture_output=True,
-                              text=True, check=False).stdout  # fmt: skip
-    return set(re.findall(r"^([a-z][a-z0-9-]*):(?!=)", database, re.MULTILINE))
 
 
 def _markers(text: str) -> list[str]:

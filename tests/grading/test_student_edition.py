@@ -20,7 +20,8 @@ from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.gates import GATES
-from labkit.gates.edition import broken_links, commands, untrue_texts
+from labkit.gates.documents import commands
+from labkit.gates.edition import broken_links, untrue_texts
 from labkit.gates.readmes import readmes_are_true
 from labkit.publish import actions, student_edition
 from labkit.publish.site import frontend

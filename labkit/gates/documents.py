@@ -1,0 +1,112 @@
+"""What documents ask readers to type, and where.
+
+Commands stand in blocks of `bash`, in `code` within a sentence, and in what `make help` prints.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]+")
+_SPAN = re.compile(r"`([^`]+)`")
+# What GitHub does not show: what an edition or the site has in a document's place.
+_HIDDEN = re.compile(r"^<!-- (?!full).*?-->", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(
+    r"(?:[A-Z_]+=\S+ )*(?:make [a-z]|pytest |pip install '\.|mini-vllm [a-z]|\.venv/bin/|python )"
+)
+_HELP = re.compile(r"make [a-z][a-z0-9-]*(?: [A-Z]+=(?:'[^']*'|\S+))*")
+_FOLDERS_LEFT_OUT = {"tests", "build", "node_modules", "site"}
+# They say what was so, or was measured, once.
+_RECORDS = ("CHANGELOG.md", "RESULTS.md")
+
+
+HELP = "make help"
+
+
+class Command(NamedTuple):
+    """A command that a document asks readers to type.
+
+    Attributes:
+        text: the command, in one line.
+        document: where it stands, as a path from the repository, or `HELP`.
+        position: how many characters of the document stand before it.
+        is_command: false for a sentence that promises something.
+    """
+
+    text: str
+    document: str
+    position: int
+    is_command: bool = True
+
+
+def documents(root: Path, *, records: bool = False) -> list[Path]:
+    """Return the Markdown that readers have, in the order in which they meet it.
+
+    Args:
+        root: the repository.
+        records: whether those are among them that promise nothing, but keep what was once.
+    """
+    paths = []
+    for path in root.rglob("*.md"):
+        parts = path.relative_to(root).parts
+        hidden = any(part.startswith(".") or part in _FOLDERS_LEFT_OUT for part in parts)
+        if not hidden and (records or path.name not in _RECORDS):
+            paths.append(path)
+    return sorted(paths, key=lambda path: (len(path.parts), path.name != "README.md", path))
+
+
+def shown(text: str) -> str:
+    """Return a Markdown text with blanks in place of what is not shown of it."""
+    return _HIDDEN.sub(_blanks, text)
+
+
+def words(text: str) -> str:
+    """Return a text with one blank between two words, however its lines are broken."""
+    return " ".join(text.split())
+
+
+def texts(root: Path) -> dict[str, str]:
+    """Return what readers see of each document, by its path from the repository, in order."""
+    paths = {path.relative_to(root).as_posix(): path for path in documents(root)}
+    read = {name: shown(path.read_text("utf-8")) for name, path in paths.items()}
+    return read | {HELP: help_text(root)}
+
+
+def commands(root: Path) -> list[Command]:
+    """Return all commands of a repository's documents, in order."""
+    found = []
+    for path in documents(root):
+        name = path.relative_to(root).as_posix()
+        found += [Command(text, name, at) for at, text in commands_of(path.read_text("utf-8"))]
+    listed = _HELP.finditer(help_text(root))
+    return found + [Command(match[0], HELP, match.start()) for match in listed]
+
+
+def commands_of(text: str) -> list[tuple[int, str]]:
+    """Return the commands of a Markdown text, and where each begins."""
+    text = shown(text)
+    found = []
+    for block in _BLOCK.finditer(text):
+        if block[1] == "bash":
+            for line in _LINE.finditer(block[2]):
+                command = re.sub(r"\s+#.*", "", re.sub(r"\s*\\\n\s*", " ", line[0])).strip()
+                if command:
+                    found.append((block.start(2) + line.start(), command))
+    for span in _SPAN.finditer(_BLOCK.sub(_blanks, text)):
+        if _PROGRAM.match(words(span[1])):
+            found.append((span.start(), words(span[1])))
+    return sorted(found)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def help_text(root: Path) -> str:
+    """Return what `make help` prints, "" without a Makefile."""
+    if not (root / "Makefile").exists():
+        return ""
+    command = ["make", "-s", "--no-print-directory", "help"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout

@@ -1,0 +1,255 @@
+"""Where promises are kept: clones of both editions, in which commands run as a reader types them.
+
+A lane is a clone in a certain state. The commands of a lane run one after the other, since later
+ones build on earlier ones; lanes run side by side.
+
+The student edition sets itself up by its own first commands, as on a fresh machine. The clone of
+the whole course has an environment of its own as well, so that nothing that runs there can change
+the one that runs this.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from labkit.course.lab import find_labs
+
+# In the environment of what runs here.
+AT_WORK = "LABKIT_PROMISES"
+# Clones lie in a folder whose name has a space and a letter that is not ASCII: people have such.
+FOLDER = "wörk späce"
+# What labs/core.txt installs and labs do without.
+_NOT_BARE = ("jinja2", "markupsafe")
+_BLOCK = re.compile(r"^\S.*\\\n(?: +.*\n)+", re.MULTILINE)
+# A server has one address in the documents, so one runs at a time.
+_SERVER = threading.Lock()
+_AUTHOR = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Ada"), ("EMAIL", "ada@example.edu"))
+}
+
+
+class Lane(NamedTuple):
+    """A clone in a certain state.
+
+    Attributes:
+        edition: `full` or `student`, whose clone it is.
+        what: its state.
+        after: the lane that uses the clone before, "" for none.
+    """
+
+    edition: str
+    what: str
+    after: str = ""
+
+
+EDITIONS = ("full", "student")
+LANES = {
+    "full": Lane("full", "the whole course, in which nothing is written"),
+    "term": Lane("full", "the same, where an instructor works through a term", "full"),
+    "student": Lane("student", "the student edition, in which nothing is written"),
+    "solved": Lane("student", "the same, with every lab solved, in CI", "student"),
+    "engine": Lane("full", "an environment in which only the engine was installed"),
+    "labs": Lane("full", "the whole course, for what is done with each lab"),
+}
+
+
+class Ended(NamedTuple):
+    """How a command has ended.
+
+    Attributes:
+        code: its exit code as a shell has it, None if it had to be killed.
+        output: all that it printed, and what ran afterwards.
+        seconds: how long it took.
+        code_after: the exit code of what ran afterwards.
+    """
+
+    code: int | None
+    output: str
+    seconds: float
+    code_after: int | None = 0
+
+
+class Clones:
+    """Clones of a repository in a scratch folder.
+
+    Args:
+        root: the repository.
+        scratch: an empty folder.
+
+    Raises:
+        subprocess.CalledProcessError: an edition or an environment cannot be made.
+    """
+
+    def __init__(self, root: Path, scratch: Path) -> None:
+        self._root = root
+        self._scratch = scratch / FOLDER
+        self._folders = {name: self._scratch / name for name in EDITIONS}
+        for folder in ("elsewhere", "home"):
+            (self._scratch / folder).mkdir(parents=True)
+        self._copy(self._folders["full"])
+        command = [sys.executable, "-m", "labkit", "student-edition", "--out"]
+        subprocess.run(
+            [*command, self._folders["student"]], cwd=root, check=True, capture_output=True
+        )
+
+    def folder(self, edition: str) -> Path:
+        """Return the clone of an edition."""
+        return self._folders[edition]
+
+    def set_up(self, lane: str) -> None:
+        """Bring a clone into the state of a lane."""
+        if lane == "engine":
+            self._environment("engine")
+        elif lane == "solved":
+            theirs = find_labs(self._folders["student"])
+            for mine, lab in zip(find_labs(self._root), theirs, strict=True):
+                lab.starter.write_bytes(mine.solution.read_bytes())
+
+    def run(self, lane: str, command: str, *, folder: str = ".", bare: bool = False,
+            typed: str = "", until: str = "", then: str = "", seconds: float = 120,
+            env: dict[str, str] | None = None) -> Ended:  # fmt: skip
+        """Run a command line in a lane.
+
+        Args:
+            lane: its name.
+            command: for bash.
+            folder: where it runs, as a path from the clone.
+            bare: whether it runs in an environment that has only what a lab needs.
+            typed: what is typed into it.
+            until: a server or a watcher is ready when it has printed this; then it gets `then`,
+                and Ctrl-C.
+            then: a command line that runs afterwards; what it prints is part of the output.
+            seconds: after which it is killed.
+            env: further variables.
+        """
+        shell = {**self._env(lane, bare), **(env or {})}
+        place = self._folders[LANES[lane].edition] / folder
+        with _SERVER if until else _nothing():
+            return _run(command, place, shell, typed, until, then, seconds)
+
+    def _env(self, lane: str, bare: bool) -> dict[str, str]:
+        """Return the environment of a lane: the machine's own, without what the course reads."""
+        known = re.compile(r"LAB_|CI$|SOAK$|PYTHON|VIRTUAL_ENV|MAKE|MFLAGS|PYTEST|COLUMNS|LC_|LANG")
+        env = {name: value for name, value in os.environ.items() if not known.match(name)}
+        path = [part for part in env["PATH"].split(os.pathsep) if part != str(_BIN)]
+        if bare or lane == "engine":
+            path.insert(0, str(self._environment("bare" if bare else "engine")))
+        env |= _AUTHOR | {"PATH": os.pathsep.join(path), "COLUMNS": "100", AT_WORK: "1"}
+        # Students meet machines of both kinds.
+        env["LC_ALL"] = "C" if lane == "student" else "C.UTF-8"
+        return env | ({"CI": "true"} if lane == "solved" else {})
+
+    def _copy(self, folder: Path) -> None:
+        """Copy the files of the repository as they are now, and no others, with a history."""
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(
+            command, cwd=self._root, check=True, capture_output=True, text=True
+        ).stdout
+        for name in filter(None, listed.split("\0")):
+            if (self._root / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self._root / name, folder / name)
+        for lab in find_labs(folder):
+            shutil.copy2(lab.pristine_starter, lab.starter)
+        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Course"]):
+            subprocess.run(["git", *words], cwd=folder, check=True, env=os.environ | _AUTHOR)
+
+    def _environment(self, name: str) -> Path:
+        """Return the folder of programs of an environment, which is made the first time."""
+        folder = self._scratch / name / "bin"
+        with _ENVIRONMENTS:
+            if not folder.exists():
+                subprocess.run([sys.executable, "-m", "venv", str(folder.parent)], check=True)
+                if name == "bare":
+                    self._install_bare(folder)
+        return folder
+
+    def _install_bare(self, folder: Path) -> None:
+        blocks = _BLOCK.findall((self._root / "requirements/core.txt").read_text())
+        lock = self._scratch / "bare.txt"
+        lock.write_text("".join(b for b in blocks if b.partition("==")[0] not in _NOT_BARE))
+        pip = [str(folder / "python"), "-m", "pip", "install", "-q", "--no-deps"]
+        command = [*pip, "--require-hashes", "-r", str(lock)]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+_BIN = Path(sys.prefix) / "bin"
+_ENVIRONMENTS = threading.Lock()
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _run(
+    command: str,
+    folder: Path,
+    env: dict[str, str],
+    typed: str,
+    until: str,
+    then: str,
+    seconds: float,
+) -> Ended:
+    begun = time.monotonic()
+    # Without `-e`, as at a prompt; in a group of its own, as Ctrl-C reaches all of a group.
+    process = subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    printed: list[bytes] = []
+    ready, silent = threading.Event(), threading.Event()
+
+    def listen() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            printed.append(line)
+            if until and until in b"".join(printed).decode(errors="replace"):
+                ready.set()
+                silent.set()
+        silent.set()
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    overdue = threading.Event()
+    killer = threading.Timer(seconds, _kill, [process, overdue])
+    killer.start()
+    after = Ended(0, "", 0.0)
+    try:
+        with suppress(BrokenPipeError):
+            process.stdin.write(typed.encode())
+            process.stdin.close()
+        if until:
+            silent.wait()
+            if then and ready.is_set():
+                after = _run(then, folder, env, "", "", "", seconds)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
+        listener.join()
+        process.wait()
+    finally:
+        killer.cancel()
+    if then and not until:
+        after = _run(then, folder, env, "", "", "", seconds)
+    output = b"".join(printed).decode(errors="replace") + after.output
+    # Of a signal, what a shell makes of it.
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return Ended(None if overdue.is_set() else code, output, time.monotonic() - begun, after.code)
+
+
+def _kill(process: "subprocess.Popen[bytes]", overdue: threading.Event) -> None:
+    overdue.set()
+    os.killpg(process.pid, signal.SIGKILL)

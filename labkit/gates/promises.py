@@ -1,0 +1,275 @@
+"""Gate: what documents promise is so: their commands run, and print what is promised.
+
+`tests/promises/*.toml` has a row for each command of the documents of both editions, and for
+sentences in them that can be tried: in which lane it runs, with which exit code it ends, and what
+must be seen in its output. A command without a row is a finding, and a row that no document has,
+too. What cannot run says why, and the document has to say so as well.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labkit.course.lab import Lab, find_labs
+from labkit.course.rows import build, read_toml
+from labkit.gates.documents import Command, commands, texts, words
+from labkit.gates.finding import Finding
+from labkit.gates.lanes import AT_WORK, EDITIONS, LANES, Clones, Ended
+
+FOLDER = "tests/promises"
+# The exit code of a script that this machine cannot run, as automake's.
+SKIPPED = 77
+# As much of an output as one needs to see what went wrong.
+_MOST_LINES = 25
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A row: what a document promises, and how it is tried.
+
+    Attributes:
+        lanes: where it is tried.
+        says: what must be in the output, white space aside; `\\1` is a group of `command`.
+        command: a regular expression for commands of documents.
+        sentence: in place of it, words of a document.
+        run: what is run for a sentence.
+        code: the exit code.
+        prepare: a command that runs before, and has to succeed.
+        then: a command that runs afterwards; its output counts as well.
+        until: what a server or a watcher prints when it is ready; then it gets `then` and Ctrl-C.
+        during: the server that runs meanwhile; `until` is what it prints.
+        typed: what is typed in.
+        folder: where it runs, as a path from the clone.
+        bare: whether it runs with nothing but what a lab needs.
+        each_lab: whether the number of the lab in it stands for every lab's.
+        seconds: the most that it may take, on a busy machine.
+        env: variables of the environment.
+        in_ci: whether `.ci/run` runs the command, so that it is not run once more.
+        why_not: why it cannot be tried here; `sentence` says so to readers.
+    """
+
+    lanes: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    command: str = ""
+    sentence: str = ""
+    run: str = ""
+    code: int = 0
+    prepare: str = ""
+    then: str = ""
+    until: str = ""
+    during: str = ""
+    typed: str = ""
+    folder: str = "."
+    bare: bool = False
+    each_lab: bool = False
+    seconds: int = 300
+    env: dict[str, str] = field(default_factory=dict)
+    in_ci: bool = False
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A promise at the place of a document where it is made.
+
+    Attributes:
+        promise: the row.
+        place: the document.
+        command: what is run.
+        lab: the lab that it is about, if it is tried with each.
+    """
+
+    promise: Promise
+    place: str
+    command: str
+    lab: str = ""
+
+
+def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
+    """Run what the documents of both editions promise; for some labs, what names one of them."""
+    if not (root / FOLDER).is_dir():
+        return []
+    if AT_WORK in os.environ:
+        return [Finding(FOLDER, "not tried: it is a promise itself that runs this", is_note=True)]
+    rows = read_promises(root)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        try:
+            clones = Clones(root, Path(scratch))
+        except subprocess.CalledProcessError as error:
+            return [Finding(FOLDER, f"{error}: {(error.stderr or b'').decode().strip()}")]
+        editions = {name: clones.folder(name) for name in dict.fromkeys(EDITIONS)}
+        trials, found = plan(rows, editions)
+        if labs is not None:
+            numbers = {lab.number for lab in labs}
+            for lane, every in trials.items():
+                trials[lane] = [trial for trial in every if numbers & _labs_in(trial.command)]
+        chains = [
+            [name for name, lane in LANES.items() if first in (name, lane.after)]
+            for first, lane in LANES.items()
+            if not lane.after
+        ]
+        with ThreadPoolExecutor() as pool:
+            runs = [pool.submit(_keep, clones, trials, chain) for chain in chains]
+            return [*found, *(finding for run in runs for finding in run.result())]
+
+
+def read_promises(root: Path) -> list[Promise]:
+    """Return the rows of a repository.
+
+    Raises:
+        LabFolderError: a row has a field that there is not, or lacks one.
+    """
+    return [
+        build(Promise, row, file, lanes=tuple, says=tuple)
+        for file in sorted((root / FOLDER).glob("*.toml"))
+        for row in read_toml(file).get("promise", [])
+    ]
+
+
+def plan(
+    rows: list[Promise], editions: dict[str, Path]
+) -> tuple[dict[str, list[Trial]], list[Finding]]:
+    """Return what is tried in each lane, in the order of the documents, and what lacks a row.
+
+    Args:
+        rows: the promises.
+        editions: the folder of each edition.
+    """
+    found = [Finding(FOLDER, f"{_name(row)}: {wrong}") for row in rows for wrong in _malformed(row)]
+    trials: dict[str, list[Trial]] = {lane: [] for lane in LANES}
+    used: set[int] = set()
+    said: set[str] = set()
+    for edition, folder in editions.items():
+        lanes = {name for name, lane in LANES.items() if lane.edition == edition}
+        labs = [lab.number for lab in find_labs(folder)]
+        known: set[tuple[str, str]] = set()
+        script = folder / ".ci/run"
+        for place in _places(rows, folder):
+            fits = {
+                number: match
+                for number, row in enumerate(rows)
+                if lanes & {*row.lanes} or row.why_not or (row.in_ci and script.exists())
+                if (match := _fits(row, place))
+            }
+            used |= {*fits}
+            said.add(place.text)
+            if not fits and place.is_command:
+                message = f"`{place.text}` has no row in {FOLDER} for the {edition} edition"
+                found.append(Finding(place.document, message))
+            for number, match in fits.items():
+                row = rows[number]
+                if row.in_ci and place.text not in script.read_text("utf-8"):
+                    found.append(Finding(".ci/run", f"does not run `{place.text}`"))
+                for lane in lanes & {*row.lanes}:
+                    # Of the rows for a command the first counts; a sentence may have several.
+                    key = (lane, place.text if place.is_command else str(number))
+                    if key not in known:
+                        known.add(key)
+                        each = labs if row.each_lab else [""]
+                        trials[lane] += [_trial(row, match, place, lab) for lab in each]
+    for number, row in enumerate(rows):
+        if number not in used:
+            found.append(Finding(FOLDER, f"no document has {_name(row)}: drop the row"))
+        elif row.why_not and row.sentence not in said:
+            found.append(Finding(FOLDER, f"{_name(row)}: no document says {row.sentence!r}"))
+    return trials, found
+
+
+def _places(rows: list[Promise], folder: Path) -> list[Command]:
+    """Return where an edition's documents promise something: commands, and sentences of rows."""
+    places = commands(folder)
+    shown = texts(folder)
+    for sentence in dict.fromkeys(row.sentence for row in rows if row.sentence):
+        pattern = re.compile(r"\s+".join(map(re.escape, sentence.split())))
+        for name, text in shown.items():
+            if match := pattern.search(text):
+                places.append(Command(sentence, name, match.start(), is_command=False))
+                break
+    order = [*shown]
+    return sorted(places, key=lambda place: (order.index(place.document), place.position))
+
+
+def _fits(row: Promise, place: Command) -> re.Match[str] | None:
+    if place.is_command:
+        return re.fullmatch(row.command, place.text) if row.command else None
+    # What cannot be tried, and is no command, is a sentence alone.
+    alone = not row.command
+    return re.fullmatch(re.escape(row.sentence), place.text) if alone else None
+
+
+def _trial(row: Promise, match: re.Match[str], place: Command, lab: str) -> Trial:
+    if row.command:
+        says, then = tuple(map(match.expand, row.says)), match.expand(row.then)
+        row = replace(row, says=says, then=then)
+    command = row.run or place.text
+    if lab:
+        command = re.sub(r"\bN=\d\d\b", f"N={lab}", command)
+    return Trial(row, place.document, command, lab)
+
+
+def _labs_in(command: str) -> set[str]:
+    return {first or second for first, second in re.findall(r"\bN=(\d\d)|lab-(\d\d)", command)}
+
+
+def _name(row: Promise) -> str:
+    return f"`{row.command}`" if row.command else f'"{row.sentence}"'
+
+
+def _malformed(row: Promise) -> Iterator[str]:
+    if row.why_not or row.in_ci:
+        if row.lanes or (row.in_ci and not row.command) or (row.why_not and not row.sentence):
+            yield "it has no lanes, but the `sentence` that says so, or the `command` of .ci/run"
+        return
+    if bool(row.command) == bool(row.sentence) or bool(row.sentence) != bool(row.run):
+        yield "a row has a `command`, or a `sentence` and what is `run` for it"
+    if not row.says:
+        yield "it says nothing of what must be seen"
+    for lane in {*row.lanes} - {*LANES}:
+        yield f"there is no lane {lane!r}; the lanes are {', '.join(LANES)}"
+
+
+def _keep(clones: Clones, trials: dict[str, list[Trial]], chain: list[str]) -> list[Finding]:
+    found = []
+    for lane in chain:
+        if trials[lane]:
+            clones.set_up(lane)
+        for trial in trials[lane]:
+            place = f"{trial.place}, `{trial.command}` in {lane}"
+            ended, wrong = _try(clones, lane, trial)
+            if SKIPPED in (ended.code, ended.code_after):
+                why = ended.output.rstrip().rpartition("\n")[2]
+                is_note = not os.environ.get("CI")
+                found.append(Finding(place, f"not tried: {why}", is_note=is_note))
+            elif wrong:
+                lines = ended.output.rstrip().splitlines()[-_MOST_LINES:]
+                shown = "".join(f"\n     | {line}" for line in lines)
+                found.append(Finding(place, "; ".join(wrong) + shown))
+    return found
+
+
+def _try(clones: Clones, lane: str, trial: Trial) -> tuple[Ended, list[str]]:
+    """Try a promise; return how it ended and what is wrong."""
+    row = trial.promise
+    env = row.env | {"LAB": trial.lab}
+    env |= {edition.upper(): str(clones.folder(edition)) for edition in EDITIONS}
+    if row.prepare:
+        before = clones.run(lane, row.prepare, env=env, seconds=row.seconds)
+        if before.code != 0:
+            return before, [f"`{row.prepare}`, which prepares it, ends with {before.code}"]
+    first, then = (row.during, trial.command) if row.during else (trial.command, row.then)
+    ended = clones.run(
+        lane, first, folder=row.folder, bare=row.bare, typed=row.typed, until=row.until,
+        then=then, seconds=row.seconds, env=env,
+    )  # fmt: skip
+    text = words(ended.output)
+    wrong = [f"exit code {ended.code}, not {row.code}"] * (ended.code != row.code)
+    if ended.code_after:
+        wrong.append(f"exit code {ended.code_after} of `{then}`")
+    wrong += [f"it does not say {said!r}" for said in row.says if words(said) not in text]
+    wrong += ["a traceback"] * ("Traceback (most recent call last)" in text)
+    return ended, wrong
