@@ -2,11 +2,13 @@
 
 import shlex
 import sys
+import threading
+import time
 from dataclasses import replace
 
 import pytest
 
-from labkit.gates import promises
+from labkit.gates import lanes, promises
 from labkit.gates.documents import commands_of
 from labkit.gates.lanes import Clones
 from labkit.gates.promises import Promise, Trial, plan
@@ -158,6 +160,22 @@ def test_what_cannot_be_tried_is_a_note_and_in_ci_a_finding(tmp_path, monkeypatc
         trials = {"full": [Trial(row, "README.md", row.run)]}
         (finding,) = promises._keep(Here(tmp_path), trials, ["full"])
         assert finding.is_note == (not in_ci)
+
+
+def test_ctrl_c_ends_what_runs_and_lets_nothing_begin(tmp_path, monkeypatch):
+    monkeypatch.setattr(lanes, "_STOPPED", threading.Event())
+    here, ended = Here(tmp_path), []
+    first = threading.Thread(
+        target=lambda: ended.append(here.run("full", "touch begun; exec sleep 600"))
+    )
+    first.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    lanes.stop()
+    first.join()
+    assert ended[0].code == 128 + 9
+    assert here.run("full", "touch more").code is None
+    assert not (tmp_path / "more").exists()
 
 
 def test_an_environment_that_pytest_runs_in_is_not_that_of_a_reader(tmp_path, monkeypatch):

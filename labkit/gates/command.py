@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
-from labkit.gates import BESIDE, GATES, RUNNING, WAITING, Finding
+from labkit.gates import BESIDE, GATES, RUNNING, WAITING, Finding, lanes
 from labkit.gates.finding import takes_labs
 from labkit.gates.reach import Reach, changed_files
 from labkit.gates.runs import Runs, shared
@@ -51,9 +51,13 @@ def run(args: argparse.Namespace, root: Path) -> int:
         chosen = _narrowed([pick_lab(all_labs, number) for number in numbers], chosen)
     began, failed = time.monotonic(), 0
     with ThreadPoolExecutor(len(RUNNING + WAITING)) as threads, shared(root) as runs:
-        reports = [_begun(name, root, labs, runs, threads) for name, labs in chosen.items()]
-        for report in reports:
-            failed += report.finish()
+        try:
+            reports = [_begun(name, root, labs, runs, threads) for name, labs in chosen.items()]
+            for report in reports:
+                failed += report.finish()
+        except KeyboardInterrupt:
+            lanes.stop()
+            raise
     seconds = f" ({time.monotonic() - began:.0f} s)"
     print(f"\n{failed} findings{seconds}" if failed else f"\nEvery gate is ok.{seconds}")
     return 1 if failed else 0

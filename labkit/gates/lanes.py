@@ -27,7 +27,7 @@ from labkit.course.lab import find_labs
 AT_WORK = "LABKIT_PROMISES"
 # Clones lie in a folder whose name has a space and a letter that is not ASCII: people have such.
 FOLDER = "wörk späce"
-# What labs/core.txt installs and labs do without.
+# What requirements/core.txt installs and labs do without.
 _NOT_BARE = ("jinja2", "markupsafe")
 _BLOCK = re.compile(r"^\S.*\\\n(?: +.*\n)+", re.MULTILINE)
 # A server has one address in the documents, so one runs at a time.
@@ -95,8 +95,7 @@ class Clones:
         self._root = root
         self._scratch = scratch / FOLDER
         self._folders = {name: self._scratch / name for name in EDITIONS}
-        for folder in ("elsewhere", "home"):
-            (self._scratch / folder).mkdir(parents=True)
+        (self._scratch / "elsewhere").mkdir(parents=True)
         self._copy(self._folders["full"])
         command = [sys.executable, "-m", "labkit", "student-edition", "--out"]
         subprocess.run(
@@ -186,6 +185,18 @@ class Clones:
 
 _BIN = Path(sys.prefix) / "bin"
 _ENVIRONMENTS = threading.Lock()
+_LIVE: set["subprocess.Popen[bytes]"] = set()
+_STOPPED = threading.Event()
+_BEGINNING = threading.Lock()
+
+
+def stop() -> None:
+    """End all commands, and let no other begin: a terminal's Ctrl-C does not reach them."""
+    with _BEGINNING:
+        _STOPPED.set()
+        for process in [*_LIVE]:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -203,13 +214,16 @@ def _run(
     seconds: float,
 ) -> Ended:
     begun = time.monotonic()
-    # Without `-e`, as at a prompt; in a group of its own, as Ctrl-C reaches all of a group.
-    process = subprocess.Popen(
-        ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
+    with _BEGINNING:
+        if _STOPPED.is_set():
+            return Ended(None, "stopped", 0.0)
+        # Without `-e`, as at a prompt; in a group of its own, as Ctrl-C reaches all of a group.
+        process = subprocess.Popen(
+            ["bash", "-c", command], cwd=folder, env=env, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        _LIVE.add(process)
     assert process.stdin is not None
-    assert process.stdout is not None
     printed: list[bytes] = []
     ready, silent = threading.Event(), threading.Event()
 
@@ -242,6 +256,7 @@ def _run(
         process.wait()
     finally:
         killer.cancel()
+        _LIVE.discard(process)
     if then and not until:
         after = _run(then, folder, env, "", "", "", seconds)
     output = b"".join(printed).decode(errors="replace") + after.output
