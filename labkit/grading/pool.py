@@ -7,6 +7,7 @@ becomes of the one that it was at. What happens inside a process is up to `labki
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -168,16 +169,22 @@ def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str
     try:
         with Slot(mode) as slot:
             limit_memory()
-            connection.send(("ready", None))
+            _send(connection, ("ready", None))
             threading.Thread(target=listen, daemon=True).start()
             while True:
                 item = work.get()
-                connection.send(("graded", attempt(slot, item, assignments[item.lab])))
+                _send(connection, ("graded", attempt(slot, item, assignments[item.lab])))
     except Stopped:
         return
     except (InfrastructureError, OSError) as error:
         with contextlib.suppress(OSError):
-            connection.send(("stop", f"grading cannot go on: {error}"))
+            _send(connection, ("stop", f"grading cannot go on: {error}"))
+
+
+def _send(connection: Connection, message: tuple[str, Any]) -> None:
+    # As `Connection.send`, which keeps a buffer: Python 3.13 complains of it on stderr where the
+    # parent ends the process in the middle.
+    connection.send_bytes(pickle.dumps(message))
 
 
 def _stop(*_: object) -> None:
