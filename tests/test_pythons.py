@@ -1,11 +1,10 @@
 """`make pythons`: which mirror, what comes along, what counts as passed, and the README's table."""
 
 import os
-from pathlib import Path
 
 import pytest
 import pythons
-from chroot import Chroot, Unavailable, machine_paths
+from chroot import HOME, Chroot, Unavailable, machine_paths
 from mirror import find_mirror, mirrors_of
 
 MAIN = ["http://deb.example/debian"]
@@ -113,7 +112,7 @@ def test_what_pip_names_comes_along(tmp_path):
     paths = machine_paths(env)
     ours = {path: there for path, there in paths.items() if path.is_relative_to(tmp_path)}
     assert ours == {
-        bundle: bundle, config: Path("/root/.config/pip"), index: index, wheels: wheels
+        bundle: bundle, config: HOME / ".config/pip", index: index, wheels: wheels
     }  # fmt: skip
     paths = machine_paths({"HOME": str(tmp_path), "PIP_FIND_LINKS": f"{wheels} https://b.example"})
     assert paths[wheels] == wheels

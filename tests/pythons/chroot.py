@@ -58,6 +58,8 @@ exit $code
 PIP_PATHS = {
     "find-links", "index-url", "extra-index-url", "constraint", "cert", "client-cert", "config-file"
 }  # fmt: skip
+# In a chroot, that of its root.
+HOME = Path("/root")
 PASSED_ON = re.compile(r"PIP_\w+|\w+_proxy|\w*(CERT|CA_BUNDLE|CAINFO)\w*", re.IGNORECASE)
 
 
@@ -186,7 +188,7 @@ class Chroot:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
         path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        return {**kept, "PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "CI": "1"}
+        return {**kept, "PATH": path, "HOME": str(HOME), "LANG": "C.UTF-8", "CI": "1"}
 
 
 def machine_paths(env: dict[str, str]) -> dict[Path, Path]:
@@ -195,13 +197,13 @@ def machine_paths(env: dict[str, str]) -> dict[Path, Path]:
     Args:
         env: the environment, for what its variables name.
     """
-    home = Path(env.get("HOME", "/root"))
+    home = Path(env.get("HOME", HOME))
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     settings = {
         Path("/etc/pip.conf"): Path("/etc/pip.conf"),
         Path("/etc/xdg/pip"): Path("/etc/xdg/pip"),
-        home / ".pip": Path("/root/.pip"),
-        config / "pip": Path("/root/.config/pip"),
+        home / ".pip": HOME / ".pip",
+        config / "pip": HOME / ".config/pip",
     }
     same = [Path("/etc/resolv.conf"), Path("/etc/hosts")]
     for name, value in env.items():

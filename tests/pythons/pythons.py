@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chroot import BROWSER, UNSHARE, Chroot, Unavailable
+from chroot import BROWSER, HOME, UNSHARE, Chroot, Unavailable
 from mirror import find_mirror
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +71,8 @@ def steps(quick: bool) -> list[Step]:
     """Return what runs on each system."""
     labs = [
         Step("environments", ENVIRONMENTS),
-        Step("bare pytest, starters", "LAB_IMPL=starter /root/bare/bin/pytest -q", 1, 0),
-        Step("bare pytest, references", "/root/bare/bin/pytest -q", 0, 100),
+        Step("bare pytest, starters", "LAB_IMPL=starter ~/bare/bin/pytest -q", 1, 0),
+        Step("bare pytest, references", "~/bare/bin/pytest -q", 0, 100),
     ]
     if quick:
         return [*labs, Step(f"make test {ROOMS}", f"make test ARGS='{ROOMS} {NO_BROWSER}'")]
@@ -145,13 +145,13 @@ def try_system(suite: str, folder: Path, quick: bool) -> bool:
     prepare(chroot, suite, not quick)
     version = chroot.call("python3 -c 'import platform; print(platform.python_version())'")[1]
     system, python = chroot.system, version.strip()
-    put_tree(folder / "root", python)
+    put_tree(folder / HOME.relative_to("/"), python)
     failed, output = False, ""
     labs = len(list(ROOT.glob("phase-*/labs/lab-*/lab.toml")))
     for step in steps(quick):
         chroot.log = logs / f"{re.sub(r'[^a-z]+', '-', step.name)}.log"
         begun = time.monotonic()
-        code, output = chroot.call(f"cd /root/repo\n{step.script}")
+        code, output = chroot.call(f"cd ~/repo\n{step.script}")
         complaint = step.complaint(code, output, labs)
         say(f"{system} (Python {python})", step.name, begun, "FAIL" if complaint else "ok")
         if complaint:
