@@ -239,6 +239,24 @@ def test_gates_share_the_runs_of_an_implementation(tiny, tiny_lab, monkeypatch, 
     assert [gate for gate in RUNNING if not re.search(rf"^{gate} +ok +\d+ s$", out, re.M)] == []
 
 
+def test_what_is_wrong_only_for_want_of_time_is_run_again_with_the_whole_limits(
+    tiny, tiny_lab, monkeypatch
+):
+    limits = []
+
+    def late(root, lab, implementation, hurry, collected):
+        limits.append(hurry)
+        kind = "timeout" if hurry < enough else "passed"
+        tests = {test.name: {"kind": "passed", "message": ""} for test in lab.tests}
+        return {"tests": {**tests, "test_flush_once": {"kind": kind, "message": "late"}}}
+
+    monkeypatch.setattr(runs, "run_lab", late)
+    for enough, fails in (1.0, []), (2.0, ["fails test_flush_once: late"]):
+        found = findings("solution", tiny)
+        assert [message.partition("the solution ")[2] for message in found] == fails, enough
+    assert limits == [runs.HURRY, 1.0] * 2
+
+
 def test_a_run_of_a_collected_lab_is_like_any_other(tiny, tiny_lab, monkeypatch):
     """A fork of a process that has collected the lab, beside a pytest of its own."""
     monkeypatch.setattr(runs, "run_lab", RUN_LAB)
@@ -287,18 +305,3 @@ def test_matrix_is_written_between_its_markers(tiny):
     page = (tiny / "phase-90-tiny" / "KILL_MATRIX.md").read_text()
     assert "| `test_flush_once` |   | ✗ |   | ✗ | ✗ |   |" in page
     assert write(tiny) == []
-
-
-def test_a_cheat_that_earns_points_is_found(tiny, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    suite = tiny / "tests" / "grading" / "test_cheats.py"
-    suite.parent.mkdir(parents=True)
-    suite.write_text("def test_harmless():\n    pass\n")
-    assert findings("cheats", tiny) == []
-    suite.write_text("def test_forger():\n    assert 100 == 0\n")
-    (found,) = findings("cheats", tiny)
-    assert "test_forger" in found
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    (note,) = GATES["cheats"](tiny)
-    assert note.is_note
-    assert "apt install bubblewrap" in note.message

@@ -34,16 +34,16 @@ CHANGES = [
     ("tests/attempts/90/attempts.toml", {"order", "attempts"}),
     ("tests/attempts/91/echoes.py", ALL),
     ("tests/text/test_utf8.py", set()),
-    ("tests/grading/cheats_walls.py", {"cheats"}),
+    ("tests/grading/cheats_walls.py", set()),
     ("labkit/running/racing.py", {"races", "arrows"}),
     ("labkit/gates/tables.py", {"tables", "arrows"}),
-    ("labkit/gates/hurry.py", {"arrows", "cheats", *RUNNING}),
-    ("labkit/isolation/worker.py", {"cheats", "arrows"}),
+    ("labkit/gates/hurry.py", {"arrows", *RUNNING}),
+    ("labkit/isolation/worker.py", {"arrows"}),
     ("labkit/publish/bundle.py", {"arrows"}),
     ("labkit/gates/__init__.py", ALL),
     ("labkit/course/lab.py", ALL),
     ("labkit/course/gone.py", ALL),
-    ("conftest.py", {"cheats", *RUNNING}),
+    ("conftest.py", {*RUNNING}),
     ("pyproject.toml", ALL),
     ("requirements/dev.txt", ALL),
     ("Makefile", {"readmes"}),
@@ -177,8 +177,8 @@ def test_check_of_a_lab_leaves_the_others_alone(tiny, tiny_lab, capsys):
     shutil.copytree(tiny_lab.path, other)
     text = (other / "test_lab.py").read_text()
     (other / "test_lab.py").write_text(text.replace("points(10)", "points(11)"))
-    assert main(["check", "marks", "cheats", "--lab", "90"], tiny) == 0
-    assert "because they look at the whole repository: cheats" in capsys.readouterr().out
+    assert main(["check", "marks", "edition", "--lab", "90"], tiny) == 0
+    assert "because they look at the whole repository: edition" in capsys.readouterr().out
     for option in (["--lab", "90,91"], ["--lab", "90", "--lab", "91"], ["--lab", "lab-91"]):
         assert main(["check", "marks", *option], tiny) == 1
         assert "marks: lab-91-other/test_lab.py: the points add up" in capsys.readouterr().out

@@ -99,7 +99,10 @@ class _Counting(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         """Count what is copied into the result."""
         self.generic_visit(node)
-        return _counter("result", node)
+        is_number = isinstance(node.op, ast.Add | ast.Sub) and (
+            _is_plain(node.left) or _is_plain(node.right)
+        )
+        return node if is_number else _counter("result", node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         """Count what is copied into the text. What it formats stays as it is."""
@@ -134,7 +137,7 @@ class _Counting(ast.NodeTransformer):
         """Count what `+=` copies."""
         target = ast.parse(ast.unparse(node.target), mode="eval").body
         self.generic_visit(node)
-        if isinstance(node.op, ast.Add):
+        if isinstance(node.op, ast.Add) and not _is_plain(node.value):
             is_variable = ast.Constant(isinstance(target, ast.Name))
             node.value = _counter("added", target, node.value, is_variable)
         return node
@@ -145,6 +148,8 @@ class _Counting(ast.NodeTransformer):
         if len(node.ops) > 1:
             return node
         (operator,), left, (right,) = node.ops, node.left, node.comparators
+        if isinstance(operator, ast.Eq | ast.NotEq) and (_is_plain(left) or _is_plain(right)):
+            return node
         match operator:
             case ast.In():
                 return _counter("contains", right, left)
@@ -167,6 +172,11 @@ class _Counting(ast.NodeTransformer):
                 node.args[:0] = [owner, ast.Constant(name)]
                 node.func = _attribute("method")
         return node
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Return whether a node is a number or None: to add it or compare with it copies nothing."""
+    return isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes)
 
 
 def _is_super(node: ast.AST) -> bool:

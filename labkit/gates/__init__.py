@@ -5,7 +5,6 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 
 from labkit.gates.arrows import arrows_point_down
 from labkit.gates.attempts import attempts_score_as_told
-from labkit.gates.cheats import cheats_earn_nothing
 from labkit.gates.clients import clients_see_what_is_told
 from labkit.gates.diagnoses import mistakes_are_known
 from labkit.gates.edition import edition_is_true
@@ -42,7 +41,6 @@ GATES: dict[str, Gate] = {
     "pools": pools_are_fair,
     "clients": clients_see_what_is_told,
     "edition": edition_is_true,
-    "cheats": cheats_earn_nothing,
     "promises": promises_are_kept,
 }
 
@@ -52,6 +50,6 @@ RUNNING = ("solution", "starter", "order", "bugs", "attempts")
 WAITING = ("promises",)
 # Those that are long and ask for no runs: each works in another process, a lab at a time. About how
 # many seconds that takes.
-BESIDE = {"cheats": 60, "pools": 60, "tables": 5}
+BESIDE = {"pools": 60, "tables": 5}
 
 __all__ = ["BESIDE", "GATES", "RUNNING", "WAITING", "Finding", "Gate"]

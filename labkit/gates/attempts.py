@@ -9,13 +9,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.runs import run_all
+from labkit.gates.runs import Outcome, Question, answers
 from labkit.running.diagnose import read_mistakes
 
 FOLDER = "tests/attempts"
@@ -81,20 +82,25 @@ def attempts_score_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
         yield from (Finding(f"{FOLDER}/{lab.number}", fault) for fault in faults)
         jobs += [] if faults else sources
     with tempfile.TemporaryDirectory() as scratch:
-        files = [
-            (lab, _written(Path(scratch) / lab.number / attempt.file, source))
+        questions = [
+            Question(
+                lab,
+                _written(Path(scratch) / lab.number / attempt.file, source),
+                partial(_differences, attempt),
+            )
             for lab, attempt, source in jobs
         ]
-        outcomes = run_all(root, files)
-    for (lab, attempt, _), outcome in zip(jobs, outcomes, strict=True):
-        name = f"{FOLDER}/{lab.number}/{attempt.file}"
-        if "error" in outcome:
-            yield Finding(name, f"did not run: {outcome['error']}")
-            continue
-        for what in ("score", "looks_like"):
-            told, seen = getattr(attempt, what), outcome[what]
-            if told != seen:
-                yield Finding(name, f"{what} is {seen!r}; attempts.toml says {told!r}")
+        every = answers(root, questions)
+    for (lab, attempt, _), faults in zip(jobs, every, strict=True):
+        for fault in faults:
+            yield Finding(f"{FOLDER}/{lab.number}/{attempt.file}", fault)
+
+
+def _differences(attempt: Attempt, outcome: Outcome) -> Iterator[str]:
+    for what in ("score", "looks_like"):
+        on_record, seen = getattr(attempt, what), outcome[what]
+        if on_record != seen:
+            yield f"{what} is {seen!r}; attempts.toml says {on_record!r}"
 
 
 def _source(folder: Path, attempt: Attempt) -> bytes:

@@ -1,6 +1,7 @@
 """`make check`: the gates side by side, their findings as they come, and the time of each."""
 
 import argparse
+import signal
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,6 +50,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
         chosen = _reached(root, all_labs, args.changed, chosen)
     if numbers := [number for numbers in args.lab for number in numbers.split(",")]:
         chosen = _narrowed([pick_lab(all_labs, number) for number in numbers], chosen)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs so; servers that a gate runs would not end by Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     began, failed = time.monotonic(), 0
     with ThreadPoolExecutor(len(RUNNING + WAITING)) as threads, shared(root) as runs:
         try:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from labkit.course.lab import Bug, Lab
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
-from labkit.gates.runs import Outcome, run_all
+from labkit.gates.runs import Outcome, Question, answers
 from labkit.running.lab_impl import Implementation
 
 FEWEST_BUGS, MOST_BUGS = 6, 16
@@ -23,35 +24,39 @@ def _failed(outcome: Outcome) -> dict[str, Any]:
 @of_labs
 def solution_passes(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that every reference solution earns all points and fails no test."""
-    found: list[Finding] = []
-    outcomes = run_all(root, [(lab, "solution") for lab in labs])
-    for lab, outcome in zip(labs, outcomes, strict=True):
-        if "error" in outcome:
-            found.append(Finding(lab.name, f"the solution did not run: {outcome['error']}"))
-            continue
-        for name, result in _failed(outcome).items():
-            found.append(Finding(lab.name, f"the solution fails {name}: {result['message']}"))
-        for test in lab.tests:
-            if test.name not in outcome["tests"]:
-                found.append(Finding(lab.name, f"{test.name} did not run"))
-    return found
+    questions = [Question(lab, "solution", partial(_failing, lab)) for lab in labs]
+    return _found(labs, answers(root, questions), "the solution ")
+
+
+def _failing(lab: Lab, outcome: Outcome) -> Iterator[str]:
+    for name, result in _failed(outcome).items():
+        yield f"fails {name}: {result['message']}"
+    for test in lab.tests:
+        if test.name not in outcome["tests"]:
+            yield f"does not run {test.name}"
 
 
 @of_labs
 def starter_fails_by_task(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that each test of a pristine starter waits for its own task, or one that blocks it."""
-    found: list[Finding] = []
-    outcomes = run_all(root, [(lab, str(lab.pristine_starter)) for lab in labs])
-    for lab, outcome in zip(labs, outcomes, strict=True):
-        if "error" in outcome:
-            found.append(Finding(lab.name, f"the starter did not run: {outcome['error']}"))
-            continue
-        for test in lab.tests:
-            result = outcome["tests"].get(test.name, {"kind": "missing", "message": ""})
-            message = _wrong_starter_result(lab, test.given, test.task, result)
-            if message:
-                found.append(Finding(lab.name, f"starter, {test.name}: {message}"))
-    return found
+    questions = [Question(lab, str(lab.pristine_starter), partial(_hasty, lab)) for lab in labs]
+    return _found(labs, answers(root, questions), "the starter ")
+
+
+def _hasty(lab: Lab, outcome: Outcome) -> Iterator[str]:
+    for test in lab.tests:
+        result = outcome["tests"].get(test.name, {"kind": "missing", "message": ""})
+        message = _wrong_starter_result(lab, test.given, test.task, result)
+        if message:
+            yield f"in {test.name}: {message}"
+
+
+def _found(labs: list[Lab], faults: list[list[str]], what: str) -> list[Finding]:
+    return [
+        Finding(lab.name, what + fault)
+        for lab, wrong in zip(labs, faults, strict=True)
+        for fault in wrong
+    ]
 
 
 def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outcome) -> str:
@@ -79,9 +84,9 @@ def bugs_die_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
         yield from faults
         yield from _idle_tests(lab)
         jobs += [] if faults else [(lab, bug) for bug in lab.bugs]
-    outcomes = run_all(root, [(lab, f"bug:{bug.name}") for lab, bug in jobs])
-    for (lab, bug), outcome in zip(jobs, outcomes, strict=True):
-        for text in _wrong(lab, bug, outcome):
+    questions = [Question(lab, f"bug:{bug.name}", partial(_wrong, lab, bug)) for lab, bug in jobs]
+    for (lab, bug), wrong in zip(jobs, answers(root, questions), strict=True):
+        for text in wrong:
             yield Finding(lab.name, f"bug {bug.name}: {text}")
 
 
@@ -113,8 +118,6 @@ def _idle_tests(lab: Lab) -> Iterator[Finding]:
 
 
 def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
-    if "error" in outcome:
-        return [f"did not run: {outcome['error']}"]
     failed = _failed(outcome)
     if not failed:
         return ["survives every test"]

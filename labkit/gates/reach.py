@@ -22,7 +22,6 @@ from labkit.course.lab import ROOT, Lab
 from labkit.errors import UsageError
 from labkit.gates import GATES
 from labkit.gates.attempts import FOLDER as ATTEMPTS
-from labkit.gates.cheats import SUITE
 from labkit.gates.finding import takes_labs
 
 _RUN = ("lab.toml", "test_lab.py", "mistakes.py")
@@ -44,11 +43,10 @@ READS = {
     "tables": ("lab.toml", "test_lab.py", "solution.py"),
     "pools": ("lab.toml", "test_lab.py", "bugs.toml", "solution.py"),
     "clients": ("lab.toml", "client.toml", "bugs.toml", "solution.py"),
-    "cheats": (),
     "promises": ("*",),
 }  # fmt: skip
 # These run pytest, so what it loads belongs to their code.
-_BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts", "cheats")
+_BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts")
 _OF_ATTEMPTS = ("order", "attempts")
 _PACKAGES = ("labkit", "mini_vllm")
 _MODULE = re.compile(r"(?:labkit|mini_vllm)(?:\.\w+)+")
@@ -121,9 +119,8 @@ class Reach:
         if file.endswith(".md") or file == "Makefile":
             readers["readmes"] = None
         if file.startswith("tests/") and not file.startswith(f"{ATTEMPTS}/"):
-            # `make test` runs it; of the gates, only one runs a suite of tests.
-            of_suite = file in _suite() or file.startswith("tests/tiny_repo/")
-            return {"cheats": None, **promises} if of_suite else promises
+            # `make test` runs it.
+            return promises
         return {**readers, **promises} if readers else None
 
     def _of_lab(self, lab: Lab, name: str) -> _Readers | None:
@@ -199,26 +196,7 @@ def _code_of(gate: str) -> frozenset[str]:
     roots = [module]
     if gate in _BY_PYTEST:
         roots.append(ROOT / "conftest.py")
-    if gate == "cheats":
-        roots += [ROOT / name for name in _suite()]
     return frozenset[str]().union(*(_closure(root) for root in roots if root.is_file()))
-
-
-@cache
-def _suite() -> frozenset[str]:
-    """Return the files of tests that the suite of cheats is made of."""
-    folder = SUITE.rpartition("/")[0]
-    files, waiting = {"tests/conftest.py"}, {SUITE, f"{folder}/conftest.py"}
-    while waiting:
-        name = waiting.pop()
-        files.add(name)
-        source = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
-        for node in ast.walk(ast.parse(source)):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            beside = {f"{folder}/{module}.py" for module in modules}
-            waiting |= {path for path in beside - files if (ROOT / path).is_file()}
-    return frozenset(files)
 
 
 @lru_cache(maxsize=4096)

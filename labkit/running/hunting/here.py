@@ -1,7 +1,6 @@
 """A hunt in this process: a student's tests, and the implementations that they are run on."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,8 +36,11 @@ class Handle:
         if name.startswith("_"):
             raise AttributeError(f"{name!r} is not public", name=name, obj=self)
         if not callable(getattr(type(self.__made), name, None)):
-            with _limited(), WORK.aside():
-                return _plain(getattr(self.__made, name))
+            try:
+                with WORK.aside():
+                    return _plain(getattr(self.__made, name))
+            except TooMuchWork as error:
+                raise TimeoutError(f"{error}") from None
 
         def method(*args: Any, **kwargs: Any) -> Any:
             function = getattr(self.__made, name)
@@ -130,24 +132,17 @@ class Here:
         return Verdict("late", WORK.reason) if WORK.is_over else verdict_of(trace.raised)
 
 
-@contextmanager
-def _limited() -> Iterator[None]:
-    """Let an implementation work inside.
+def _counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what an implementation returns; count what goes in, and the steps.
 
     Raises:
         TimeoutError: it works too much.
     """
     try:
-        yield
-    except TooMuchWork as error:
-        raise TimeoutError(f"{error}") from None
-
-
-def _counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what an implementation returns; count what goes in, and the steps."""
-    with _limited():
         WORK.take_in(args, kwargs)
         return function(*args, **kwargs)
+    except TooMuchWork as error:
+        raise TimeoutError(f"{error}") from None
 
 
 def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
