@@ -423,11 +423,11 @@ def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, 
 
 
 def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch, capsys):
-    runs, looks, handlers = [Run(), Run()], [], []
+    runs, looks, masks = [Run(), Run()], [], []
 
     def start(*_, **__):
-        handlers.append(signal.getsignal(signal.SIGINT))
-        return runs[len(handlers) - 1]
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        return runs[len(masks) - 1]
 
     def changes(*folders, watch_filter, **options):
         looks.append(folders)
@@ -444,9 +444,23 @@ def test_watch_starts_runs_and_ends_them_with_ctrl_c(tiny, tiny_lab, monkeypatch
     assert looks == [(tiny_lab.path,), True, False]
     assert all(run.told_to_end for run in runs)
     # A run that Ctrl-C reaches while it starts would end with a traceback.
-    assert handlers == [signal.SIG_IGN] * 2
+    assert all(signal.SIGINT in mask for mask in masks)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert "Stopped." in capsys.readouterr().out
+
+
+def test_watch_ends_by_a_ctrl_c_that_comes_while_a_run_starts(tiny, tiny_lab, monkeypatch):
+    run = Run()
+
+    def start(*_, **__):
+        os.kill(os.getpid(), signal.SIGINT)
+        return run
+
+    monkeypatch.setattr("subprocess.Popen", start)
+    monkeypatch.setattr("watchfiles.watch", lambda *_, **__: map(pytest.fail, ["it goes on"]))
+    assert main(["watch"], tiny) == 0
+    assert run.told_to_end
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_a_run_that_is_told_to_end_says_nothing():

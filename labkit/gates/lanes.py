@@ -141,9 +141,8 @@ class Clones:
         """Return the environment of a lane: the machine's own, without what the course reads."""
         # Variables of make's command line come as variables of the environment too.
         of_make = re.findall(r"^(\w+) \?=", (self._root / "Makefile").read_text("utf-8"), re.M)
-        of_make = "".join(f"{name}$|" for name in of_make)
         known = re.compile(
-            rf"{of_make}LAB_|CI$|SOAK$|PYTHON|VIRTUAL_ENV|MAKE|MFLAGS|PYTEST|COLUMNS|LC_|LANG"
+            rf"({'|'.join(of_make)})$|LAB_|CI$|SOAK$|PYTHON|VIRTUAL_ENV|MAKE|MFLAGS|PYTEST|COLUMNS|LC_|LANG"
         )
         env = {name: value for name, value in os.environ.items() if not known.match(name)}
         path = [part for part in env["PATH"].split(os.pathsep) if part != str(_BIN)]

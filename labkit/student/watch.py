@@ -7,7 +7,8 @@ import argparse
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
@@ -37,12 +38,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
     def start(lab: Lab) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "labkit", "lab", "--lab", lab.number, *task]
-        # Ctrl-C reaches the run as well, which would say so with a traceback; the watcher ends it.
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            return subprocess.Popen([*command, "--", *args.pytest], cwd=root)
-        finally:
-            signal.signal(signal.SIGINT, handler)
+        return subprocess.Popen([*command, "--", *args.pytest], cwd=root)
 
     starters = {lab.starter for lab in labs}
     # Editors save by replacing the file, so the folders are watched, not the files.
@@ -89,14 +85,14 @@ class Watcher:
             saves: the starters saved since the last look, one set for each look.
         """
         print("Watching every starter.py; a save runs its lab. Ctrl-C ends.", flush=True)
-        self._run = self._start(lab)
+        self._begin(lab)
         for saved in saves:
             mine = [lab] if lab.starter in saved else []
             if changed := mine or [other for other in self._labs if other.starter in saved]:
                 lab = changed[0]
                 self.stop()
                 print(f"\nSaved; running {lab.label} again.", flush=True)
-                self._run = self._start(lab)
+                self._begin(lab)
             elif self._has_passed():
                 following = next_unfinished(self._labs, Progress(self._root))
                 if following is None:
@@ -108,7 +104,11 @@ class Watcher:
                         print(f"\n{done[0].upper()}{done[1:]}.")
                     readme = lab.readme.relative_to(self._root)
                     print(f"\nOn to {lab.label}, {lab.title}: read {readme}", flush=True)
-                    self._run = self._start(lab)
+                    self._begin(lab)
+
+    def _begin(self, lab: Lab) -> None:
+        with _interrupts_wait():
+            self._run = self._start(lab)
 
     def stop(self) -> None:
         """End the run, if there is one."""
@@ -130,3 +130,21 @@ class Watcher:
         passed = self._run.returncode == 0
         self._run = None
         return passed and self._goes_on
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C wait until what is started inside is known; what is started never gets it.
+
+    It reaches the run as well, which would say so with a traceback; the watcher ends it.
+    """
+    waiting: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if waiting and callable(handler):
+        handler(signal.SIGINT, None)
