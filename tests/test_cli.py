@@ -241,7 +241,7 @@ def test_what_is_wrong_does_not_race(tiny, tiny_lab, capsys, find, replace, said
 def test_only_labs_with_a_race_have_one(tiny, tiny_lab, capsys):
     assert main(["race"], tiny) == 1
     assert "those with a race are N=90." in capsys.readouterr().out
-    (tiny_lab.path / "race.py").unlink()
+    (tiny_lab.path / "course/race.py").unlink()
     assert main(["race", "--lab", "90"], tiny) == 1
     assert "lab-90 has no race; those that have one are none." in capsys.readouterr().out
 
@@ -287,14 +287,14 @@ def test_check_runs_the_named_gates_and_fails_on_findings(tiny, tiny_lab, capsys
 
 
 def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
-    facts = (tiny_lab.path / "lab.toml").read_text()
+    facts = (tiny_lab.path / "course/lab.toml").read_text()
     for text, said in (
         ("title = ", "lab.toml"),
         ('title = "x"', "missing"),
         (f"{facts}\n[given]\nmodules = 'json'", "lab.toml: [given] holds modules"),
         (f"{facts}\n[given]\nmodules = ['mini_vllm.gone']", "'mini_vllm.gone', which is no module"),
     ):
-        (tiny_lab.path / "lab.toml").write_text(text)
+        (tiny_lab.path / "course/lab.toml").write_text(text)
         assert main(["progress"], tiny) == 2
         assert said in capsys.readouterr().err
 
@@ -333,8 +333,8 @@ def watch(labs, root, script, *, goes_on=True):
 def two_labs(tiny, tiny_lab):
     """The tiny lab and a copy of it as lab 91, the next step of the ladder."""
     copy = shutil.copytree(tiny_lab.path, tiny_lab.path.with_name("lab-91-more-pairs"))
-    facts = (copy / "lab.toml").read_text()
-    (copy / "lab.toml").write_text(facts.replace("place = 1", "place = 2"))
+    facts = (copy / "course/lab.toml").read_text()
+    (copy / "course/lab.toml").write_text(facts.replace("place = 1", "place = 2"))
     return find_labs(tiny)
 
 
@@ -379,7 +379,7 @@ def test_watch_goes_on_to_the_next_lab_when_one_passes(tiny, two_labs, capsys):
 @pytest.fixture
 def two_tracks(tiny, two_labs):
     """The same two labs, the second of them in the advanced track."""
-    file = two_labs[1].path / "lab.toml"
+    file = two_labs[1].path / "course/lab.toml"
     file.write_text(f'track = "advanced"\n{file.read_text()}')
     return find_labs(tiny)
 
@@ -542,7 +542,7 @@ def listed_verbs(root, capsys):
 
 
 def test_without_known_bugs_none_are_listed(tiny, tiny_lab, capsys):
-    (tiny_lab.path / "bugs.toml").unlink()
+    (tiny_lab.path / "course/bugs.toml").unlink()
     assert main(["bug", "--lab", "90"], tiny) == 2
     assert "lab-90 has no known bugs here" in capsys.readouterr().err
 

@@ -27,12 +27,18 @@ def _equal_runs_once(monkeypatch):
             source = choose(implementation, [lab], root)[lab.path].source()
         except LoadFailure:
             return RUN_LAB(root, lab, implementation, *how)
-        key = (source, lab.test_file.read_bytes(), (lab.path / "lab.toml").read_bytes())
+        key = (source, lab.test_file.read_bytes(), (lab.path / "course/lab.toml").read_bytes())
         if key not in OUTCOMES:
             OUTCOMES[key] = RUN_LAB(root, lab, implementation, *how)
         return OUTCOMES[key]
 
     monkeypatch.setattr(runs, "run_lab", remembered)
+
+
+def path_of(lab, name):
+    """The path of a file of a lab, in its folder or in `course`."""
+    path = lab.path / name
+    return path if path.exists() else lab.path / "course" / name
 
 
 def edit(path, find, replace):
@@ -73,9 +79,9 @@ FAULTS = [
     ("readmes", "README.md", "## Not in scope", "## Out of scope", "headings"),
     ("readmes", "README.md", "`test_held`", "`test_hold`", "test_held is not in the table"),
     ("readmes", "README.md", "(45 points)", "(40 points)", "Task 1: feed (45 points)"),
-    ("readmes", "README.md", "`race.py`", "", "race.py is not named under Files"),
-    ("readmes", "README.md", "- `solution.py`, `bugs.toml`\n<!-- /full -->\n<!-- edition\n",
-     "<!-- /full -->\n<!-- edition\n- `solution.py`, `bugs.toml`\n", "solution.py is not named"),
+    ("readmes", "README.md", "`course/`", "", "course/ is not named under Files"),
+    ("readmes", "README.md", "- `solution.py`\n<!-- /full -->\n<!-- edition\n",
+     "<!-- /full -->\n<!-- edition\n- `solution.py`\n", "solution.py is not named"),
     ("readmes", "README.md", "<!-- /full -->\n", "", "<!-- full --> is still open"),
     ("readmes", "README.md", "- `solution.py`", "<!--full-->", "'<!--full-->, "),
     ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 2\nsymptom = \"s\"",
@@ -165,7 +171,7 @@ FAULTS = [
 def test_gate_finds_a_planted_fault(tiny, tiny_lab, monkeypatch, gate, file, find, replace, said):
     if gate == "pristine":
         monkeypatch.setenv("CI", "true")
-    edit(tiny_lab.path / file, find, replace)
+    edit(path_of(tiny_lab, file), find, replace)
     found = findings(gate, tiny)
     assert any(said in message for message in found), found
 
@@ -205,13 +211,13 @@ def test_what_shows_without_a_run_is_found_before_any(
     tiny, tiny_lab, monkeypatch, gate, file, find, replace, said
 ):
     monkeypatch.setattr(runs, "run_lab", lambda *_: pytest.fail("a lab was run"))
-    edit(tiny_lab.path / file, find, replace)
+    edit(path_of(tiny_lab, file), find, replace)
     found = findings(gate, tiny)
     assert any(said in message for message in found), found
 
 
 def test_a_bug_that_lists_no_killers_yet_is_run_and_its_killers_are_told(tiny, tiny_lab):
-    edit(tiny_lab.path / "bugs.toml", '["test_flush_once"]', "[]")
+    edit(tiny_lab.path / "course/bugs.toml", '["test_flush_once"]', "[]")
     found = findings("bugs", tiny)
     assert any("failing but not listed: ['test_flush_once']" in said for said in found), found
 
@@ -285,8 +291,8 @@ def test_a_lab_without_its_stages_or_attempts_is_a_finding(tiny, tiny_lab):
 
 
 def test_too_few_bugs_or_a_phase_without_markers_is_a_finding(tiny, tiny_lab):
-    text = (tiny_lab.path / "bugs.toml").read_text()
-    (tiny_lab.path / "bugs.toml").write_text("[[bug]]" + text.split("[[bug]]")[1])
+    text = (tiny_lab.path / "course/bugs.toml").read_text()
+    (tiny_lab.path / "course/bugs.toml").write_text("[[bug]]" + text.split("[[bug]]")[1])
     (tiny / "phase-90-tiny" / "README.md").write_text("# Phase\n")
     for gate, said in (("bugs", "1 bugs; a lab has 6 to 16"), ("readmes", "has no lines")):
         found = findings(gate, tiny)

@@ -157,7 +157,7 @@ class Machine:
             return 0, "3.13.9\n"
         scores = {"starter": 0, "bare/bin/pytest": 100}
         score = next((scores[word] for word in scores if word in script), None)
-        labs = len(list(pythons.ROOT.glob("phase-*/labs/lab-*/lab.toml")))
+        labs = len(list(pythons.ROOT.glob("phase-*/labs/lab-*/course/lab.toml")))
         output = (
             f"01 A lab  {score}/100  passed\n" * labs + "7 passed, 1 skipped, 2 warnings in 3.00s\n"
         )

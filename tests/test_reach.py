@@ -21,14 +21,15 @@ WHOLE = {name for name in GATES if name not in READS}
 # A changed file, and the gates that it reaches besides those, here for all labs.
 CHANGES = [
     (f"{LAB}/test_lab.py", {"marks", "readmes", "tables", "pools", *RUNNING}),
-    (f"{LAB}/bugs.toml", {"bugs", "diagnoses", "clients", "pools", "readmes"}),
-    (f"{LAB}/hints.toml", {"readmes"}),
+    (f"{LAB}/course/bugs.toml", {"bugs", "diagnoses", "clients", "pools", "readmes"}),
+    (f"{LAB}/course/hints.toml", {"readmes"}),
     (f"{LAB}/README.md", {"readmes"}),
-    (f"{LAB}/predict.toml", {"predictions", "readmes"}),
-    (f"{LAB}/race.py", {"races", "readmes"}),
+    (f"{LAB}/course/predict.toml", {"predictions", "readmes"}),
+    (f"{LAB}/course/race.py", {"races", "readmes"}),
     (f"{LAB}/starter.py", {"pristine", "readmes"}),
-    (f"{LAB}/starter.py.orig", {"pristine", "signatures", "arrows", "starter", "order", "readmes"}),
-    (f"{LAB}/mistakes.py", {"diagnoses", "readmes", *RUNNING}),
+    (f"{LAB}/course/starter.py.orig",
+     {"pristine", "signatures", "arrows", "starter", "order", "readmes"}),
+    (f"{LAB}/course/mistakes.py", {"diagnoses", "readmes", *RUNNING}),
     (f"{LAB}/notes.txt", ALL),
     ("tests/attempts/90/echoes.py", {"order", "attempts"}),
     ("tests/attempts/90/attempts.toml", {"order", "attempts"}),
@@ -65,8 +66,8 @@ def test_a_change_reaches_the_gates_that_read_the_file(tiny, file, gates):
 # (file of the repository, a gate, the labs that it reaches)
 OF_LABS = [
     ("labs/lab-03-streaming-detokenizer/solution.py", "bugs", {"03", "05", "12"}),
-    ("labs/lab-03-streaming-detokenizer/hints.toml", "bugs", set()),
-    ("labs/lab-04-stop-strings/bugs.toml", "pools", {"04", "12"}),
+    ("labs/lab-03-streaming-detokenizer/course/hints.toml", "bugs", set()),
+    ("labs/lab-04-stop-strings/course/bugs.toml", "pools", {"04", "12"}),
     ("labs/lab-12-bug-hunt/adapters/lab03.py", "attempts", {"12"}),
     ("labs/lab-12-bug-hunt/pool.toml", "solution", {"12"}),
     ("tokenizers/byte_level.json", "bugs", {"06", "07", "08"}),
@@ -153,7 +154,7 @@ def test_check_runs_what_changes_reach_and_says_what_it_leaves_out(tiny, tiny_la
     out = capsys.readouterr().out
     assert "0 files differ from HEAD." in out
     assert f"Left out, because no change reaches them: {', '.join(gates)}." in out
-    predict = tiny_lab.path / "predict.toml"
+    predict = tiny_lab.path / "course/predict.toml"
     predict.write_text(predict.read_text().replace('answer = "1"', 'answer = "3"'))
     # It counts as changed in the working tree, as a commit of the branch, and as against a commit.
     for commands, base in ([], ""), (["add -A", "commit -qm second"], "first"):

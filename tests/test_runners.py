@@ -16,9 +16,9 @@ def second(tiny, tiny_lab):
     """A second lab, after the first one on the ladder and built on it."""
     folder = tiny_lab.path.with_name("lab-91-more")
     shutil.copytree(tiny_lab.path, folder)
-    facts = (folder / "lab.toml").read_text().replace("place = 1", "place = 2")
+    facts = (folder / "course/lab.toml").read_text().replace("place = 1", "place = 2")
     assert "place = 2" in facts
-    (folder / "lab.toml").write_text(f'{facts}\n[parts]\nPairs = "{tiny_lab.name}"\n')
+    (folder / "course/lab.toml").write_text(f'{facts}\n[parts]\nPairs = "{tiny_lab.name}"\n')
     # It has no class of its own: all is in the part.
     (folder / "starter.py").write_text("# The part is all.\n")
     return find_labs(tiny)[1]

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab
+from labkit.course.lab import COURSE, Lab
 from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError
 
-FILE = "hints.toml"
+FILE = f"{COURSE}/hints.toml"
 HINT_LEVELS = 3
 
 

@@ -15,6 +15,12 @@ from labkit.errors import LabFolderError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKS = ("core", "advanced")
+# The folder of a lab that holds what the course needs of it, and no student has to open; and files
+# in it, as paths from the lab's folder.
+COURSE = "course"
+FACTS = f"{COURSE}/lab.toml"
+BUGS = f"{COURSE}/bugs.toml"
+PRISTINE = f"{COURSE}/starter.py.orig"
 _HELD_BY_GIVEN = (
     'modules = ["package.module"], files = ["given.py", "data.json"], own = { VARIABLE = "name" }'
 )
@@ -148,7 +154,7 @@ class Lab:
     @property
     def pristine_starter(self) -> Path:
         """The starter as handed out; `make reset` copies it."""
-        return self.path / "starter.py.orig"
+        return self.path / PRISTINE
 
     @property
     def solution(self) -> Path:
@@ -216,7 +222,7 @@ class Lab:
     @cached_property
     def bugs(self) -> tuple[Bug, ...]:
         """The known bugs; empty if `bugs.toml` is missing."""
-        path = self.path / "bugs.toml"
+        path = self.path / BUGS
         if not path.exists():
             return ()
         rows = read_toml(path).get("bug", [])
@@ -235,14 +241,14 @@ def read_lab(path: Path) -> Lab:
         LabFolderError: `lab.toml` is missing, is not valid TOML, lacks a field, or gives a module
             that there is not.
     """
-    file = path / "lab.toml"
+    file = path / FACTS
     facts = read_toml(file)
     tasks = [
         build(Task, {"number": number, "blocked_by": [], **row}, file, blocked_by=tuple)
         for number, row in enumerate(facts.pop("task", []), start=1)
     ]
     if "given" in facts:
-        facts |= _given(facts["given"], file)
+        facts |= _given(facts["given"], file, path)
     if facts.get("track", "core") not in TRACKS:
         raise LabFolderError(f"{file}: track is {facts['track']!r}, but must be one of {TRACKS}")
     if "hunt" in facts:
@@ -254,16 +260,16 @@ def read_lab(path: Path) -> Lab:
     return build(Lab, {"parts": {}, **facts, "path": path, "tasks": tuple(tasks)}, file)
 
 
-def _given(table: Any, file: Path) -> dict[str, Any]:
-    """Return the fields that a table `[given]` fills."""
+def _given(table: Any, file: Path, folder: Path) -> dict[str, Any]:
+    """Return the fields that a table `[given]` of the lab in `folder` fills."""
     told = {"modules": [], "files": [], "own": {}, **table} if isinstance(table, dict) else {}
     modules, names, own = (told.pop(key, None) for key in ("modules", "files", "own"))
     texts = [modules, names, [*own.values()] if isinstance(own, dict) else None]
     if not table or told or not all(map(_are_texts, texts)):
         raise LabFolderError(f"{file}: [given] holds {_HELD_BY_GIVEN}")
-    files = [Path(os.path.normpath(file.parent / name)) for name in names]
+    files = [Path(os.path.normpath(folder / name)) for name in names]
     for path in files:
-        if not path.is_relative_to(file.parents[2]):
+        if not path.is_relative_to(folder.parents[1]):
             raise LabFolderError(f"{file}: [given] names {path}, which is not in its phase")
     read = [path.name for path in files if path.suffix != ".py"] + [*own.values()]
     if len(set(read)) < len(read):
@@ -297,7 +303,7 @@ def _class_named(row: dict[str, Any]) -> dict[str, Any]:
 
 def find_labs(root: Path) -> list[Lab]:
     """Return the labs under `root` in the order of the ladder."""
-    folders = (file.parent for file in root.glob("phase-*/labs/lab-*/lab.toml"))
+    folders = (file.parents[1] for file in root.glob(f"phase-*/labs/lab-*/{FACTS}"))
     return sorted(map(read_lab, folders), key=lambda lab: (lab.place, lab.name))
 
 

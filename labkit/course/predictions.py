@@ -6,11 +6,11 @@ it against the reference.
 
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab
+from labkit.course.lab import COURSE, Lab
 from labkit.course.rows import build, read_toml
 from labkit.errors import LabFolderError
 
-FILE = "predict.toml"
+FILE = f"{COURSE}/predict.toml"
 FEWEST_QUESTIONS, MOST_QUESTIONS = 3, 6
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import FACTS, Lab, find_labs
 from labkit.errors import LabkitError, LoadFailure
 from labkit.gates.finding import Finding
 from labkit.running.given import read_given
@@ -49,5 +49,5 @@ def _labs(labs: list[Lab]) -> list[Finding]:
         try:
             load_given(read_given(lab), f"checked.{lab.label}.given")
         except LabkitError as error:
-            found.append(Finding(f"{lab.name}/lab.toml", str(error)))
+            found.append(Finding(f"{lab.name}/{FACTS}", str(error)))
     return found

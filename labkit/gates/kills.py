@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labkit.course.lab import Bug, Lab
+from labkit.course.lab import BUGS, Bug, Lab
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
@@ -92,7 +92,7 @@ def bugs_die_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
 
 def _faults_of_list(lab: Lab) -> Iterator[Finding]:
     """Yield the faults of `bugs.toml` that show without a run."""
-    place = f"{lab.name}/bugs.toml"
+    place = f"{lab.name}/{BUGS}"
     if not FEWEST_BUGS <= len(lab.bugs) <= MOST_BUGS:
         message = f"{len(lab.bugs)} bugs; a lab has {FEWEST_BUGS} to {MOST_BUGS}"
         yield Finding(place, message)

@@ -1,7 +1,7 @@
 """What a change can move: which gates, and for which labs.
 
     labkit/running/racing.py          gate races, all labs (its code imports it); gate arrows
-    labs/lab-04-.../bugs.toml         bugs and diagnoses of lab 04, readmes; a hunt of lab 04
+    labs/lab-04-.../course/bugs.toml  bugs and diagnoses of lab 04, readmes; a hunt of lab 04
     mini_vllm/text/utf8.py            every gate that runs the labs whose files import it
     pyproject.toml                    everything
 
@@ -17,32 +17,36 @@ from fnmatch import fnmatch
 from functools import cache, lru_cache
 from pathlib import Path
 
+from labkit.course.hints import FILE as HINTS
 from labkit.course.imports import direct_imports
-from labkit.course.lab import ROOT, Lab
+from labkit.course.lab import BUGS, FACTS, PRISTINE, ROOT, Lab
+from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
 from labkit.gates import GATES
 from labkit.gates.attempts import FOLDER as ATTEMPTS
 from labkit.gates.finding import takes_labs
+from labkit.running.diagnose import FILE as MISTAKES
+from labkit.running.racing import FILE as RACE
 
-_RUN = ("lab.toml", "test_lab.py", "mistakes.py")
+_RUN = (FACTS, "test_lab.py", MISTAKES)
 # What a gate reads of the folder of a lab. A gate that is not named reads the whole repository.
 READS = {
-    "marks": ("lab.toml", "test_lab.py"),
-    "pristine": ("lab.toml", "starter.py", "starter.py.orig"),
-    "signatures": ("lab.toml", "starter.py.orig", "solution.py"),
+    "marks": (FACTS, "test_lab.py"),
+    "pristine": (FACTS, "starter.py", PRISTINE),
+    "signatures": (FACTS, PRISTINE, "solution.py"),
     "readmes": ("*",),
-    "predictions": ("lab.toml", "predict.toml", "solution.py"),
-    "diagnoses": ("lab.toml", "bugs.toml", "mistakes.py", "solution.py"),
-    "races": ("lab.toml", "race.py", "solution.py"),
-    "arrows": ("lab.toml", "starter.py.orig", "solution.py"),
+    "predictions": (FACTS, PREDICTIONS, "solution.py"),
+    "diagnoses": (FACTS, BUGS, MISTAKES, "solution.py"),
+    "races": (FACTS, RACE, "solution.py"),
+    "arrows": (FACTS, PRISTINE, "solution.py"),
     "solution": (*_RUN, "solution.py"),
-    "starter": (*_RUN, "starter.py.orig"),
-    "order": (*_RUN, "starter.py.orig"),
-    "bugs": (*_RUN, "bugs.toml", "solution.py"),
+    "starter": (*_RUN, PRISTINE),
+    "order": (*_RUN, PRISTINE),
+    "bugs": (*_RUN, BUGS, "solution.py"),
     "attempts": _RUN,
-    "tables": ("lab.toml", "test_lab.py", "solution.py"),
-    "pools": ("lab.toml", "test_lab.py", "bugs.toml", "solution.py"),
-    "clients": ("lab.toml", "client.toml", "bugs.toml", "solution.py"),
+    "tables": (FACTS, "test_lab.py", "solution.py"),
+    "pools": (FACTS, "test_lab.py", BUGS, "solution.py"),
+    "clients": (FACTS, "client.toml", BUGS, "solution.py"),
     "promises": ("*",),
 }  # fmt: skip
 # These run pytest, so what it loads belongs to their code.
@@ -137,7 +141,7 @@ class Reach:
         if (
             readers.keys() <= {"readmes", "promises"}
             and not fnmatch(name, "*.md")
-            and name != "hints.toml"
+            and name != HINTS
         ):
             return None
         # A lab's README is a document as well, and the ladder is made of all labs.
@@ -146,7 +150,7 @@ class Reach:
     def _built_on(self, lab: Lab, name: str) -> Iterator[str]:
         """Yield the names of the labs that use a file of a lab: its solution, or all for a hunt."""
         for other in self._labs.values():
-            parts = other.parts.values() if name in ("solution.py", "lab.toml") else ()
+            parts = other.parts.values() if name in ("solution.py", FACTS) else ()
             hunted = [target.lab for target in other.pool.targets] if other.hunt else []
             if lab.name in (*parts, *hunted):
                 yield other.name
@@ -164,7 +168,11 @@ class Reach:
         path = self._root / file
         if path in _given_to(lab):
             return True
-        own = [p for p in lab.path.rglob("*.py*") if any(fnmatch(p.name, r) for r in READS[gate])]
+        own = [
+            path
+            for path in lab.path.rglob("*.py*")
+            if any(fnmatch(path.relative_to(lab.path).as_posix(), name) for name in READS[gate])
+        ]
         parts = [self._labs[name].solution for name in lab.parts.values() if name in self._labs]
         roots = [*own, *parts, *(p for p in _given_to(lab) if p.suffix == ".py")]
         modules = {f"{name.replace('.', '/')}.py" for name in lab.given}

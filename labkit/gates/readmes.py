@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from labkit.course.hints import read_hints
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import COURSE, Lab, find_labs
 from labkit.course.matrix import filled, generated_pages
 from labkit.errors import LabFolderError
 from labkit.gates.documents import documents
@@ -65,12 +65,9 @@ def _lab(lab: Lab) -> list[str]:
         f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
     ]
     files = _section(text, "Files")
-    own = [path for path in lab.path.iterdir() if path.suffix in (".py", ".toml", ".orig")]
-    found += [
-        f"{path.name} is not named under Files"
-        for path in sorted({*own, *lab.given_files})
-        if f"`{path.name}`" not in files
-    ]
+    own = [path for path in lab.path.iterdir() if path.suffix in (".py", ".toml")]
+    names = [f"{COURSE}/", *(path.name for path in sorted({*own, *lab.given_files}))]
+    found += [f"{name} is not named under Files" for name in names if f"`{name}`" not in files]
     return found
 
 

@@ -4,7 +4,7 @@ import ast
 import os
 from pathlib import Path
 
-from labkit.course.lab import Lab
+from labkit.course.lab import PRISTINE, Lab
 from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import not_asked
 
@@ -20,7 +20,7 @@ def starter_is_pristine(root: Path, labs: list[Lab]) -> list[Finding]:
     for lab in labs:
         if not lab.pristine_starter.exists():
             message = "is missing: `make reset` copies it. Copy the starter there"
-            found.append(Finding(f"{lab.name}/{lab.pristine_starter.name}", message))
+            found.append(Finding(f"{lab.name}/{PRISTINE}", message))
         elif not lab.starter.exists():
             message = f"is missing: make reset N={lab.number} brings it back"
             found.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from labkit.course.hunt import Pool
 from labkit.course.imports import imported_files
-from labkit.course.lab import ROOT, Lab
+from labkit.course.lab import FACTS, ROOT, Lab
 from labkit.course.manifest import Test
 from labkit.grading.digest import digest_of
 from labkit.grading.overlay import HiddenTest, Overlay
@@ -100,7 +100,7 @@ class Assignment:
         roots = [*(ROOT / name for name in GRADER), *tests, *mistakes, *programs]
         for name, data in imported_files(roots, ROOT).items():
             yield "course", name, data
-        for path in (lab.path / "lab.toml", *tests, *mistakes):
+        for path in (lab.path / FACTS, *tests, *mistakes):
             yield "lab", path.name, path.read_bytes()
         for path in given:
             yield "given", path.name, path.read_bytes()

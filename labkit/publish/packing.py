@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from labkit.course.imports import imported_files
-from labkit.course.lab import Lab
+from labkit.course.lab import BUGS, FACTS, Lab
 from labkit.errors import UsageError
 from labkit.grading.assignment import GRADER
 from labkit.grading.reading.bundles import packed
@@ -65,7 +65,7 @@ def grader_files(
     programs = [path for path in lab.given_files if path.suffix == ".py"]
     files = imported_files([*code, *own, *programs, *hidden], root)
     for path in (
-        *(other.path / "lab.toml" for other in labs),
+        *(other.path / FACTS for other in labs),
         *own,
         *lab.given_files,
         *lab.hunt_files,
@@ -88,7 +88,7 @@ def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
     hunted = [] if lab.hunt is None else [target.lab for target in lab.pool.targets]
     for other in labs:
         if other.name in hunted:
-            paths += [other.solution, other.path / "bugs.toml"]
+            paths += [other.solution, other.path / BUGS]
     return {path.relative_to(root).as_posix(): _read(path, root) for path in paths}
 
 

@@ -1,7 +1,7 @@
 """`make student-edition OUT=../edition`: the course as a folder to hand out.
 
 It leaves out the reference solutions, the known bugs, the course's own tests and benchmarks, and
-the history. Each `starter.py` is a fresh copy of `starter.py.orig`.
+the history. Each `starter.py` is a fresh copy of `course/starter.py.orig`.
 
 Its texts come from those of the course. In Markdown, what stands between `<!-- full -->` and
 `<!-- /full -->` is left out, and what stands between `<!-- edition` and `-->`, which is a comment
@@ -18,11 +18,15 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.hints import FILE as HINTS
+from labkit.course.lab import FACTS, PRISTINE, Lab, find_labs
+from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
 from labkit.publish.actions import WORKFLOW
 from labkit.publish.packing import write_folder
 from labkit.publish.withheld import check_withheld
+from labkit.running.diagnose import FILE as MISTAKES
+from labkit.running.racing import FILE as RACE
 
 # Whatever is not named here is left out.
 _FOLDERS = ("labkit", "mini_vllm", "upstream")
@@ -30,10 +34,8 @@ _FILES = (
     ".gitignore", "LICENSE", "conftest.py", "pyproject.toml", "requirements/core.txt",
     "requirements/serve.txt", "requirements/tokenizers.txt", "requirements/watch.txt",
 )  # fmt: skip
-_LAB_FILES = (
-    "README.md", "lab.toml", "starter.py.orig", "test_lab.py", "hints.toml", "predict.toml",
-)  # fmt: skip
-_LAB_FILES_OF_SOME = ("mistakes.py", "race.py")
+_LAB_FILES = ("README.md", FACTS, PRISTINE, "test_lab.py", HINTS, PREDICTIONS)
+_LAB_FILES_OF_SOME = (MISTAKES, RACE)
 _TARGETS = (
     "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "stream",
     "tokenizer", "upstream", "bundle", "grade",
@@ -104,7 +106,7 @@ def _plain_files(folder: Path) -> Iterator[Path]:
 def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
     names = (*_LAB_FILES, *(name for name in _LAB_FILES_OF_SOME if (lab.path / name).exists()))
     files = {name: (lab.path / name).read_bytes() for name in names}
-    files["starter.py"] = files["starter.py.orig"]
+    files["starter.py"] = files[PRISTINE]
     found = {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
     return found | {
         path.relative_to(root).as_posix(): path.read_bytes()

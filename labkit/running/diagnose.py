@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit.course.lab import COURSE
 from labkit.running.drive import Driver
 
-FILE = "mistakes.py"
+FILE = f"{COURSE}/mistakes.py"
 # Of processor time, for all probes together.
 MOST_SECONDS = 2.0
 Probe = Callable[[Driver], bool]
@@ -67,7 +68,7 @@ def read_mistakes(folder: Path) -> tuple[Mistake, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _read(path: Path, source: bytes) -> tuple[Mistake, ...]:
-    names: dict[str, Any] = {"__name__": f"{path.parent.name}.mistakes", "__file__": str(path)}
+    names: dict[str, Any] = {"__name__": f"{path.parents[1].name}.mistakes", "__file__": str(path)}
     exec(compile(source, path, "exec"), names)
     return tuple(sorted(_mistakes(names.values()), key=lambda mistake: mistake.task))
 

@@ -8,7 +8,7 @@ import functools
 import os
 from types import ModuleType
 
-from labkit.course.lab import Lab
+from labkit.course.lab import FACTS, Lab
 from labkit.errors import LabFolderError, UsageError
 from labkit.running.source import Given, load_given
 
@@ -30,7 +30,7 @@ def read_given(lab: Lab, *, own: bool = False) -> Given:
             data = path.read_bytes()
         except OSError as error:
             raise LabFolderError(
-                f"{lab.path / 'lab.toml'}: [given] names {path}: {error.strerror}"
+                f"{lab.path / FACTS}: [given] names {path}: {error.strerror}"
             ) from None
         if path.suffix == ".py":
             programs.append((path.name, str(path), data))

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from labkit.course.lab import Lab
+from labkit.course.lab import COURSE, Lab
 from labkit.errors import LabFolderError, LabkitError
 from labkit.running.lab_impl import Implementation, load
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.source import last_line_in
 from labkit.running.trace import pieces_of
 
-FILE = "race.py"
+FILE = f"{COURSE}/race.py"
 _NAMES = ("UNIT", "CLASS", "ARGUMENTS", "workload")
 _ROUNDS = 15
 _FEWEST_ROUNDS = 2

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from labkit.course.lab import Lab, find_labs, read_lab
+from labkit.course.lab import FACTS, Lab, find_labs, read_lab
 from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
@@ -19,7 +19,7 @@ from labkit.running.under_test import CodeUnderTest, root_of
 
 def folder_of_lab(path: Path) -> Path | None:
     """Return the folder of the lab whose test file this is, or None."""
-    is_lab = path.name == "test_lab.py" and (path.parent / "lab.toml").exists()
+    is_lab = path.name == "test_lab.py" and (path.parent / FACTS).exists()
     return path.parent if is_lab else None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import FACTS, Lab, find_labs
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.given import read_given
 from labkit.running.lab_impl import NO_REFERENCE, Implementation, load
@@ -157,7 +157,7 @@ def _labs_of_parts(lab: Lab, root: Path) -> dict[str, Lab]:
     labs = {other.name: other for other in find_labs(root)}
     missing = [folder for folder in lab.parts.values() if folder not in labs]
     if missing:
-        raise UsageError(f"{lab.path / 'lab.toml'}: parts: there is no lab {missing[0]!r}")
+        raise UsageError(f"{lab.path / FACTS}: parts: there is no lab {missing[0]!r}")
     return {name: labs[folder] for name, folder in lab.parts.items()}
 
 

@@ -84,7 +84,7 @@ def make_course(root, base, rows):
             given = root / path.relative_to(base)
             given.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, given)
-        shutil.copy(lab.pristine_starter, place / "starter.py.orig")
+        shutil.copy(lab.pristine_starter, place / "course/starter.py.orig")
         (place / "starter.py").write_bytes(source)
     # A pool of implementations may be edits of the engine.
     if not (root / "mini_vllm").exists():

@@ -50,7 +50,7 @@ def found(worker_root, tiny, tiny_lab, monkeypatch):
     """Grade the solution without its flush; it does something of its own when it is probed."""
     monkeypatch.setattr(grader, "MOST_SECONDS", 0.1)
     monkeypatch.setattr(host, "_TICK_SECONDS", 0.02)
-    (tiny_lab.path / "mistakes.py").write_text(PROBE)
+    (tiny_lab.path / "course/mistakes.py").write_text(PROBE)
     dropping = tiny_lab.solution.read_text().replace(
         "return rest", "return self.__dict__.get(1, '')"
     )

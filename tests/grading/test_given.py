@@ -66,7 +66,7 @@ def lab(tiny, tiny_lab, monkeypatch):
     (shared / "given.py").write_bytes(PROGRAM)
     (shared / "word.txt").write_bytes("wörd".encode())
     (tiny_lab.path / "given.py").write_bytes(SECOND)
-    for name, more in {"lab.toml": TABLE, "solution.py": READS, "test_lab.py": TEST}.items():
+    for name, more in {"course/lab.toml": TABLE, "solution.py": READS, "test_lab.py": TEST}.items():
         with (tiny_lab.path / name).open("a") as file:
             file.write(more)
     test = tiny_lab.test_file.read_text()
@@ -172,14 +172,14 @@ def test_what_is_given_moves_a_grade_and_comes_along(lab, tiny):
     ],
 )
 def test_another_table_is_refused(tiny, tiny_lab, table, said):
-    with (tiny_lab.path / "lab.toml").open("a") as file:
+    with (tiny_lab.path / "course/lab.toml").open("a") as file:
         file.write(f"\n[given]\n{table}\n")
     with pytest.raises(LabFolderError, match=said):
         find_labs(tiny)
 
 
 def test_there_are_two_tracks(tiny, tiny_lab):
-    file = tiny_lab.path / "lab.toml"
+    file = tiny_lab.path / "course/lab.toml"
     text = file.read_text()
     assert tiny_lab.track == "core"
     file.write_text(f'track = "advanced"\n{text}')

@@ -376,13 +376,13 @@ def test_lab90_all(make):
 def hunting_lab(tiny):
     """A hunt in the tiny repository."""
     folder = tiny / "phase-90-tiny/labs/lab-91-hunt"
-    folder.mkdir()
-    files = {"lab.toml": LAB_TOML, "pool.toml": POOL_TOML, "lab90.py": RIGHT,
+    (folder / "course").mkdir(parents=True)
+    files = {"course/lab.toml": LAB_TOML, "pool.toml": POOL_TOML, "lab90.py": RIGHT,
              "test_lab.py": HUNT_TESTS, "solution.py": REFERENCE}  # fmt: skip
     starter = (
         'def test_lab90_first(make):\n    raise NotImplementedError("lab-91 task 1: a test")\n'
     )
-    for name, text in {**files, "starter.py": starter, "starter.py.orig": starter}.items():
+    for name, text in {**files, "starter.py": starter, "course/starter.py.orig": starter}.items():
         (folder / name).write_text(text)
     return find_labs(tiny)[1]
 
@@ -415,7 +415,7 @@ def test_it_is_graded_on_the_whole_pool(hunting_lab, tiny, sandbox):
     known = [code.name for code in whole_pool(hunting_lab, labs).wrong() if code.hidden]
     assert known == [f"lab90.{bug.name}" for bug in labs[0].bugs]
     assignment = Assignment.of(hunting_lab, labs)
-    (tiny / "phase-90-tiny/labs/lab-90-pairs/bugs.toml").write_text("")
+    (tiny / "phase-90-tiny/labs/lab-90-pairs/course/bugs.toml").write_text("")
     assert Assignment.of(hunting_lab, find_labs(tiny)).digest != assignment.digest
 
     def graded(source):

@@ -140,7 +140,7 @@ def test_a_zip_is_always_the_same_and_takes_no_students_work_no_edits_and_few_re
         # What is hidden of a hunt's pool is in its labs' edits, which no student may fetch.
         hidden = lab.hunt is not None and platform == "gradescope"
         assert any(name.endswith("bugs.toml") for name in names) == hidden
-        mistakes = f"course/{lab.path.relative_to(ROOT).as_posix()}/mistakes.py"
+        mistakes = f"course/{lab.path.relative_to(ROOT).as_posix()}/course/mistakes.py"
         assert (mistakes in names) == (lab.hunt is None)
     assert (tmp_path / f"{platform}-03.zip").read_bytes() == before
     # Students can fetch what Classroom 50 has.

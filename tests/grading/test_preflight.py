@@ -69,7 +69,7 @@ def test_a_hidden_test_that_the_reference_fails_stops_all(check, body, told):
 
 
 def test_a_known_bug_with_every_point_stops_all(check, tiny, tiny_lab):
-    path = tiny_lab.path / "bugs.toml"
+    path = tiny_lab.path / "course/bugs.toml"
     bug = tiny_lab.bugs[0]
     text = path.read_text().replace(f'replace = "{bug.replace}"', f'replace = "{bug.find} "', 1)
     path.write_text(text)

@@ -118,7 +118,7 @@ def test_what_students_read_was_there_before_a_worker_saw_the_secret_seed(
     drawn, tiny_lab, tmp_path, error
 ):
     """Its workers pass on all that they see, here by a file, and its errors tell it."""
-    (tiny_lab.path / "mistakes.py").write_text(PROBE)
+    (tiny_lab.path / "course/mistakes.py").write_text(PROBE)
     (tmp_path / "seen").touch()
     secret = str(Driver(None, f"{SECRET}/test_drawn").random.getrandbits(64))
     found = drawn(

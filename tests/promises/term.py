@@ -22,7 +22,7 @@ def main(number):
     work = {
         "ada": right,
         "bob": right.replace("return", "return 'x' or", 1),
-        "cyd": (lab / "starter.py.orig").read_text(encoding="utf-8"),
+        "cyd": (lab / "course/starter.py.orig").read_text(encoding="utf-8"),
     }
     shutil.rmtree("repositories", ignore_errors=True)
     with zipfile.ZipFile("submissions.zip", "w") as archive:

@@ -147,7 +147,7 @@ def try_system(suite: str, folder: Path, quick: bool) -> bool:
     system, python = chroot.system, version.strip()
     put_tree(folder / HOME.relative_to("/"), python)
     failed, output = False, ""
-    labs = len(list(ROOT.glob("phase-*/labs/lab-*/lab.toml")))
+    labs = len(list(ROOT.glob("phase-*/labs/lab-*/course/lab.toml")))
     for step in steps(quick):
         chroot.log = logs / f"{re.sub(r'[^a-z]+', '-', step.name)}.log"
         begun = time.monotonic()
@@ -227,8 +227,8 @@ def copy_tree(folder: Path) -> None:
             shutil.copy2(source, target, follow_symlinks=False)
         else:
             target.unlink(missing_ok=True)
-    for pristine in folder.glob("phase-*/labs/*/starter.py.orig"):
-        shutil.copy2(pristine, pristine.with_name("starter.py"))
+    for pristine in folder.glob("phase-*/labs/*/course/starter.py.orig"):
+        shutil.copy2(pristine, pristine.parent.with_name("starter.py"))
 
 
 def say(system: str, step: str, begun: float, outcome: str) -> None:

@@ -46,7 +46,7 @@ def course(tmp_path):
     for name, (place, track) in labs.items():
         folder = f"{PHASE}/labs/lab-{name}"
         write(tmp_path, {
-            f"{folder}/lab.toml": f'{FACTS}place = {place}\ntrack = "{track}"\n{TASK}',
+            f"{folder}/course/lab.toml": f'{FACTS}place = {place}\ntrack = "{track}"\n{TASK}',
             f"{folder}/README.md": f"# Lab {name[:2]}: {name[3:]}\n\n## Goal\n\nx\n",
         })  # fmt: skip
     write(tmp_path, {

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from labkit.course.hints import FILE as HINTS
 from labkit.course.imports import imported_files
-from labkit.course.lab import Lab, find_labs
+from labkit.course.lab import FACTS, Lab, find_labs
 from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
 from labkit.publish.packing import PACKAGES
@@ -18,7 +18,7 @@ from labkit.running.racing import FILE as RACE
 
 _ROOTS = ("labkit/browser/verbs.py", "labkit/testing.py", "labkit/student/plugin.py", "conftest.py")
 _SETTINGS = ("conftest.py", "pyproject.toml")
-_LAB_FILES = ("lab.toml", "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
+_LAB_FILES = (FACTS, "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
 # Of packages: what is there for people, for type checkers, for their own tests, or to be run from a
 # shell; and the lexers of pygments, of which Python's is enough.
 _NO_SUFFIXES = (".pyc", ".pyi", ".typed", ".so", ".exe", ".rst", ".md")
@@ -47,8 +47,10 @@ def make_archive(root: Path) -> dict[str, bytes]:
         paths += [path for lab in labs for path in _lab_paths(lab)]
         files |= {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
         for lab in labs:
-            name = lab.starter.relative_to(root).as_posix()
-            files[name] = files[f"{name}.orig"]
+            starter, pristine = (
+                path.relative_to(root).as_posix() for path in (lab.starter, lab.pristine_starter)
+            )
+            files[starter] = files[pristine]
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}; the site needs it") from None
     return dict(sorted(files.items()))

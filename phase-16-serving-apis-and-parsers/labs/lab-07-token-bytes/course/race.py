@@ -13,7 +13,7 @@ try:
 except ImportError:
     Tokenizer = DecodeStream = None
 
-GIVEN = for_tests(read_given(read_lab(Path(__file__).parent)))
+GIVEN = for_tests(read_given(read_lab(Path(__file__).parents[1])))
 READER = GIVEN.reader("byte_level")
 TOKENIZER = GIVEN.tokenizer("byte_level")
 LIBRARYS = Tokenizer and Tokenizer.from_buffer(GIVEN.FILES["byte_level.json"])
