@@ -27,21 +27,21 @@ PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|
 def backends(*, quick: bool) -> dict[str, Tokenizer]:
     """Return a tokenizer of each backend, by name; with tiny vocabularies if `quick`."""
     size = 1024 if quick else 16_384
-    found: dict[str, Tokenizer] = {
+    by_backend: dict[str, Tokenizer] = {
         "byte": ByteTokenizer(),
         "HF": HuggingFaceTokenizer.from_tokenizer(trained(size)),
     }
     if has("tiktoken"):
         from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 
-        found["tiktoken"] = TiktokenTokenizer.from_file(
+        by_backend["tiktoken"] = TiktokenTokenizer.from_file(
             ranks_file(trained(size)), pattern=PATTERN, special_tokens={}
         )
     if has("sentencepiece"):
         from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
 
-        found["sentencepiece"] = SentencePieceTokenizer.from_file(sentencepiece_model(size))
-    return found
+        by_backend["sentencepiece"] = SentencePieceTokenizer.from_file(sentencepiece_model(size))
+    return by_backend
 
 
 @functools.cache

@@ -44,7 +44,7 @@ class _WithStep:
     def __init__(self, make: Callable[[Ids], Any]) -> None:
         self.make = make
 
-    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+    def stream(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
         step = self.make(prompt).step
         for token_id in ids:
             emit(step(token_id))
@@ -73,7 +73,7 @@ class _HuggingFace:
     def make(self, prompt: Ids = ()) -> PeerStream:
         return PeerStream(ids=list(prompt), skip_special_tokens=True)
 
-    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+    def stream(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
         inner, step = self.inner, self.make(prompt).step
         for token_id in ids:
             emit(step(inner, token_id))
@@ -99,7 +99,7 @@ class _Vllm:
     def __init__(self, kind: str, inner: tokenizers.Tokenizer) -> None:
         self.make = partial(vllm_detokenizer, kind, vllm_tokenizer(inner))
 
-    def one(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
+    def stream(self, ids: Ids, emit: Emit, prompt: Ids = ()) -> None:
         stream = self.make(prompt)
         update, text = stream.update, stream.get_next_output_text
         for token_id in ids:
@@ -138,15 +138,15 @@ def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     assert tokenizer.pieces is not None
     floor = Floor([(piece or b"").decode("utf-8", "replace") for piece in tokenizer.pieces.rest])
-    found: dict[str, Contender] = {
+    by_name: dict[str, Contender] = {
         OURS: ours(tokenizer),
         FLOOR: _WithStep(lambda prompt: floor),
         HF: _HuggingFace(inner),
     }
     if HAS_VLLM and has("transformers"):
-        found[FAST] = _Vllm("Fast", inner)
-        found[SLOW] = _Vllm("Slow", inner)
-    return found
+        by_name[FAST] = _Vllm("Fast", inner)
+        by_name[SLOW] = _Vllm("Slow", inner)
+    return by_name
 
 
 def check(contender: Contender, ids: Ids, text: str) -> None:
@@ -156,7 +156,7 @@ def check(contender: Contender, ids: Ids, text: str) -> None:
         AssertionError: its text is not `text` (a character cut off at the end aside).
     """
     parts: list[str | None] = []
-    contender.one(ids, parts.append)
+    contender.stream(ids, parts.append)
     streamed = "".join(part or "" for part in parts)
     if not text.startswith(streamed) or len(text) - len(streamed) > 3:
         raise AssertionError(f"streams {streamed[-40:]!r}, not {text[-40:]!r}")

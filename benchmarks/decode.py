@@ -33,20 +33,20 @@ STREAMS = 16
 
 def work(report: Report) -> None:
     """Measure every group."""
-    found = backends(quick=report.quick)
-    sentences(report, found)
-    sustained(report, found)
-    latency(report, found)
-    concurrent_streams(report, found)
+    tokenizers = backends(quick=report.quick)
+    sentences(report, tokenizers)
+    sustained(report, tokenizers)
+    latency(report, tokenizers)
+    concurrent_streams(report, tokenizers)
     tokens = 500 if report.quick else 5000
-    efficiency(report, "B10 decode: workers", [*found], _stream_ids, tokens)
+    efficiency(report, "B10 decode: workers", [*tokenizers], _stream_ids, tokens)
 
 
-def sentences(report: Report, found: dict[str, Tokenizer]) -> None:
+def sentences(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B04: ten sentences, by every way from ids to text."""
     lines = [texts.text(kind, 80, seed) for kind in texts.KINDS for seed in (1, 2, 3)][:10]
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in tokenizers.items():
         encoded = [list(tokenizer.encode(line).ids) for line in lines]
         total = sum(map(len, encoded))
         ways = {way: _each(run, tokenizer, encoded) for way, run in _WAYS.items()}
@@ -86,11 +86,11 @@ _WAYS: dict[str, Callable[[Tokenizer, list[int]], str]] = {
 }
 
 
-def sustained(report: Report, found: dict[str, Tokenizer]) -> None:
+def sustained(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B05: at least 100,000 ids a second, and the last ids as fast as the first."""
     count = 1000 if report.quick else 100_000
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in tokenizers.items():
         ids = some_ids(tokenizer, count)
         for way, kind in (("A", DecodeStream), ("B", WindowDecodeStream)):
             # A warm-up: the tables learn each id when it first comes.
@@ -116,11 +116,11 @@ def _tenths(stream: AnyDecodeStream, ids: list[int]) -> list[float]:
     return taken
 
 
-def latency(report: Report, found: dict[str, Tokenizer]) -> None:
+def latency(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B06: how long one call takes: an encode, and a step in each script."""
     samples = 200 if report.quick else 10_000
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in tokenizers.items():
         prompts = [texts.PROMPTS["medium"]]
         calls: dict[str, tuple[Callable[[Any], object], Iterable[Any]]] = {
             "encode, medium prompt": (tokenizer.encode, prompts)
@@ -147,11 +147,11 @@ def _percentiles(run: Callable[[Any], object], arguments: Iterable[Any]) -> list
     return [cut[49], cut[94], cut[98], max(taken)]
 
 
-def concurrent_streams(report: Report, found: dict[str, Tokenizer]) -> None:
+def concurrent_streams(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B07: sixteen streams: one after another, in turns, and in a thread each."""
     count = 200 if report.quick else 10_000
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in tokenizers.items():
         ids = some_ids(tokenizer, count)
 
         runs: dict[str, Work] = {
@@ -166,10 +166,10 @@ def concurrent_streams(report: Report, found: dict[str, Tokenizer]) -> None:
 
 def _one_by_one(tokenizer: Tokenizer, ids: list[int]) -> None:
     for _ in range(STREAMS):
-        _one(tokenizer, ids)
+        _steps(tokenizer, ids)
 
 
-def _one(tokenizer: Tokenizer, ids: list[int]) -> None:
+def _steps(tokenizer: Tokenizer, ids: list[int]) -> None:
     step = DecodeStream(tokenizer).step
     for token_id in ids:
         step(token_id)
@@ -184,13 +184,13 @@ def _in_turns(tokenizer: Tokenizer, ids: list[int]) -> None:
 
 def _in_threads(tokenizer: Tokenizer, ids: list[int]) -> None:
     with ThreadPoolExecutor(STREAMS) as pool:
-        for future in [pool.submit(_one, tokenizer, ids) for _ in range(STREAMS)]:
+        for future in [pool.submit(_steps, tokenizer, ids) for _ in range(STREAMS)]:
             future.result()
 
 
 def _stream_ids(name: str, quick: bool, size: int) -> None:
     tokenizer = backends(quick=quick)[name]
-    _one(tokenizer, some_ids(tokenizer, size))
+    _steps(tokenizer, some_ids(tokenizer, size))
 
 
 if __name__ == "__main__":

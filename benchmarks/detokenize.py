@@ -32,33 +32,33 @@ def work(report: Report) -> None:
     """Measure every vocabulary and kind of text."""
     count = 512 if report.quick else 40 * STREAMS
     for vocabulary, inner in vocabularies.available(quick=report.quick).items():
-        found = contenders(inner)
+        by_name = contenders(inner)
         by_kind: dict[str, dict[str, Timed]] = {}
         for kind in texts.KINDS:
             ids = vocabularies.ids(inner, kind, count)
-            for name, contender in found.items():
+            for name, contender in by_name.items():
                 if name != FLOOR:
                     check(contender, ids, inner.decode(ids, skip_special_tokens=True))
-            by_kind[kind] = _ways(found, ids, report.repeats)
+            by_kind[kind] = _ways(by_name, ids, report.repeats)
         for way in ("interleaved", "alone", f"bursts of {BURST}", f"{STREAMS} streams"):
             _table(report, vocabulary, way, {kind: ways[way] for kind, ways in by_kind.items()})
     _summary(report)
     report.counts["tokens"] = count
 
 
-def _ways(found: dict[str, Contender], ids: list[int], repeats: int) -> dict[str, Timed]:
+def _ways(by_name: dict[str, Contender], ids: list[int], repeats: int) -> dict[str, Timed]:
     """Return nanoseconds a token by way to run and contender."""
     bursts = [ids[place : place + BURST] for place in range(0, len(ids), BURST)]
     lane = len(ids) // STREAMS
     rows = list(zip(*(ids[n * lane : (n + 1) * lane] for n in range(STREAMS)), strict=True))
 
     def timed(take_turns: Callable[[dict[str, Work], int], Timed], way: str, data: Any) -> Timed:
-        runs = {n: _run(getattr(c, way), data) for n, c in found.items()}
+        runs = {n: _run(getattr(c, way), data) for n, c in by_name.items()}
         return {n: t / len(ids) * 1e9 for n, t in take_turns(runs, repeats).items()}
 
     return {
-        "interleaved": timed(interleaved, "one", ids),
-        "alone": timed(alone, "one", ids),
+        "interleaved": timed(interleaved, "stream", ids),
+        "alone": timed(alone, "stream", ids),
         f"bursts of {BURST}": timed(interleaved, "bursts", bursts),
         f"{STREAMS} streams": timed(interleaved, "many", rows),
     }
@@ -90,15 +90,15 @@ def _table(report: Report, vocabulary: str, way: str, by_kind: dict[str, Timed])
 
 def _summary(report: Report) -> None:
     """Put a table first that shows the range of each ratio over all texts and vocabularies."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    ratios: dict[tuple[str, str, str], list[float]] = {}
     for target in report.targets:
         where, ratio = target["what"].split(": ")
-        found.setdefault((where.split(", ")[-1], ratio, target["limit"]), []).append(
+        ratios.setdefault((where.split(", ")[-1], ratio, target["limit"]), []).append(
             target["value"]
         )
     rows = [
         [way, ratio, min(values), max(values), limit]
-        for (way, ratio, limit), values in found.items()
+        for (way, ratio, limit), values in ratios.items()
     ]
     header = ["way", "ratio", "least", "most", "wanted"]
     report.table("In short, over all texts and vocabularies", header, rows)

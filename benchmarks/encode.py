@@ -22,26 +22,26 @@ MEDIUM = PROMPTS["medium"]
 
 def work(report: Report) -> None:
     """Measure every group."""
-    found = backends(quick=report.quick)
-    throughput(report, found)
-    batches(report, found)
-    clients(report, found)
-    threads(report, found)
-    dynamic(report, found)
+    tokenizers = backends(quick=report.quick)
+    throughput(report, tokenizers)
+    batches(report, tokenizers)
+    clients(report, tokenizers)
+    threads(report, tokenizers)
+    dynamic(report, tokenizers)
 
 
-def throughput(report: Report, found: dict[str, Tokenizer]) -> None:
+def throughput(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B01: six prompts, one thread."""
     rows = []
     for name, prompt in PROMPTS.items():
-        times = many_times({n: _encode(t, prompt) for n, t in found.items()}, report)
+        times = many_times({n: _encode(t, prompt) for n, t in tokenizers.items()}, report)
         for backend, each in times.items():
-            tokens = len(found[backend].encode(prompt))
+            tokens = len(tokenizers[backend].encode(prompt))
             speed = [len(prompt) / each / 1e6, tokens / each / 1e6, 1 / each]
             rows.append([name, len(prompt), backend, tokens, *speed])
     header = ["prompt", "characters", "backend", "tokens", "Mchar/s", "Mtoken/s", "calls/s"]
     report.table("B01 encode: throughput", header, rows)
-    report.counts["B01"] = {"prompts": len(PROMPTS), "backends": len(found)}
+    report.counts["B01"] = {"prompts": len(PROMPTS), "backends": len(tokenizers)}
 
 
 def many_times(runs: dict[str, Work], report: Report) -> dict[str, float]:
@@ -64,12 +64,12 @@ def _encode(tokenizer: Tokenizer, text: str) -> Work:
     return partial(tokenizer.encode, text)
 
 
-def batches(report: Report, found: dict[str, Tokenizer]) -> None:
+def batches(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B02: batches of the medium prompt, against a loop."""
     rows = []
     for size in (1, 8) if report.quick else (1, 8, 32, 128):
         texts = [MEDIUM] * size
-        for name, tokenizer in found.items():
+        for name, tokenizer in tokenizers.items():
             runs: dict[str, Work] = {
                 "batch": partial(tokenizer.encode_batch, texts),
                 "loop": partial(_loop, tokenizer, texts),
@@ -84,11 +84,11 @@ def _loop(tokenizer: Tokenizer, texts: list[str]) -> None:
         tokenizer.encode(text)
 
 
-def clients(report: Report, found: dict[str, Tokenizer]) -> None:
+def clients(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B03: clients that encode as fast as they can, as threads and from an event loop."""
     rows, span = [], 0.02 if report.quick else 0.5
     for count in (1, 4) if report.quick else (1, 4, 16, 32):
-        for name, tokenizer in found.items():
+        for name, tokenizer in tokenizers.items():
             for way, run in (("threads", _threads), ("asyncio.to_thread", _event_loop)):
                 done = run(_encode(tokenizer, MEDIUM), count, span)
                 rows.append([count, name, way, sum(done) / span, min(done) / max(*done, 1)])
@@ -169,11 +169,11 @@ class DynamicBatcher:
                 future.set_result(encoding)
 
 
-def dynamic(report: Report, found: dict[str, Tokenizer]) -> None:
+def dynamic(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B13: clients whose texts are gathered into batches, against clients that just encode."""
     rows, span = [], 0.02 if report.quick else 0.5
     for count in (1, 4) if report.quick else (1, 4, 16, 32):
-        for name, tokenizer in found.items():
+        for name, tokenizer in tokenizers.items():
             batcher = DynamicBatcher(tokenizer)
             try:
                 direct = sum(_threads(_encode(tokenizer, MEDIUM), count, span)) / span
@@ -185,10 +185,10 @@ def dynamic(report: Report, found: dict[str, Tokenizer]) -> None:
     report.table(f"B13 encode: dynamic batches ({_WINDOW * 1000:.0f} ms, {_MOST})", header, rows)
 
 
-def threads(report: Report, found: dict[str, Tokenizer]) -> None:
+def threads(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
     """B09: the same work per worker, for more and more workers."""
     calls = 20 if report.quick else 2000
-    efficiency(report, "B09 encode: workers", [*found], _encode_calls, calls)
+    efficiency(report, "B09 encode: workers", [*tokenizers], _encode_calls, calls)
 
 
 def efficiency(

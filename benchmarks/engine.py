@@ -150,7 +150,7 @@ def _engine_run(
         engine.run_until_idle(None)
     else:
         read(engine, channels)
-    assert all(one.result(0).outputs[0].token_ids == tuple(ids) for one in handles)
+    assert all(handle.result(0).outputs[0].token_ids == tuple(ids) for handle in handles)
 
 
 def _unread(engine: Engine, channels: Channels) -> None:

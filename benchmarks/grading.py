@@ -105,11 +105,11 @@ def _handed_in(lab: Lab, labs: list[Lab]) -> dict[str, Submission]:
     """Return what is graded by what the table calls it: with all parts, and without."""
     sources = {other.name: other.solution.read_bytes() for other in labs}
     own = {name: sources[name] for name in (lab.name, *lab.parts.values())}
-    found = {lab.name: Submission("", lab.name, own)}
+    submissions = {lab.name: Submission("", lab.name, own)}
     if lab.parts:
         alone = Submission("", lab.name, {lab.name: sources[lab.name]})
-        found[f"{lab.name}, the references as parts"] = alone
-    return found
+        submissions[f"{lab.name}, the references as parts"] = alone
+    return submissions
 
 
 def _pytest(root: Path, lab: Lab) -> None:

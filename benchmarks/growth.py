@@ -34,12 +34,12 @@ MOST_OF_SECOND = 3
 def work(report: Report) -> None:
     """Measure growth on each kind of input, then the first ids."""
     vocabulary, inner = list(vocabularies.available(quick=report.quick).items())[-1]
-    found = {n: c for n, c in contenders(inner).items() if n in (OURS, HF, FAST)}
+    by_name = {n: c for n, c in contenders(inner).items() if n in (OURS, HF, FAST)}
     lengths = QUICK_LENGTHS if report.quick else LENGTHS
     for kind, ids in _inputs(inner, lengths[-1]).items():
-        _growth(report, f"{vocabulary}: {kind}", found, ids, lengths, MOST[kind])
+        _growth(report, f"{vocabulary}: {kind}", by_name, ids, lengths, MOST[kind])
         report.counts[kind] = _counts(inner, ids[: QUICK_LENGTHS[-1]])
-    _first_after_prompt(report, found, vocabularies.ids(inner, "cjk", lengths[-2]))
+    _first_after_prompt(report, by_name, vocabularies.ids(inner, "cjk", lengths[-2]))
     _fresh_tables(report, inner)
 
 
@@ -57,15 +57,17 @@ def _inputs(inner: tokenizers.Tokenizer, count: int) -> dict[str, list[int]]:
 def _growth(
     report: Report,
     title: str,
-    found: dict[str, Contender],
+    by_name: dict[str, Contender],
     ids: list[int],
     lengths: Sequence[int],
     most: dict[str, int],
 ) -> None:
-    times: dict[str, list[float]] = {name: [] for name in found}
+    times: dict[str, list[float]] = {name: [] for name in by_name}
     for length in lengths:
         part = ids[:length]
-        runs = {n: _one(c, part) for n, c in found.items() if length <= most.get(n, lengths[-1])}
+        runs = {
+            n: _stream(c, part) for n, c in by_name.items() if length <= most.get(n, lengths[-1])
+        }
         for name, taken in interleaved(runs, 2 if length > 10_000 else report.repeats).items():
             times[name].append(taken)
     exponents = {
@@ -91,9 +93,9 @@ def exponent(lengths: Sequence[int], taken: Sequence[float]) -> float:
     return above / sum((x - mean_x) ** 2 for x, _ in points)
 
 
-def _one(contender: Contender, ids: Ids) -> Callable[[], None]:
+def _stream(contender: Contender, ids: Ids) -> Callable[[], None]:
     def run() -> None:
-        contender.one(ids, lambda piece: None)
+        contender.stream(ids, lambda piece: None)
 
     return run
 
@@ -108,9 +110,9 @@ def _counts(inner: tokenizers.Tokenizer, ids: Ids) -> dict[str, int]:
     return {"ids": len(ids), "characters": characters, "most bytes held": held}
 
 
-def _first_after_prompt(report: Report, found: dict[str, Contender], prompt: list[int]) -> None:
+def _first_after_prompt(report: Report, by_name: dict[str, Contender], prompt: list[int]) -> None:
     rows = []
-    for name, contender in found.items():
+    for name, contender in by_name.items():
         count = 2000 if name == OURS and not report.quick else 3
         taken = _first_steps(contender, prompt, count)
         rows.append([name, *(t * 1e6 for t in taken), taken[1] / taken[2]])
@@ -146,7 +148,7 @@ def _fresh_tables(report: Report, inner: tokenizers.Tokenizer) -> None:
         ids = vocabularies.ids(inner, kind, QUICK_LENGTHS[-1] if report.quick else 10_000)
         tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
         loading = seconds(partial(getattr, tokenizer, "pieces"))
-        first, second = (seconds(_one(ours(tokenizer), ids)) for _ in range(2))
+        first, second = (seconds(_stream(ours(tokenizer), ids)) for _ in range(2))
         rows.append([kind, loading * 1e3, *(t / len(ids) * 1e9 for t in (first, second))])
     header = ["text", "table of pieces, ms", "first 10,000 ids, ns each", "the same again"]
     report.table("Ours, just loaded", header, rows)

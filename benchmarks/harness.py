@@ -152,7 +152,7 @@ def _measure(work: dict[str, Work], order: list[str]) -> dict[str, float]:
         for name in order:
             times[name].append(seconds(work[name]))
             progress.update(task, advance=1, description=name, refresh=True)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def seconds(run: Work) -> float:
@@ -179,7 +179,7 @@ def machine() -> dict[str, str]:
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((ln.split(": ")[1] for ln in lines if ln.startswith("model name")), model)
-    found = {
+    facts = {
         "processor": model,
         "cores": str(os.cpu_count()),
         "system": f"{platform.system()} {platform.machine()}",
@@ -187,10 +187,10 @@ def machine() -> dict[str, str]:
     }
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[package] = version(package)
+            facts[package] = version(package)
     if HAS_VLLM:
-        found["vLLM"] = f"{VLLM_VERSION}, two of its classes"
-    return found
+        facts["vLLM"] = f"{VLLM_VERSION}, two of its classes"
+    return facts
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -66,16 +66,16 @@ def contenders(inner: tokenizers.Tokenizer) -> dict[str, Callable[[], Take]]:
     """Return a function for each contender that makes a stream: those that are installed."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
 
-    found: dict[str, Callable[[], Take]] = {
+    factories: dict[str, Callable[[], Take]] = {
         OURS: lambda: TextPipeline(tokenizer, stop=STOP, tools=create_tool_parser("hermes")).feed
     }
     if HAS_VLLM and has("transformers"):
         make = partial(vllm_detokenizer, "Fast", vllm_tokenizer(inner), stop=STOP)
-        found[FAST] = lambda: _behind(make(), lambda text, ids: text)
+        factories[FAST] = lambda: _behind(make(), lambda text, ids: text)
         if HAS_VLLM_PARSERS:
-            found[ENGINE] = lambda: _behind(make(), vllm_engine().feed)
-            found[HERMES] = lambda: _hermes(make())
-    return found
+            factories[ENGINE] = lambda: _behind(make(), vllm_engine().feed)
+            factories[HERMES] = lambda: _hermes(make())
+    return factories
 
 
 def _behind(detokenizer: Any, parse: Callable[[str, Sequence[int]], object]) -> Take:

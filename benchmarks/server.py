@@ -59,17 +59,17 @@ class Contender:
 
     port: int
     path: str
-    asked: dict[str, object]
+    payload: dict[str, object]
     mark: bytes
 
     def message(self, count: int) -> bytes:
         """Return the request for a stream of `count` tokens."""
-        body = {**self.asked, "max_tokens": count, "stream": True, "ignore_eos": True}
+        body = {**self.payload, "max_tokens": count, "stream": True, "ignore_eos": True}
         return request(self.path.format(count), json.dumps(body).encode())
 
 
 @dataclass
-class Found:
+class Figures:
     """What the rounds of one contender measured."""
 
     events: list[float] = field(default_factory=list)
@@ -89,7 +89,7 @@ def work(report: Report) -> None:
     texts = text_of(tokenizer, ids)
     # A server without requests idles and takes no time from the one that runs.
     with _server(report, "peer") as peer, _server(report, "ours") as ours:
-        prompt, chat = _asked()
+        prompt, chat = _payloads()
         contenders = {
             AWAITS: Contender(peer, "/awaits/{}", {}, TEXT),
             NEVER: Contender(peer, "/never/{}", {}, TEXT),
@@ -103,7 +103,7 @@ def work(report: Report) -> None:
             _firsts(report, contenders, texts)
 
 
-def _asked() -> tuple[dict[str, object], dict[str, object]]:
+def _payloads() -> tuple[dict[str, object], dict[str, object]]:
     return {"prompt": [1, 2, 3]}, {"messages": [{"role": "user", "content": "Tell me all."}]}
 
 
@@ -131,16 +131,19 @@ def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) 
     rows = []
     for streams, count in (QUICK_SHAPES if report.quick else SHAPES).items():
         rounds = 1 if report.quick else ROUNDS[streams]
-        found = _rounds(contenders, streams, count, rounds, texts)
-        rate = {name: median(one.events) for name, one in found.items()}
-        for name, one in found.items():
+        by_name = _rounds(contenders, streams, count, rounds, texts)
+        rate = {name: median(figures.events) for name, figures in by_name.items()}
+        for name, figures in by_name.items():
             rows.append(
-                [f"{streams} x {count:,}", name, rate[name], one.per_stream, median(one.tokens),
-                 rate[name] / rate[AWAITS], rate[name] / rate[NEVER], median(one.busy)]
+                [f"{streams} x {count:,}", name, rate[name], figures.per_stream,
+                 median(figures.tokens), rate[name] / rate[AWAITS], rate[name] / rate[NEVER],
+                 median(figures.busy)]
             )  # fmt: skip
         what = f"{streams} streams: events a second, ours / Starlette that awaits"
         report.at_least(what, rate[OURS] / rate[AWAITS], LEAST)
-        report.counts[f"{streams} x {count}"] = {n: one.per_stream for n, one in found.items()}
+        report.counts[f"{streams} x {count}"] = {
+            n: figures.per_stream for n, figures in by_name.items()
+        }
     header = ["", "", "events/s", "events a stream", "tokens/s", "/ awaits", "/ never awaits",
               "client busy"]  # fmt: skip
     report.table("Streams x tokens: events a second", header, rows)
@@ -151,13 +154,13 @@ def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) 
     for streams in QUICK_SHAPES if report.quick else SHAPES:
         rounds = 2 if report.quick else FIRST_ROUNDS[streams]
         count = QUICK_TOKENS if report.quick else FIRST_TOKENS
-        found = _rounds(contenders, streams, count, rounds, texts)
+        by_name = _rounds(contenders, streams, count, rounds, texts)
         if streams == max(SHAPES):
-            at_first = median(found[OURS].first_byte) / median(found[AWAITS].first_byte)
+            at_first = median(by_name[OURS].first_byte) / median(by_name[AWAITS].first_byte)
             what = f"{streams} streams: first byte, ours / Starlette that awaits"
             report.at_most(what, at_first, MOST_FIRST)
-        for name, one in found.items():
-            shown = [1e3 * part for times in (one.first_byte, one.first_content)
+        for name, figures in by_name.items():
+            shown = [1e3 * part for times in (figures.first_byte, figures.first_content)
                      for part in (median(times), quantiles(times, n=100)[98])]  # fmt: skip
             rows.append([streams, name, *shown])
     header = ["streams", "", "first byte, median", "99 %", "first content, median", "99 %"]
@@ -166,9 +169,9 @@ def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) 
 
 def _rounds(
     contenders: dict[str, Contender], streams: int, count: int, rounds: int, texts: list[str]
-) -> dict[str, Found]:
+) -> dict[str, Figures]:
     """Run all contenders once a round, in random order, after one round that does not count."""
-    found = {name: Found() for name in contenders}
+    by_name = {name: Figures() for name in contenders}
     generator = random.Random(0)
     console = Console(stderr=True)
     with Progress(
@@ -177,24 +180,26 @@ def _rounds(
         task = progress.add_task("", total=rounds * len(contenders))
         for number in range(rounds + 1):
             for name in generator.sample(list(contenders), len(contenders)):
-                one, contender = Found() if number == 0 else found[name], contenders[name]
+                figures, contender = Figures() if number == 0 else by_name[name], contenders[name]
                 busy, began = time.process_time(), time.perf_counter()
                 answers = read_streams(contender.port, contender.message(count), streams)
                 share = (time.process_time() - busy) / (time.perf_counter() - began)
-                _add(one, answers, contender, "".join(texts[:count]), count)
-                one.busy.append(share)
+                _add(figures, answers, contender, "".join(texts[:count]), count)
+                figures.busy.append(share)
                 progress.update(task, advance=1, description=name, refresh=True)
-    return found
+    return by_name
 
 
-def _add(found: Found, answers: list[Answer], contender: Contender, text: str, count: int) -> None:
-    taken = max(one.ended for one in answers) - min(one.sent for one in answers)
-    events = sum(check(one.body(), text) for one in answers)
-    found.events.append(events / taken)
-    found.tokens.append(count * len(answers) / taken)
-    found.per_stream = events / len(answers)
-    found.first_byte += [one.first_byte for one in answers]
-    found.first_content += [one.first(contender.mark) for one in answers]
+def _add(
+    figures: Figures, answers: list[Answer], contender: Contender, text: str, count: int
+) -> None:
+    taken = max(answer.ended for answer in answers) - min(answer.sent for answer in answers)
+    events = sum(check(answer.body(), text) for answer in answers)
+    figures.events.append(events / taken)
+    figures.tokens.append(count * len(answers) / taken)
+    figures.per_stream = events / len(answers)
+    figures.first_byte += [answer.first_byte for answer in answers]
+    figures.first_content += [answer.first(contender.mark) for answer in answers]
 
 
 def check(body: bytes, text: str) -> int:

@@ -35,17 +35,17 @@ MOST_OF_LIBRARYS_LOAD = 1.5
 
 def work(report: Report) -> None:
     """Measure every group."""
-    found = backends(quick=report.quick)
-    memory(report, found)
-    scaling(report, found)
+    by_backend = backends(quick=report.quick)
+    memory(report, by_backend)
+    scaling(report, by_backend)
     loading(report)
 
 
-def memory(report: Report, found: dict[str, Tokenizer]) -> None:
+def memory(report: Report, by_backend: dict[str, Tokenizer]) -> None:
     """B11: what a stream keeps after many ids, and the size of an encoding."""
     count = 1000 if report.quick else 100_000
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in by_backend.items():
         ids = some_ids(tokenizer, count)
         streams: dict[str, Callable[[], object]] = {
             "stream A": partial(_stream, DecodeStream, tokenizer, ids),
@@ -53,15 +53,15 @@ def memory(report: Report, found: dict[str, Tokenizer]) -> None:
             "Sequence": partial(Sequence.with_tokens, tokenizer, ids),
             "Encoding": partial(tokenizer.encode, texts.PROMPTS["long"]),
         }
-        kept = {what: allocated(make) for what, make in streams.items()}
+        sizes = {what: allocated(make) for what, make in streams.items()}
         encoding = tokenizer.encode(texts.PROMPTS["long"])
         copied = sys.getsizeof(encoding.token_ids())
         shared = encoding.token_ids_ref() is encoding.token_ids_ref()
-        rows.append([name, *kept.values(), len(encoding), copied])
+        rows.append([name, *sizes.values(), len(encoding), copied])
         what = f"B11 {name}: bytes that a stream keeps after {count:,} ids"
-        report.at_most(what, kept["stream A"], MOST_STREAM_BYTES)
-        report.counts.setdefault("B11", {})[name] = {**kept, "ids are shared": shared}
-    header = ["backend", *kept, "ids of it", "token_ids(), copied"]
+        report.at_most(what, sizes["stream A"], MOST_STREAM_BYTES)
+        report.counts.setdefault("B11", {})[name] = {**sizes, "ids are shared": shared}
+    header = ["backend", *sizes, "ids of it", "token_ids(), copied"]
     report.table(f"B11 memory after {count:,} ids; of the long prompt (bytes)", header, rows)
 
 
@@ -80,20 +80,20 @@ def allocated(make: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        kept = make()
+        instance = make()
         gc.collect()
         after = tracemalloc.get_traced_memory()[0]
-        del kept
+        del instance
     finally:
         tracemalloc.stop()
     return after - before
 
 
-def scaling(report: Report, found: dict[str, Tokenizer]) -> None:
+def scaling(report: Report, by_backend: dict[str, Tokenizer]) -> None:
     """B12: time by length, for encoding and for both kinds of stream."""
     lengths = (100, 1_000) if report.quick else LENGTHS
     rows = []
-    for name, tokenizer in found.items():
+    for name, tokenizer in by_backend.items():
         text = texts.text("ascii", lengths[-1])
         ids = some_ids(tokenizer, lengths[-1])
         ways: dict[str, tuple[Callable[[Any], object], str | list[int]]] = {

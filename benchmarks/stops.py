@@ -89,40 +89,43 @@ def work(report: Report) -> None:
 
 def contenders() -> dict[str, Callable[[list[str]], Any]]:
     """Return a function for each installed contender that makes it from a list of stops."""
-    found: dict[str, Callable[[list[str]], Any]] = {OURS: StopMatcher, FLOOR: lambda _: _Floor()}
+    factories: dict[str, Callable[[list[str]], Any]] = {
+        OURS: StopMatcher,
+        FLOOR: lambda _: _Floor(),
+    }
     if HAS_VLLM and has("transformers"):
-        found[CHECK] = _Check
-        found[VLLM] = _Vllm
-    return found
+        factories[CHECK] = _Check
+        factories[VLLM] = _Vllm
+    return factories
 
 
 def deltas(count: int) -> dict[str, list[str]]:
     """Return texts, cut into pieces as tokens cut them."""
     inner = vocabularies.trained(1024 if count < 1000 else 16_384)
-    found = {}
+    inputs = {}
     for kind in ("ascii", "cjk"):
         stream = create_decode_stream(HuggingFaceTokenizer.from_tokenizer(inner))
         ids = vocabularies.ids(inner, kind, count)
         pieces = [piece for token_id in ids if (piece := stream.step(token_id))]
-        found["English" if kind == "ascii" else "CJK"] = _without_stops(pieces)
+        inputs["English" if kind == "ascii" else "CJK"] = _without_stops(pieces)
     generator = random.Random(0)
     beginnings = [stop[:size] for stop in STOPS for size in range(1, len(stop))]
     near = [part for _ in range(count // 2) for part in (generator.choice(beginnings), "~")]
-    found["nothing but near misses"] = near
-    return found
+    inputs["nothing but near misses"] = near
+    return inputs
 
 
 def _without_stops(pieces: list[str]) -> list[str]:
     """Leave out the pieces that complete a stop."""
-    matcher, kept = StopMatcher(STOPS), []
+    matcher, rest = StopMatcher(STOPS), []
     for piece in pieces:
         matcher.feed(piece)
         if matcher.matched is None:
-            kept.append(piece)
+            rest.append(piece)
         else:
             matcher = StopMatcher(STOPS)
-            matcher.feed("".join(kept[-20:]))
-    return kept
+            matcher.feed("".join(rest[-20:]))
+    return rest
 
 
 def _speed(

@@ -62,14 +62,14 @@ def work(report: Report) -> None:
 
 def contenders() -> dict[str, Callable[[], Feed]]:
     """Return a function for each installed contender that makes its `feed`."""
-    found: dict[str, Callable[[], Feed]] = {OURS: lambda: create_tool_parser("hermes").feed}
+    factories: dict[str, Callable[[], Feed]] = {OURS: lambda: create_tool_parser("hermes").feed}
     if HAS_VLLM_PARSERS:
-        found[ENGINE] = lambda: _engine(json=True)
-        found[RAW] = lambda: _engine(json=False)
-        found[VLLM] = vllm_hermes
+        factories[ENGINE] = lambda: _engine(json=True)
+        factories[RAW] = lambda: _engine(json=False)
+        factories[VLLM] = vllm_hermes
     if HAS_SGLANG:
-        found[SGLANG] = lambda: sglang_hermes("save")
-    return found
+        factories[SGLANG] = lambda: sglang_hermes("save")
+    return factories
 
 
 def _engine(*, json: bool) -> Feed:
@@ -110,13 +110,13 @@ def _run(make: Callable[[], Feed], pieces: list[str]) -> None:
 
 def _counts(pieces: list[str]) -> dict[str, int]:
     """Return the length of the arguments that come out, and the most that waits on the way."""
-    parser, found, most = create_tool_parser("hermes"), 0, 0
+    parser, length, most = create_tool_parser("hermes"), 0, 0
     for number, piece in enumerate(pieces):
         events = parser.feed(piece)
-        found += sum(len(event.text) for event in events if isinstance(event, ArgsDelta))
+        length += sum(len(event.text) for event in events if isinstance(event, ArgsDelta))
         # The call's head waits until its name is known.
         most = max(most, len(parser.held) if number > 20 else 0)
-    return {"deltas": len(pieces), "arguments": found, "most held": most}
+    return {"deltas": len(pieces), "arguments": length, "most held": most}
 
 
 def _tables(
@@ -147,7 +147,7 @@ def _tables(
         name: [t / own for t, own in zip(taken, ours, strict=False)]
         for name, taken in times.items()
     }
-    rows += [row(f"{name} x", found) for name, found in ratios.items()]
+    rows += [row(f"{name} x", multiples) for name, multiples in ratios.items()]
     report.table("One call (microseconds a delta), and multiples of ours", header, rows)
     for (name, length), least in LEAST.items():
         if name in ratios and length in lengths:

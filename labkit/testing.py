@@ -41,11 +41,11 @@ def expect(
     call, trace = (run, None) if isinstance(run, str) else ("", run)
     if isinstance(actual, Unreadable):
         raise actual.failure(call, trace)
-    found = find(actual, expected, run, what)
+    place = find(actual, expected, run, what)
     prefix = f"{what}: " if what else ""
-    wanted, got = (prefix + text for text in show_pair(expected, actual))
-    at = found.at if at is None else at
-    raise Failure(wanted, got, call, trace, found.reason, at=at)
+    expected_text, actual_text = (prefix + text for text in show_pair(expected, actual))
+    at = place.at if at is None else at
+    raise Failure(expected_text, actual_text, call, trace, place.reason, at=at)
 
 
 def expect_in(part: str, text: str, call: str) -> None:

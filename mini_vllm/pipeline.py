@@ -193,8 +193,8 @@ class TextPipeline(Machine):
         token_id = index(token_id)
         known = self._node.keeping.get(token_id)
         if known is not None:
-            output, kept, self._node = known
-            self._parsers[-1].keep(kept)
+            output, part, self._node = known
+            self._parsers[-1].keep(part)
             events += output
             self._count(self._node)
             return
@@ -214,13 +214,13 @@ class TextPipeline(Machine):
             if self.tokens == self._min_tokens:
                 stop.min_end = stop.length
                 self._early = self._taken
-        kept = ""
+        part = ""
         if before is not None:
             # Only the last parser may keep text in a step that is remembered.
-            *first, kept = "", *(parser.kept for parser in self._parsers)
+            *first, part = "", *(parser.part for parser in self._parsers)
             if ends or any(first) or not all(parser.flowed for parser in self._parsers):
                 before = None
-        self._node = MEMORY.learn(before, token_id, (*new,), self.position, kept)
+        self._node = MEMORY.learn(before, token_id, (*new,), self.position, part)
         if self._metrics is not None:
             self._count(self._node)
 

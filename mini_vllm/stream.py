@@ -47,9 +47,9 @@ from mini_vllm.tokenizer import ChatTemplateError
 _EXAMPLE = Path(__file__).with_name("models") / "embedded_model/requests.json"
 # The fields of a request, and the types of their JSON values.
 _FIELDS: dict[str, tuple[type, ...]] = {
-    one.name: (int, float) if isinstance(one.default, float) else (type(one.default),)
-    for one in fields(SamplingParams)
-    if one.name not in ("n", "logprobs")
+    param.name: (int, float) if isinstance(param.default, float) else (type(param.default),)
+    for param in fields(SamplingParams)
+    if param.name not in ("n", "logprobs")
 } | {
     "logit_bias": (dict,),
     "seed": (int,),
@@ -81,7 +81,9 @@ class Row:
         self.text += chunk.text
         self.tokens += len(chunk.token_ids)
         layers = (chunk.held or {}).values()
-        self.held = "".join(one.hex(" ") if isinstance(one, bytes) else one for one in layers)
+        self.held = "".join(
+            layer.hex(" ") if isinstance(layer, bytes) else layer for layer in layers
+        )
         if chunk.finished:
             why = f": {chunk.stop_reason}" if chunk.stop_reason is not None else ""
             self.end = chunk.reason.label + why
@@ -136,25 +138,25 @@ def read_requests(path: str | Path, embedded: EmbeddedModel) -> Iterator[Row]:
         RequestsError: the file cannot be read or has a mistake.
     """
     try:
-        told = load_json(Path(path).read_text(encoding="utf-8"))
+        entries = load_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise RequestsError(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise RequestsError(f"{path} is not JSON: {error}") from None
-    if not isinstance(told, list) or not told:
+    if not isinstance(entries, list) or not entries:
         raise RequestsError(f'{path} must be a list such as [{{"prompt": "Once"}}]')
-    for number, one in enumerate(told, start=1):
+    for number, entry in enumerate(entries, start=1):
         try:
-            request = _request(one, embedded)
+            request = _request(entry, embedded)
         except (ValueError, TypeError, ChatTemplateError) as error:
             raise RequestsError(f"{path}: request {number}: {error}") from None
         yield Row(str(number), request)
 
 
-def _request(told: Any, embedded: EmbeddedModel) -> Request:
-    if not isinstance(told, dict):
-        raise ValueError(f"it is {told!r}; it must be an object")
-    params = dict(told)
+def _request(entry: Any, embedded: EmbeddedModel) -> Request:
+    if not isinstance(entry, dict):
+        raise ValueError(f"it is {entry!r}; it must be an object")
+    params = dict(entry)
     prompt, messages = params.pop("prompt", None), params.pop("messages", None)
     if (prompt is None) == (messages is None):
         raise ValueError("it must have a prompt or messages, one of them")
@@ -165,8 +167,8 @@ def _request(told: Any, embedded: EmbeddedModel) -> Request:
     return Request(prompt, _params(params))
 
 
-def _params(told: dict[str, Any]) -> SamplingParams:
-    params = {name: value for name, value in told.items() if value is not None}
+def _params(options: dict[str, Any]) -> SamplingParams:
+    params = {name: value for name, value in options.items() if value is not None}
     for name, value in params.items():
         if name not in _FIELDS:
             raise ValueError(f"{name} is not known; use {', '.join(sorted(_FIELDS))}")
@@ -185,30 +187,30 @@ def _params(told: dict[str, Any]) -> SamplingParams:
     return SamplingParams(**{"max_tokens": _DEFAULT_TOKENS, **params})
 
 
-def _token_ids(told: list[Any]) -> frozenset[int]:
-    if not all(type(one) is int for one in told):
+def _token_ids(token_ids: list[Any]) -> frozenset[int]:
+    if not all(type(token_id) is int for token_id in token_ids):
         raise TypeError
-    return frozenset(told)
+    return frozenset(token_ids)
 
 
-def _logit_bias(told: dict[str, Any]) -> dict[int, float]:
+def _logit_bias(logit_bias: dict[str, Any]) -> dict[int, float]:
     try:
-        return {int(token_id): float(bias) for token_id, bias in told.items()}
+        return {int(token_id): float(bias) for token_id, bias in logit_bias.items()}
     except ValueError:
         raise TypeError from None
 
 
-def _structured_outputs(told: dict[str, Any]) -> StructuredOutputsParams:
-    wanted = {name: value for name, value in told.items() if value is not None}
-    if not isinstance(wanted.get("json", ""), str):
-        wanted["json"] = json.dumps(wanted["json"])
-    choice = wanted.get("choice", [])
-    texts = [wanted.get("regex", ""), wanted.get("grammar", ""), *choice]
+def _structured_outputs(options: dict[str, Any]) -> StructuredOutputsParams:
+    params = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(params.get("json", ""), str):
+        params["json"] = json.dumps(params["json"])
+    choice = params.get("choice", [])
+    texts = [params.get("regex", ""), params.get("grammar", ""), *choice]
     if not isinstance(choice, list) or not all(isinstance(text, str) for text in texts):
         raise TypeError
     if choice:
-        wanted["choice"] = tuple(choice)
-    return StructuredOutputsParams(**wanted)
+        params["choice"] = tuple(choice)
+    return StructuredOutputsParams(**params)
 
 
 # Fields whose JSON values are read, by what, and what they must be.

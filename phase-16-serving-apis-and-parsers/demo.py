@@ -14,7 +14,7 @@ from pathlib import Path
 
 from labkit.course.lab import TRACKS
 from labkit.errors import LabkitError
-from labkit.running.lab_impl import wanted
+from labkit.running.lab_impl import lab_impl
 from labkit.serving.composed import (
     CORE,
     PIPELINE,
@@ -227,7 +227,7 @@ def main() -> int:
     source.add_argument("--file", type=Path, help="take the text from a UTF-8 file")
     parser.add_argument("--stop", action="append", help="a stop string (default: END); repeatable")
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
-    parser.add_argument("--impl", default=wanted(), metavar="IMPL",
+    parser.add_argument("--impl", default=lab_impl(), metavar="IMPL",
                         help="whose code runs the show, in the words of LAB_IMPL "
                              "(default: LAB_IMPL; else yours, if lab 05 passes)")  # fmt: skip
     parser.add_argument("--track", default=wanted_track(), choices=("", *TRACKS), metavar="TRACK",
@@ -242,7 +242,7 @@ def main() -> int:
     try:
         text = args.file.read_text(encoding="utf-8") if args.file else args.text
         composed = _compose(args.impl, args.track)
-        print(f"{composed.told}\n", flush=True)
+        print(f"{composed.header}\n", flush=True)
         tokenizer = create_tokenizer(args.tokenizer or composed.vocabulary or "byte")
         make_path = LabPathFactory(composed, tokenizer)
         if text is None:

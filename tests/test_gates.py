@@ -263,6 +263,30 @@ def test_what_is_wrong_only_for_want_of_time_is_run_again_with_the_whole_limits(
     assert limits == [runs.HURRY, 1.0] * 2
 
 
+NAMES = [
+    ("labkit/x.py", "match = 1", []),
+    ("labkit/x.py", "told, _found = 1, 2", ["found", "told"]),
+    ("labkit/x.py", "def asked(wanted): pass", ["asked", "wanted"]),
+    ("mini_vllm/a/x.py", "class Kept:\n    def __init__(self): self.told = 1", ["kept", "told"]),
+    ("labkit/x.py", "def f(one, other): return one < other", []),
+    ("labkit/x.py", "def f(ones):\n    for one in ones: print(one)", ["one"]),
+    ("labkit/course/x.py", "given = 1", []),
+    ("labkit/grading/x.py", "print(lab.given)", []),
+    ("labkit/grading/x.py", "def f(given): pass", ["given"]),
+    ("tests/x.py", "told = 1", []),
+]
+
+
+@pytest.mark.parametrize(("file", "source", "words"), NAMES)
+def test_a_name_that_is_no_noun_is_refused(tmp_path, file, source, words):
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    found = findings("names", tmp_path)
+    assert [re.search("`(.*)`", message)[1] for message in found] == words
+    assert all(message.startswith(f"{file}:") for message in found)
+
+
 def test_a_run_of_a_collected_lab_is_like_any_other(tiny, tiny_lab, monkeypatch):
     """A fork of a process that has collected the lab, beside a pytest of its own."""
     monkeypatch.setattr(runs, "run_lab", RUN_LAB)

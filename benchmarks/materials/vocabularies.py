@@ -84,16 +84,16 @@ def available(*, quick: bool) -> dict[str, tokenizers.Tokenizer]:
     """Return the vocabularies to measure, by name; a tiny one if `quick`."""
     if quick:
         return {"1k, trained here": trained(1024)}
-    found = {"16k, trained here": trained(16_384)}
+    by_name = {"16k, trained here": trained(16_384)}
     if HAS_MISTRAL:
-        found["131k, Tekken"] = tekken_huggingface()
-    return found
+        by_name["131k, Tekken"] = tekken_huggingface()
+    return by_name
 
 
 @functools.cache
 def _ids(tokenizer: tokenizers.Tokenizer, kind: str, count: int) -> tuple[int, ...]:
-    found = tokenizer.encode(texts.text(kind, 5 * count, seed=2), add_special_tokens=False).ids
-    return tuple((found * (count // len(found) + 1))[:count])
+    token_ids = tokenizer.encode(texts.text(kind, 5 * count, seed=2), add_special_tokens=False).ids
+    return tuple((token_ids * (count // len(token_ids) + 1))[:count])
 
 
 def ids(tokenizer: tokenizers.Tokenizer, kind: str, count: int) -> list[int]:

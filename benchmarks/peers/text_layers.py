@@ -48,10 +48,10 @@ class _Stub(ModuleType):
 class _Finder:
     """Find the modules of one package: its files where they exist, and stubs for the rest."""
 
-    def __init__(self, root: Path, package: str, given: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, root: Path, package: str, stubs: Mapping[str, Mapping[str, Any]]) -> None:
         self.root = root
         self.package = package
-        self.given = given
+        self.stubs = stubs
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name.split(".")[0] != self.package:
@@ -65,18 +65,18 @@ class _Finder:
         return _Stub(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__dict__.update(self.given.get(module.__name__, {}))
+        module.__dict__.update(self.stubs.get(module.__name__, {}))
 
 
 @contextmanager
-def _package(root: Path, package: str, given: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+def _package(root: Path, package: str, stubs: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
     """Make a package importable for a while, leaving no stub behind."""
 
     def loaded() -> list[str]:
         return [name for name in sys.modules if name.split(".")[0] == package]
 
     before = {name: sys.modules.pop(name) for name in loaded()}
-    finder = _Finder(root, package, given)
+    finder = _Finder(root, package, stubs)
     sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
     try:
         yield
@@ -112,7 +112,7 @@ def _messages() -> dict[str, Any]:
     }
 
 
-def _vllm_given() -> dict[str, dict[str, Any]]:
+def _vllm_stubs() -> dict[str, dict[str, Any]]:
     return {
         "vllm.logger": {"init_logger": logging.getLogger},
         "vllm.renderers.chat_utils": {"make_tool_call_id": lambda: "chatcmpl-tool-0"},
@@ -125,7 +125,7 @@ def _vllm_given() -> dict[str, dict[str, Any]]:
 @functools.cache
 def _vllm_engine(json: bool) -> tuple[Any, Any]:
     """Return the class of vLLM's parser engine, and a table of Hermes' tags for it."""
-    with _package(VLLM, "vllm", _vllm_given()):
+    with _package(VLLM, "vllm", _vllm_stubs()):
         tables = importlib.import_module("vllm.parser.engine.parser_engine_config")
         events = importlib.import_module("vllm.parser.engine.events").EventType
         engine = importlib.import_module("vllm.parser.engine.streaming_parser_engine")
@@ -157,7 +157,7 @@ def vllm_engine(*, json: bool = True) -> Any:
 
 @functools.cache
 def _vllm_hermes() -> Any:
-    with _package(VLLM, "vllm", _vllm_given()):
+    with _package(VLLM, "vllm", _vllm_stubs()):
         module = importlib.import_module("vllm.tool_parsers.hermes_tool_parser")
     return module.Hermes2ProToolParser
 

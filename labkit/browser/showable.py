@@ -95,5 +95,5 @@ def _naive_name(lab: Lab, serves: Serves) -> str:
 
 def _class_of_race(lab: Lab) -> str:
     """Return the class that a lab's race is about, without running it."""
-    found = re.search(r'^CLASS = "(\w+)"', (lab.path / RACE).read_text("utf-8"), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r'^CLASS = "(\w+)"', (lab.path / RACE).read_text("utf-8"), re.MULTILINE)
+    return match[1] if match else ""

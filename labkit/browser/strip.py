@@ -44,11 +44,11 @@ _MOST_SHOWN = 2_000
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[nt\\])")
 
 
-def live(asked: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def live(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Feed a text to the code of a lab; return what came out after every piece.
 
     Args:
-        asked: `{lab, part, text, stops}`; `part` is a role of `shown_of`. In the text
+        request: `{lab, part, text, stops}`; `part` is a role of `shown_of`. In the text
             `\\xff` is a byte, and `\\n`, `\\t` and `\\\\` are what they are in Python.
         root: the repository; the starters in it are the reader's code.
 
@@ -60,17 +60,18 @@ def live(asked: Mapping[str, Any], root: Path) -> dict[str, Any]:
     Raises:
         UsageError: there is no such lab or part, or the text is too long.
     """
-    lab = pick_lab(find_labs(root), asked["lab"])
-    shown = next((one for one in shown_of(lab) if one.role == asked["part"]), None)
+    lab = pick_lab(find_labs(root), request["lab"])
+    choices = shown_of(lab)
+    shown = next((choice for choice in choices if choice.role == request["part"]), None)
     if shown is None:
-        raise UsageError(f"{lab.label} has no {asked['part']!r} to show")
-    stops = [stop for stop in asked.get("stops", []) if stop]
-    return _Show(lab, shown, stops, root).feed(asked["text"])
+        raise UsageError(f"{lab.label} has no {request['part']!r} to show")
+    stops = [stop for stop in request.get("stops", []) if stop]
+    return _Show(lab, shown, stops, root).feed(request["text"])
 
 
 def pages(root: Path) -> dict[str, list[dict[str, Any]]]:
     """Return what the pages need before there is Python: by lab, what its strip can show."""
-    return {lab.number: [asdict(one) for one in shown_of(lab)] for lab in find_labs(root)}
+    return {lab.number: [asdict(shown) for shown in shown_of(lab)] for lab in find_labs(root)}
 
 
 def stored(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, Any]]]]]:
@@ -83,7 +84,7 @@ def stored(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, Any]]]]]:
         Rows by lab, role and text; the stop string is the one that the page begins with.
     """
     return {
-        lab.number: {one.role: _stored(lab, one, root) for one in shown_of(lab)}
+        lab.number: {shown.role: _stored(lab, shown, root) for shown in shown_of(lab)}
         for lab in find_labs(root)
     }
 
@@ -147,14 +148,14 @@ class _Show:
 
     def _vocabulary(self) -> Path | None:
         labs = (self._lab, *self._parts_of(self._lab))
-        found = (lab.vocabulary(row) for lab in labs for row in lab.serves if row.role == "tokens")
-        return next(filter(None, found), None)
+        paths = (lab.vocabulary(row) for lab in labs for row in lab.serves if row.role == "tokens")
+        return next(filter(None, paths), None)
 
     def _parts_of(self, lab: Lab) -> list[Lab]:
         return [self._labs[name] for name in lab.parts.values()]
 
     def _own_files(self) -> list[str]:
-        return [str(one.starter) for one in (self._lab, *self._parts_of(self._lab))]
+        return [str(lab.starter) for lab in (self._lab, *self._parts_of(self._lab))]
 
     def _make_own(self) -> Subject:
         return self._make(Implementation("starter", self._lab.starter), own=True)
@@ -196,11 +197,11 @@ class _Show:
         Raises:
             LoadFailure: one does not pass, and there is no reference.
         """
-        found: dict[str, Part] = {}
+        parts: dict[str, Part] = {}
         for lab in self._parts_of(self._lab):
             implementation = self._implementation(lab, own=own)
-            found |= {row.role: Part(lab, row, implementation) for row in lab.serves}
-        return found
+            parts |= {row.role: Part(lab, row, implementation) for row in lab.serves}
+        return parts
 
     def _implementation(self, lab: Lab, *, own: bool) -> Implementation:
         if own and self._progress.passes(lab):
@@ -251,10 +252,10 @@ def _walk(
             for cell in _cells(subject, pieces):
                 cells.append(cell)
     except (Exception, SystemExit, OverdueError) as error:
-        told = _told(error, files)
+        failure = _failure(error, files)
         if subject is None:
-            return cells, told
-        cells.append({"emitted": [], "held": None, "ended": None, **told})
+            return cells, failure
+        cells.append({"emitted": [], "held": None, "ended": None, **failure})
     return cells, None
 
 
@@ -285,7 +286,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
-def _told(error: BaseException, files: Sequence[str]) -> dict[str, Any]:
+def _failure(error: BaseException, files: Sequence[str]) -> dict[str, Any]:
     """Return in words what was raised, and the line of the lab's own file in which it was.
 
     Args:

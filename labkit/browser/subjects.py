@@ -146,7 +146,7 @@ class Frames:
             count = self._path.tokens
             usage = {"prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1}
             frames.append(("finish", self._stream.finish(self.ended, usage)))
-        return [one for method, data in frames for one in _emitted(data, "frames", method)]
+        return [item for method, data in frames for item in _emitted(data, "frames", method)]
 
     def flush(self) -> list[Emitted]:
         """Nothing: an id has ended it."""

@@ -48,12 +48,12 @@ def begin(tell: Callable[[str], object], interrupts: bool) -> None:
 
 
 def _verb(answer: Callable[..., Any]) -> Verb:
-    """Make a verb of a function that takes what was asked and returns the answer, as plain data."""
+    """Make a verb of a function that takes a request and returns the answer, as plain data."""
 
     @functools.wraps(answer)
-    def verb(asked: str) -> str:
+    def verb(request: str) -> str:
         try:
-            return json.dumps(answer(json.loads(asked)))
+            return json.dumps(answer(json.loads(request)))
         except LabkitError as error:
             return json.dumps({"error": str(error)})
 
@@ -61,11 +61,11 @@ def _verb(answer: Callable[..., Any]) -> Verb:
 
 
 @_verb
-def run(asked: dict[str, Any]) -> dict[str, Any]:
+def run(request: dict[str, Any]) -> dict[str, Any]:
     """Run a lab's tests on the reader's code.
 
     Args:
-        asked: `lab`, its number; `task`, a number for the tests of one task, or None; `files`, by
+        request: `lab`, its number; `task`, a number for the tests of one task, or None; `files`, by
             number of a lab the text of its `starter.py`; `progress`, what an earlier run returned.
 
     Returns:
@@ -75,19 +75,19 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     from labkit.browser.running import run_lab
 
     labs = find_labs(ROOT)
-    lab = pick_lab(labs, asked["lab"])
-    _take_in(asked, labs)
+    lab = pick_lab(labs, request["lab"])
+    _take_in(request, labs)
     with platform.no_event_loop():
-        report = run_lab(lab, asked.get("task"), _tell[0])
+        report = run_lab(lab, request.get("task"), _tell[0])
     return report | {"progress": _progress()}
 
 
 @_verb
-def bundle(asked: dict[str, Any]) -> dict[str, str]:
+def bundle(request: dict[str, Any]) -> dict[str, str]:
     """Pack the zip to hand in, equal to the byte to that of `make bundle`.
 
     Args:
-        asked: `lab`, `files` and `progress` as for `run`; `student`, a name or "".
+        request: `lab`, `files` and `progress` as for `run`; `student`, a name or "".
 
     Returns:
         `zip`, in base64, and the `name` of the file.
@@ -96,18 +96,18 @@ def bundle(asked: dict[str, Any]) -> dict[str, str]:
         from labkit.grading.reading.bundles import make_bundle, packed
 
     labs = find_labs(ROOT)
-    lab = pick_lab(labs, asked["lab"])
-    _take_in(asked, labs)
-    data = packed(make_bundle(lab, labs, ROOT, asked.get("student") or ""))
+    lab = pick_lab(labs, request["lab"])
+    _take_in(request, labs)
+    data = packed(make_bundle(lab, labs, ROOT, request.get("student") or ""))
     return {"zip": base64.b64encode(data).decode(), "name": f"submission-{lab.label}.zip"}
 
 
 @_verb
-def open(asked: dict[str, Any]) -> dict[str, Any]:
+def open(request: dict[str, Any]) -> dict[str, Any]:
     """Read what somebody handed in, or would; as a grader does.
 
     Args:
-        asked: `zip`, in base64.
+        request: `zip`, in base64.
 
     Returns:
         `lab`, the number of the lab that it is for, "" where that is not told; and `files` by
@@ -120,46 +120,46 @@ def open(asked: dict[str, Any]) -> dict[str, Any]:
 
     labs = find_labs(ROOT)
     try:
-        tree = read_zip(io.BytesIO(base64.b64decode(asked["zip"], validate=True)))
-        found = of_tree("", tree, Course(labs), None)
+        tree = read_zip(io.BytesIO(base64.b64decode(request["zip"], validate=True)))
+        submission = of_tree("", tree, Course(labs), None)
     except (Refused, binascii.Error) as error:
         raise UsageError(f"{error}") from None
-    if found.fault is not None:
-        raise UsageError(found.fault)
+    if submission.fault is not None:
+        raise UsageError(submission.fault)
     by_name = {lab.name: lab.number for lab in labs}
-    files = {by_name.get(name, ""): _text(name, data) for name, data in found.sources.items()}
-    return {"lab": by_name.get(found.lab, ""), "files": files}
+    files = {by_name.get(name, ""): _text(name, data) for name, data in submission.sources.items()}
+    return {"lab": by_name.get(submission.lab, ""), "files": files}
 
 
 @_verb
-def live(asked: dict[str, Any]) -> dict[str, Any]:
+def live(request: dict[str, Any]) -> dict[str, Any]:
     """Feed a text to the reader's code; see `labkit.browser.strip.live`.
 
     Args:
-        asked: `{lab, part, text, stops}`, and `files` and `progress` as for `run`.
+        request: `{lab, part, text, stops}`, and `files` and `progress` as for `run`.
     """
     with platform.deep_stack():
         from labkit.browser.strip import live as feed
 
-    _take_in(asked, find_labs(ROOT))
+    _take_in(request, find_labs(ROOT))
     with platform.no_event_loop():
-        return feed(asked, ROOT)
+        return feed(request, ROOT)
 
 
-def _take_in(asked: dict[str, Any], labs: list[Lab]) -> None:
+def _take_in(request: dict[str, Any], labs: list[Lab]) -> None:
     """Put the reader's files and progress where labkit looks for them."""
-    for number, text in (asked.get("files") or {}).items():
+    for number, text in (request.get("files") or {}).items():
         pick_lab(labs, number).starter.write_bytes(text.encode("utf-8", "surrogatepass"))
-    if asked.get("progress"):
+    if request.get("progress"):
         place = ROOT / _PROGRESS
         place.parent.mkdir(exist_ok=True)
-        place.write_text(json.dumps(asked["progress"]), encoding="utf-8")
+        place.write_text(json.dumps(request["progress"]), encoding="utf-8")
 
 
 def _progress() -> dict[str, Any]:
     with contextlib.suppress(OSError):
-        told: dict[str, Any] = json.loads((ROOT / _PROGRESS).read_text("utf-8"))
-        return told
+        progress: dict[str, Any] = json.loads((ROOT / _PROGRESS).read_text("utf-8"))
+        return progress
     return {}
 
 

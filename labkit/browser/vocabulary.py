@@ -26,11 +26,11 @@ class FileTokenizer(VocabularyTokenizer):
 
     def __init__(self, path: Path) -> None:
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            added = {row["content"]: row["id"] for row in told["added_tokens"]}
-            ids: dict[str, int] = {**told["model"]["vocab"], **added}
-            is_byte_level = told["decoder"]["type"] == "ByteLevel"
-            self._special = frozenset(row["id"] for row in told["added_tokens"] if row["special"])
+            data = json.loads(path.read_text(encoding="utf-8"))
+            added = {row["content"]: row["id"] for row in data["added_tokens"]}
+            ids: dict[str, int] = {**data["model"]["vocab"], **added}
+            is_byte_level = data["decoder"]["type"] == "ByteLevel"
+            self._special = frozenset(row["id"] for row in data["added_tokens"] if row["special"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LabFolderError(f"{path} is no tokenizer.json: {error!r}") from None
         if not is_byte_level:

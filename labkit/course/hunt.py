@@ -193,8 +193,8 @@ def label_of(test: str) -> str:
     >>> label_of("test_lab03_one_late"), label_of("test_it")
     ('lab03', '')
     """
-    found = re.match(r"test_(lab\d\d)_\w", test)
-    return found[1] if found else ""
+    match = re.match(r"test_(lab\d\d)_\w", test)
+    return match[1] if match else ""
 
 
 def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:

@@ -26,25 +26,25 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
         OSError: a file cannot be read.
         SyntaxError: a file is not Python.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     seen: set[str] = set()
     waiting = set[str]()
     for root in roots:
         data = root.read_bytes()
         if root.is_relative_to(course) and root.relative_to(course).parts[0] in _PACKAGES:
-            found[root.relative_to(course).as_posix()] = data
+            files[root.relative_to(course).as_posix()] = data
         waiting |= direct_imports(data)
     while waiting:
         name = waiting.pop()
         seen.add(name)
         try:
             with open(f"{course}/{name}", "rb") as file:
-                found[name] = file.read()
+                files[name] = file.read()
         except (FileNotFoundError, NotADirectoryError):
             # What is imported from a module need not be a module.
             continue
-        waiting |= direct_imports(found[name]) - seen
-    return dict(sorted(found.items()))
+        waiting |= direct_imports(files[name]) - seen
+    return dict(sorted(files.items()))
 
 
 @lru_cache(maxsize=512)

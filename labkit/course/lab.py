@@ -193,7 +193,8 @@ class Lab:
         wrong = {test.name: test for test in pool.tests(dead)}
         names = [code.name for code in pool.wrong()]
         killed = [wrong[f"{KILLED}[{name}]"] for name in names]
-        return tuple(test for one in own for test in (killed if one.name == KILLED else [one]))
+        groups = [killed if test.name == KILLED else [test] for test in own]
+        return tuple(test for group in groups for test in group)
 
     @property
     def hunt_files(self) -> tuple[Path, ...]:
@@ -262,10 +263,10 @@ def read_lab(path: Path) -> Lab:
 
 def _given(table: Any, file: Path, folder: Path) -> dict[str, Any]:
     """Return the fields that a table `[given]` of the lab in `folder` fills."""
-    told = {"modules": [], "files": [], "own": {}, **table} if isinstance(table, dict) else {}
-    modules, names, own = (told.pop(key, None) for key in ("modules", "files", "own"))
+    entries = {"modules": [], "files": [], "own": {}, **table} if isinstance(table, dict) else {}
+    modules, names, own = (entries.pop(key, None) for key in ("modules", "files", "own"))
     texts = [modules, names, [*own.values()] if isinstance(own, dict) else None]
-    if not table or told or not all(map(_are_texts, texts)):
+    if not table or entries or not all(map(_are_texts, texts)):
         raise LabFolderError(f"{file}: [given] holds {_HELD_BY_GIVEN}")
     files = [Path(os.path.normpath(folder / name)) for name in names]
     for path in files:
@@ -315,9 +316,9 @@ def pick_lab(labs: list[Lab], number: str) -> Lab:
     """
     if not number:
         raise UsageError(f"name a lab, for example N={labs[0].number}")
-    wanted = re.sub(r"^lab-", "", number.strip()).zfill(2)
+    key = re.sub(r"^lab-", "", number.strip()).zfill(2)
     for lab in labs:
-        if wanted in (lab.number, lab.name.removeprefix("lab-")):
+        if key in (lab.number, lab.name.removeprefix("lab-")):
             return lab
     have = ", ".join(f"N={lab.number}" for lab in labs)
     raise UsageError(f"there is no lab {number!r}; the labs are {have}")

@@ -41,11 +41,11 @@ def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T
         built = kind(**{key: convert.get(key, _as_it_is)(value) for key, value in row.items()})
     except TypeError as error:
         raise LabFolderError(f"{where}: {error}") from None
-    for one in fields(built):  # type: ignore[arg-type]
-        value = getattr(built, one.name)
-        if one.type in (str, int) and type(value) is not one.type:
-            wanted = {str: "text", int: "a whole number"}[one.type]
-            raise LabFolderError(f"{where}: {one.name} is {value!r}, but must be {wanted}")
+    for field in fields(built):  # type: ignore[arg-type]
+        value = getattr(built, field.name)
+        if field.type in (str, int) and type(value) is not field.type:
+            type_name = {str: "text", int: "a whole number"}[field.type]
+            raise LabFolderError(f"{where}: {field.name} is {value!r}, but must be {type_name}")
     return built
 
 

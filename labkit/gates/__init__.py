@@ -4,13 +4,14 @@ A gate that finds nothing returns `[]`. A finding fails the check; a note only i
 """
 
 from labkit.gates.arrows import arrows_point_down
-from labkit.gates.attempts import attempts_score_as_told
-from labkit.gates.clients import clients_see_what_is_told
+from labkit.gates.attempts import attempts_score_as_recorded
+from labkit.gates.clients import clients_read_as_recorded
 from labkit.gates.diagnoses import mistakes_are_known
 from labkit.gates.edition import edition_is_true
 from labkit.gates.finding import Finding, Gate
-from labkit.gates.kills import bugs_die_as_told, solution_passes, starter_fails_by_task
+from labkit.gates.kills import bugs_die_as_listed, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
+from labkit.gates.names import names_are_nouns
 from labkit.gates.order import tasks_pass_in_order
 from labkit.gates.pools import pools_are_fair
 from labkit.gates.predictions import predictions_are_true
@@ -18,12 +19,13 @@ from labkit.gates.promises import promises_are_kept
 from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
-from labkit.gates.style import style_is_one, types_hold
+from labkit.gates.style import style_is_uniform, types_hold
 from labkit.gates.tables import tables_earn_little
 
 GATES: dict[str, Gate] = {
-    "style": style_is_one,
+    "style": style_is_uniform,
     "types": types_hold,
+    "names": names_are_nouns,
     "marks": tests_are_marked,
     "pristine": starter_is_pristine,
     "signatures": starter_matches_solution,
@@ -35,11 +37,11 @@ GATES: dict[str, Gate] = {
     "solution": solution_passes,
     "starter": starter_fails_by_task,
     "order": tasks_pass_in_order,
-    "bugs": bugs_die_as_told,
-    "attempts": attempts_score_as_told,
+    "bugs": bugs_die_as_listed,
+    "attempts": attempts_score_as_recorded,
     "tables": tables_earn_little,
     "pools": pools_are_fair,
-    "clients": clients_see_what_is_told,
+    "clients": clients_read_as_recorded,
     "edition": edition_is_true,
     "promises": promises_are_kept,
 }

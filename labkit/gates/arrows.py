@@ -38,16 +38,16 @@ def _packages(root: Path) -> list[Finding]:
 
 
 def _labs(labs: list[Lab]) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for lab in labs:
         for path in (lab.solution, lab.pristine_starter):
             try:
                 if path.exists():
                     check_imports(path.read_bytes(), path.name, lab.given)
             except LoadFailure as error:
-                found.append(Finding(f"{lab.name}/{path.name}", str(error)))
+                findings.append(Finding(f"{lab.name}/{path.name}", str(error)))
         try:
             load_given(read_given(lab), f"checked.{lab.label}.given")
         except LabkitError as error:
-            found.append(Finding(f"{lab.name}/{FACTS}", str(error)))
-    return found
+            findings.append(Finding(f"{lab.name}/{FACTS}", str(error)))
+    return findings

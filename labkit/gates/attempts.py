@@ -59,7 +59,7 @@ def folder_of(root: Path, lab: Lab) -> Path:
 
 
 @of_labs
-def attempts_score_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
+def attempts_score_as_recorded(root: Path, labs: list[Lab]) -> Iterator[Finding]:
     """Check the score and the diagnosis of every attempt on record, and that there are enough.
 
     The attempts at a lab are run once their list is in order.
@@ -138,29 +138,29 @@ def _read(folder: Path) -> list[Attempt]:
 
 
 def _incomplete(folder: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
-    found: list[str] = []
+    faults: list[str] = []
     fewest = FEWEST_A_TASK * len(lab.tasks)
     if len(attempts) < fewest:
-        found.append(f"{len(attempts)} attempts; {fewest} is the least for {len(lab.tasks)} tasks")
-    told = {attempt.file for attempt in attempts if not attempt.of}
+        faults.append(f"{len(attempts)} attempts; {fewest} is the least for {len(lab.tasks)} tasks")
+    entries = {attempt.file for attempt in attempts if not attempt.of}
     there = {path.name for path in folder.glob("*.py")}
-    found += [f"{file} is not in attempts.toml" for file in sorted(there - told)]
-    found += [
+    faults += [f"{file} is not in attempts.toml" for file in sorted(there - entries)]
+    faults += [
         f"{attempt.file} has edits and no `of`, or an `of` and no edits"
         for attempt in attempts
         if bool(attempt.of) != bool(attempt.edit)
     ]
-    found += [
+    faults += [
         f"{attempt.file} earns {attempt.score} points; a stub earns at most {MOST_FOR_A_STUB}"
         for attempt in attempts
         if attempt.file.startswith(STUB) and attempt.score > MOST_FOR_A_STUB
     ]
     names = Counter(attempt.file for attempt in attempts)
-    found += [f"{names[name]} attempts are called {name}" for name in names if names[name] > 1]
+    faults += [f"{names[name]} attempts are called {name}" for name in names if names[name] > 1]
     mistakes = {"", *(mistake.name for mistake in read_mistakes(lab.path))}
-    found += [
+    faults += [
         f"{attempt.file} looks like {attempt.looks_like}, of which there is no probe"
         for attempt in attempts
         if attempt.looks_like not in mistakes
     ]
-    return found
+    return faults

@@ -1,4 +1,4 @@
-"""Gate: the official `openai` client reads the stream of a lab, and misreads wrong ones as told.
+"""Gate: the official `openai` client reads a lab's stream, and misreads wrong ones as recorded.
 
 What is played, and what the client makes of it, is in a lab's `client.toml`.
 """
@@ -46,20 +46,20 @@ class Play:
 
 
 @of_labs
-def clients_see_what_is_told(root: Path, labs: list[Lab]) -> list[Finding]:
+def clients_read_as_recorded(root: Path, labs: list[Lab]) -> list[Finding]:
     """Play the streams of every lab that has some to the client."""
     labs = [lab for lab in labs if (lab.path / FILE).exists() and lab.bugs]
     if labs and importlib.util.find_spec("openai") is None:
         message = "not tried: the openai client is missing; make check installs it into .venv"
         return [Finding(FILE, message, is_note=not os.environ.get("CI"))]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for lab in labs:
         place = f"{lab.name}/{FILE}"
         try:
-            found += [Finding(place, message) for message in _check(lab, root)]
+            findings += [Finding(place, message) for message in _check(lab, root)]
         except (LabkitError, AssertionError, KeyError, TypeError) as error:
-            found.append(Finding(place, f"it cannot be played: {error or type(error).__name__}"))
-    return found
+            findings.append(Finding(place, f"it cannot be played: {error or type(error).__name__}"))
+    return findings
 
 
 def _check(lab: Lab, root: Path) -> Iterator[str]:
@@ -73,10 +73,10 @@ def _check(lab: Lab, root: Path) -> Iterator[str]:
     for play in plays:
         whose = play.implementation
         seen = _seen(_written(lab, root, whose, facts["stream"]))
-        for place, told in play.sees.items():
-            if (there := _at(seen, place)) != told:
-                yield f"{whose}: the client sees {place} = {there!r}, not {told!r}"
-        shows = any(_at(reference, place) != told for place, told in play.sees.items())
+        for place, expected in play.sees.items():
+            if (there := _at(seen, place)) != expected:
+                yield f"{whose}: the client sees {place} = {there!r}, not {expected!r}"
+        shows = any(_at(reference, place) != expected for place, expected in play.sees.items())
         if whose != REFERENCE and not shows:
             yield f"{whose}: what is told of it is true of the {REFERENCE} as well"
 

@@ -151,10 +151,10 @@ def _begun(
         parts = [[[lab]] for lab in (find_labs(root) if labs is None else labs)]
     else:
         parts = [[]]
-    jobs = [runs.call(BESIDE[name], found, name, root, *part) for part in parts]
+    jobs = [runs.call(BESIDE[name], findings_of, name, root, *part) for part in parts]
     return _Report(name, lambda: (finding for job in jobs for finding in job.result()))
 
 
-def found(name: str, root: Path, *labs: list[Lab]) -> list[Finding]:
+def findings_of(name: str, root: Path, *labs: list[Lab]) -> list[Finding]:
     """Return what a gate finds, in another process perhaps."""
     return [*GATES[name](root, *labs)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.pools import not_asked
+from labkit.gates.pools import exemptions
 from labkit.running.diagnose import FILE, diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
@@ -19,7 +19,7 @@ from labkit.running.under_test import CodeUnderTest
 @of_labs
 def mistakes_are_known(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check the names, words and tasks of all probes, and that the reference makes no mistake."""
-    return not_asked("diagnoses", labs) + [
+    return exemptions("diagnoses", labs) + [
         Finding(f"{lab.name}/{FILE}", message)
         for lab in labs
         if lab.hunt is None
@@ -31,16 +31,16 @@ def _check(lab: Lab, root: Path) -> list[str]:
     mistakes = read_mistakes(lab.path)
     names = {mistake.name for mistake in mistakes}
     tasks = {task.number for task in lab.tasks}
-    found = [f"bug {bug.name} has no probe" for bug in lab.bugs if bug.name not in names]
+    faults = [f"bug {bug.name} has no probe" for bug in lab.bugs if bug.name not in names]
     for mistake in mistakes:
         if mistake.task not in tasks:
-            found.append(f"{mistake.name}: task {mistake.task} is not in lab.toml")
+            faults.append(f"{mistake.name}: task {mistake.task} is not in lab.toml")
         if not mistake.symptom or not mistake.hint:
-            found.append(f"{mistake.name}: its docstring is the symptom, an empty line, the hint")
+            faults.append(f"{mistake.name}: its docstring is the symptom, an empty line, the hint")
     reference = Implementation("solution", lab.solution)
     code = CodeUnderTest(lab, reference, root, lambda _: False)
     driver = Driver(partial(perform, code.resolve), "0", partial(for_tests, code.given))
     for mistake in mistakes:
         if diagnose([mistake], driver, [mistake.task]) is not None:
-            found.append(f"{mistake.name}: its probe fires on the reference")
-    return found
+            faults.append(f"{mistake.name}: its probe fires on the reference")
+    return faults

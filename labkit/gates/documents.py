@@ -76,28 +76,30 @@ def texts(root: Path) -> dict[str, str]:
 
 def commands(root: Path) -> list[Command]:
     """Return all commands of a repository's documents, in order."""
-    found = []
+    all_commands = []
     for path in documents(root):
         name = path.relative_to(root).as_posix()
-        found += [Command(text, name, at) for at, text in commands_of(path.read_text("utf-8"))]
+        all_commands += [
+            Command(text, name, at) for at, text in commands_of(path.read_text("utf-8"))
+        ]
     listed = _HELP.finditer(help_text(root))
-    return found + [Command(match[0], HELP, match.start()) for match in listed]
+    return all_commands + [Command(match[0], HELP, match.start()) for match in listed]
 
 
 def commands_of(text: str) -> list[tuple[int, str]]:
     """Return the commands of a Markdown text, and where each begins."""
     text = shown(text)
-    found = []
+    occurrences = []
     for block in _BLOCK.finditer(text):
         if block[1] == "bash":
             for line in _LINE.finditer(block[2]):
                 command = re.sub(r"\s+#.*", "", re.sub(r"\s*\\\n\s*", " ", line[0])).strip()
                 if command:
-                    found.append((block.start(2) + line.start(), command))
+                    occurrences.append((block.start(2) + line.start(), command))
     for span in _SPAN.finditer(_BLOCK.sub(_blanks, text)):
         if _PROGRAM.match(words(span[1])):
-            found.append((span.start(), words(span[1])))
-    return sorted(found)
+            occurrences.append((span.start(), words(span[1])))
+    return sorted(occurrences)
 
 
 def _blanks(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from labkit.course.lab import BUGS, Bug, Lab
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.pools import not_asked
+from labkit.gates.pools import exemptions
 from labkit.gates.runs import Outcome, Question, answers
 from labkit.running.lab_impl import Implementation
 
@@ -25,7 +25,7 @@ def _failed(outcome: Outcome) -> dict[str, Any]:
 def solution_passes(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that every reference solution earns all points and fails no test."""
     questions = [Question(lab, "solution", partial(_failing, lab)) for lab in labs]
-    return _found(labs, answers(root, questions), "the solution ")
+    return _findings(labs, answers(root, questions), "the solution ")
 
 
 def _failing(lab: Lab, outcome: Outcome) -> Iterator[str]:
@@ -40,7 +40,7 @@ def _failing(lab: Lab, outcome: Outcome) -> Iterator[str]:
 def starter_fails_by_task(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that each test of a pristine starter waits for its own task, or one that blocks it."""
     questions = [Question(lab, str(lab.pristine_starter), partial(_hasty, lab)) for lab in labs]
-    return _found(labs, answers(root, questions), "the starter ")
+    return _findings(labs, answers(root, questions), "the starter ")
 
 
 def _hasty(lab: Lab, outcome: Outcome) -> Iterator[str]:
@@ -51,7 +51,7 @@ def _hasty(lab: Lab, outcome: Outcome) -> Iterator[str]:
             yield f"in {test.name}: {message}"
 
 
-def _found(labs: list[Lab], faults: list[list[str]], what: str) -> list[Finding]:
+def _findings(labs: list[Lab], faults: list[list[str]], what: str) -> list[Finding]:
     return [
         Finding(lab.name, what + fault)
         for lab, wrong in zip(labs, faults, strict=True)
@@ -72,12 +72,12 @@ def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outco
 
 
 @of_labs
-def bugs_die_as_told(root: Path, labs: list[Lab]) -> Iterator[Finding]:
+def bugs_die_as_listed(root: Path, labs: list[Lab]) -> Iterator[Finding]:
     """Check the kill matrix: `killed_by` is exact, by assertion, and every scored test kills.
 
     Every bug is also diagnosed as itself. The bugs of a lab are run once its list is in order.
     """
-    yield from not_asked("bugs", labs)
+    yield from exemptions("bugs", labs)
     jobs: list[tuple[Lab, Bug]] = []
     for lab in labs:
         faults = [*_faults_of_list(lab)]
@@ -121,20 +121,22 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
     failed = _failed(outcome)
     if not failed:
         return ["survives every test"]
-    found = []
+    faults = []
     if failed.keys() != bug.killed_by:
         missing = sorted(bug.killed_by - failed.keys())
         extra = sorted(failed.keys() - bug.killed_by)
-        found.append(
+        faults.append(
             f"killed_by is not exact; listed but passing: {missing}; "
             f"failing but not listed: {extra}"
         )
     if lab.hunt is None and outcome["looks_like"] != bug.name:
-        found.append(f"is taken for {outcome['looks_like'] or 'no known mistake'}")
+        faults.append(f"is taken for {outcome['looks_like'] or 'no known mistake'}")
     for name, result in failed.items():
         if not _is_fair_kill(lab, name, result):
-            found.append(f"{name} fails by {result['kind']}, not by assertion: {result['message']}")
-    return found
+            faults.append(
+                f"{name} fails by {result['kind']}, not by assertion: {result['message']}"
+            )
+    return faults
 
 
 def _is_fair_kill(lab: Lab, name: str, result: Outcome) -> bool:

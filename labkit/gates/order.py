@@ -50,15 +50,15 @@ def _faults(lab: Lab, done: int, path: Path) -> list[str]:
 
 
 def _wrong(lab: Lab, done: int, outcome: Outcome) -> list[str]:
-    found: list[str] = []
+    faults: list[str] = []
     results = {name: result["kind"] == "passed" for name, result in outcome["tests"].items()}
     for test in lab.tests:
         if (test.task or 0) <= done and not results.get(test.name, False):
             message = outcome["tests"].get(test.name, {"message": "it did not run"})["message"]
-            found.append(f"{test.name} fails with tasks 1 to {done} done: {message}")
+            faults.append(f"{test.name} fails with tasks 1 to {done} done: {message}")
     if all(results.get(test.name) for test in lab.tests if (test.task or 0) > done):
-        found.append(f"no test of a later task fails, so more than task {done} is done")
-    return found
+        faults.append(f"no test of a later task fails, so more than task {done} is done")
+    return faults
 
 
 def _written_too_early(lab: Lab, done: int, path: Path) -> list[str]:

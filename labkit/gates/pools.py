@@ -26,7 +26,7 @@ from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
 from labkit.running.source import load_given, load_source
 
 # What other gates ask of a lab, and do not ask of a hunt.
-NOT_ASKED = {
+EXEMPTIONS = {
     "marks": "how points are shared out: what is graded are a student's own tests",
     "signatures": "which tests starter and solution have: they are each student's own",
     "diagnoses": "a probe for each known bug: its report says what is alive, and what is void",
@@ -35,9 +35,9 @@ NOT_ASKED = {
 }
 
 
-def not_asked(gate: str, labs: list[Lab]) -> list[Finding]:
+def exemptions(gate: str, labs: list[Lab]) -> list[Finding]:
     """Return a note for each hunt of what a gate does not ask of it."""
-    said = f"not asked of a hunt ([hunt] in its lab.toml): {NOT_ASKED[gate]}"
+    said = f"not asked of a hunt ([hunt] in its lab.toml): {EXEMPTIONS[gate]}"
     return [Finding(lab.name, said, is_note=True) for lab in labs if lab.hunt is not None]
 
 
@@ -58,18 +58,18 @@ def _check(lab: Lab, labs: list[Lab]) -> list[str]:
     except LabFolderError as error:
         return [str(error)]
     counts = Counter(code.name for code in pool.wrong())
-    found = [f"{name} is in the pool {count} times" for name, count in counts.items() if count > 1]
+    faults = [f"{name} is in the pool {count} times" for name, count in counts.items() if count > 1]
     by_name = {other.name: other for other in labs}
     for target in pool.targets:
         if target.lab not in by_name:
-            found.append(f"{target.lab} is hunted, and there is no such lab")
+            faults.append(f"{target.lab} is hunted, and there is no such lab")
             continue
         if len(pool.right(target)) < 2:
-            found.append(f"{target.label} has one right implementation; two show whose accident")
+            faults.append(f"{target.label} has one right implementation; two show whose accident")
     for code in lab.pool.codes:
         if code.target.lab in by_name:
-            found += _judged(code, by_name[code.target.lab])
-    return found + _survivors(lab, pool)
+            faults += _judged(code, by_name[code.target.lab])
+    return faults + _survivors(lab, pool)
 
 
 def _judged(code: Code, lab: Lab) -> list[str]:
@@ -112,6 +112,6 @@ def _survivors(lab: Lab, pool: Pool) -> list[str]:
     source = lab.solution.read_bytes()
     load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)
     hunted = hunt(source, pool, lab.hunt.most_tests, Here(load), PUBLIC_SEED)
-    found = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
+    faults = [f"the solution's {test} does not count: {why}" for test, why in hunted.void.items()]
     alive = (name for name, tests in hunted.kills.items() if not tests)
-    return [*found, *(f"the solution does not kill {name}" for name in alive)]
+    return [*faults, *(f"the solution does not kill {name}" for name in alive)]

@@ -14,20 +14,20 @@ from labkit.running.lab_impl import Implementation, load
 @of_labs
 def predictions_are_true(root: Path, labs: list[Lab]) -> list[Finding]:
     """Run the code of every question under the reference, and compare the answer."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     by_name = {lab.name: lab for lab in find_labs(root)}
     for lab in labs:
         place = f"{lab.name}/{FILE}"
         try:
             questions = read_questions(lab)
         except LabFolderError as error:
-            found.append(Finding(lab.name, str(error).replace(f"{lab.path}/", "")))
+            findings.append(Finding(lab.name, str(error).replace(f"{lab.path}/", "")))
             continue
         names = _names(lab, by_name)
         for number, question in enumerate(questions, start=1):
             if fault := _fault(question, dict(names)):
-                found.append(Finding(place, f"question {number}: {fault}"))
-    return found
+                findings.append(Finding(place, f"question {number}: {fault}"))
+    return findings
 
 
 def _names(lab: Lab, labs: dict[str, Lab]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Promise:
     folder: str = "."
     bare: bool = False
     each_lab: bool = False
-    seconds: int = 300
+    seconds: int = 900
     env: dict[str, str] = field(default_factory=dict)
     in_ci: bool = False
     why_not: str = ""
@@ -103,7 +103,7 @@ def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding
         except subprocess.CalledProcessError as error:
             return [Finding(FOLDER, f"{error}: {(error.stderr or b'').decode().strip()}")]
         editions = {name: clones.folder(name) for name in dict.fromkeys(EDITIONS)}
-        trials, found = plan(rows, editions)
+        trials, findings = plan(rows, editions)
         if labs is not None:
             numbers = {lab.number for lab in labs}
             for lane, every in trials.items():
@@ -115,7 +115,7 @@ def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding
         ]
         with ThreadPoolExecutor() as pool:
             runs = [pool.submit(_keep, clones, trials, chain) for chain in chains]
-            return [*found, *(finding for run in runs for finding in run.result())]
+            return [*findings, *(finding for run in runs for finding in run.result())]
 
 
 def read_promises(root: Path) -> list[Promise]:
@@ -140,7 +140,9 @@ def plan(
         rows: the promises.
         editions: the folder of each edition.
     """
-    found = [Finding(FOLDER, f"{_name(row)}: {wrong}") for row in rows for wrong in _malformed(row)]
+    findings = [
+        Finding(FOLDER, f"{_name(row)}: {wrong}") for row in rows for wrong in _malformed(row)
+    ]
     trials: dict[str, list[Trial]] = {lane: [] for lane in LANES}
     used: set[int] = set()
     said: set[str] = set()
@@ -160,11 +162,11 @@ def plan(
             said.add(place.text)
             if not fits and place.is_command:
                 message = f"`{place.text}` has no row in {FOLDER} for the {edition} edition"
-                found.append(Finding(place.document, message))
+                findings.append(Finding(place.document, message))
             for number, match in fits.items():
                 row = rows[number]
                 if row.in_ci and place.text not in script.read_text("utf-8"):
-                    found.append(Finding(".ci/run", f"does not run `{place.text}`"))
+                    findings.append(Finding(".ci/run", f"does not run `{place.text}`"))
                 for lane in lanes & {*row.lanes}:
                     # Of the rows for a command the first counts; a sentence may have several.
                     key = (lane, place.text if place.is_command else str(number))
@@ -174,10 +176,10 @@ def plan(
                         trials[lane] += [_trial(row, match, place, lab) for lab in each]
     for number, row in enumerate(rows):
         if number not in used:
-            found.append(Finding(FOLDER, f"no document has {_name(row)}: drop the row"))
+            findings.append(Finding(FOLDER, f"no document has {_name(row)}: drop the row"))
         elif row.why_not and row.sentence not in said:
-            found.append(Finding(FOLDER, f"{_name(row)}: no document says {row.sentence!r}"))
-    return trials, found
+            findings.append(Finding(FOLDER, f"{_name(row)}: no document says {row.sentence!r}"))
+    return trials, findings
 
 
 def _places(rows: list[Promise], folder: Path) -> list[Command]:
@@ -234,7 +236,7 @@ def _malformed(row: Promise) -> Iterator[str]:
 
 
 def _keep(clones: Clones, trials: dict[str, list[Trial]], chain: list[str]) -> list[Finding]:
-    found = []
+    findings = []
     for lane in chain:
         if trials[lane]:
             clones.set_up(lane)
@@ -244,12 +246,12 @@ def _keep(clones: Clones, trials: dict[str, list[Trial]], chain: list[str]) -> l
             if SKIPPED in (ended.code, ended.code_after):
                 why = ended.output.rstrip().rpartition("\n")[2]
                 is_note = not os.environ.get("CI")
-                found.append(Finding(place, f"not tried: {why}", is_note=is_note))
+                findings.append(Finding(place, f"not tried: {why}", is_note=is_note))
             elif wrong:
                 lines = ended.output.rstrip().splitlines()[-_MOST_LINES:]
                 shown = "".join(f"\n     | {line}" for line in lines)
-                found.append(Finding(place, "; ".join(wrong) + shown))
-    return found
+                findings.append(Finding(place, "; ".join(wrong) + shown))
+    return findings
 
 
 def _try(clones: Clones, lane: str, trial: Trial) -> tuple[Ended, list[str]]:

@@ -12,13 +12,13 @@ from labkit.running.racing import FILE, first_difference, maker, read_race, walk
 @of_labs
 def races_are_fair(root: Path, labs: list[Lab]) -> list[Finding]:
     """Run the reference, the naive version and any others over the workload of every race."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for lab in labs:
         try:
-            found += [Finding(f"{lab.name}/{FILE}", message) for message in _check(lab)]
+            findings += [Finding(f"{lab.name}/{FILE}", message) for message in _check(lab)]
         except LabkitError as error:
-            found.append(Finding(f"{lab.name}/{FILE}", str(error)))
-    return found
+            findings.append(Finding(f"{lab.name}/{FILE}", str(error)))
+    return findings
 
 
 def _check(lab: Lab) -> list[str]:
@@ -27,12 +27,12 @@ def _check(lab: Lab) -> list[str]:
         return []
     reference = Implementation("solution", lab.solution)
     right = walk(race, maker(race, reference), reference)
-    found = []
+    faults = []
     for name, make in {"naive version": race.naive, **race.others}.items():
         beside = walk(race, make, Implementation("path", lab.path / FILE))
         number = first_difference(beside.outputs, right.outputs)
         if number is not None:
-            found.append(f"at {where(race, number)}, the {name} leaves the reference")
+            faults.append(f"at {where(race, number)}, the {name} leaves the reference")
     if right.held is None:
-        found.append("`held` of the reference cannot be measured")
-    return found
+        faults.append("`held` of the reference cannot be measured")
+    return faults

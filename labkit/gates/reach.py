@@ -131,13 +131,13 @@ class Reach:
         """Return who reads a file of a lab's folder."""
         labs = {lab.name, *self._built_on(lab, name)}
         path = lab.path / name
-        given = {other.name for other in self._labs.values() if path in _given_to(other)}
+        receivers = {other.name for other in self._labs.values() if path in _given_to(other)}
         readers: _Readers = {}
         for gate, patterns in READS.items():
             if any(fnmatch(name, pattern) for pattern in patterns):
                 readers[gate] = set(labs)
-            if given and takes_labs(GATES[gate]):
-                readers[gate] = (readers.get(gate) or set()) | given
+            if receivers and takes_labs(GATES[gate]):
+                readers[gate] = (readers.get(gate) or set()) | receivers
         if (
             readers.keys() <= {"readmes", "promises"}
             and not fnmatch(name, "*.md")
@@ -252,7 +252,7 @@ def changed_files(root: Path, commit: str) -> tuple[list[str], str]:
             raise UsageError(f"--changed {commit}: git knows no commit of this name in {root}")
     else:
         since = (_git(root, "merge-base", "HEAD", name) for name in ("@{upstream}", "origin/main"))
-        base = next((found[0] for found in since if found), "HEAD")
+        base = next((commits[0] for commits in since if commits), "HEAD")
     differ = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base)
     new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     if differ is None or new is None:

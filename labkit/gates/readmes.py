@@ -23,27 +23,27 @@ def readmes_are_true(root: Path, labs: list[Lab] | None = None) -> list[Finding]
 
     Of some labs alone, it checks the READMEs only.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for lab in find_labs(root) if labs is None else labs:
         if lab.readme.exists():
-            found += [Finding(f"{lab.name}/README.md", message) for message in _lab(lab)]
+            findings += [Finding(f"{lab.name}/README.md", message) for message in _lab(lab)]
         else:
-            found.append(Finding(f"{lab.name}/README.md", "is missing: every lab has one"))
-    found += _generated(root) if labs is None else []
+            findings.append(Finding(f"{lab.name}/README.md", "is missing: every lab has one"))
+    findings += _generated(root) if labs is None else []
     for path in documents(root, records=True) if labs is None else []:
         name = str(path.relative_to(root))
         text = path.read_text(encoding="utf-8")
-        found += [Finding(name, message) for message in
+        findings += [Finding(name, message) for message in
                   [*_links(path, text), *_markers(text)]]  # fmt: skip
-    return found
+    return findings
 
 
 def _lab(lab: Lab) -> list[str]:
     text = lab.readme.read_text(encoding="utf-8")
-    found: list[str] = []
+    faults: list[str] = []
     if _headings(text) != HEADINGS:
-        found.append(f"the headings are {_headings(text)}; they must be {HEADINGS}")
-    found += [
+        faults.append(f"the headings are {_headings(text)}; they must be {HEADINGS}")
+    faults += [
         f"{what} of lab.toml, {value!r}, is not in the text"
         for what, value in vars(lab).items()
         if what in ("title", "time", "difficulty", "prerequisites") and value not in text
@@ -51,24 +51,24 @@ def _lab(lab: Lab) -> list[str]:
     try:
         read_hints(lab)
     except LabFolderError as error:
-        found.append(str(error).replace(f"{lab.path}/", ""))
+        faults.append(str(error).replace(f"{lab.path}/", ""))
     for task in lab.tasks:
         points = sum(test.points for test in lab.tests if test.task == task.number)
         heading = f"### Task {task.number}: {task.title} ({points} points)"
         if heading not in text:
-            found.append(f"there is no line {heading!r}")
+            faults.append(f"there is no line {heading!r}")
     # A hunt's `test_killed` is one for each wrong implementation.
     names = dict.fromkeys(test.name.partition("[")[0] for test in lab.tests)
-    told = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
-    found += [f"{name} is not in the table of tests" for name in names if name not in told]
-    found += [
-        f"the table of tests has {name}, which does not exist" for name in set(told) - set(names)
+    table = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
+    faults += [f"{name} is not in the table of tests" for name in names if name not in table]
+    faults += [
+        f"the table of tests has {name}, which does not exist" for name in set(table) - set(names)
     ]
     files = _section(text, "Files")
     own = [path for path in lab.path.iterdir() if path.suffix in (".py", ".toml")]
-    names = [f"{COURSE}/", *(path.name for path in sorted({*own, *lab.given_files}))]
-    found += [f"{name} is not named under Files" for name in names if f"`{name}`" not in files]
-    return found
+    shown = [f"{COURSE}/", *(path.name for path in sorted({*own, *lab.given_files}))]
+    faults += [f"{name} is not named under Files" for name in shown if f"`{name}`" not in files]
+    return faults
 
 
 def _section(text: str, heading: str) -> str:
@@ -84,15 +84,15 @@ def _headings(text: str) -> list[str]:
 
 
 def _generated(root: Path) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for page in generated_pages(root):
         try:
             if filled(page, root) != page.read_text(encoding="utf-8"):
                 message = "its generated part is out of date: run make matrix"
-                found.append(Finding(str(page.relative_to(root)), message))
+                findings.append(Finding(str(page.relative_to(root)), message))
         except LabFolderError as error:
-            found.append(Finding(str(page.relative_to(root)), str(error)))
-    return found
+            findings.append(Finding(str(page.relative_to(root)), str(error)))
+    return findings
 
 
 def _links(path: Path, text: str) -> list[str]:
@@ -106,7 +106,7 @@ def _links(path: Path, text: str) -> list[str]:
 
 def _markers(text: str) -> list[str]:
     """Check that each marker of the student edition is alone on its line, and closed."""
-    found: list[str] = []
+    faults: list[str] = []
     ends = {"<!-- full -->": "<!-- /full -->", "<!-- edition": "-->"}
     opened = ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -116,5 +116,5 @@ def _markers(text: str) -> list[str]:
             opened = line
         elif re.search(r"<!--\s*/?(full|edition)\b", re.sub("`[^`]+`", "", line)):
             after = f"; {opened} is still open" if opened else ""
-            found.append(f"line {number}: {line!r} is no marker here{after}")
-    return found + ([f"{opened} is never closed"] if opened else [])
+            faults.append(f"line {number}: {line!r} is no marker here{after}")
+    return faults + ([f"{opened} is never closed"] if opened else [])

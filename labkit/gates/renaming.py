@@ -44,9 +44,9 @@ class Names:
             return type(value), *self._all(astuple(value), learn)
         return "as it is", bytes(value) if isinstance(value, bytearray) else value
 
-    def back(self, told: Any) -> Any:
+    def back(self, pattern: Any) -> Any:
         """Return the value that `out` was given, with this object's characters and numbers."""
-        kind, *parts = told
+        kind, *parts = pattern
         if kind == "chars":
             return "".join(map(self._atom, parts))
         if kind in ("str", "int", "as it is"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labkit.course.lab import PRISTINE, Lab
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.pools import not_asked
+from labkit.gates.pools import exemptions
 
 
 @of_labs
@@ -15,25 +15,25 @@ def starter_is_pristine(root: Path, labs: list[Lab]) -> list[Finding]:
 
     In a student's clone the difference is the point, so it is a note. In CI it is a finding.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     in_ci = bool(os.environ.get("CI"))
     for lab in labs:
         if not lab.pristine_starter.exists():
             message = "is missing: `make reset` copies it. Copy the starter there"
-            found.append(Finding(f"{lab.name}/{PRISTINE}", message))
+            findings.append(Finding(f"{lab.name}/{PRISTINE}", message))
         elif not lab.starter.exists():
             message = f"is missing: make reset N={lab.number} brings it back"
-            found.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))
+            findings.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))
         elif lab.starter.read_bytes() != lab.pristine_starter.read_bytes():
             message = "is edited; the other gates read starter.py.orig. Maintainers keep both equal"
-            found.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))
-    return found
+            findings.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))
+    return findings
 
 
 @of_labs
 def starter_matches_solution(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check that starter and solution have equal public names, signatures and docstrings."""
-    return not_asked("signatures", labs) + [
+    return exemptions("signatures", labs) + [
         Finding(lab.name, message)
         for lab in labs
         if lab.pristine_starter.exists() and lab.solution.exists()
@@ -49,8 +49,10 @@ def _differences(lab: Lab) -> list[str]:
             for name in [name for name in face if name.startswith("test_")]:
                 del face[name]
         solution = {name: solution[name] for name in solution if name in starter}
-    found = [f"{name} is in the starter only" for name in sorted(starter.keys() - solution.keys())]
-    found += [
+    differences = [
+        f"{name} is in the starter only" for name in sorted(starter.keys() - solution.keys())
+    ]
+    differences += [
         f"{name} is in the solution only" for name in sorted(solution.keys() - starter.keys())
     ]
     for name in starter.keys() & solution.keys():
@@ -58,8 +60,8 @@ def _differences(lab: Lab) -> list[str]:
             ("signature", "docstring"), starter[name], solution[name], strict=True
         ):
             if ours != theirs:
-                found.append(f"{name}: the {what} of starter and solution differ")
-    return sorted(found)
+                differences.append(f"{name}: the {what} of starter and solution differ")
+    return sorted(differences)
 
 
 def _public_face(path: Path) -> dict[str, tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from labkit.gates.finding import Finding
 
 
-def style_is_one(root: Path) -> list[Finding]:
+def style_is_uniform(root: Path) -> list[Finding]:
     """Run ruff's linter and its formatter."""
     return _run(root, "ruff", ["check", "--output-format=concise"]) + _run(
         root, "ruff", ["format", "--check"]

@@ -16,7 +16,7 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.pools import not_asked
+from labkit.gates.pools import exemptions
 from labkit.gates.renaming import Names
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
@@ -40,7 +40,7 @@ _Guess = Callable[[Any], Any]
 @of_labs
 def tables_earn_little(root: Path, labs: list[Lab]) -> list[Finding]:
     """Check what tables of answers earn in each lab that has a reference."""
-    found = not_asked("tables", labs)
+    findings = exemptions("tables", labs)
     for lab in labs:
         if lab.solution.exists() and lab.hunt is None:
             table = _Recorder(lab, root).record()
@@ -49,17 +49,17 @@ def tables_earn_little(root: Path, labs: list[Lab]) -> list[Finding]:
                 for guess in GUESSES
                 for renames in (False, True)
             ]
-            passed, guess, renames = max(tried, key=lambda one: _points(one[0]))
+            passed, guess, renames = max(tried, key=lambda trial: _points(trial[0]))
             if _points(passed) > MOST_POINTS:
-                found.append(Finding(lab.name, _told(passed, guess, renames)))
-    return found
+                findings.append(Finding(lab.name, _message(passed, guess, renames)))
+    return findings
 
 
 def _points(tests: list[Test]) -> int:
     return sum(test.points for test in tests)
 
 
-def _told(passed: list[Test], guess: str, renames: bool) -> str:
+def _message(passed: list[Test], guess: str, renames: bool) -> str:
     how = "in which characters are renamed " if renames else ""
     names = ", ".join(f"{test.name} ({test.points})" for test in passed)
     return (
@@ -68,16 +68,16 @@ def _told(passed: list[Test], guess: str, renames: bool) -> str:
     )
 
 
-def _echo(given: Any) -> Any:
-    return given
+def _echo(argument: Any) -> Any:
+    return argument
 
 
-def _nothing(given: Any) -> Any:
-    return given[:0] if isinstance(given, str | list | bytes) else ""
+def _nothing(argument: Any) -> Any:
+    return argument[:0] if isinstance(argument, str | list | bytes) else ""
 
 
-def _refuse(given: Any) -> Any:
-    raise ValueError(f"this is in no table: {given!r}")
+def _refuse(argument: Any) -> Any:
+    raise ValueError(f"this is in no table: {argument!r}")
 
 
 GUESSES: Mapping[str, _Guess] = {
@@ -141,9 +141,9 @@ class _Replay:
 
     def _answer(self, call: Call | None, history: _History | None) -> tuple[Any, Any]:
         for names in [Names(renames) for renames in (False, True)[: 1 + self._renames]]:
-            told = None if history is None else self._table.get(names.out(history))
-            if told is not None:
-                answer = names.back(told)
+            entry = None if history is None else self._table.get(names.out(history))
+            if entry is not None:
+                answer = names.back(entry)
                 if isinstance(answer, str):
                     raise ValueError(answer)
                 result, held = answer

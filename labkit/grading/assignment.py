@@ -95,14 +95,13 @@ class Assignment:
         lab = self.lab
         tests = [lab.test_file] if self.overlay is None else [lab.test_file, self.overlay.path]
         mistakes = [lab.path / MISTAKES] if (lab.path / MISTAKES).exists() else []
-        given = lab.given_files
-        programs = [path for path in given if path.suffix == ".py"]
+        programs = [path for path in lab.given_files if path.suffix == ".py"]
         roots = [*(ROOT / name for name in GRADER), *tests, *mistakes, *programs]
         for name, data in imported_files(roots, ROOT).items():
             yield "course", name, data
         for path in (lab.path / FACTS, *tests, *mistakes):
             yield "lab", path.name, path.read_bytes()
-        for path in given:
+        for path in lab.given_files:
             yield "given", path.name, path.read_bytes()
         for name, part in sorted(self.parts.items()):
             yield "part", name, part.path.name, part.source()

@@ -144,9 +144,9 @@ class _Run:
 
     def _submit(self, place: int, submission: Submission, where: str | None) -> None:
         lab = submission.lab
-        told = submission, self._assignments[lab], self._digests[lab], self._mode
-        kept = {} if where is None else {"workers": [where], "allow_other_workers": True}
-        future = self._client.submit(_grade_there, *told, pure=False, **kept)
+        args = submission, self._assignments[lab], self._digests[lab], self._mode
+        options = {} if where is None else {"workers": [where], "allow_other_workers": True}
+        future = self._client.submit(_grade_there, *args, pure=False, **options)
         self._under_way[future] = place
         future.add_done_callback(self._done.put)
 

@@ -71,14 +71,14 @@ def grade_all(
                 on_progress(len(grades), len(submissions), grades[place], left)
 
     with Ledger(ledger) if ledger is not None else nullcontext() as book:
-        found = {key: book.find(key) for key in places} if book is not None else {}
-        kept = {
+        entries = {key: book.find(key) for key in places} if book is not None else {}
+        hits = {
             key: grade
-            for key, grade in found.items()
+            for key, grade in entries.items()
             if grade is not None and not (regrade_doubtful and grade.doubt)
         }
-        keys = [key for key in places if key not in kept]
-        for key, grade in kept.items():
+        keys = [key for key in places if key not in hits]
+        for key, grade in hits.items():
             take(key, grade, len(keys))
         todo = [replace(submissions[places[key][0]], student="") for key in keys]
         with closing(_run(todo, assignments, mode, jobs, cluster)) as results:

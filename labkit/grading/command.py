@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from labkit.course.lab import Lab
-    from labkit.grading.reports.telling import Told
+    from labkit.grading.reports.telling import ReportContent
 
 GRADED, INFRASTRUCTURE = 0, 3
 _MOST_NAMES = 5
@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.progress import ProgressLine
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
-    from labkit.grading.reports.telling import Telling
+    from labkit.grading.reports.telling import ReportInputs
     from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
 
@@ -116,11 +116,11 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         raise UsageError("--regrade-doubtful goes with --ledger FILE, which has the grades")
     writing.check(args)
     labs = find_labs(root)
-    wanted = pick_lab(labs, args.lab) if args.lab else None
+    target = pick_lab(labs, args.lab) if args.lab else None
     unseen = [root, args.ledger, args.overlay, *args.paths]
     mode = choose_mode(trust=args.trust, container=args.container, unseen=unseen)
-    submissions = collect(args.paths, Course(labs, wanted))
-    telling = Telling(args, submissions, root)
+    submissions = collect(args.paths, Course(labs, target))
+    telling = ReportInputs(args, submissions, root)
     for warning in telling.warnings:
         print(f"labkit: {warning}", file=sys.stderr)
     by_name = {lab.name: lab for lab in labs}
@@ -145,18 +145,21 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         regrade_doubtful=args.regrade_doubtful,
         on_progress=ProgressLine() if len(submissions) > 1 else None,
     )
-    told = telling.of(grades)
+    results = telling.of(grades)
     # Whatever a terminal makes of the rest, the reports are there.
     written: list[Path] = []
     try:
-        written.extend(writing.write(args, told, labs))
+        written.extend(writing.write(args, results, labs))
     finally:
-        _show(args, told, by_name, written)
+        _show(args, results, by_name, written)
     return GRADED
 
 
 def _show(
-    args: argparse.Namespace, told: "Told", labs: "Mapping[str, Lab]", written: "Sequence[Path]"
+    args: argparse.Namespace,
+    results: "ReportContent",
+    labs: "Mapping[str, Lab]",
+    written: "Sequence[Path]",
 ) -> None:
     from labkit.grading.reports.terminal import report_text
 
@@ -166,11 +169,11 @@ def _show(
     if not args.quiet and sys.stdout is not None:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size().columns if terminal else 100
-        marks = told.shown_marks
-        print(report_text(told.grades, labs, colour=terminal, width=width, marks=marks))
+        marks = results.shown_marks
+        print(report_text(results.grades, labs, colour=terminal, width=width, marks=marks))
         for path in written:
             print(f"wrote {path}")
-    doubtful = [grade.student for grade in told.grades if grade.doubt]
+    doubtful = [grade.student for grade in results.grades if grade.doubt]
     if doubtful:
         more = ", …" if len(doubtful) > _MOST_NAMES else ""
         print(

@@ -75,18 +75,18 @@ class Grade:
         }
 
     @classmethod
-    def from_json(cls, told: Any) -> "Grade":
+    def from_json(cls, document: Any) -> "Grade":
         """Return the grade of which this is `to_json`.
 
         Raises:
             ValueError, TypeError, LookupError: it is not the JSON of a grade.
         """
-        if told["schema"] != SCHEMA:
-            raise ValueError(f"the schema is {told['schema']!r}; {SCHEMA!r} is read")
-        facts = {field.name: told[field.name] for field in fields(cls)}
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"the schema is {document['schema']!r}; {SCHEMA!r} is read")
+        facts = {field.name: document[field.name] for field in fields(cls)}
         tests = (
             GradedTest(**{field.name: row[field.name] for field in fields(GradedTest)})
-            for row in told["tests"]
+            for row in document["tests"]
         )
         return cls(**{**facts, "tests": tuple(tests)})
 

@@ -62,7 +62,7 @@ from labkit.running.score import PUBLIC_SEED, LabRun, Result
 
 # The kinds of results that hold nothing of a test's data.
 _SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")
-_KEPT, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
+_SECRET_SEED, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
 # A source in another encoding says so in its first two lines.
 _ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 
@@ -149,15 +149,14 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     """
     if not run.failing_tasks:
         return None
-    found = None
+    mistake = None
     with suppress(WorkerError, OverdueError, MemoryError), host.own_time.limit():
         host.begin(MOST_SECONDS)
         if host.load() is None:
-            given = partial(for_tests, read_given(run.lab))
-            lab = Driver(host.perform, PUBLIC_SEED, given)
-            found = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks, run.overdue)
+            lab = Driver(host.perform, PUBLIC_SEED, partial(for_tests, read_given(run.lab)))
+            mistake = diagnose(read_mistakes(run.lab.path), lab, run.failing_tasks, run.overdue)
         host.end()
-    return found
+    return mistake
 
 
 def _doubt(killed: Sequence[str], *runs: LabRun) -> str | None:
@@ -189,27 +188,29 @@ def refused(submission: Submission, assignment: Assignment, mode: str, why: str)
 
 def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
     result, again = run.results.get(test.name), public.results.get(test.name)
-    found = graded_test(test, result, _visibility(test))
-    if not found.passed and not found.message:
-        found = replace(found, message=f"it failed ({found.kind}), and did not say why")
-    if again is not None and again is not result and found.kind not in _SHOWN_AS_IT_IS:
+    outcome = graded_test(test, result, _visibility(test))
+    if not outcome.passed and not outcome.message:
+        outcome = replace(outcome, message=f"it failed ({outcome.kind}), and did not say why")
+    if again is not None and again is not result and outcome.kind not in _SHOWN_AS_IT_IS:
         readable = Result("assertion", _secret(test, run)) if again.passed else again
-        found = replace(found, for_student=explain(test, readable))
-        if found.kind in WAITING:
+        outcome = replace(outcome, for_student=explain(test, readable))
+        if outcome.kind in WAITING:
             # Students read this message too: the reason is the submission's own text.
-            found = replace(found, message=readable.message)
+            outcome = replace(outcome, message=readable.message)
     return replace(
-        found,
-        message=repeatable(found.message),
-        detail=repeatable(found.detail),
-        for_student=repeatable(found.for_student),
+        outcome,
+        message=repeatable(outcome.message),
+        detail=repeatable(outcome.detail),
+        for_student=repeatable(outcome.for_student),
     )
 
 
 def _secret(test: Test, run: LabRun) -> str:
     """Return what a student is told of a test that only fails on what the secret seed draws."""
     others = "" if isinstance(test, HiddenTest) else f" Try others: {_OTHERS}{run.lab.number}"
-    return f"It passes with seed {PUBLIC_SEED}, and fails on cases drawn from {_KEPT}.{others}"
+    return (
+        f"It passes with seed {PUBLIC_SEED}, and fails on cases drawn from {_SECRET_SEED}.{others}"
+    )
 
 
 def _visibility(test: Test) -> str:

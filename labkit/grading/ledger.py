@@ -194,13 +194,13 @@ class Ledger:
     def _take(self, number: int, line: bytes) -> None:
         sum = line[len(_SUM) :][:_KEY_DIGITS]
         try:
-            sum, content, kind, told = _read(line)
+            sum, content, kind, value = _read(line)
             if not hmac.compare_digest(sum, self._sum(content)):
                 raise ValueError("the sum is wrong")
             if kind == _GRADE:
-                self._places[Grade.from_json(told).key] = self._size, len(line)
+                self._places[Grade.from_json(value).key] = self._size, len(line)
             else:
-                self._notes.setdefault(kind, []).append(told)
+                self._notes.setdefault(kind, []).append(value)
         except (ValueError, TypeError, LookupError):
             _warn(self._path, number)
         self._last_sum = sum
@@ -209,8 +209,8 @@ class Ledger:
         """Return the sum of a line that comes next."""
         return hmac.digest(self._key, self._last_sum + content, "sha256").hex().encode()
 
-    def _append(self, kind: str, told: Any) -> None:
-        content = f'"{kind}":{json.dumps(told, separators=(",", ":"))}'.encode("ascii")
+    def _append(self, kind: str, value: Any) -> None:
+        content = f'"{kind}":{json.dumps(value, separators=(",", ":"))}'.encode("ascii")
         sum = self._sum(content)
         self._write(_SUM + sum + b'",' + content + b"}\n")
         self._last_sum = sum
@@ -236,7 +236,7 @@ def _read(line: bytes) -> tuple[bytes, bytes, str, Any]:
     Raises:
         ValueError: it has another form.
     """
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise ValueError("this is no line of a ledger")
-    return found[1], found[2], found[3].decode("ascii"), json.loads(found[4])
+    return match[1], match[2], match[3].decode("ascii"), json.loads(match[4])

@@ -104,7 +104,7 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
             raise UsageError(f"{path.parent} has no {FILE}: the hidden tests of a lab go there")
         return None
     try:
-        found = read_manifest(path)
+        manifest = read_manifest(path)
         module = _import(path, lab.test_file)
     except LabFolderError as error:
         raise UsageError(str(error)) from None
@@ -113,9 +113,9 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
     except BaseException as error:
         # pytest's own, of skip and fail, are no `Exception`.
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-    if not found:
+    if not manifest:
         raise UsageError(f"{path} has no test: write one, or remove the file")
-    tests = [_hidden(test, _marks(getattr(module, test.name)), lab, path) for test in found]
+    tests = [_hidden(test, _marks(getattr(module, test.name)), lab, path) for test in manifest]
     overlay = Overlay(lab, path, tuple(sorted(tests, key=_when_seen)))
     _check_points(overlay)
     return overlay

@@ -43,7 +43,7 @@ class Pool:
     """
 
     def __init__(self, assignments: Mapping[str, Assignment], mode: str, jobs: int) -> None:
-        self._told = dict(assignments), mode
+        self._args = dict(assignments), mode
         self._jobs = jobs
         self._hands: list[_Hand] = []
 
@@ -68,7 +68,7 @@ class Pool:
             return self._outcomes(work)
 
         def refuse(submission: Submission, why: str) -> Grade:
-            assignments, mode = self._told
+            assignments, mode = self._args
             return refused(submission, assignments[submission.lab], mode, why)
 
         return judged(submissions, outcomes, refuse)
@@ -77,7 +77,7 @@ class Pool:
         while len(self._hands) > number:
             self._hands.pop().end()
         while len(self._hands) < number:
-            self._hands.append(_Hand(self._told))
+            self._hands.append(_Hand(self._args))
 
     def _outcomes(self, waiting: deque[_Work]) -> Iterator[tuple[int, Outcome]]:
         left, starts = len(waiting), 0
@@ -97,7 +97,7 @@ class Pool:
                             f"grading processes do not start (exit code {content})"
                         )
                     hand.end()
-                    self._hands[self._hands.index(hand)] = _Hand(self._told)
+                    self._hands[self._hands.index(hand)] = _Hand(self._args)
                     content = OVERSPENT if content == -OVERSPENT_SIGNAL else DIED
                 if work is not None:
                     left -= 1
@@ -107,13 +107,13 @@ class Pool:
 class _Hand:
     """One grading process, seen from the parent."""
 
-    def __init__(self, told: tuple[dict[str, Assignment], str]) -> None:
+    def __init__(self, args: tuple[dict[str, Assignment], str]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.work: _Work | None = None
         self.ready = False
         self._process: SpawnProcess = context.Process(
-            target=_serve, args=(theirs, *told), daemon=True, name="labkit-slot"
+            target=_serve, args=(theirs, *args), daemon=True, name="labkit-slot"
         )
         # Ctrl-C reaches every process of a terminal, but only the parent may end these.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

@@ -30,7 +30,7 @@ def check_tests(
     Raises:
         InfrastructureError: the reference lacks points, or the bug has all.
     """
-    work = [item for one in assignments.values() for item in _known(one)]
+    work = [item for assignment in assignments.values() for item in _known(assignment)]
     for grade in grade_all(work):
         right = grade.student == _REFERENCE
         if grade.doubt is not None:
@@ -43,23 +43,24 @@ def _known(assignment: Assignment) -> list[Submission]:
     lab = assignment.lab
     if not lab.solution.exists():
         return []
-    known = {_REFERENCE: Implementation("solution", lab.solution)}
+    implementations = {_REFERENCE: Implementation("solution", lab.solution)}
     for bug in lab.bugs[:1]:
-        known[f"the known bug {bug.name!r}"] = Implementation("bug", lab.solution, bug)
+        implementations[f"the known bug {bug.name!r}"] = Implementation("bug", lab.solution, bug)
     parts = {name: part.source() for name, part in assignment.parts.items()}
     return [
-        Submission(name, lab.name, {**parts, lab.name: it.source()}) for name, it in known.items()
+        Submission(name, lab.name, {**parts, lab.name: implementation.source()})
+        for name, implementation in implementations.items()
     ]
 
 
 def _lacks_points(grade: Grade) -> str:
     failed = [test for test in grade.tests if test.max_score and not test.passed]
-    told = [f"{test.name} ({test.kind}: {_first_line(test.message)})" for test in failed]
-    if len(told) > _MOST_TESTS:
-        told[_MOST_TESTS:] = [f"and {len(told) - _MOST_TESTS} more"]
+    failures = [f"{test.name} ({test.kind}: {_first_line(test.message)})" for test in failed]
+    if len(failures) > _MOST_TESTS:
+        failures[_MOST_TESTS:] = [f"and {len(failures) - _MOST_TESTS} more"]
     return (
         f"the reference of {grade.lab} has {grade.score} of {grade.max_score} points, so nothing "
-        f"else was graded. Mend these tests, or what stops them here: {', '.join(told)}"
+        f"else was graded. Mend these tests, or what stops them here: {', '.join(failures)}"
     )
 
 

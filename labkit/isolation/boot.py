@@ -51,10 +51,10 @@ def _read(size: int) -> bytes:
 
 
 if __name__ == "__main__":
-    modules, told = marshal.loads(_read(int.from_bytes(_read(8), "big")))
+    modules, arguments = marshal.loads(_read(int.from_bytes(_read(8), "big")))
     sys.meta_path.insert(0, Memory(modules))
     # Told to this process alone.
     os.environ.pop("LD_LIBRARY_PATH", None)
     from labkit.isolation.zygote import serve
 
-    serve(*told)
+    serve(*arguments)

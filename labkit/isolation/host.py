@@ -153,8 +153,8 @@ class Host:
         sources = self._sources
         shown = sources.modules[sources.main][0]
         try:
-            told = sources.main, sources.modules, sources.parts, sources.elsewhere
-            (failure,) = self._ask("load", *told, tuple(sources.given))
+            request = sources.main, sources.modules, sources.parts, sources.elsewhere
+            (failure,) = self._ask("load", *request, tuple(sources.given))
             self._load_answered = True
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
@@ -218,9 +218,9 @@ class Host:
         (whole.changed,) = self._shaped(_changes_only, self._ask("end"))
         return whole
 
-    def _shaped(self, make: Callable[..., _T], *told: Any) -> _T:
+    def _shaped(self, make: Callable[..., _T], *args: Any) -> _T:
         try:
-            return make(*told)
+            return make(*args)
         except (TypeError, ValueError, Failure) as error:
             # A failure is how a value that cannot be read answers to all that is done with it.
             raise self._broken(f"its answer has the wrong shape ({error})") from None
@@ -302,9 +302,9 @@ class Host:
         except WireError as error:
             raise self._broken(str(error)) from None
 
-    def _pass_on(self, parts: "PartsHost", asked: bytes) -> bytes:
+    def _pass_on(self, parts: "PartsHost", request: bytes) -> bytes:
         try:
-            return parts.pass_on(asked)
+            return parts.pass_on(request)
         except WorkerError as error:
             said = f"a part that it uses: {error}"
             self.killed += [said] * len(parts.killed)
@@ -382,13 +382,13 @@ class PartsHost(Host):
             raise blame(f"a part of the course cannot be used: {failure}")
         return self._worker.number
 
-    def pass_on(self, asked: bytes) -> bytes:
+    def pass_on(self, request: bytes) -> bytes:
         """Return what the worker answers, as a frame. Neither is read here.
 
         Raises:
             WorkerError: there is no answer.
         """
-        self._write(HEAD.pack(len(asked), PART) + asked)
+        self._write(HEAD.pack(len(request), PART) + request)
         kind, content, rest = self._frame()
         if kind != PART or rest:
             raise self._broken("it said more than it was asked")
@@ -417,22 +417,22 @@ def _trace(
     if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
         raise ValueError("it did not answer each call once")
     steps = [*map(step_of, zip(calls, results, held, strict=False))]
-    told = None if raised is None else _raised(*raised)
-    return Trace(tuple(new), steps, told, _changes(changed))
+    error = None if raised is None else _raised(*raised)
+    return Trace(tuple(new), steps, error, _changes(changed))
 
 
-def _raised(*told: Any) -> Raised:
-    kind, message, line, call = told
+def _raised(*fields: Any) -> Raised:
+    kind, message, line, call = fields
     if not type(kind) is type(message) is type(line) is type(call) is str:
         raise TypeError("an error is described in texts")
     return Raised(kind_of(kind), *(text[:MOST_CHARACTERS] for text in (message, line, call)))
 
 
-def _changes_only(told: Any) -> list[list[str]]:
-    return [_changes(one) for one in told]
+def _changes_only(answer: Any) -> list[list[str]]:
+    return [_changes(texts) for texts in answer]
 
 
-def _changes(told: Any) -> list[str]:
-    if type(told) is not list or not all(type(text) is str for text in told):
+def _changes(texts: Any) -> list[str]:
+    if type(texts) is not list or not all(type(text) is str for text in texts):
         raise TypeError("changed arguments are described in texts")
-    return [text[:MOST_CHARACTERS] for text in told[:MOST_CHANGES]]
+    return [text[:MOST_CHARACTERS] for text in texts[:MOST_CHANGES]]

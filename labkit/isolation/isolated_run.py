@@ -113,8 +113,8 @@ def _unforeseen(error: BaseException) -> Result:
     if isinstance(error, MemoryError | RecursionError):
         return Result("raised", f"what it returned is too large or too deep to be read ({name})")
     # A mistake of the test, or a value that it did not expect. Grading the reference tells which.
-    found = classify(error)
-    return replace(found, message=f"the test itself ended with {found.message}")
+    result = classify(error)
+    return replace(result, message=f"the test itself ended with {result.message}")
 
 
 def _comes_from_outside(error: BaseException) -> bool:

@@ -65,8 +65,8 @@ class Worker:
                 # The keeper was killed, and its worker with it.
                 return -signal.SIGKILL
             self._said += part
-        found = re.search(rb"^%s(-?\d+)$" % ENDED, self._said, re.MULTILINE)
-        return None if found is None else int(found[1])
+        match = re.search(rb"^%s(-?\d+)$" % ENDED, self._said, re.MULTILINE)
+        return None if match is None else int(match[1])
 
     def stop(self) -> None:
         """End the process; it is gone when this returns."""
@@ -193,8 +193,8 @@ class Zygote:
             here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         worker = Worker(tells, hears, here, user)
         try:
-            told = marshal.dumps((user, processors))
-            socket.send_fds(self._control, [told], [reader, writer, there.fileno()])
+            request = marshal.dumps((user, processors))
+            socket.send_fds(self._control, [request], [reader, writer, there.fileno()])
         except OSError:
             worker.stop()
             raise InfrastructureError("a worker cannot be started: its zygote is gone") from None
@@ -286,10 +286,10 @@ def _read(end: socket.socket, deadline: float) -> tuple[bytes | None, int]:
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         return None, 0
     try:
-        part, told, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
+        part, ancdata, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
     except OSError:
         return b"", 0
-    return part, struct.unpack("3i", told[0][2])[0] if told else 0
+    return part, struct.unpack("3i", ancdata[0][2])[0] if ancdata else 0
 
 
 def _one_line(said: str) -> str:

@@ -165,8 +165,8 @@ def python_library() -> Library:
     folders = tuple(path for path in paths if os.path.isdir(path))
     folders = tuple(path for path in folders if not _is_within(path, folders))
     files = [*(path for path in paths if os.path.isfile(path)), *names, *_LOADER_READS]
-    found = dict.fromkeys(os.path.normpath(path) for path in files if path.startswith("/"))
-    files = [path for path in found if os.path.exists(path) and not _is_within(path, folders)]
+    unique = dict.fromkeys(os.path.normpath(path) for path in files if path.startswith("/"))
+    files = [path for path in unique if os.path.exists(path) and not _is_within(path, folders)]
     return Library(folders, (command[0], *files), modules)
 
 

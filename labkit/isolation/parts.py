@@ -50,8 +50,8 @@ class Parts:
             case ["class", str(name)]:
                 return _methods(self._class(name))
             case ["new", int(number), str(name), list(args), dict(kwargs), list(dropped)]:
-                for one in dropped:
-                    self._objects.pop(one, None)
+                for old_number in dropped:
+                    self._objects.pop(old_number, None)
                 if len(self._objects) >= MOST_OBJECTS:
                     raise ValueError(f"more than {MOST_OBJECTS} objects of parts at a time")
                 WORK.take_in(args, kwargs)

@@ -93,10 +93,10 @@ class Proxies:
             Exception: what a part raised, in its own type if that is one of Python's.
         """
         waiting, self._waiting = self._waiting, []
-        kind, *told = self._ask([*waiting, request])
+        kind, *content = self._ask([*waiting, request])
         if kind == "raised":
-            raise _exception(*told)
-        return told[0]
+            raise _exception(*content)
+        return content[0]
 
     def guesses(self, args: tuple[Any, ...]) -> list[Any]:
         """Return with what a part may be called next that is called with `args` now."""
@@ -206,8 +206,8 @@ class _Remote:
         watch = [name for name, when in self._read.items() if done - when < _STILL_READ]
         self._forget()
         self._calls += 1  # It has happened even if it raises.
-        asked = ["call", number, done, method, list(args), kwargs, guesses, watch]
-        results, values = self._parts.ask(asked)
+        request = ["call", number, done, method, list(args), kwargs, guesses, watch]
+        results, values = self._parts.ask(request)
         self._method, self._guessed, self._results = method, [None, *guesses], results
         self._values = {name: seen for name, seen in zip(watch, values, strict=False) if seen}
         self._next = 1

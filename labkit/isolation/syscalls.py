@@ -214,9 +214,9 @@ def refuse_calls() -> None:
         raise OSError(errno.ENOSYS, f"the numbers of the system calls are not known for {machine}")
     program = _program(*MACHINES[machine], os.getpid())
     code = ctypes.create_string_buffer(program, len(program))
-    told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    fprog = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
-    for option, *values in [(_PR_SET_NO_NEW_PRIVS, 1, 0), (_PR_SET_SECCOMP, _FILTER, told)]:
+    for option, *values in [(_PR_SET_NO_NEW_PRIVS, 1, 0), (_PR_SET_SECCOMP, _FILTER, fprog)]:
         if libc.prctl(option, *values, 0, 0) != 0:
             number = ctypes.get_errno()
             raise OSError(number, f"system calls cannot be filtered: {os.strerror(number)}")

@@ -95,14 +95,14 @@ def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
     """
     names, numbers = ([*map(itemgetter(place), calls)] for place in (0, 3))
     args, options = ([*map(itemgetter(place), calls)] for place in (1, 2))
-    told = [*map(dict, options)] if any(options) else None
+    dicts = [*map(dict, options)] if any(options) else None
     kinds = set(map(type, chain.from_iterable(filter(None, args))))
     if not kinds.isdisjoint(EVENTS):
         # As lists, which are how `unpack_calls` knows them.
-        args = [*map(_told, args)]
+        args = [*map(_flat_args, args)]
     seen: dict[int, int] = {}
     recipes = [_flat(recipe, seen) for recipe in new]
-    return recipes, (_once(names), args, told, _once(numbers))
+    return recipes, (_once(names), args, dicts, _once(numbers))
 
 
 def _once(column: list[Any]) -> Any:
@@ -114,7 +114,7 @@ def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any]
     """Return what `pack_calls` was given, and the attribute to watch."""
     names, args, options, numbers = calls
     if list in set(map(type, args)):
-        args = [_heard(told) if type(told) is list else told for told in args]
+        args = [_unflat_args(data) if type(data) is list else data for data in args]
     columns = (
         repeat(names) if type(names) is str else names,
         args,
@@ -126,7 +126,7 @@ def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any]
     return recipes, [*map(_call_of, zip(*columns, strict=False))], watch
 
 
-def _told(args: tuple[Any, ...] | None) -> Any:
+def _flat_args(args: tuple[Any, ...] | None) -> Any:
     """Return arguments as they are; those with an event among them as a list, each value in one."""
     if args is None or EVENTS.keys().isdisjoint(map(type, args)):
         return args
@@ -136,10 +136,10 @@ def _told(args: tuple[Any, ...] | None) -> Any:
     ]
 
 
-def _heard(told: list[Any]) -> tuple[Any, ...]:
-    """Return what `_told` was given."""
+def _unflat_args(data: list[Any]) -> tuple[Any, ...]:
+    """Return what `_flat_args` was given."""
     return tuple(
-        value[0] if type(value) is list else _EVENTS_BY_NAME[value[0]](*value[1]) for value in told
+        value[0] if type(value) is list else _EVENTS_BY_NAME[value[0]](*value[1]) for value in data
     )
 
 

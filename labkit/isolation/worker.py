@@ -63,9 +63,9 @@ def main(reader: int, writer: int) -> None:
             raise TypeError(f"{error}") from None
         return unpack(bytes(hear()[1][HEAD.size :]))
 
-    def answer_part(asked: bytes) -> None:
+    def answer_part(request: bytes) -> None:
         try:
-            data = pack(serve.answer_part(unpack(asked)), PART)
+            data = pack(serve.answer_part(unpack(request)), PART)
         except WireError as error:
             data = pack(["raised", "ValueError", f"{error}"], PART)
         say(data)
@@ -122,7 +122,7 @@ class Server:
     def _performed(self, plan: Any) -> list[Any]:
         new, calls, watch = unpack_calls(*plan)
         trace = perform(self._modules.resolve, new, self._modules.following(calls), watch)
-        return [*_told(trace, trace.steps, watch), trace.changed]
+        return [*_outcome(trace, trace.steps, watch), trace.changed]
 
     def begin(self, *plan: Any) -> list[Any]:
         """Carry out the first calls of a run, which stays open; answer as `go_on` does."""
@@ -140,7 +140,7 @@ class Server:
         run.carry_out(self._modules.following(calls))
         steps = run.trace.steps[self._answered :]
         self._answered += len(steps)
-        return _told(run.trace, steps, run.watch)
+        return _outcome(run.trace, steps, run.watch)
 
     def end(self) -> list[Any]:
         """End the open run; answer which arguments it changed."""
@@ -149,7 +149,7 @@ class Server:
         return [run.end().changed]
 
 
-def _told(trace: Trace, steps: Sequence[Step], watch: str) -> list[Any]:
+def _outcome(trace: Trace, steps: Sequence[Step], watch: str) -> list[Any]:
     raised = trace.raised
     return [
         [step.result for step in steps],

@@ -50,10 +50,10 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
             _read_all(root or "/")
         control.sendall(f"{_what_is_missing(mode, root, user, modules)}\n".encode())
         while True:
-            told, ends, _, _ = socket.recv_fds(control, 1 << 16, 3)
-            if not told:
+            request, ends, _, _ = socket.recv_fds(control, 1 << 16, 3)
+            if not request:
                 return
-            _fork_keeper(control, mode, root, told, ends)
+            _fork_keeper(control, mode, root, request, ends)
     finally:
         if root:
             from shutil import rmtree
@@ -83,8 +83,8 @@ def _what_is_missing(mode: str, root: str, user: int, modules: dict[str, str]) -
         finally:
             os._exit(0)
     os.close(there)
-    with open(here, encoding="utf-8") as told:
-        return told.read().strip().replace("\n", " ")
+    with open(here, encoding="utf-8") as pipe:
+        return pipe.read().strip().replace("\n", " ")
 
 
 def _first_unloadable(mode: str, root: str, user: int, modules: dict[str, str]) -> str:
@@ -106,7 +106,7 @@ def _first_unloadable(mode: str, root: str, user: int, modules: dict[str, str]) 
 
 
 def _fork_keeper(
-    control: socket.socket, mode: str, root: str, told: bytes, ends: list[int]
+    control: socket.socket, mode: str, root: str, request: bytes, ends: list[int]
 ) -> None:
     try:
         keeper = os.fork()
@@ -116,7 +116,7 @@ def _fork_keeper(
     if keeper == 0:
         try:
             control.close()
-            _keep(mode, root, *marshal.loads(told), *ends)
+            _keep(mode, root, *marshal.loads(request), *ends)
         except BaseException as error:
             os.write(ends[2], f"{error}".encode())
         finally:

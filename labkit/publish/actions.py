@@ -39,10 +39,10 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         with Slot(mode) as slot:
             for lab in begun:
                 submission = with_own_parts(read_checkout(root, lab), lab)
-                told = slot.grade(submission, Assignment(lab, {}))
-                write_json(args.out / f"{lab.label}.json", told.to_json())
-                pages.append(markdown(told, lab))
-                print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
+                grade = slot.grade(submission, Assignment(lab, {}))
+                write_json(args.out / f"{lab.label}.json", grade.to_json())
+                pages.append(markdown(grade, lab))
+                print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")
         if not begun:
             pages = ["No lab was begun yet: every starter.py is as it was handed out.\n"]
             print(pages[0], end="")

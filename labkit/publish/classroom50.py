@@ -121,13 +121,13 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         mode = best_mode()
         submission = with_own_parts(read_checkout(args.checkout, lab), lab)
         with Slot(mode) as slot:
-            told = slot.grade(submission, Assignment(lab, {}))
-        write_json(args.checkout / "result.json", result(told, os.environ, datetime.now(UTC)))
-        write_text(args.checkout / "release-body.md", markdown(told, lab))
+            grade = slot.grade(submission, Assignment(lab, {}))
+        write_json(args.checkout / "result.json", result(grade, os.environ, datetime.now(UTC)))
+        write_text(args.checkout / "release-body.md", markdown(grade, lab))
     except (LabkitError, OSError) as error:
         print(f"The grader cannot work here: {error}", file=sys.stderr)
         return 3
-    print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
+    print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")
     return 0
 
 

@@ -140,15 +140,15 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         submission = read_upload(args.submission, lab, labs)
         mode = choose_mode(trust=False, container=True)
         with Slot(mode) as slot:
-            told = grade_one(slot, submission, assignment, mode)
+            grade = grade_one(slot, submission, assignment, mode)
     except LabkitError as error:
         print(f"The grader cannot work here: {error}", file=sys.stderr)
         return 3
-    write_json(args.results, results(told, lab))
-    print(f"{lab.name}: {told.score} of {told.max_score} points, {mode} mode")
-    print(f"submission {told.submission}\nassignment {told.assignment}")
-    print(f"fault: {told.fault}")
-    for row in told.tests:
+    write_json(args.results, results(grade, lab))
+    print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")
+    print(f"submission {grade.submission}\nassignment {grade.assignment}")
+    print(f"fault: {grade.fault}")
+    for row in grade.tests:
         print(f"{row.score:>3}/{row.max_score:<3} {row.kind:<10} {row.name}")
     return 0
 

@@ -107,8 +107,8 @@ def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
     names = (*_LAB_FILES, *(name for name in _LAB_FILES_OF_SOME if (lab.path / name).exists()))
     files = {name: (lab.path / name).read_bytes() for name in names}
     files["starter.py"] = files[PRISTINE]
-    found = {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
-    return found | {
+    by_path = {(lab.path / name).relative_to(root).as_posix(): data for name, data in files.items()}
+    return by_path | {
         path.relative_to(root).as_posix(): path.read_bytes()
         for path in (*lab.given_files, *lab.hunt_files)
     }
@@ -137,8 +137,8 @@ def _makefile(text: str) -> str:
         '\t@echo "make $@ needs what a student edition leaves out: the references, or the"; \\\n'
         '\techo "tests of the course itself. make help lists what is here."; exit 2'
     )
-    kept = [by_name[name] for name in _TARGETS]
-    return "\n\n".join([head.rstrip(), help_text.rstrip(), *kept, refusals]) + "\n"
+    targets = [by_name[name] for name in _TARGETS]
+    return "\n\n".join([head.rstrip(), help_text.rstrip(), *targets, refusals]) + "\n"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:

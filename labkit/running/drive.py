@@ -34,7 +34,7 @@ Resolve = Callable[[str], Any]
 Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
 # What was called, the test's value, and the copy that the implementation got.
-_Given = tuple[str, Any, Any]
+_Argument = tuple[str, Any, Any]
 
 # A test makes hundreds of thousands, and this takes a third of the time of calling the class.
 _call_of = partial(tuple.__new__, Call)
@@ -85,7 +85,7 @@ class Run:
         self.watch = watch
         self._objects: list[Any] = []
         self._made: dict[int, Any] = {}
-        self._given: list[_Given] = []
+        self._arguments: list[_Argument] = []
         self._held: Any = None
         self._make_all()
 
@@ -111,7 +111,7 @@ class Run:
 
     def end(self) -> Trace:
         """Return the whole run, with the changes of the arguments that its objects were made of."""
-        for name, before, after in self._given:
+        for name, before, after in self._arguments:
             _note_change(self.trace.changed, name, before, after)
         return self.trace
 
@@ -133,7 +133,9 @@ class Run:
         kwargs = {key: self._make(argument) for key, argument in value.kwargs.items()}
         pairs = [*zip(value.args, args, strict=True)]
         pairs += [(argument, kwargs[key]) for key, argument in value.kwargs.items()]
-        self._given += [(value.name, old, copy) for old, copy in pairs if not isinstance(old, New)]
+        self._arguments += [
+            (value.name, old, copy) for old, copy in pairs if not isinstance(old, New)
+        ]
         made = self._made[id(value)] = self._resolve(value.name)(*args, **kwargs)
         return made
 
@@ -148,7 +150,7 @@ def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
         args, kwargs = _copy(args), _copy(dict(kwargs))
         result = method(*args, **kwargs)
         _note_change(changed, call.name, (call.args, dict(call.kwargs)), (args, kwargs))
-    return result if type(result) in _ATOMS else _told(result, f"{call.name} returned", call.name)
+    return result if type(result) in _ATOMS else _data(result, f"{call.name} returned", call.name)
 
 
 def _method(target: Any, name: str) -> Any:
@@ -175,7 +177,7 @@ def _read(resolve: Resolve, target: Any, name: str) -> Any:
     if type(value) is MethodType:
         words = f"`{name}` is a method: put `@property` above it"
         return Unreadable("method", words, "", name)
-    return _told(value, f"`{name}` is", name)
+    return _data(value, f"`{name}` is", name)
 
 
 def _copy(value: Any) -> Any:
@@ -217,7 +219,7 @@ class _ForeignError(Exception):
     """A value of a type that does not cross."""
 
 
-def _told(value: Any, what: str, name: str) -> Any:
+def _data(value: Any, what: str, name: str) -> Any:
     """Return the value as plain data, or `Unreadable`."""
     try:
         return _plain(value)

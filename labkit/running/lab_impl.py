@@ -75,7 +75,7 @@ def short_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
 
 
-def wanted() -> str:
+def lab_impl() -> str:
     """Return the value of `LAB_IMPL`, empty where it is unset."""
     return os.environ.get("LAB_IMPL", "").strip()
 
@@ -140,7 +140,9 @@ def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:
     raise UsageError(f"LAB_IMPL={value!r}: {lab.name} has no such bug; it has: {have}")
 
 
-def load(implementation: Implementation, name: str, given: Collection[str] = GIVEN) -> ModuleType:
+def load(
+    implementation: Implementation, name: str, importable: Collection[str] = GIVEN
+) -> ModuleType:
     """Import the code under test as module `name`; see `load_source`.
 
     Raises:
@@ -150,4 +152,4 @@ def load(implementation: Implementation, name: str, given: Collection[str] = GIV
     path = implementation.path
     source = implementation.source()
     with deep_stack():
-        return load_source(source, path.name, implementation.filename, name, given)
+        return load_source(source, path.name, implementation.filename, name, importable)

@@ -112,14 +112,14 @@ class Page:
         self._tell = tell
         self.timer = PageTimer(self._announce) if interrupts else None
 
-    def watch(self, seconds: float, told: Mapping[str, str]) -> None:
+    def watch(self, seconds: float, messages: Mapping[str, str]) -> None:
         """Have the run ended from outside if no further word comes in so many seconds (0: never).
 
         Args:
             seconds: of real time.
-            told: what to tell then (`late`), or if Python is gone without a word (`gone`).
+            messages: what to tell then (`late`), or if Python is gone without a word (`gone`).
         """
-        self._tell({"event": "watch", "seconds": seconds or None, "told": dict(told)})
+        self._tell({"event": "watch", "seconds": seconds or None, "told": dict(messages)})
 
     def _announce(self, seconds: float | None, again: float) -> None:
         self._tell({"event": "limit", "seconds": seconds, "again": again})

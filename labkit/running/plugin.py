@@ -22,7 +22,7 @@ from labkit.running import platform
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
 from labkit.running.hunting.rules import Hunting
-from labkit.running.lab_impl import wanted
+from labkit.running.lab_impl import lab_impl
 from labkit.running.limits.of_session import Limits
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.post_mortem import last_frame, students_frames
@@ -193,9 +193,9 @@ class LabPlugin:
         if task is None:
             return
         marks = [(item, item.get_closest_marker("task")) for item in items]
-        kept = [item for item, mark in marks if mark is not None and mark.args[0] == task]
-        self._config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
+        remaining = [item for item, mark in marks if mark is not None and mark.args[0] == task]
+        self._config.hook.pytest_deselected(items=[item for item in items if item not in remaining])
+        items[:] = remaining
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -229,7 +229,7 @@ class LabPlugin:
         terminal: Any = self._config.pluginmanager.getplugin("terminalreporter")
         runs = [*self._runs.values()]
         terminal.ensure_newline()
-        if not wanted() and runs[0].implementation.kind == "starter":
+        if not lab_impl() and runs[0].implementation.kind == "starter":
             terminal.write_line("LAB_IMPL is not set: without references here, your own runs.")
         if len(runs) > 1:
             terminal.write_line(summary.header(runs))
@@ -246,7 +246,7 @@ class LabPlugin:
         if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
             raise NotRunError(ENOUGH_TIMEOUTS)
         self.limits.begin(item.name, item.stash[_LIMIT])
-        with self.limits.kept(item.stash[_LIMIT]):
+        with self.limits.enforce(item.stash[_LIMIT]):
             return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -254,7 +254,7 @@ class LabPlugin:
         """Hold the test to its limit."""
         if item.path.parent not in self._runs:
             return (yield)
-        with self.limits.kept(item.stash[_LIMIT]):
+        with self.limits.enforce(item.stash[_LIMIT]):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -297,8 +297,8 @@ class LabPlugin:
         if isinstance(error, OverdueError):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
-            told = f"the test did not end within its time limit{at}. {TOO_LONG}"
-            return Result("timeout", told, line=where[0] if where else None)
+            message = f"the test did not end within its time limit{at}. {TOO_LONG}"
+            return Result("timeout", message, line=where[0] if where else None)
         result = classify(error)
         return result if result.line else replace(result, line=_line(error, run))
 
@@ -372,7 +372,7 @@ class LabPlugin:
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
-                quietly = self.limits.kept_quietly("the diagnosis", seconds)
+                quietly = self.limits.enforce_quietly("the diagnosis", seconds)
                 with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)
 

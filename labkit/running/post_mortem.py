@@ -29,15 +29,15 @@ def students_frames(
     for name in (code, test_file):
         numbers = [i for i, frame in enumerate(frames) if _file(frame) == name]
         if numbers:
-            kept = _chained(frames[numbers[0] : numbers[-1] + 1])
-            return pytest.ExceptionInfo.from_exception(error.with_traceback(kept))
+            tb = _chained(frames[numbers[0] : numbers[-1] + 1])
+            return pytest.ExceptionInfo.from_exception(error.with_traceback(tb))
     return failed
 
 
 def last_frame(failed: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
     """Return a failure that knows only where it was raised."""
-    kept = _chained(_frames(failed.value)[-1:])
-    return pytest.ExceptionInfo.from_exception(failed.value.with_traceback(kept))
+    tb = _chained(_frames(failed.value)[-1:])
+    return pytest.ExceptionInfo.from_exception(failed.value.with_traceback(tb))
 
 
 def _frames(error: BaseException) -> list[TracebackType]:

@@ -42,7 +42,7 @@ class Result:
         message: one line for people.
         failure: the broken rule as data, for `assertion` and `raised`.
         printed: what the code under test printed during the test.
-        told: the failure in words, where it is not kept as data.
+        failure_text: the failure in words, where it is not kept as data.
         line: of the file under test, the number of the line at which it went wrong, where one did.
     """
 
@@ -50,7 +50,7 @@ class Result:
     message: str = ""
     failure: Failure | None = None
     printed: str = ""
-    told: str = ""
+    failure_text: str = ""
     line: int | None = None
 
     @property
@@ -171,12 +171,14 @@ class LabRun:
     @property
     def failing_tasks(self) -> frozenset[int]:
         """The tasks of which a test ran and failed, but for those that are not all written yet."""
-        kinds: dict[int, set[str]] = {}
+        kinds_by_task: dict[int, set[str]] = {}
         for test, result in self.failed():
-            kinds.setdefault(test.task or 0, set()).add(result.kind)
+            kinds_by_task.setdefault(test.task or 0, set()).add(result.kind)
         wrong = {"assertion", "raised", "timeout"}
         return frozenset(
-            task for task, found in kinds.items() if found & wrong and "unwritten" not in found
+            task
+            for task, kinds in kinds_by_task.items()
+            if kinds & wrong and "unwritten" not in kinds
         )
 
     @property

@@ -11,7 +11,7 @@ from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.rules import Hunting, hunt
-from labkit.running.lab_impl import Implementation, choose, load, short_hash, wanted
+from labkit.running.lab_impl import Implementation, choose, lab_impl, load, short_hash
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace
 from labkit.running.under_test import CodeUnderTest, root_of
@@ -61,7 +61,7 @@ class LabsOfSession:
             if folder is not None:
                 names.setdefault(folder, set()).add(name)
         labs = [read_lab(folder) for folder in names]
-        chosen = choose(wanted(), labs, Path.cwd())
+        chosen = choose(lab_impl(), labs, Path.cwd())
         for lab in labs:
             self.runs[lab.path] = self._start(lab, chosen[lab.path])
             own = frozenset(_test(lab, name) for name in names[lab.path])

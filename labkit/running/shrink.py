@@ -50,9 +50,9 @@ def _smallest(rule: Callable[[_C], object], case: _C, failure: Failure) -> Failu
             break
         try:
             rule(candidate)
-        except Failure as found:
-            if _kind(found) == _kind(failure):
-                case, failure, smaller = candidate, found, _smaller(candidate)
+        except Failure as other:
+            if _kind(other) == _kind(failure):
+                case, failure, smaller = candidate, other, _smaller(candidate)
                 failure.shrunk = True
         except Exception:
             # The candidate is no case of this rule.

@@ -41,7 +41,7 @@ class Given(NamedTuple):
 
 
 def load_source(
-    data: bytes, shown: str, filename: str, name: str, given: Collection[str] = GIVEN
+    data: bytes, shown: str, filename: str, name: str, importable: Collection[str] = GIVEN
 ) -> ModuleType:
     """Import `data` as module `name`.
 
@@ -50,14 +50,14 @@ def load_source(
         shown: how messages name the file.
         filename: what tracebacks name.
         name: of the module.
-        given: the modules that it may import, besides Python's library.
+        importable: the modules that it may import, besides Python's library.
 
     Raises:
         LoadFailure: it does not parse, imports what a lab may not import, or stops while imported.
     """
     module = ModuleType(name)
     module.__file__ = filename
-    _execute(module, data, shown, filename, given)
+    _execute(module, data, shown, filename, importable)
     return module
 
 
@@ -82,9 +82,9 @@ def is_given(names: Mapping[str, object]) -> bool:
 
 
 def _execute(
-    module: ModuleType, data: bytes, shown: str, filename: str, given: Collection[str]
+    module: ModuleType, data: bytes, shown: str, filename: str, importable: Collection[str]
 ) -> None:
-    code = _compiled(data, shown, filename, tuple(given))
+    code = _compiled(data, shown, filename, tuple(importable))
     # Python shows the lines of a traceback through linecache, also of code that is in no file.
     text = data.decode("utf-8", "replace")
     linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
@@ -102,21 +102,21 @@ def _execute(
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(data: bytes, shown: str, filename: str, given: tuple[str, ...]) -> CodeType:
+def _compiled(data: bytes, shown: str, filename: str, importable: tuple[str, ...]) -> CodeType:
     """Return the code of a source that imports only what it may; a hunt runs one many times."""
     tree = _parse(data, shown)
-    _check_tree(tree, shown, given)
+    _check_tree(tree, shown, importable)
     with _in_words(shown):
         return compile(tree, filename, "exec")
 
 
-def check_imports(data: bytes, shown: str, given: Collection[str] = GIVEN) -> None:
+def check_imports(data: bytes, shown: str, importable: Collection[str] = GIVEN) -> None:
     """Check that a source imports only what a lab's code may import.
 
     Raises:
         LoadFailure: it imports something else, or does not parse.
     """
-    _check_tree(_parse(data, shown), shown, given)
+    _check_tree(_parse(data, shown), shown, importable)
 
 
 def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
@@ -171,11 +171,11 @@ def _check_encoding(data: bytes, shown: str) -> None:
         )
 
 
-def _check_tree(tree: ast.Module, shown: str, given: Collection[str]) -> None:
-    for line, module in sorted(_imports(tree, given)):
-        if module in given or module.split(".")[0] in sys.stdlib_module_names:
+def _check_tree(tree: ast.Module, shown: str, importable: Collection[str]) -> None:
+    for line, module in sorted(_imports(tree, importable)):
+        if module in importable or module.split(".")[0] in sys.stdlib_module_names:
             continue
-        may = " and ".join(["the standard library", *given])
+        may = " and ".join(["the standard library", *importable])
         raise LoadFailure(
             f"{shown} line {line} imports {module!r}: a lab's code may import {may}, nothing else. "
             "The point is to build the rest yourself",
@@ -183,17 +183,17 @@ def _check_tree(tree: ast.Module, shown: str, given: Collection[str]) -> None:
         )
 
 
-def _imports(tree: ast.Module, given: Collection[str]) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
+def _imports(tree: ast.Module, importable: Collection[str]) -> list[tuple[int, str]]:
+    imports: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += ((node.lineno, alias.name) for alias in node.names)
+            imports += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             names = [f"{module}.{alias.name}" for alias in node.names]
-            found += ((node.lineno, name if name in given else module) for name in names)
+            imports += ((node.lineno, name if name in importable else module) for name in names)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             function = ast.unparse(node.func).rpartition(".")[2]
             if function in ("import_module", "__import__"):
-                found.append((node.lineno, str(node.args[0].value)))
-    return found
+                imports.append((node.lineno, str(node.args[0].value)))
+    return imports

@@ -117,9 +117,9 @@ class Call(NamedTuple):
     object: int = 0
 
     def __str__(self) -> str:
-        return self.told(as_bytes=True)
+        return self.render(as_bytes=True)
 
-    def told(self, *, as_bytes: bool) -> str:
+    def render(self, *, as_bytes: bool) -> str:
         """Return the call in words, with ids that may be bytes as such or as numbers."""
         if self.args is None:
             return self.name
@@ -269,16 +269,16 @@ def joined(events: Iterable[Any]) -> list[Any]:
 
     That is, `TextDelta`s are joined, and so are `ReasoningDelta`s, and `ArgsDelta`s of one call.
     """
-    found: list[Any] = []
+    result: list[Any] = []
     for kind, run in groupby(events, _kind_of_text):
         if kind is None:
-            found += run
+            result += run
             continue
         first, *more = run
         if more:
             first = replace(first, text="".join(event.text for event in (first, *more)))
-        found.append(first)
-    return found
+        result.append(first)
+    return result
 
 
 def _kind_of_text(event: Any) -> tuple[type, int] | None:
@@ -376,7 +376,7 @@ def a_type(value: Any) -> str:
     return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
 
 
-def _of_wrong_type(number: int, wanted: str, trace: Trace) -> Failure:
+def _of_wrong_type(number: int, expected: str, trace: Trace) -> Failure:
     step = trace.steps[number]
     if type(step.result) is Unreadable:
         failure = step.result.failure(str(step.call), trace)
@@ -384,8 +384,8 @@ def _of_wrong_type(number: int, wanted: str, trace: Trace) -> Failure:
         return failure
     shown = written(step.result, _MOST_SHOWN)
     returned = "None" if step.result is None else f"{shown}, {a_type(step.result)}"
-    reason = f"{step.call.name} returned {a_type(step.result)}; expected {wanted}"
-    return Failure(wanted, returned, str(step.call), trace, reason, at=number)
+    reason = f"{step.call.name} returned {a_type(step.result)}; expected {expected}"
+    return Failure(expected, returned, str(step.call), trace, reason, at=number)
 
 
 def _show_argument(value: Any, *, as_ids: bool = False) -> str:

@@ -49,7 +49,7 @@ class CodeUnderTest:
         self._implementation = implementation
         self._passes = passes
         self._labs_of_parts = _labs_of_parts(lab, root)
-        self._wanted = wanted_parts(implementation, self._labs_of_parts.values())
+        self._owner = owner_of_parts(implementation, self._labs_of_parts.values())
         self._modules: dict[str, ModuleType | LoadFailure] = {}
         self.given = read_given(lab, own=True)
 
@@ -65,7 +65,7 @@ class CodeUnderTest:
         """The parts that there are, by name."""
         parts = {}
         for name, lab in self._labs_of_parts.items():
-            if self._wanted == "own" and self._passes(lab):
+            if self._owner == "own" and self._passes(lab):
                 parts[name] = Implementation("starter", lab.starter)
             elif lab.solution.exists():
                 parts[name] = Implementation("solution", lab.solution)
@@ -131,7 +131,7 @@ class CodeUnderTest:
         return module
 
 
-def wanted_parts(implementation: Implementation, labs: Iterable[Lab]) -> str:
+def owner_of_parts(implementation: Implementation, labs: Iterable[Lab]) -> str:
     """Return whose parts go with an implementation, `own` or `reference`; `LAB_PARTS` decides.
 
     Args:
@@ -141,14 +141,14 @@ def wanted_parts(implementation: Implementation, labs: Iterable[Lab]) -> str:
     Raises:
         UsageError: `LAB_PARTS` is neither, or asks for references where there are none.
     """
-    wanted = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
+    owner = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
     has_references = all(lab.solution.exists() for lab in labs)
-    if wanted == "reference" and not has_references:
+    if owner == "reference" and not has_references:
         raise UsageError(f"LAB_PARTS=reference: {NO_REFERENCE}. Leave LAB_PARTS out")
-    if wanted not in ("own", "reference"):
+    if owner not in ("own", "reference"):
         choices = "own or reference" if has_references else "own, or leave LAB_PARTS out"
-        raise UsageError(f"LAB_PARTS={wanted!r} is not known; use {choices}")
-    return wanted
+        raise UsageError(f"LAB_PARTS={owner!r} is not known; use {choices}")
+    return owner
 
 
 def _labs_of_parts(lab: Lab, root: Path) -> dict[str, Lab]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.lab_impl import Implementation, choose, load
-from labkit.running.under_test import wanted_parts
+from labkit.running.under_test import owner_of_parts
 from labkit.student.progress import Progress
 
 PIPELINE = "pipeline"
@@ -40,7 +40,7 @@ class Part:
     implementation: Implementation
 
     @property
-    def told(self) -> str:
+    def header_line(self) -> str:
         """Whose it is, as a line of the header."""
         owner = "the reference" if self.implementation.is_reference else "your own"
         where = f"{self.lab.name}/{self.implementation.title}"
@@ -73,10 +73,10 @@ class Composed:
     parts: Mapping[str, Part]
 
     @property
-    def told(self) -> str:
+    def header(self) -> str:
         """Whose code that is, a line for each."""
         head = f"Text path: {self.parts[PIPELINE].implementation.title} of {self.lab.name}"
-        lines = [part.told for role, part in self.parts.items() if role != PIPELINE]
+        lines = [part.header_line for role, part in self.parts.items() if role != PIPELINE]
         return "\n  ".join([head, *lines])
 
     @property
@@ -100,19 +100,19 @@ def wanted_track() -> str:
     return os.environ.get("LAB_TRACK", "").strip()
 
 
-def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
+def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
     """Return the layers that the labs of a repository make.
 
     Args:
         root: the repository.
-        wanted: which code of the lab that composes the others, as `LAB_IMPL` says it; the layers
+        lab_impl: which code of the lab that composes the others, as `LAB_IMPL` says it; the layers
             are then chosen as they are for its tests. Empty is the student's own where that
             passes, else what it means elsewhere; `bug:NAME` may be a bug of any layer's lab.
         track: of the labs that take part, `core` or `advanced`; of the latter come those layers
             that it builds, and the others of the former. Empty means the same as `advanced`.
 
     Raises:
-        UsageError: there is no such track, no lab composes others, `wanted` is unknown, or
+        UsageError: there is no such track, no lab composes others, `lab_impl` is unknown, or
             `LAB_PARTS` asks for references where there are none.
         LoadFailure: a layer does not pass, and there is no reference for it.
     """
@@ -129,12 +129,12 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
         raise UsageError("no lab.toml has [[serves]] of a pipeline, so no lab makes one")
     lab, serves = composing[-1]
     progress = Progress(root)
-    if not wanted and progress.passes(lab):
-        wanted = "starter"
-    ill = _lab_with_bug(wanted, lab, rows)
-    planted = choose(wanted, [ill], Path.cwd())[ill.path]
+    if not lab_impl and progress.passes(lab):
+        lab_impl = "starter"
+    ill = _lab_with_bug(lab_impl, lab, rows)
+    planted = choose(lab_impl, [ill], Path.cwd())[ill.path]
     implementation = planted if ill == lab else Implementation("solution", lab.solution)
-    own = wanted_parts(implementation, (lab for lab, _ in rows)) == "own"
+    own = owner_of_parts(implementation, (lab for lab, _ in rows)) == "own"
     parts = {}
     for role in ROLES:
         candidates = [row for row in rows if row[1].role == role]
@@ -150,13 +150,13 @@ def find_composed(root: Path, wanted: str, track: str = "") -> Composed:
     return Composed(parts)
 
 
-def _lab_with_bug(wanted: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:
+def _lab_with_bug(lab_impl: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:
     """Return the lab that `bug:NAME` is about: the one that composes, else the latest that has it.
 
     For any other word it is the one that composes.
     """
-    name = wanted.removeprefix("bug:")
-    if name == wanted:
+    name = lab_impl.removeprefix("bug:")
+    if name == lab_impl:
         return composing
     labs = [composing, *(lab for lab, _ in reversed(rows))]
     return next((lab for lab in labs if any(bug.name == name for bug in lab.bugs)), composing)
@@ -207,7 +207,9 @@ def _lab_of(error: BaseException, parts: Iterable[Part]) -> Lab | None:
     """Return the lab whose file raised, if one of them did."""
     labs = {part.implementation.filename: part.lab for part in parts}
     frames = traceback.extract_tb(error.__traceback__)
-    return next((labs[one.filename] for one in reversed(frames) if one.filename in labs), None)
+    return next(
+        (labs[frame.filename] for frame in reversed(frames) if frame.filename in labs), None
+    )
 
 
 def _where(error: BaseException, labs: Path) -> str:

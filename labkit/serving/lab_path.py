@@ -110,7 +110,7 @@ class LabPathFactory:
         end_id = _NO_ID if on_ids else min(eos, default=_NO_ID)
         pipeline = self._maker.make(PIPELINE, {
             "tokens": stops if on_ids else tokens,
-            "stops": stops.told if on_ids else stops,
+            "stops": stops.matcher if on_ids else stops,
             "calls": events,
             "eos_token_id": end_id,
         })  # fmt: skip

@@ -98,18 +98,18 @@ class WithoutSpecials:
 class StopsOnIds:
     """A stop layer that takes ids, where a pipeline has its detokenizer.
 
-    The text that it returns has passed the stops already, so in the place of the pipeline's stop
-    matcher stands `told`, which only says what matched.
+    The text that it returns has passed the stops already, so the pipeline gets `matcher` as its
+    stop matcher, which only says what matched.
 
     Attributes:
         matched: the stop that came, an id or a string, or None.
-        told: for the pipeline.
+        matcher: for the pipeline.
     """
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self.matched: Any = None
-        self.told = _Told(self)
+        self.matcher = _Matcher(self)
 
     @property
     def held(self) -> Any:
@@ -130,7 +130,7 @@ class StopsOnIds:
         return output.text
 
 
-class _Told:
+class _Matcher:
     """A stop matcher that lets all text pass and knows what has stopped it."""
 
     held = ""
@@ -170,13 +170,13 @@ class ReasoningFirst:
         return [*self._sorted(self._reasoning.flush()), *self._calls.flush()]
 
     def _sorted(self, events: list[Event]) -> list[Event | ToolCall]:
-        found: list[Event | ToolCall] = []
+        items: list[Event | ToolCall] = []
         for event in events:
             if isinstance(event, TextDelta):
-                found += self._calls.feed(event.text)
+                items += self._calls.feed(event.text)
             else:
-                found.append(event)
-        return found
+                items.append(event)
+        return items
 
 
 class NoCalls:

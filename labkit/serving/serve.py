@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from labkit.errors import LoadFailure
-from labkit.running.lab_impl import wanted
+from labkit.running.lab_impl import lab_impl
 from labkit.serving.composed import Composed, find_composed, wanted_track, why_not_ready
 from labkit.serving.lab_channel import ROLE as CHANNEL
 from labkit.serving.lab_channel import LabChannels
@@ -30,9 +30,9 @@ def run(arguments: list[str], root: Path) -> int:
     Raises:
         LabkitError: `LAB_IMPL` names work that cannot serve.
     """
-    if not wanted():
+    if not lab_impl():
         return serve(arguments, program=_PROGRAM, note=_OURS)
-    composed = find_composed(root, wanted(), wanted_track())
+    composed = find_composed(root, lab_impl(), wanted_track())
     _try(composed)
     return serve(
         arguments,
@@ -40,7 +40,7 @@ def run(arguments: list[str], root: Path) -> int:
         wire=wire_of(composed),
         tokenizer=str(composed.vocabulary or "byte"),
         program=_PROGRAM,
-        note=f"{composed.told}\n\n",
+        note=f"{composed.header}\n\n",
     )
 
 

@@ -29,7 +29,7 @@ def main(group):
     stamp = os.path.join(VENV, ".installed-{}-{}".format(group, digest))
     if os.path.exists(stamp) and os.path.exists(PYTHON):
         return 0
-    with _only_one():
+    with _set_up_lock():
         if os.path.exists(stamp) and os.path.exists(PYTHON):
             return 0
         return _install(lock, stamp)
@@ -53,7 +53,7 @@ def _is_new_enough(python):
     return subprocess.call([python, "-c", check], stderr=subprocess.DEVNULL) == 0
 
 
-def _only_one():
+def _set_up_lock():
     """Lock, so that `make -j` and two terminals do not set up at the same time."""
     import fcntl
 

@@ -35,8 +35,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
             print(f"\n{number + 1} of {len(questions)}")
             answers[number] = _ask(question)
     except (KeyboardInterrupt, EOFError):
-        kept = "; your answers are kept" if any(said is not None for said in answers) else ""
-        print(f"\n\nStopped here{kept}.")
+        note = "; your answers are kept" if any(said is not None for said in answers) else ""
+        print(f"\n\nStopped here{note}.")
     _finish(lab, answers, Progress(root), root)
     return 0
 
@@ -48,12 +48,12 @@ def _finish(lab: Lab, answers: list[bool | None], progress: Progress, root: Path
         earlier.get(str(number)) if answer is None else answer
         for number, answer in enumerate(answers, start=1)
     ]
-    given = [answer for answer in known if answer is not None]
-    if known != answers or given:
+    verdicts = [answer for answer in known if answer is not None]
+    if known != answers or verdicts:
         remember(partial(progress.save_predictions, lab, known))
-    open_yet = f", {len(known) - len(given)} not answered" if len(given) < len(known) else ""
+    open_yet = f", {len(known) - len(verdicts)} not answered" if len(verdicts) < len(known) else ""
     before = " (with your earlier answers)" if known != answers else ""
-    print(f"\n{sum(given)} of {len(known)} right{open_yet}{before}.")
+    print(f"\n{sum(verdicts)} of {len(known)} right{open_yet}{before}.")
     if not progress.passes(lab):
         _say(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
 

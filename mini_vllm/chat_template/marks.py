@@ -77,8 +77,8 @@ class Marks:
         """
         for role in filter(None, roles):
             for token in self._tokens:
-                before, found, after = token.partition(role)
-                if found and before and after:
+                before, sep, after = token.partition(role)
+                if sep and before and after:
                     made = before.translate(self._on) + role + after.translate(self._on)
                     text = text.replace(made, token.translate(self._on))
         own = [match.span() for match in self._marked_pattern.finditer(text)]

@@ -57,7 +57,7 @@ class ConstrainedModel:
         if len(news) != len(slots):
             # The engine says what is wrong with that.
             return news
-        return [self._checked(slot, one) for slot, one in zip(slots, news, strict=True)]
+        return [self._checked(slot, slot_news) for slot, slot_news in zip(slots, news, strict=True)]
 
     def _set_mask(self, slot: SlotView) -> None:
         if slot.grammar is None or self._running[slot.key] is not None:

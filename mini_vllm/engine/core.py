@@ -120,7 +120,7 @@ class EngineCore:
         hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
         running = scheduler.choices[: scheduler.num_running - len(admitted)]
-        self._ask(self._model.decode, [one for one in running if one.ending is None])
+        self._ask(self._model.decode, [choice for choice in running if choice.ending is None])
         hook("after_append")
         self._update_finish_states()
         hook("before_emit")

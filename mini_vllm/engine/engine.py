@@ -185,7 +185,7 @@ class Engine:
             EngineStateError: the engine takes no more requests; likewise.
             EngineDeadError: the engine has failed; likewise.
         """
-        return [one.handle for one in self._submit(requests, channels)]
+        return [submission.handle for submission in self._submit(requests, channels)]
 
     def step(self) -> bool:
         """Run one iteration; return whether more is to do.
@@ -235,16 +235,18 @@ class Engine:
             BaseException: what the model raised, or what interrupted this call.
         """
         submitted = self._submit(requests, channels)
-        rows = [row for one in submitted for row in one.rows]
+        rows = [row for submission in submitted for row in submission.rows]
         try:
-            while not all(one.handle.future.done() for one in submitted):
+            while not all(submission.handle.future.done() for submission in submitted):
                 self.step()
         except BaseException as error:
             # Another thread may be in the middle of an iteration with them.
             with self._table_lock:
                 close_channels(rows, error)
             raise
-        return Response(tuple(out for one in submitted for out in one.handle.result().outputs))
+        return Response(
+            tuple(out for submission in submitted for out in submission.handle.result().outputs)
+        )
 
     def drain(self, *, cancel: bool = False) -> None:
         """Take no more requests; any thread. The engine is closed once those it has are ended.
@@ -310,12 +312,14 @@ class Engine:
             submitted = self._intake.prepare(requests, places)
             with self._lock:
                 self._check_takes(submitted)
-                rows = [row for one in submitted for row in one.rows]
+                rows = [row for submission in submitted for row in submission.rows]
                 producers = attach_all(places, self)
                 for (_, stream), producer in zip(rows, producers, strict=True):
                     stream.producer = producer
                 self._inbox += rows
-                self._live.update({one.handle.request_id: len(one.rows) for one in submitted})
+                self._live.update(
+                    {submission.handle.request_id: len(submission.rows) for submission in submitted}
+                )
                 self._live_choices += len(rows)
         except BaseException as error:
             refuse(channels, self, error)

@@ -229,7 +229,7 @@ class Handle:
     def add(self, output: CompletionOutput) -> None:
         """Take a finished choice. The engine's thread."""
         self._outputs[output.index] = output
-        outputs = [one for one in self._outputs if one is not None]
+        outputs = [completion for completion in self._outputs if completion is not None]
         if len(outputs) == len(self._outputs):
             self.future.set_result(Response(tuple(outputs)))
 

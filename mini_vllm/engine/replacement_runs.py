@@ -30,18 +30,18 @@ class WithoutReplacementRun(FilteredPath):
         return {**self._path.held, "replacements": self._run}
 
     def _filter(self, events: list[Event]) -> list[Event]:
-        kept: list[Event] = []
+        output: list[Event] = []
         for event in events:
             text = self._run + (event.text if isinstance(event, TextDelta) else "")
             shown = text.rstrip(_REPLACEMENT) if isinstance(event, TextDelta) else text
             self._run = text[len(shown) :]
             if shown:
-                kept.append(TextDelta(shown))
+                output.append(TextDelta(shown))
             if not isinstance(event, TextDelta):
-                kept.append(event)
+                output.append(event)
         if self.ending is not None:
             self._run = ""
-        return kept
+        return output
 
 
 def without_replacement_runs(make_text_path: MakeTextPath) -> MakeTextPath:

@@ -37,11 +37,11 @@ class StructuredOutputsParams:
             "grammar": self.grammar,
             "json_object": self.json_object or None,
         }
-        given = [name for name, value in kinds.items() if value is not None]
-        if len(given) != 1:
-            raise ValueError(f"has {', '.join(given) or 'no kind'}; give one of {', '.join(kinds)}")
-        if not kinds[given[0]] or "" in (self.choice or ()):
-            raise ValueError(f"{given[0]} is empty, or one of it is; give it a text")
+        names = [name for name, value in kinds.items() if value is not None]
+        if len(names) != 1:
+            raise ValueError(f"has {', '.join(names) or 'no kind'}; give one of {', '.join(kinds)}")
+        if not kinds[names[0]] or "" in (self.choice or ()):
+            raise ValueError(f"{names[0]} is empty, or one of it is; give it a text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class SamplingParams:
     def __post_init__(self) -> None:
         if isinstance(self.stop, str):
             raise ValueError(f"stop is the str {self.stop!r}; it must be a tuple of strings")
-        for one in self.stop:
-            if not isinstance(one, str) or not one:
-                raise ValueError(f"stop has {one!r}; it must be strings, none of them empty")
+        for stop in self.stop:
+            if not isinstance(stop, str) or not stop:
+                raise ValueError(f"stop has {stop!r}; it must be strings, none of them empty")
         if not isinstance(self.stop_token_ids, frozenset):
             raise ValueError(f"stop_token_ids is {self.stop_token_ids!r}; it must be a frozenset")
         for name, least in (("max_tokens", 1), ("min_tokens", 0), ("n", 1), ("logprobs", 0)):

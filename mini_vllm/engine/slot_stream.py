@@ -241,10 +241,10 @@ class SlotStreamState:
         )
 
     def _token_logprobs(self, token_id: int, logprobs: Mapping[int, float]) -> TokenLogprobs:
-        def entry(one: int) -> LogprobEntry:
-            return LogprobEntry(one, logprobs[one], self._piece_of(one))
+        def entry(candidate: int) -> LogprobEntry:
+            return LogprobEntry(candidate, logprobs[candidate], self._piece_of(candidate))
 
-        best = sorted(logprobs, key=lambda one: (-logprobs[one], one))[: self._most_logprobs]
+        best = sorted(logprobs, key=lambda key: (-logprobs[key], key))[: self._most_logprobs]
         return TokenLogprobs(entry(token_id), tuple(map(entry, best)))
 
 

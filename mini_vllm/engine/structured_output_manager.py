@@ -101,7 +101,7 @@ class StructuredOutputManager:
 
     @cached_property
     def _specials(self) -> re.Pattern[str]:
-        texts = {self._tokenizer.id_to_token(one) or "" for one in self._special_ids}
+        texts = {self._tokenizer.id_to_token(token_id) or "" for token_id in self._special_ids}
         longest_first = sorted(texts - {""}, key=lambda text: (-len(text), text))
         return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 

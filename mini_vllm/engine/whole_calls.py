@@ -52,22 +52,22 @@ class WholeCalls(FilteredPath):
         return {**self._path.held, "calls": "".join(self._raw) if self._call else self._parser.held}
 
     def _filter(self, events: list[Event]) -> list[Event]:
-        found: list[Event] = []
+        output: list[Event] = []
         for event in events:
             if not isinstance(event, TextDelta):
-                found.append(event)
+                output.append(event)
                 continue
             # No format ends a call and begins another without punctuation. Where there is some,
             # what each character completes says where a call begins and ends.
             for piece in [event.text] if _WORDS.fullmatch(event.text) else event.text:
                 self._raw.append(piece)
-                self._take(self._parser.feed(piece), found)
+                self._take(self._parser.feed(piece), output)
         if self.ending is not None and not self._ended:
             self._ended = True
-            self._take(self._parser.flush(cut=self.ending.reason.cuts), found)
-        return found
+            self._take(self._parser.flush(cut=self.ending.reason.cuts), output)
+        return output
 
-    def _take(self, events: list[Event], found: list[Event]) -> None:
+    def _take(self, events: list[Event], output: list[Event]) -> None:
         for place, event in enumerate(events):
             if self._first_only and getattr(event, "index", 0) > 0:
                 if isinstance(event, CallEnd | Malformed):
@@ -75,13 +75,13 @@ class WholeCalls(FilteredPath):
             elif isinstance(event, CallStart | ArgsDelta):
                 self._call.append(replace(event, index=self._calls))
             elif isinstance(event, CallEnd):
-                found += (*self._call, CallEnd(self._calls))
+                output += (*self._call, CallEnd(self._calls))
                 self._calls += 1
                 self._cut(events[place + 1 :])
             elif isinstance(event, Malformed):
-                found.append(TextDelta(self._cut(events[place + 1 :])))
+                output.append(TextDelta(self._cut(events[place + 1 :])))
             else:
-                found.append(event)
+                output.append(event)
                 self._skip(event)
 
     def _skip(self, event: TextDelta | ReasoningDelta) -> None:
@@ -91,7 +91,7 @@ class WholeCalls(FilteredPath):
 
     def _cut(self, later: list[Event]) -> str:
         """Return the characters of the present call; keep those behind it."""
-        texts = [one.text for one in later if isinstance(one, TextDelta | ReasoningDelta)]
+        texts = [event.text for event in later if isinstance(event, TextDelta | ReasoningDelta)]
         rest = "".join(texts) + self._parser.held
         raw = "".join(self._raw)
         self._raw, self._call = [rest] if rest else [], []

@@ -130,7 +130,7 @@ class NgramModel:
         Returns:
             Logprobs by id; None for the first id, and minus infinity for what never followed.
         """
-        found: list[Mapping[int, float] | None] = [None] if token_ids else []
+        logprobs: list[Mapping[int, float] | None] = [None] if token_ids else []
         # Before the first id there is one symbol, EOS.
         prompt, length = self._symbols(token_ids), 1
         for place in range(1, len(token_ids)):
@@ -138,8 +138,8 @@ class NgramModel:
             length = self._longest(symbols, length + 1)
             ranking = _ranked(self._continuations(symbols, length, symbols))
             likely = _logprobs(ranking, ord(prompt[place]), most)
-            found.append({token_ids[place]: -math.inf} | likely)
-        return found
+            logprobs.append({token_ids[place]: -math.inf} | likely)
+        return logprobs
 
     def release(self, slot: SlotView) -> None:
         """Forget a slot."""
@@ -150,7 +150,9 @@ class NgramModel:
 
     def _symbols(self, token_ids: Sequence[int]) -> str:
         """Return one character for each id: that of its number, and EOS for all but bytes."""
-        return "".join(chr(one) if 0 <= one < 256 else self._eos for one in token_ids)
+        return "".join(
+            chr(token_id) if 0 <= token_id < 256 else self._eos for token_id in token_ids
+        )
 
     def _next(self, slot: SlotView) -> Burst:
         text = self._texts[slot.key]
@@ -187,7 +189,7 @@ class NgramModel:
         white space; and where it would end but may not, it says a quotation mark.
         """
         symbols, length = text.symbols, text.length
-        tight = [one for one in mask if one not in _SPACES]
+        tight = [token_id for token_id in mask if token_id not in _SPACES]
         equal = tight if tight and symbols[-1].isspace() else [*mask]
         allowed, read = frozenset(map(chr, equal)), symbols[: len(symbols) - text.taken]
         while length:
@@ -195,7 +197,9 @@ class NgramModel:
             if self._eos not in allowed:
                 counts = counts + Counter({'"': counts[self._eos]})
             if not allowed.isdisjoint(counts):
-                return _ranked(Counter({one: counts[one] for one in allowed.intersection(counts)}))
+                return _ranked(
+                    Counter({symbol: counts[symbol] for symbol in allowed.intersection(counts)})
+                )
             length //= 2
         return [(token_id, 1) for token_id in tight or equal]
 

@@ -162,8 +162,8 @@ class RemoteModel:
         with self._news:
             if self._closed:
                 return f"the model of {self.url} is closed"
-            asked = asyncio.run_coroutine_threadsafe(self._problem(), self._loop or self._start())
-        return await asyncio.wrap_future(asked)
+            future = asyncio.run_coroutine_threadsafe(self._problem(), self._loop or self._start())
+        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Close all streams and end the thread. A second close does nothing."""
@@ -179,8 +179,8 @@ class RemoteModel:
         if stream.bursts:
             bursts, stream.bursts = stream.bursts, []
             return Burst(
-                tuple(one for burst in bursts for one in burst.token_ids),
-                tuple(one for burst in bursts for one in burst.logprobs),
+                tuple(token_id for burst in bursts for token_id in burst.token_ids),
+                tuple(logprobs for burst in bursts for logprobs in burst.logprobs),
             )
         if stream.ended is None or isinstance(stream.ended, StreamingError):
             return stream.ended

@@ -60,7 +60,7 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
         if value != neutral:
             body[name] = value
     if params.logit_bias:
-        body["logit_bias"] = {str(one): bias for one, bias in params.logit_bias.items()}
+        body["logit_bias"] = {str(token_id): bias for token_id, bias in params.logit_bias.items()}
     if model is not None:
         body["model"] = model
     if params.structured_outputs is not None:
@@ -97,7 +97,7 @@ def read_scores(data: str, token_ids: Sequence[int]) -> list[dict[int, float] | 
     try:
         lists = load_json(data)["choices"][0]["logprobs"]
         rows = zip(token_ids, lists["token_logprobs"], lists["top_logprobs"], strict=False)
-        found = [
+        scores = [
             None if logprob is None else _likely(token_id, logprob, top)
             for token_id, logprob, top in rows
         ]
@@ -105,9 +105,9 @@ def read_scores(data: str, token_ids: Sequence[int]) -> list[dict[int, float] | 
         raise StreamingError(
             f"sent no logprobs of the prompt, {_shortened(data)} ({error!r})"
         ) from error
-    if len(found) != len(token_ids):
-        raise StreamingError(f"sent {len(found)} logprobs for a prompt of {len(token_ids)} tokens")
-    return found
+    if len(scores) != len(token_ids):
+        raise StreamingError(f"sent {len(scores)} logprobs for a prompt of {len(token_ids)} tokens")
+    return scores
 
 
 def _likely(token_id: int, logprob: float, top: dict[str, float] | None) -> dict[int, float]:

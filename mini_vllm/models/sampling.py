@@ -32,8 +32,8 @@ def sample(ranking: Ranking, slot: SlotView, chance: random.Random) -> int:
         return logits[0][0]
     most = logits[0][1]
     weights = [math.exp((logit - most) / params.temperature) for _, logit in logits]
-    kept = _keep(weights, params)
-    return chance.choices(logits[:kept], weights[:kept])[0][0]
+    count = _keep(weights, params)
+    return chance.choices(logits[:count], weights[:count])[0][0]
 
 
 def _logits(ranking: Ranking, slot: SlotView) -> list[tuple[int, float]]:
@@ -61,12 +61,12 @@ def _penalised(logit: float, params: SamplingParams, said: int, read: bool) -> f
 
 def _keep(weights: Sequence[float], params: SamplingParams) -> int:
     """Return how many of the likeliest are sampled from; the first has the weight 1."""
-    kept = sum(weight >= params.min_p for weight in weights)
+    count = sum(weight >= params.min_p for weight in weights)
     if params.top_k > 0:
-        kept = min(kept, params.top_k)
-    enough = params.top_p * sum(weights[:kept])
+        count = min(count, params.top_k)
+    enough = params.top_p * sum(weights[:count])
     place, reached = 0, 0.0
-    while place < kept and reached < enough:
+    while place < count and reached < enough:
         reached += weights[place]
         place += 1
     return place

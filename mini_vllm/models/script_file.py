@@ -115,12 +115,12 @@ def _ids(text: Any, token_ids: Any, speller: Speller, vocab_size: int) -> Iterab
         if not isinstance(text, str):
             raise ValueError(f"text is {text!r}; it must be a text in quotes")
         return speller.ids(text)
-    if not isinstance(token_ids, list) or not all(type(one) is int for one in token_ids):
+    if not isinstance(token_ids, list) or not all(type(token_id) is int for token_id in token_ids):
         raise ValueError(f"token_ids is {token_ids!r}; it must be a list of ids like [72, 105]")
-    for place, one in enumerate(token_ids):
-        if not 0 <= one < vocab_size:
+    for place, token_id in enumerate(token_ids):
+        if not 0 <= token_id < vocab_size:
             raise ValueError(
-                f"token_ids[{place}] is {one}; the ids of this vocabulary are 0 to "
+                f"token_ids[{place}] is {token_id}; the ids of this vocabulary are 0 to "
                 f"{vocab_size - 1}. For one that it does not have, write garbage_after = {place}"
             )
     return token_ids

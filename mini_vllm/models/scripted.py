@@ -121,12 +121,15 @@ def burst_with_logprobs(slot: SlotView, token_ids: tuple[int, ...], vocab_size: 
     logprobs = []
     for position, chosen in enumerate(token_ids, len(slot.output_token_ids)):
         chance = random.Random(repr((slot.key, position)))
-        others = [one for one in range(vocab_size) if one != chosen]
+        others = [token_id for token_id in range(vocab_size) if token_id != chosen]
         shown = [chosen, *chance.sample(others, min(most, len(others)))]
         *weights, rest = (chance.uniform(0.1, 1) for _ in range(len(shown) + 1))
         total = sum(weights) + rest
         logprobs.append(
-            {one: math.log(weight / total) for one, weight in zip(shown, weights, strict=True)}
+            {
+                token_id: math.log(weight / total)
+                for token_id, weight in zip(shown, weights, strict=True)
+            }
         )
     return Burst(token_ids, tuple(logprobs))
 

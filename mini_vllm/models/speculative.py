@@ -61,11 +61,11 @@ class SpeculativeScriptedModel:
             guessed += (self._draft(guessed),)
         guesses = guessed[len(start) :]
         # A real target checks all guesses in one pass; that is where the time is saved.
-        kept: tuple[int, ...] = ()
+        accepted_ids: tuple[int, ...] = ()
         for guess in guesses:
-            if self._target(start + kept) != guess:
+            if self._target(start + accepted_ids) != guess:
                 break
-            kept += (guess,)
+            accepted_ids += (guess,)
         self.proposed += len(guesses)
-        self.accepted += len(kept)
-        return (*kept, self._target(start + kept))
+        self.accepted += len(accepted_ids)
+        return (*accepted_ids, self._target(start + accepted_ids))

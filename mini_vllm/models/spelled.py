@@ -85,7 +85,7 @@ class Speller:
         """Return sorted tokens, all that a mask allows among them; it is few where it can be."""
         if len(mask) > _FEW:
             return self._sorted
-        return sorted({self._rest[one] or b"" for one in mask} & self._ids.keys())
+        return sorted({self._rest[token_id] or b"" for token_id in mask} & self._ids.keys())
 
     def allowed(
         self, mask: TokenMask, candidates: list[bytes], start: bytes
@@ -201,12 +201,12 @@ class SpelledModel:
         """Return how likely each id of a prompt was behind those before it, as its bytes are."""
         pieces = [self._speller.piece(token_id) for token_id in token_ids]
         scores = iter(score(tuple(b"".join(pieces)), 0))
-        found: list[Mapping[int, float] | None] = []
+        logprobs: list[Mapping[int, float] | None] = []
         for token_id, piece in zip(token_ids, pieces, strict=True):
             # The first byte has nothing before it, so its token has no logprob.
             known = [scored[byte] for byte, scored in zip(piece, scores, strict=False) if scored]
-            found.append({token_id: sum(known)} if len(known) == len(piece) else None)
-        return found
+            logprobs.append({token_id: sum(known)} if len(known) == len(piece) else None)
+        return logprobs
 
     def _step(self, spelling: _Spelling, news: object) -> None:
         """Take a byte of the model of bytes."""

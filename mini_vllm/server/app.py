@@ -155,11 +155,11 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _paths_like(request: Request) -> str:
     """Return the paths that may have been meant, or else all."""
-    asked = request.scope["path"].rstrip("/")
+    target = request.scope["path"].rstrip("/")
     routes = request.app.routes
-    paths = [one.path for one in routes if isinstance(one, Route)]
+    paths = [route.path for route in routes if isinstance(route, Route)]
     paths = [path for path in paths if path != "/" and "{" not in path]
-    return ", ".join([path for path in paths if path in asked or asked in path] or paths)
+    return ", ".join([path for path in paths if path in target or target in path] or paths)
 
 
 def _gone(request: Request, error: Exception) -> Response:

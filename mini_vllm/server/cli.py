@@ -37,7 +37,7 @@ _BYTE = "byte"
 _SAID_REASONING = "qwen3"
 
 
-class _Model(NamedTuple):
+class _ModelSetup(NamedTuple):
     model: Model
     name: str
     tokenizer: Tokenizer
@@ -71,11 +71,11 @@ def main(
     metrics = PrometheusMetrics()
     try:
         if options.remote:
-            found = _remote(options, metrics.tokenizer)
+            setup = _remote(options, metrics.tokenizer)
         else:
-            found = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
-        formats = _formats(options, found)
-        service = _service(options, found, formats, metrics, text_path, wire or Wire())
+            setup = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
+        formats = _formats(options, setup)
+        service = _service(options, setup, formats, metrics, text_path, wire or Wire())
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
@@ -97,7 +97,7 @@ def main(
         )
     # Another text path reads what it reads.
     reads = "" if text_path else str(formats)
-    welcome = _welcome(listener, found.name, bool(key), note, reads)
+    welcome = _welcome(listener, setup.name, bool(key), note, reads)
     server = make_server(
         app,
         service,
@@ -108,24 +108,24 @@ def main(
     )
     freeze_gc_heap()
     server.run(sockets=[listener])
-    if isinstance(found.model, RemoteModel):
-        found.model.close()
+    if isinstance(setup.model, RemoteModel):
+        setup.model.close()
     return 0
 
 
-def _formats(options: argparse.Namespace, found: _Model) -> ChosenFormats:
+def _formats(options: argparse.Namespace, setup: _ModelSetup) -> ChosenFormats:
     return choose_formats(
         options.tool_call_parser,
         options.reasoning_parser,
-        found.chat_template.template,
-        found.tool_format,
-        _SAID_REASONING if isinstance(found.model, Sayer) else None,
+        setup.chat_template.template,
+        setup.tool_format,
+        _SAID_REASONING if isinstance(setup.model, Sayer) else None,
     )
 
 
 def _service(
     options: argparse.Namespace,
-    found: _Model,
+    setup: _ModelSetup,
     formats: ChosenFormats,
     metrics: PrometheusMetrics,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
@@ -140,16 +140,16 @@ def _service(
                 "another one is served: leave the option out"
             )
     return create_service(
-        found.model,
-        found.tokenizer,
-        found.chat_template,
-        found.name,
+        setup.model,
+        setup.tokenizer,
+        setup.chat_template,
+        setup.name,
         metrics=metrics,
-        cache=_cache(options, found.tokenizer),
+        cache=_cache(options, setup.tokenizer),
         max_num_seqs=options.max_num_seqs,
         max_model_len=options.max_model_len,
         max_waiting=options.max_waiting,
-        make_text_path=text_path(found.tokenizer) if text_path else None,
+        make_text_path=text_path(setup.tokenizer) if text_path else None,
         stop_scope=options.stop_scope,
         suppress_replacement_runs=options.suppress_replacement_runs,
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
@@ -157,9 +157,9 @@ def _service(
         wire=wire,
         # What another text path says is shown as it says it.
         strip=options.strip and text_path is None,
-        model_problem=found.model.problem if isinstance(found.model, RemoteModel) else None,
+        model_problem=setup.model.problem if isinstance(setup.model, RemoteModel) else None,
         tool_format=formats.tools.name,
-        can_say=isinstance(found.model, Sayer),
+        can_say=isinstance(setup.model, Sayer),
         tool_examples={} if text_path else read_tool_examples(),
         reasoning_format=formats.reasoning.name,
     )
@@ -172,7 +172,7 @@ def _cache(options: argparse.Namespace, tokenizer: Tokenizer) -> CacheConfig:
     return CacheConfig(**bounds).suited_to(tokenizer)
 
 
-def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) -> _Model:
+def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) -> _ModelSetup:
     """Return the model that comes along, or a script, in the ids of the tokenizer of that name."""
     embedded = load_embedded()
     template = embedded.chat_template
@@ -195,10 +195,10 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
     served = options.served_model_name or ("script" if options.script else "embedded")
     with _naming("--tokenizer", name):
         model = Sayer(model, tokenizer)
-    return _Model(model, served, tokenizer, template, embedded.tool_format)
+    return _ModelSetup(model, served, tokenizer, template, embedded.tool_format)
 
 
-def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
+def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _ModelSetup:
     if options.script:
         raise ValueError(f"--script {options.script} is a model of its own: leave --remote out")
     if not options.tokenizer:
@@ -216,7 +216,7 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _Model:
             eos_token_id=min(tokenizer.eos_token_ids, default=None),
         )
     name = options.served_model_name or options.remote_model or "remote"
-    return _Model(model, name, tokenizer, template or ChatTemplate.simple(), None)
+    return _ModelSetup(model, name, tokenizer, template or ChatTemplate.simple(), None)
 
 
 @contextmanager

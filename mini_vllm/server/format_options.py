@@ -80,12 +80,12 @@ def choose_formats(
         written: the tool format of the model where the template shows none.
         said: the reasoning format of what the model is given to say, where it shows none.
     """
-    found = detect_format(chat_template)
+    formats = detect_format(chat_template)
     return ChosenFormats(
         _named(tools)
-        or _shown(found.tool_format, "--tool-call-parser", written, "as the model writes them"),
+        or _shown(formats.tool_format, "--tool-call-parser", written, "as the model writes them"),
         _named(reasoning)
-        or _shown(found.reasoning_format, "--reasoning-parser", said, "as `say` may write it"),
+        or _shown(formats.reasoning_format, "--reasoning-parser", said, "as `say` may write it"),
     )
 
 

@@ -180,12 +180,12 @@ class Server(uvicorn.Server):
             yield
             return
         signals = (signal.SIGINT, signal.SIGTERM)
-        before = {one: signal.signal(one, self.handle_exit) for one in signals}
+        before = {signum: signal.signal(signum, self.handle_exit) for signum in signals}
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -55,8 +55,8 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
-        request_id = given if _GOOD_ID.fullmatch(given) else f"req_{secrets.token_hex(16)}"
+        header = Headers(scope=scope).get(REQUEST_ID, "")
+        request_id = header if _GOOD_ID.fullmatch(header) else f"req_{secrets.token_hex(16)}"
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -93,7 +93,7 @@ class ApiKey:
         path = scope["path"]
         if path in self._open_paths or path.startswith("/page/"):
             return True
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        scheme, _, key = given.partition(b" ")
+        authorization = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, _, key = authorization.partition(b" ")
         # In constant time: how long it takes does not show how much of the key is right.
         return hmac.compare_digest(scheme.lower() + b" " + key.strip(), self._expected)

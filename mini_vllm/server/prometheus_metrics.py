@@ -212,7 +212,7 @@ def _cache(stats: CacheStats) -> Iterable[Metric]:
         (GaugeMetricFamily, "memory_bytes", "What they take", attrgetter("memory")),
     ):
         family = kind(f"sgl_tokenizer_cache_{name}", what, labels=["level"])
-        for level, found in levels.items():
-            if found is not None:
-                family.add_metric([level], value(found))
+        for level, level_stats in levels.items():
+            if level_stats is not None:
+                family.add_metric([level], value(level_stats))
         yield family

@@ -195,21 +195,23 @@ class Service:
 
     def naive(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids when each is decoded by itself: wrong, as the course shows."""
-        known = [one for one in token_ids if 0 <= one < self.tokenizer.vocab_size]
+        known = [token_id for token_id in token_ids if 0 <= token_id < self.tokenizer.vocab_size]
         return "".join(self.tokenizer.decode([token_id]) for token_id in known)
 
-    def room_after(self, prompt: Sequence[int], param: str, wanted: tuple[str, int | None]) -> int:
+    def room_after(
+        self, prompt: Sequence[int], param: str, max_tokens_param: tuple[str, int | None]
+    ) -> int:
         """Return how many tokens the answer to a prompt may have.
 
         Args:
             prompt: the ids.
             param: the field that they come from.
-            wanted: the field that limits the tokens of the answer, and its value.
+            max_tokens_param: the field that limits the tokens of the answer, and its value.
 
         Raises:
             ApiError: 400; no token fits, or fewer than are wanted.
         """
-        most, name, tokens = self.engine.max_model_len, *wanted
+        most, name, tokens = self.engine.max_model_len, *max_tokens_param
         room = most - len(prompt)
         if room < (tokens or 1):
             # In OpenAI's words: clients look for them.

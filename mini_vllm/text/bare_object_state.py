@@ -188,13 +188,13 @@ class BareObject:
             parser.keep(shown)
         if marker is None:
             return after
-        kept = "".join(scratch.parts)
+        string = "".join(scratch.parts)
         if place.expects == "key text":
             parser.hold(self.quote)
-            scratch.json = _Place("colon", place.brackets, place.before, kept)
+            scratch.json = _Place("colon", place.brackets, place.before, string)
             return after
         is_text = place.expects == "text"
-        parser.arguments('"' if is_text else typed(kept, self._allowed(parser, place) or TEXT))
+        parser.arguments('"' if is_text else typed(string, self._allowed(parser, place) or TEXT))
         parser.note(self.quote)
         scratch.json = _Place("after", place.brackets, "")
         return after

@@ -91,7 +91,7 @@ class Memory:
         piece: Hashable,
         output: Any,
         after: Hashable | None,
-        kept: str = "",
+        part: str = "",
     ) -> Node:
         """Remember a step from a position to a position; return the node to stand on.
 
@@ -100,7 +100,7 @@ class Memory:
             piece: what came.
             output: what came of it.
             after: the position that followed, or None.
-            kept: the text that the stream keeps of it.
+            part: the text that the stream keeps of it.
         """
         if after is None:
             return NOWHERE
@@ -111,10 +111,10 @@ class Memory:
             if self.steps >= self.MOST_STEPS or len(self._nodes) > self.MOST_NODES - 2:
                 self._clear()
             node, next_node = self._node(before), self._node(after)
-            self.steps += piece not in (node.keeping if kept else node)
-            if kept:
+            self.steps += piece not in (node.keeping if part else node)
+            if part:
                 node.keeping = node.keeping or {}
-                node.keeping[piece] = output, kept, next_node
+                node.keeping[piece] = output, part, next_node
             else:
                 node[piece] = output, next_node
             return next_node

@@ -88,8 +88,8 @@ class Allowed(frozenset[str]):
     ) -> "Allowed":
         """Find the types."""
         branches = _branches(schema, root or {})
-        found = frozenset().union(*map(_own_types, branches)) if types is None else types
-        allowed = super().__new__(cls, found)
+        names = frozenset().union(*map(_own_types, branches)) if types is None else types
+        allowed = super().__new__(cls, names)
         allowed._branches, allowed._root = branches, root or {}
         allowed._known = {} if known is None else known
         return allowed
@@ -115,10 +115,10 @@ class Allowed(frozenset[str]):
         return self._inside(schemas[0] if schemas else None)
 
     def _inside(self, schema: Any) -> "Allowed":
-        found = self._known.get(id(schema))
-        if found is None:
-            found = self._known[id(schema)] = Allowed(None, schema, self._root, self._known)
-        return found
+        allowed = self._known.get(id(schema))
+        if allowed is None:
+            allowed = self._known[id(schema)] = Allowed(None, schema, self._root, self._known)
+        return allowed
 
 
 def parameter_types(
@@ -173,7 +173,7 @@ def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[s
 
 def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return a schema and all that it refers to or chooses from, each once, outermost first."""
-    found: list[Mapping[str, Any]] = []
+    branches: list[Mapping[str, Any]] = []
     waiting = deque([schema])
     seen: set[int] = set()
     while waiting:
@@ -181,12 +181,12 @@ def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if not isinstance(schema, Mapping) or id(schema) in seen:
             continue
         seen.add(id(schema))
-        found.append(schema)
+        branches.append(schema)
         waiting.append(_target(schema.get("$ref"), root))
         for word in _BRANCHES:
             options = schema.get(word)
             waiting.extend(options if isinstance(options, list) else ())
-    return found
+    return branches
 
 
 def _target(reference: Any, root: Mapping[str, Any]) -> Any:
@@ -207,18 +207,18 @@ def _own_types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types that a schema names itself."""
     named = schema.get("type")
     names = [name for name in (named if isinstance(named, list) else [named]) if name is not None]
-    found = {"null"} if schema.get("nullable") else set()
+    types = {"null"} if schema.get("nullable") else set()
     for name in names:
         kin = type_named(name) if isinstance(name, str) else None
-        found |= EVERY_TYPE if kin is None else {kin}
+        types |= EVERY_TYPE if kin is None else {kin}
     if names:
-        return frozenset(found)
+        return frozenset(types)
     values = schema.get("enum")
     values = [*values] if isinstance(values, list) else []
     for value in [*values, schema["const"]] if "const" in schema else values:
         kind = next((kind for kind in type(value).__mro__ if kind in _TYPES), None)
-        found |= _TYPES[kind] if kind else frozenset()
-    return frozenset(found | {name for member, name in _MEMBERS.items() if member in schema})
+        types |= _TYPES[kind] if kind else frozenset()
+    return frozenset(types | {name for member, name in _MEMBERS.items() if member in schema})
 
 
 def type_named(name: str) -> str | None:

@@ -209,7 +209,7 @@ class StreamParser(Machine):
         self._parts_before = len(self.scratch.parts)
 
     @property
-    def kept(self) -> str:
+    def part(self) -> str:
         """What was kept since the parser was put at its position, if it flowed."""
         return "".join(self.scratch.parts[self._parts_before :])
 
@@ -225,17 +225,17 @@ class StreamParser(Machine):
         """Take a piece that is new in this position, or of which text is kept."""
         known = self._node.keeping.get(text)
         if known is not None:
-            output, kept, self._node = known
-            self.scratch.parts.append(kept)
+            output, part, self._node = known
+            self.scratch.parts.append(part)
             return [*output]
         events: list[Event] = []
         before = self._leave()
         self.step(text, events)
-        kept = ""
+        part = ""
         if before is not None:
-            kept = self.kept
+            part = self.part
             before = before if self.flowed else None
-        self._node = MEMORY.learn(before, text, (*events,), self.position, kept)
+        self._node = MEMORY.learn(before, text, (*events,), self.position, part)
         return events
 
     def step(self, text: str, events: list[Event]) -> None:

@@ -212,11 +212,11 @@ class _Level:
     def encode(self, key: _Key, encode: Callable[[str, bool, _Allowed], Encoding]) -> Encoding:
         """Return the encoding that is kept, or keep what `encode` returns."""
         with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
+            entry = self._entries.get(key)
+            if entry is not None:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return found[0]
+                return entry[0]
             self._misses += 1
         # Outside the lock: other threads need not wait, but two may encode the same text.
         encoding = encode(*key)

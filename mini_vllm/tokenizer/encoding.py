@@ -181,10 +181,10 @@ class SpecialFinder:
         if isinstance(allowed, At):
             spans = [span for span in allowed.spans if text[slice(*span)] in self._tokens]
         else:
-            wanted = self._tokens if allowed == "all" else self._tokens & allowed
-            if not wanted:
+            tokens = self._tokens if allowed == "all" else self._tokens & allowed
+            if not tokens:
                 return []
-            spans = [match.span() for match in special_pattern(wanted).finditer(text)]
+            spans = [match.span() for match in special_pattern(tokens).finditer(text)]
         places: list[SpecialPlace] = []
         for start, end in spans:
             token = text[start:end]

@@ -20,7 +20,7 @@ def plain_ids(ids: Iterable[int]) -> Sequence[int]:
     if tolist is None:
         return ids if isinstance(ids, Sequence) else list(ids)
     plain = tolist()
-    if not isinstance(plain, list) or any(isinstance(one, list) for one in plain):
+    if not isinstance(plain, list) or any(isinstance(row, list) for row in plain):
         raise ValueError(
             f"the token ids are an array of the shape {getattr(ids, 'shape', '?')}; "
             "give one row of it, such as ids[0]"

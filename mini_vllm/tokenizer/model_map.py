@@ -146,8 +146,8 @@ class ModelTokenizerMap:
         """Return up to three known names most like `name`, the best first."""
         own = [rule.pattern for rule in self.rules if rule.match != "regex"]
         by_folded = {known.casefold(): known for known in (*_BUILT_IN_NAMES, *own)}
-        wanted = name.rpartition("/")[2].casefold()
-        return [by_folded[match] for match in difflib.get_close_matches(wanted, by_folded)]
+        folded_name = name.rpartition("/")[2].casefold()
+        return [by_folded[match] for match in difflib.get_close_matches(folded_name, by_folded)]
 
 
 def _rule(number: int, rule: object) -> ModelRule:

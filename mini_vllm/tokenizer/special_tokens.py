@@ -81,9 +81,9 @@ def special_tokens_of(
 
 def ending_tokens(special: Iterable[str]) -> frozenset[str]:
     """Return those of a vocabulary's special or added tokens that end an answer, by their text."""
-    found = _ENDS.intersection(special)
-    message_ends = any(names <= found for names in _MESSAGE_FORMATS)
-    return found - {"<|end|>"} if message_ends else found
+    ends = _ENDS.intersection(special)
+    message_ends = any(names <= ends for names in _MESSAGE_FORMATS)
+    return ends - {"<|end|>"} if message_ends else ends
 
 
 def eos_token_ids_of(folder: Path) -> frozenset[int]:
@@ -134,8 +134,8 @@ def added_tokens_of(folder: Path) -> dict[str, AddedToken]:
             added[token] = AddedToken(_id(key, path), token in special)
         path = folder / "tokenizer_config.json"
         for key, row in read_json_object(path).get("added_tokens_decoder", {}).items():
-            given = (bool(row.get(flag)) for flag in flags)
-            added[row["content"]] = AddedToken(_id(key, path), *given)
+            values = (bool(row.get(flag)) for flag in flags)
+            added[row["content"]] = AddedToken(_id(key, path), *values)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptModelFile(path, None, f"added tokens: {error!r}") from None
     return added
@@ -184,14 +184,14 @@ def _configured(folder: Path) -> dict[str, Any]:
 
     A file gives each as a string or an object with `content`.
     """
-    found: dict[str, Any] = {}
+    tokens: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         for key, value in read_json_object(folder / name).items():
             if key == "additional_special_tokens" and isinstance(value, list):
-                found[key] = [token for token in map(_text, value) if token is not None]
+                tokens[key] = [token for token in map(_text, value) if token is not None]
             elif key.endswith("_token") and (value is None or _text(value) is not None):
-                found[key] = _text(value)
-    return found
+                tokens[key] = _text(value)
+    return tokens
 
 
 def _rows(value: Any) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 from made_grades import made_grade, made_test
 
 from labkit.errors import UsageError
-from labkit.grading.marks.given_points import Given
+from labkit.grading.marks.given_points import Adjustment
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.roster import read_roster
 from labkit.grading.marks.students import Students
@@ -79,8 +79,10 @@ def test_a_grade_a_mark_and_a_source_name_nobody(pseudonyms):
     failed = made_test("test_a", 1, 20, "assertion", told, told)
     grade = made_grade(ADA, [failed], fault=f"{ADA}/essay.docx is no .py file; see Max")
     student = next(one for one in pseudonyms.names if one.entry == ADA)
-    given = (Given(Decimal(-5), "copied from Björk"),)
-    mark = Mark(ADA, grade.lab, 20, 20, given=given, first="Ada", last="Lovelace", email="a@x")
+    given = (Adjustment(Decimal(-5), "copied from Björk"),)
+    mark = Mark(
+        ADA, grade.lab, 20, 20, adjustments=given, first="Ada", last="Lovelace", email="a@x"
+    )
     source = "# Ada Lovelace\nclass Pairs:\n    björk = max(1, 2)\n".encode()
     shown = (
         str(pseudonyms.grade(grade)),

@@ -14,7 +14,7 @@ from labkit.errors import UsageError
 from labkit.grading.feedback.account import account_of
 from labkit.grading.feedback.files import check_place, file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
-from labkit.grading.marks.given_points import Given
+from labkit.grading.marks.given_points import Adjustment
 from labkit.grading.marks.mark import Mark
 
 ATTACK = "</pre><script>document.title='taken'</script><img src=http://127.0.0.1:9/x onerror=x>"
@@ -43,7 +43,7 @@ def both(account):
 
 
 def test_a_student_reads_their_points_rules_mistake_and_mark_and_nothing_secret(lab, grade):
-    given = (Given(Decimal(5), "talk"), Given(Decimal(-1), ATTACK))
+    given = (Adjustment(Decimal(5), "talk"), Adjustment(Decimal(-1), ATTACK))
     mark = Mark(grade.student, lab.name, 50, 100, Decimal("2.5"), given)
     for told in both(account_of(grade, lab, "Ada Lovelace", mark)):
         for words in (

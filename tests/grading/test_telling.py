@@ -17,7 +17,7 @@ from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.reading.submission import Submission
 from labkit.grading.reports import writing
-from labkit.grading.reports.telling import Telling
+from labkit.grading.reports.telling import ReportInputs
 from labkit.grading.reports.terminal import report_text
 
 ENTRIES = [f"{name}_{100 + n}_assignsubmission_file" for n, name in enumerate(
@@ -73,7 +73,7 @@ def tell(tiny, tmp_path):
     def run(*words):
         args = parser.parse_args([re.sub("^[@<]", f"{tmp_path}/", word) for word in words])
         writing.check(args)
-        telling = Telling(args, submissions, tiny)
+        telling = ReportInputs(args, submissions, tiny)
         told = telling.of(grades)
         written = [*writing.write(args, told, labs)]
         assert len(written) == sum(word.startswith("@") for word in words)

@@ -65,7 +65,7 @@ def detokenize(limits=DEFAULT_LIMITS, **fields):
 
 
 def params(asked, limits=DEFAULT_LIMITS):
-    return to_sampling_params(asked, limits, 100, asked.wanted_logprobs)
+    return to_sampling_params(asked, limits, 100, asked.logprobs_param)
 
 
 def chat_params(limits=DEFAULT_LIMITS, **fields):

@@ -93,7 +93,7 @@ def test_items_are_the_messages_of_a_chat(fields, expected):
     [
         ({"tools": [F]}, "tools", [{"type": "function", "function": FUNCTION}]),
         ({"tools": [F], "tool_choice": "required"}, "tool_choice", "required"),
-        ({"max_output_tokens": 7}, "wanted_tokens", ("max_completion_tokens", 7)),
+        ({"max_output_tokens": 7}, "max_tokens_param", ("max_completion_tokens", 7)),
         ({"reasoning": {"effort": "low", "summary": "auto"}}, "template_kwargs",
          {"reasoning_effort": "low"}),
         ({"seed": 5}, "seed", 5),

@@ -43,12 +43,12 @@ class TaskPoints:
 
 
 @dataclass(frozen=True)
-class Failed:
+class Failure:
     """A visible test that ran and failed."""
 
     name: str
     worth: str
-    told: str
+    explanation: str
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,20 @@ class Account:
     hidden: TaskPoints | None
     looks_like: str
     hints: str
-    failed: tuple[Failed, ...]
+    failed: tuple[Failure, ...]
     waiting: tuple[Waiting, ...]
 
 
-def account_of(told: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
+def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
     """Return what a student may read of a grade.
 
     Args:
-        told: the grade.
+        grade: of the student.
         lab: its lab.
         name: what the student is called.
         mark: what the score comes to, if that can be something else.
     """
-    grade = fit(told)
+    grade = fit(grade)
     visible = [test for test in grade.tests if test.visibility == VISIBLE]
     unseen = [test for test in grade.tests if test.visibility != VISIBLE]
     missed = [test for test in visible if not test.passed]
@@ -138,9 +138,9 @@ def _points(tests: Sequence[GradedTest], number: int, title: str) -> TaskPoints:
     )
 
 
-def _failed(test: GradedTest) -> Failed:
+def _failed(test: GradedTest) -> Failure:
     worth = f"task {test.task}, {test.max_score} points" if test.task else "given"
-    return Failed(test.name, worth, clip(test.for_student or test.rule, _MOST_FAILURE))
+    return Failure(test.name, worth, clip(test.for_student or test.rule, _MOST_FAILURE))
 
 
 def _waiting(missed: Sequence[GradedTest]) -> tuple[Waiting, ...]:

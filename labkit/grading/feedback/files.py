@@ -18,7 +18,7 @@ from labkit.errors import UsageError
 from labkit.grading.marks.entry_name import read_entry_name
 
 OPTION = "--feedback"
-_OURS = re.compile(r".+_feedback-(lab-[0-9]{2})(-[0-9]+)?\.(html|txt)", re.DOTALL)
+_FEEDBACK_NAME = re.compile(r".+_feedback-(lab-[0-9]{2})(-[0-9]+)?\.(html|txt)", re.DOTALL)
 # Of a file system's 255, room for a platform's numbers and what is behind them.
 _MOST_BYTES = 150
 _NO_PART_OF_A_NAME = re.compile(r"[^\w .,'()@+-]|_")
@@ -36,8 +36,8 @@ def file_names(entries: Iterable[str], lab: str) -> dict[str, str]:
     names: dict[str, str] = {}
     taken: set[str] = set()
     for entry in sorted(entries):
-        said = read_entry_name(entry)
-        stem = f"{_safe(said.name)}{said.kept}feedback-{lab}"
+        entry_name = read_entry_name(entry)
+        stem = f"{_safe(entry_name.name)}{entry_name.id_part}feedback-{lab}"
         name, count = stem, 1
         while _same(name) in taken:
             count += 1
@@ -79,7 +79,7 @@ def check_place(place: Path) -> None:
     if place.is_symlink() or not place.is_dir():
         raise UsageError(f"{OPTION} {place} is not a folder; name a new one, or FILE.zip")
     for entry in os.scandir(place):
-        if not _OURS.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+        if not _FEEDBACK_NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
             raise UsageError(
                 f"{OPTION} {place} has {entry.name!r}, which is no feedback; name a new folder"
             )
@@ -105,7 +105,7 @@ def write_files(place: Path, files: Mapping[str, str], lab_names: Iterable[str])
     # Held open, so that nothing put in its place meanwhile is written to.
     folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        for name in _left(folder, lab_names):
+        for name in _earlier_files(folder, lab_names):
             os.unlink(name, dir_fd=folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         for name, text in files.items():
@@ -115,11 +115,11 @@ def write_files(place: Path, files: Mapping[str, str], lab_names: Iterable[str])
         os.close(folder)
 
 
-def _left(folder: int, lab_names: Iterable[str]) -> Iterator[str]:
-    wanted = {*lab_names}
+def _earlier_files(folder: int, lab_names: Iterable[str]) -> Iterator[str]:
+    labels = {*lab_names}
     for name in os.listdir(folder):
-        found = _OURS.fullmatch(name)
-        if found is not None and found[1] in wanted:
+        match = _FEEDBACK_NAME.fullmatch(name)
+        if match is not None and match[1] in labels:
             yield name
 
 

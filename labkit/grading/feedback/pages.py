@@ -42,7 +42,7 @@ def text(account: Account) -> str:
     if account.mark:
         lines += _wrapped(f"Mark: {account.mark}")
     if len(account.lines) > 1:
-        lines += [line for told in account.lines for line in _wrapped(told, "    ")]
+        lines += [line for paragraph in account.lines for line in _wrapped(paragraph, "    ")]
     lines.append("")
     if account.fault:
         lines += [*_wrapped(f"No test could run: {account.fault}"), ""]
@@ -59,20 +59,24 @@ def text(account: Account) -> str:
         lines += ["", *_wrapped(f"It looks like this mistake: {account.looks_like}")]
     if account.hints:
         lines += ["", f"For a hint: {account.hints}"]
-    for failed in account.failed:
-        lines += ["", f"FAIL {failed.name} ({failed.worth})"]
-        lines += [f"  {line}" for line in failed.told.splitlines()]
+    for failure in account.failed:
+        lines += ["", f"FAIL {failure.name} ({failure.worth})"]
+        lines += [f"  {line}" for line in failure.explanation.splitlines()]
     for waiting in account.waiting:
         lines += ["", *_wrapped(f"{waiting.what}: {waiting.why}")]
         lines += _wrapped(", ".join(waiting.names), "    ")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _wrapped(told: str, indent: str = "") -> list[str]:
+def _wrapped(prose: str, indent: str = "") -> list[str]:
     return [
         line
-        for one in told.splitlines()
+        for paragraph in prose.splitlines()
         for line in textwrap.wrap(
-            one, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+            paragraph,
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
     ]

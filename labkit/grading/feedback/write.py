@@ -9,15 +9,15 @@ from labkit.grading.feedback.account import account_of
 from labkit.grading.feedback.files import file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
 from labkit.grading.grade import Grade
-from labkit.grading.reports.telling import Told
+from labkit.grading.reports.telling import ReportContent
 
 
-def write_feedback(place: Path, told: Told, labs: Mapping[str, Lab]) -> None:
+def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab]) -> None:
     """Write a page and a text for each grade.
 
     Args:
         place: a folder or a zip, see `feedback.files`.
-        told: the grades, with names.
+        content: the grades, with names.
         labs: by folder name, at least those of the grades.
 
     Raises:
@@ -26,21 +26,23 @@ def write_feedback(place: Path, told: Told, labs: Mapping[str, Lab]) -> None:
     pages = Pages()
     files: dict[str, str] = {}
     by_lab: dict[str, list[Grade]] = defaultdict(list)
-    for grade in told.grades:
+    for grade in content.grades:
         by_lab[grade.lab].append(grade)
     for lab_name, grades in by_lab.items():
         lab = labs[lab_name]
         names = file_names((grade.student for grade in grades), lab.label)
-        people = _names(told, lab_name)
+        people = _names(content, lab_name)
         for grade in grades:
-            mark = (told.shown_marks or {}).get((grade.student, grade.lab))
+            mark = (content.shown_marks or {}).get((grade.student, grade.lab))
             account = account_of(grade, lab, people[grade.student], mark)
             files[f"{names[grade.student]}.html"] = pages.html(account)
             files[f"{names[grade.student]}.txt"] = text(account)
     write_files(place, files, (labs[name].label for name in by_lab))
 
 
-def _names(told: Told, lab: str) -> dict[str, str]:
+def _names(content: ReportContent, lab: str) -> dict[str, str]:
     """Return by entry what its student is called."""
-    (marking,) = (marking for marking, _ in told.by_student if marking.lab == lab)
-    return {one.entry: one.name for one in marking.students.all if one.entry is not None}
+    (marking,) = (marking for marking, _ in content.by_student if marking.lab == lab)
+    return {
+        student.entry: student.name for student in marking.students.all if student.entry is not None
+    }

@@ -98,11 +98,11 @@ def _rows(
                 f"{place} has {len(cells)} cells, and the first line {len(names)}: put a cell that "
                 'has a comma in it between "quotes"'
             )
-        found = dict.fromkeys(names, "")
+        by_title = dict.fromkeys(names, "")
         # Of two columns with one title the first counts.
         for name, cell in reversed([*zip(names, cells, strict=False)]):
-            found[name] = cell.strip()
-        yield Row(place, found)
+            by_title[name] = cell.strip()
+        yield Row(place, by_title)
 
 
 def _read(path: Path, option: str) -> str:

@@ -26,21 +26,21 @@ class EntryName:
         platform: `moodle`, `canvas`, or "" where the name is nobody's form.
         name: the student's, as far as it tells.
         id: the student's number there, or "".
-        kept: what a platform needs of the name to find the student by; it ends with `_`.
+        id_part: what a platform needs of the name to find the student by; it ends with `_`.
     """
 
     platform: str
     name: str
     id: str
-    kept: str
+    id_part: str
 
 
 def read_entry_name(student: str) -> EntryName:
     """Return what the name of an entry says, with which a grade calls its student."""
-    if found := _MOODLE.fullmatch(student):
-        return EntryName("moodle", found[1], found[2], f"_{found[2]}_assignsubmission_file_")
-    if found := _CANVAS.fullmatch(student):
-        return EntryName("canvas", found[1], found[2], f"_{found[2]}_{found[3]}_")
+    if match := _MOODLE.fullmatch(student):
+        return EntryName("moodle", match[1], match[2], f"_{match[2]}_assignsubmission_file_")
+    if match := _CANVAS.fullmatch(student):
+        return EntryName("canvas", match[1], match[2], f"_{match[2]}_{match[3]}_")
     return EntryName("", _LAB.sub("", student), "", "_")
 
 
@@ -49,11 +49,14 @@ def short_names(entries: Collection[str]) -> dict[str, str]:
 
     Of several students of one name, those of a platform have their number behind it.
     """
-    said = {entry: read_entry_name(entry) for entry in entries}
-    names = {entry: one.name if one.platform and one.name else entry for entry, one in said.items()}
+    entry_names = {entry: read_entry_name(entry) for entry in entries}
+    names = {
+        entry: parts.name if parts.platform and parts.name else entry
+        for entry, parts in entry_names.items()
+    }
     taken = Counter(names.values())
-    for entry, one in said.items():
-        if one.platform and taken[names[entry]] > 1:
-            names[entry] = f"{one.name} ({one.id})"
+    for entry, parts in entry_names.items():
+        if parts.platform and taken[names[entry]] > 1:
+            names[entry] = f"{parts.name} ({parts.id})"
     counts = Counter(names.values())
     return {entry: name if counts[name] == 1 else entry for entry, name in names.items()}

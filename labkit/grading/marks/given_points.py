@@ -22,7 +22,7 @@ _MOST_REASON = 500
 
 
 @dataclass(frozen=True)
-class Given:
+class Adjustment:
     """Points with the reason for them, as the student reads it."""
 
     points: Decimal
@@ -33,19 +33,19 @@ class Given:
         return [str(self.points), self.reason]
 
     @classmethod
-    def from_json(cls, told: Any) -> "Given":
-        """Return what `to_json` told.
+    def from_json(cls, pair: Any) -> "Adjustment":
+        """Return the points of which this is `to_json`.
 
         Raises:
-            ValueError: it did not.
+            ValueError: it is not that.
         """
-        points, reason = told
+        points, reason = pair
         if not _NUMBER.fullmatch(points) or type(reason) is not str:
             raise ValueError("these are no points")
         return cls(Decimal(points), reason)
 
 
-def read_points(path: Path) -> dict[str, tuple[str, tuple[Given, ...]]]:
+def read_points(path: Path) -> dict[str, tuple[str, tuple[Adjustment, ...]]]:
     """Return the points in a file: by student as it calls them, the first place and the points.
 
     Raises:
@@ -54,30 +54,34 @@ def read_points(path: Path) -> dict[str, tuple[str, tuple[Given, ...]]]:
     table = read_csv(path, OPTION)
     if not table.known >= _COLUMNS:
         raise UsageError(f"{OPTION} {path} needs the columns student,points,reason")
-    found: dict[str, tuple[str, tuple[Given, ...]]] = {}
+    adjustments: dict[str, tuple[str, tuple[Adjustment, ...]]] = {}
     for row in table.rows:
-        told = row.cells["points"]
-        if not _NUMBER.fullmatch(told):
+        cell = row.cells["points"]
+        if not _NUMBER.fullmatch(cell):
             raise UsageError(
-                f"{row.place}: {told!r} is no number of points; write 5, -10 or 2.5, with at most "
+                f"{row.place}: {cell!r} is no number of points; write 5, -10 or 2.5, with at most "
                 "4 digits before the point and 2 behind it"
             )
-        place, before = found.get(row.cells["student"], (row.place, ()))
+        place, before = adjustments.get(row.cells["student"], (row.place, ()))
         reason = " ".join(printable(row.cells["reason"], _MOST_REASON).split())
-        given = Given(Decimal(told), reason)
-        found[row.cells["student"]] = place, (*before, given)
-    return found
+        adjustment = Adjustment(Decimal(cell), reason)
+        adjustments[row.cells["student"]] = place, (*before, adjustment)
+    return adjustments
 
 
-def kept_points(notes: Iterable[Any], lab: str) -> Mapping[str, tuple[Given, ...]]:
+def points_in(notes: Iterable[Any], lab: str) -> Mapping[str, tuple[Adjustment, ...]]:
     """Return by student the points that a ledger's notes have for a lab, the last that count."""
-    found = {}
+    adjustments = {}
     for note in notes:
         if note["lab"] == lab:
-            found[note["student"]] = tuple(map(Given.from_json, note["points"]))
-    return found
+            adjustments[note["student"]] = tuple(map(Adjustment.from_json, note["points"]))
+    return adjustments
 
 
-def note_of(lab: str, student: str, points: Iterable[Given]) -> dict[str, Any]:
+def note_of(lab: str, student: str, points: Iterable[Adjustment]) -> dict[str, Any]:
     """Return the note that makes a ledger keep a student's points."""
-    return {"lab": lab, "student": student, "points": [one.to_json() for one in points]}
+    return {
+        "lab": lab,
+        "student": student,
+        "points": [adjustment.to_json() for adjustment in points],
+    }

@@ -48,12 +48,12 @@ def check_roster(option: str, roster: Roster | None) -> None:
     Raises:
         UsageError: there is none, or it is another platform's.
     """
-    wanted = {"--canvas": ("canvas",), "--moodle": ("moodle", "worksheet")}[option]
+    forms = {"--canvas": ("canvas",), "--moodle": ("moodle", "worksheet")}[option]
     exports = {
         "--canvas": "Canvas's gradebook (Grades, Export)",
         "--moodle": "Moodle's grading worksheet or grader report",
     }
-    if roster is None or roster.form not in wanted:
+    if roster is None or roster.form not in forms:
         raise UsageError(f"{option} needs --roster FILE with the export of {exports[option]}")
 
 
@@ -65,7 +65,7 @@ def canvas_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
     rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), str(_most(marks))]]
     if title_of(titles[0]) != "student":
         rows = []
-    rows += [[*_cells(one, titles), _mark(marks.get(one))] for one in _listed(marking)]
+    rows += [[*_cells(student, titles), _mark(marks.get(student))] for student in _listed(marking)]
     return _csv([*titles, column], rows)
 
 
@@ -76,13 +76,13 @@ def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
         titles = [*roster.table.titles]
         place = [*map(title_of, titles)].index("grade")
         rows = []
-        for one in _listed(marking):
-            cells = _cells(one, titles)
-            cells[place] = _mark(marks.get(one)) or cells[place]
+        for student in _listed(marking):
+            cells = _cells(student, titles)
+            cells[place] = _mark(marks.get(student)) or cells[place]
             rows.append(cells)
         return _csv(titles, rows)
     titles = [title for title in roster.table.titles if title_of(title) in _MOODLE]
-    rows = [[*_cells(one, titles), _mark(marks.get(one))] for one in _listed(marking)]
+    rows = [[*_cells(student, titles), _mark(marks.get(student))] for student in _listed(marking)]
     return _csv([*titles, _lab_column(roster, lab)], rows)
 
 
@@ -93,7 +93,7 @@ def _roster(marking: Marking) -> Roster:
 
 
 def _listed(marking: Marking) -> list[Student]:
-    return [one for one in marking.students.all if one.person is not None]
+    return [student for student in marking.students.all if student.person is not None]
 
 
 def _cells(student: Student, titles: list[str]) -> list[str]:
@@ -117,8 +117,8 @@ def _most(marks: Mapping[Student, Mark]) -> int:
 def _lab_column(roster: Roster, lab: Lab) -> str:
     """Return the title of the roster that names the lab, if just one does, else its short name."""
     own = re.compile(rf"(?<![a-z])lab[-_ ]?0*{int(lab.number)}(?![0-9])", re.IGNORECASE)
-    found = [title for title in roster.table.titles if own.search(title)]
-    real = [title for title in found if "(real)" in title.casefold()] or found
+    matches = [title for title in roster.table.titles if own.search(title)]
+    real = [title for title in matches if "(real)" in title.casefold()] or matches
     return real[0] if len(real) == 1 else lab.label
 
 

@@ -84,29 +84,31 @@ def read_rule(text: str, due: str) -> LateRule:
     Raises:
         UsageError: one of them cannot be understood.
     """
-    found: dict[re.Pattern[str], re.Match[str]] = {}
+    matches: dict[re.Pattern[str], re.Match[str]] = {}
     for part in map(str.strip, " ".join(text.lower().split()).split(",")):
         match = next((match for form in _FORMS if (match := form.fullmatch(part))), None)
         if match is None:
             raise UsageError(f"{OPTION} {text!r}: {part!r} is no part of a rule; say {EXAMPLE!r}")
-        if match.re in found:
-            raise UsageError(f"{OPTION} {text!r} says {found[match.re][0]!r} and {part!r}; say one")
-        found[match.re] = match
-    if _PER not in found:
+        if match.re in matches:
+            raise UsageError(
+                f"{OPTION} {text!r} says {matches[match.re][0]!r} and {part!r}; say one"
+            )
+        matches[match.re] = match
+    if _PER not in matches:
         raise UsageError(f"{OPTION} {text!r} does not say how much per day; say {EXAMPLE!r}")
-    grace = found.get(_GRACE)
+    grace = matches.get(_GRACE)
     return LateRule(
         text=text,
         due=read_time(due, "--due"),
-        amount=_amount(found[_PER]),
-        unit=_UNITS[found[_PER][3][0]],
-        most=_amount(found[_MOST]) if _MOST in found else _ALL,
+        amount=_amount(matches[_PER]),
+        unit=_UNITS[matches[_PER][3][0]],
+        most=_amount(matches[_MOST]) if _MOST in matches else _ALL,
         grace=int(grace[1]) * _UNITS[grace[2][0]] if grace else timedelta(0),
     )
 
 
-def _amount(found: re.Match[str]) -> _Amount:
-    return _Amount(Decimal(found[1]), in_percent=found[2] == "%")
+def _amount(match: re.Match[str]) -> _Amount:
+    return _Amount(Decimal(match[1]), in_percent=match[2] == "%")
 
 
 def read_time(text: str, where: str) -> datetime:
@@ -134,7 +136,7 @@ def read_times(path: Path, due: datetime) -> list[tuple[str, str, datetime]]:
     table = read_csv(path, "--times")
     if not {*_COLUMNS} <= table.known:
         raise UsageError(f"--times {path} needs the columns student,submitted_at")
-    found = []
+    times = []
     for row in table.rows:
         time = read_time(row.cells["submitted at"], row.place)
         if (time.tzinfo is None) != (due.tzinfo is None):
@@ -142,5 +144,5 @@ def read_times(path: Path, due: datetime) -> list[tuple[str, str, datetime]]:
                 f"{row.place}: {row.cells['submitted at']!r} and --due {due.isoformat()!r} cannot "
                 "be compared, since one has no offset from UTC; write +00:00 or such behind both"
             )
-        found.append((row.place, row.cells["student"], time))
-    return found
+        times.append((row.place, row.cells["student"], time))
+    return times

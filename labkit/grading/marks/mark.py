@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from labkit.grading.marks.given_points import Given
+from labkit.grading.marks.given_points import Adjustment
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Mark:
         score: what the tests earned; None where nothing was handed in.
         max_score: what the tests are worth.
         late: the points that being late costs.
-        given: points by hand.
+        adjustments: points by hand.
         first, last, email: as the roster has them.
         submitted, due: times in ISO 8601, or "".
     """
@@ -30,7 +30,7 @@ class Mark:
     score: int | None
     max_score: int
     late: Decimal = Decimal(0)
-    given: tuple[Given, ...] = ()
+    adjustments: tuple[Adjustment, ...] = ()
     first: str = ""
     last: str = ""
     email: str = ""
@@ -40,12 +40,12 @@ class Mark:
     @property
     def exists(self) -> bool:
         """Whether there is anything to mark: a score, or points by hand."""
-        return self.score is not None or any(one.points for one in self.given)
+        return self.score is not None or any(adjustment.points for adjustment in self.adjustments)
 
     @property
     def by_hand(self) -> Decimal:
         """The sum of the points by hand."""
-        return sum((one.points for one in self.given), Decimal(0))
+        return sum((adjustment.points for adjustment in self.adjustments), Decimal(0))
 
     @property
     def total(self) -> Decimal:
@@ -63,9 +63,12 @@ class Mark:
         if self.late:
             lines.append(f"-{plain(self.late)} for being late")
         lines += [
-            f"{'' if one.points < 0 else '+'}{plain(one.points)} {one.reason}".rstrip()
-            for one in self.given
-            if one.points
+            (
+                f"{'' if adjustment.points < 0 else '+'}{plain(adjustment.points)} "
+                f"{adjustment.reason}"
+            ).rstrip()
+            for adjustment in self.adjustments
+            if adjustment.points
         ]
         return lines
 
@@ -77,7 +80,10 @@ class Mark:
             "score": self.score,
             "max_score": self.max_score,
             "late_penalty": number(self.late),
-            "points": [{"points": number(one.points), "reason": one.reason} for one in self.given],
+            "points": [
+                {"points": number(adjustment.points), "reason": adjustment.reason}
+                for adjustment in self.adjustments
+            ],
             "mark": number(self.total) if self.exists else None,
         }
 

@@ -14,7 +14,7 @@ from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.ledger import Ledger
 from labkit.grading.marks import given_points
-from labkit.grading.marks.given_points import Given
+from labkit.grading.marks.given_points import Adjustment
 from labkit.grading.marks.late import EXAMPLE, LateRule, read_rule, read_times
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.roster import Roster, read_roster
@@ -35,7 +35,7 @@ class Marking:
         roster: the course's list, if there is one.
         rule: what is taken off late work, if there is a rule.
         times: when students handed in.
-        given: the points given by hand.
+        adjustments: the points given by hand.
         odd: what is no mistake but worth a word: about whom, what.
     """
 
@@ -44,13 +44,13 @@ class Marking:
     roster: Roster | None = None
     rule: LateRule | None = None
     times: dict[Student, datetime] = field(default_factory=dict)
-    given: dict[Student, tuple[Given, ...]] = field(default_factory=dict)
+    adjustments: dict[Student, tuple[Adjustment, ...]] = field(default_factory=dict)
     odd: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
     def changes_scores(self) -> bool:
         """Whether a mark can be other than the score."""
-        return self.rule is not None or bool(self.given)
+        return self.rule is not None or bool(self.adjustments)
 
     def warnings(self, *, named: bool) -> list[str]:
         """Return what the instructor should know, with the names it is about or without."""
@@ -68,11 +68,11 @@ class Marking:
         """
         scores = {grade.student: grade for grade in grades if grade.lab == self.lab}
         most = max((grade.max_score for grade in scores.values()), default=0)
-        found = {}
+        marks = {}
         for student in self.students.all:
             grade = None if student.entry is None else scores.get(student.entry)
-            found[student] = self._mark(student, grade, most)
-        return found
+            marks[student] = self._mark(student, grade, most)
+        return marks
 
     def _mark(self, student: Student, grade: Grade | None, most: int) -> Mark:
         person, time = student.person, self.times.get(student)
@@ -85,7 +85,7 @@ class Marking:
             score=None if grade is None else grade.score,
             max_score=most if grade is None else grade.max_score,
             late=late,
-            given=self.given.get(student, ()),
+            adjustments=self.adjustments.get(student, ()),
             first="" if person is None else person.first,
             last="" if person is None else person.last,
             email="" if person is None else person.email,
@@ -113,19 +113,19 @@ def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]
             f"--times, --due and --late go together: a file of times, a time, and {EXAMPLE!r}"
         )
     roster = None if args.roster is None else read_roster(args.roster)
-    found = []
+    markings = []
     for lab, names in sorted(entries.items()):
         marking = Marking(lab, Students(names, roster), roster)
         if roster is not None:
             unlisted = marking.students.unlisted
-            missing = [one.name for one in marking.students.all if one.entry is None]
+            missing = [student.name for student in marking.students.all if student.entry is None]
             marking.odd.append((f"handed in without a line in {args.roster}", unlisted))
             marking.odd.append((f"on the roster handed in nothing for {lab}", missing))
         if args.times is not None:
             _add_times(marking, args.times, read_rule(args.late, args.due))
         _add_points(marking, args.points, args.ledger)
-        found.append(marking)
-    return found
+        markings.append(marking)
+    return markings
 
 
 def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
@@ -138,32 +138,32 @@ def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
             unknown.append(name)
         else:
             marking.times[student] = max(time, marking.times.get(student, time))
-    entries = [one for one in marking.students.all if one.entry is not None]
-    missing = [one.entry or "" for one in entries if one not in marking.times]
+    entries = [student for student in marking.students.all if student.entry is not None]
+    missing = [student.entry or "" for student in entries if student not in marking.times]
     marking.odd.append((f"handed in without a time in {path}, taken as in time", missing))
     marking.odd.append((_UNKNOWN.format(path), unknown))
 
 
 def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> None:
     """Take the points of the file, and of the ledger for those whom the file does not have."""
-    told = {} if path is None else given_points.read_points(path)
-    kept: Mapping[str, tuple[Given, ...]] = {}
+    file_points = {} if path is None else given_points.read_points(path)
+    ledger_points: Mapping[str, tuple[Adjustment, ...]] = {}
     if ledger is not None:
         with Ledger(ledger) as book:
-            kept = given_points.kept_points(book.notes(KIND), marking.lab)
-            for name, (_, points) in told.items():
-                if kept.get(name) != points:
+            ledger_points = given_points.points_in(book.notes(KIND), marking.lab)
+            for name, (_, points) in file_points.items():
+                if ledger_points.get(name) != points:
                     book.note(KIND, given_points.note_of(marking.lab, name, points))
     unknown, waiting = [], []
-    for name, points in kept.items():
+    for name, points in ledger_points.items():
         if (student := marking.students.find(name, f"--ledger {ledger}")) is not None:
-            marking.given[student] = points
-        elif name not in told and any(one.points for one in points):
+            marking.adjustments[student] = points
+        elif name not in file_points and any(adjustment.points for adjustment in points):
             waiting.append(name)
-    for name, (place, points) in told.items():
+    for name, (place, points) in file_points.items():
         if (student := marking.students.find(name, place)) is None:
             unknown.append(name)
         else:
-            marking.given[student] = points
+            marking.adjustments[student] = points
     marking.odd.append((_UNKNOWN.format(path), unknown))
     marking.odd.append((_UNKNOWN.format(ledger) + ", so their points by hand wait", waiting))

@@ -117,8 +117,8 @@ def _person(row: Row, form: str) -> Person:
         name, number = cells["student"], cells["id"]
         last, _, first = (part.strip() for part in name.partition(","))
     elif form == "worksheet":
-        found = _PARTICIPANT.fullmatch(cells["identifier"])
-        number = found[1] if found else ""
+        match = _PARTICIPANT.fullmatch(cells["identifier"])
+        number = match[1] if match else ""
     email = next((cells[title] for title in _EMAILS if cells.get(title)), "")
     return Person(number, frozenset(_keys(row, form, email)), name, first, last, email, row)
 

@@ -57,25 +57,25 @@ class Students:
         people = () if roster is None else roster.people
         self.unlisted: list[str] = []
         form = "" if roster is None else roster.form
-        owners = _Index(_known_by(Student(None, one), form) for one in people)
-        found: dict[int, str] = {}
+        owners = _Index(_known_by(Student(None, person), form) for person in people)
+        matches: dict[int, str] = {}
         for entry in entries:
             what = f"{OPTION}: the submission {entry!r}"
-            place = owners.find(entry, what, lambda n: _told(people[n]))
+            place = owners.find(entry, what, lambda n: _label(people[n]))
             if place is None:
                 self.unlisted.append(entry)
-            elif place in found:
+            elif place in matches:
                 raise UsageError(
-                    f"{OPTION}: {_told(people[place])} handed in both {found[place]!r} and "
+                    f"{OPTION}: {_label(people[place])} handed in both {matches[place]!r} and "
                     f"{entry!r}; remove one"
                 )
             else:
-                found[place] = entry
+                matches[place] = entry
         self.all: Sequence[Student] = [
-            *(Student(found.get(place), one) for place, one in enumerate(people)),
+            *(Student(matches.get(place), person) for place, person in enumerate(people)),
             *(Student(entry, None) for entry in self.unlisted),
         ]
-        self._index = _Index(_known_by(one, form) for one in self.all)
+        self._index = _Index(_known_by(student, form) for student in self.all)
 
     def find(self, text: str, where: str) -> Student | None:
         """Return the student whom a cell of another table means, or None.
@@ -110,13 +110,13 @@ class _Index:
     def __init__(self, known: Iterable[_Known]) -> None:
         self._tiers: list[dict[Hashable, list[int]]] = [defaultdict(list) for _ in _Known._fields]
         self._platforms = set[str]()
-        for place, one in enumerate(known):
-            self._platforms |= {platform for platform, _ in one.numbers}
-            for index, keys in zip(self._tiers, one.tiers(), strict=True):
+        for place, identity in enumerate(known):
+            self._platforms |= {platform for platform, _ in identity.numbers}
+            for index, keys in zip(self._tiers, identity.tiers(), strict=True):
                 for key in keys:
                     index[key].append(place)
 
-    def find(self, text: str, what: str, told: Callable[[int], str]) -> int | None:
+    def find(self, text: str, what: str, label: Callable[[int], str]) -> int | None:
         """Return the place that a text means, or None.
 
         Raises:
@@ -125,7 +125,7 @@ class _Index:
         for index, keys in zip(self._tiers, _known_as(text).tiers(), strict=True):
             places = sorted({place for key in keys for place in index.get(key, ())})
             if len(places) > 1:
-                who = " or ".join(map(told, places[:3]))
+                who = " or ".join(map(label, places[:3]))
                 raise UsageError(f"{what} may be {who}: name one of them by id or email")
             if places:
                 return places[0]
@@ -137,10 +137,10 @@ class _Index:
 
 def _known_as(text: str) -> _Known:
     """Return by what a text, an entry's name or a cell, may know somebody."""
-    said = read_entry_name(text)
-    numbers = {(said.platform, said.id)} if said.platform else set()
-    exact = {folded(text), folded(said.name), said.id} - {""}
-    return _Known({folded(text)}, numbers, exact, {words_of(said.name)} - {()})
+    parts = read_entry_name(text)
+    numbers = {(parts.platform, parts.id)} if parts.platform else set()
+    exact = {folded(text), folded(parts.name), parts.id} - {""}
+    return _Known({folded(text)}, numbers, exact, {words_of(parts.name)} - {()})
 
 
 def _known_by(student: Student, form: str) -> _Known:
@@ -167,5 +167,5 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _told(person: Person) -> str:
+def _label(person: Person) -> str:
     return f"{person.name!r} ({person.row.place.rpartition(' ')[2]})"

@@ -36,14 +36,14 @@ def make_bundle(lab: Lab, labs: list[Lab], root: Path, student: str) -> dict[str
     """
     progress = Progress(root)
     parts = [other for other in labs if other.name in lab.parts.values() and progress.passes(other)]
-    sources = {f"labs/{one.name}/starter.py": source_of(one) for one in (lab, *parts)}
-    told: dict[str, Any] = {
+    sources = {f"labs/{member.name}/starter.py": source_of(member) for member in (lab, *parts)}
+    manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "student": student,
         "lab": lab.name,
         "files": {name: sha256(data).hexdigest() for name, data in sorted(sources.items())},
     }
-    text = json.dumps(told, indent=1) + "\n"
+    text = json.dumps(manifest, indent=1) + "\n"
     return {**sources, "submission.json": text.encode("ascii")}
 
 

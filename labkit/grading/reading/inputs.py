@@ -4,7 +4,7 @@ A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle,
 the file), or a folder or zip with one such thing per student. A student is called what the entry
 is named; what a bundle says about that is a claim, and not used. Nothing is unpacked to disk.
 
-One path is of one lab: the one that is wanted, else the one that the path's own name tells, else
+One path is of one lab: the one in `Course.lab`, else the one that the path's own name tells, else
 the one on which everything in it agrees. So no student moves anything to another lab.
 """
 
@@ -23,7 +23,7 @@ from labkit.grading.reading.one_student import (
     SUFFIXES,
     Course,
     faulty,
-    is_one,
+    is_submission,
     of_file,
     of_tree,
 )
@@ -41,27 +41,27 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
         UsageError: a path does not exist or holds nothing to grade, it is unclear which lab
             something is for, or two submissions have the same name.
     """
-    found: list[Submission] = []
+    submissions: list[Submission] = []
     size = 0
     for path in paths:
-        before = len(found)
+        before = len(submissions)
         for submission in _of_one_lab(path, _at(path, course)):
-            found.append(submission)
+            submissions.append(submission)
             size += sum(map(len, submission.sources.values()))
             if size > MOST_COHORT_BYTES:
                 raise UsageError(f"{path}: this is too much to grade at once; grade it in parts")
-        if len(found) == before:
+        if len(submissions) == before:
             raise UsageError(f"there is nothing to grade in {path}")
-    labs = {submission.lab for submission in found} - {""}
-    found = [_with_lab(submission, labs) for submission in found]
-    counts = Counter((submission.lab, submission.student) for submission in found)
+    labs = {submission.lab for submission in submissions} - {""}
+    submissions = [_with_lab(submission, labs) for submission in submissions]
+    counts = Counter((submission.lab, submission.student) for submission in submissions)
     for (lab, student), count in counts.items():
         if count > 1:
             raise UsageError(
                 f"{count} submissions for {lab} are called {student!r}: rename them, or grade "
                 "them apart"
             )
-    return sorted(found, key=lambda submission: (submission.lab, submission.student))
+    return sorted(submissions, key=lambda submission: (submission.lab, submission.student))
 
 
 def _of_one_lab(path: Path, submissions: Iterable[Submission]) -> Iterator[Submission]:
@@ -91,16 +91,16 @@ def _with_lab(submission: Submission, others: set[str]) -> Submission:
     )
 
 
-def _at(given: Path, course: Course) -> Iterator[Submission]:
+def _at(argument: Path, course: Course) -> Iterator[Submission]:
     """Yield the submissions at a path of the command line; a link there is followed."""
-    path = Path(os.path.abspath(given))
+    path = Path(os.path.abspath(argument))
     if not path.exists():
-        raise UsageError(f"there is no {given}")
-    hint = course.told(path.name, path.parent.name)
+        raise UsageError(f"there is no {argument}")
+    hint = course.lab_of(path.name, path.parent.name)
     labs = {lab.name for lab in course.labs}
     real = path.resolve()
     if real.is_dir():
-        if _is_one_folder(real, course):
+        if _is_submission_folder(real, course):
             student = STARTER.removesuffix(".py") if path.name in labs else path.name
             yield _of_folder(student, real, course, hint)
         else:
@@ -113,8 +113,8 @@ def _at(given: Path, course: Course) -> Iterator[Submission]:
         yield of_file(student, path.name, file_tree(real, path.name), course, hint)
 
 
-def _is_one_folder(folder: Path, course: Course) -> bool:
-    """Return what `is_one` would say of a folder, without listing everything in it."""
+def _is_submission_folder(folder: Path, course: Course) -> bool:
+    """Return what `is_submission` would say of a folder, without listing everything in it."""
     own = [folder / STARTER, folder / MANIFEST]
     for lab in course.labs:
         for place in ("", "labs/", "phase-*/labs/"):
@@ -126,11 +126,11 @@ def _in_folder(folder: Path, course: Course, hint: Lab | None) -> Iterator[Submi
     entries = [entry for entry in os.scandir(folder) if not is_junk(entry.name)]
     kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     for name, student in sorted(_students(kinds).items()):
-        told = hint or course.told(name)
+        lab = hint or course.lab_of(name)
         if kinds[name]:
-            yield _of_folder(student, folder / name, course, told)
+            yield _of_folder(student, folder / name, course, lab)
         else:
-            yield of_file(student, name, file_tree(folder / name, name), course, told)
+            yield of_file(student, name, file_tree(folder / name, name), course, lab)
 
 
 def _of_folder(student: str, folder: Path, course: Course, hint: Lab | None) -> Submission:
@@ -150,26 +150,26 @@ def _in_zip_file(path: Path, real: Path, course: Course, hint: Lab | None) -> It
 
 def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Iterator[Submission]:
     tree = _unwrapped(tree, course)
-    if is_one(tree, course):
+    if is_submission(tree, course):
         yield of_tree(student, tree, course, hint)
         return
     kinds = {top: top in tree.folders for top in tree.tops()}
     for top, student in _students(kinds).items():
-        told = hint or course.told(top)
+        lab = hint or course.lab_of(top)
         if kinds[top]:
-            yield of_tree(student, tree.below(top), course, told)
+            yield of_tree(student, tree.below(top), course, lab)
         else:
-            yield of_file(student, top, tree, course, told)
+            yield of_file(student, top, tree, course, lab)
 
 
 def _unwrapped(tree: Tree, course: Course) -> Tree:
     """Return what is in the one folder of a zip, unless that folder is itself a submission."""
     tops = tree.tops()
-    if is_one(tree, course) or len(tops) != 1 or tops[0] not in tree.folders:
+    if is_submission(tree, course) or len(tops) != 1 or tops[0] not in tree.folders:
         return tree
     inner = tree.below(tops[0])
     many = [top for top in inner.tops() if top in inner.folders or top.lower().endswith(SUFFIXES)]
-    return inner if len(many) > 1 and not is_one(inner, course) else tree
+    return inner if len(many) > 1 and not is_submission(inner, course) else tree
 
 
 def _students(kinds: dict[str, bool]) -> dict[str, str]:

@@ -34,36 +34,36 @@ class Course:
 
     Attributes:
         labs: all there are.
-        wanted: the one to grade, or None where names and bundles tell.
+        lab: the one to grade, or None where names and bundles tell.
     """
 
     labs: Sequence[Lab]
-    wanted: Lab | None = None
+    lab: Lab | None = None
 
-    def told(self, *names: str) -> Lab | None:
-        """Return the wanted lab, else the one that names speak of, or None.
+    def lab_of(self, *names: str) -> Lab | None:
+        """Return the lab to grade, else the one that names speak of, or None.
 
         Raises:
             UsageError: they speak of different ones.
         """
-        if self.wanted is not None:
-            return self.wanted
-        told: dict[str, Lab] = {}
+        if self.lab is not None:
+            return self.lab
+        labs: dict[str, Lab] = {}
         for name in names:
             digits = re.findall(r"(?<![a-z])lab[-_ ]?([0-9]{1,2})(?![0-9])", name.lower())
             numbers = set(map(int, digits))
-            found = [lab for lab in self.labs if int(lab.number) in numbers]
-            if len(found) == 1:
-                told.setdefault(found[0].name, found[0])
-        if len(told) > 1:
+            matches = [lab for lab in self.labs if int(lab.number) in numbers]
+            if len(matches) == 1:
+                labs.setdefault(matches[0].name, matches[0])
+        if len(labs) > 1:
             raise UsageError(
-                f"{names[0]!r} in {names[1]!r}: names speak of {' and '.join(told)}: say which lab "
+                f"{names[0]!r} in {names[1]!r}: names speak of {' and '.join(labs)}: say which lab "
                 "you grade, for example --lab 03"
             )
-        return next(iter(told.values()), None)
+        return next(iter(labs.values()), None)
 
 
-def is_one(tree: Tree, course: Course) -> bool:
+def is_submission(tree: Tree, course: Course) -> bool:
     """Return whether a tree is what one student handed in, and not what many did."""
     if STARTER in tree.tops() or MANIFEST in tree.tops():
         return True
@@ -117,7 +117,9 @@ def _of_source(student: str, lab: Lab | None, source: bytes) -> Submission:
 def _of_tree(
     student: str, tree: Tree, course: Course, hint: Lab | None, *, may_open: bool
 ) -> Submission:
-    while not is_one(tree, course) and len(tree.tops()) == 1 and tree.tops()[0] in tree.folders:
+    while (
+        not is_submission(tree, course) and len(tree.tops()) == 1 and tree.tops()[0] in tree.folders
+    ):
         tree = tree.below(tree.tops()[0])
     if MANIFEST in tree:
         return _of_bundle(student, tree, course)
@@ -126,11 +128,11 @@ def _of_tree(
         if not may_open:
             raise Refused(f"{path} is a zip in a zip; hand in one zip")
         return of_file(student, path, tree, course, hint)
-    found = _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
+    submission = _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
     return (
-        found
+        submission
         if lab is None
-        else replace(found, sources={**found.sources, **_parts(tree, path, lab)})
+        else replace(submission, sources={**submission.sources, **_parts(tree, path, lab)})
     )
 
 
@@ -180,24 +182,24 @@ def _notebook(path: str) -> str:
 def _starters(tree: Tree, lab: Lab) -> list[str]:
     """Return the paths of a lab's `starter.py`, the nearest first."""
     end = f"/{lab.name}/{STARTER}"
-    found = [path for path in tree.paths() if f"/{path}".endswith(end)]
-    return sorted(found, key=lambda path: (path.count("/"), path))
+    paths = [path for path in tree.paths() if f"/{path}".endswith(end)]
+    return sorted(paths, key=lambda path: (path.count("/"), path))
 
 
 def _of_bundle(student: str, tree: Tree, course: Course) -> Submission:
-    told = _read_manifest(tree.read(MANIFEST, _MOST_MANIFEST_BYTES))
-    lab = next((lab for lab in course.labs if lab.name == told.lab), None)
+    manifest = _read_manifest(tree.read(MANIFEST, _MOST_MANIFEST_BYTES))
+    lab = next((lab for lab in course.labs if lab.name == manifest.lab), None)
     if lab is None:
-        raise Refused(f"it was made for {told.lab}, which this course does not have")
-    if course.wanted not in (None, lab):
-        raise Refused(f"it was made for {lab.name}, not for {course.wanted.name}")
+        raise Refused(f"it was made for {manifest.lab}, which this course does not have")
+    if course.lab not in (None, lab):
+        raise Refused(f"it was made for {lab.name}, not for {course.lab.name}")
     sources = {}
     for name in (lab.name, *lab.parts.values()):
         path = f"labs/{name}/{STARTER}"
-        if path not in told.files and name != lab.name:
+        if path not in manifest.files and name != lab.name:
             continue
         sources[name] = tree.read(path, MOST_SOURCE_BYTES)
-        if sha256(sources[name]).hexdigest() != told.files.get(path):
+        if sha256(sources[name]).hexdigest() != manifest.files.get(path):
             raise Refused(f"{path} is not the one that {MANIFEST} lists; make the bundle again")
     return Submission(one_line(student), lab.name, sources)
 
@@ -211,11 +213,11 @@ class _Manifest(NamedTuple):
 
 def _read_manifest(data: bytes) -> _Manifest:
     try:
-        told = load_json(data.decode("utf-8-sig"))
+        manifest = load_json(data.decode("utf-8-sig"))
     except ValueError as error:
         raise Refused(f"{MANIFEST} is not JSON: {error}") from None
-    if type(told) is not dict or told.get("schema") != _SCHEMA:
+    if type(manifest) is not dict or manifest.get("schema") != _SCHEMA:
         raise Refused(f"{MANIFEST} does not say {_SCHEMA!r}; make the bundle with make bundle")
-    if type(told.get("lab")) is not str or type(told.get("files")) is not dict:
+    if type(manifest.get("lab")) is not str or type(manifest.get("files")) is not dict:
         raise Refused(f"{MANIFEST} lacks lab or files; make the bundle with make bundle")
-    return _Manifest(told["lab"], told["files"])
+    return _Manifest(manifest["lab"], manifest["files"])

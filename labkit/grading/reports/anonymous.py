@@ -61,36 +61,41 @@ class Pseudonyms:
 
     def __init__(self, students: Sequence[Student], key: bytes) -> None:
         self.names = {student: _pseudonym(student, key) for student in students}
-        self._by_entry = {one.entry: one for one in students if one.entry is not None}
+        self._by_entry = {
+            student.entry: student for student in students if student.entry is not None
+        }
         self._owners: dict[str, set[Student]] = defaultdict(set)
         for student in students:
             for word in _words(student):
                 self._owners[word].add(student)
 
-    def grade(self, told: Grade) -> Grade:
+    def grade(self, grade: Grade) -> Grade:
         """Return a grade that names nobody."""
-        student, grade = self._by_entry[told.student], fit(told)
+        student, grade = self._by_entry[grade.student], fit(grade)
 
-        def test(one: GradedTest) -> GradedTest:
+        def without_names(test: GradedTest) -> GradedTest:
             return replace(
-                one,
-                message=self.text(one.message, student),
-                detail=self.text(one.detail, student),
-                for_student=self.text(one.for_student, student),
+                test,
+                message=self.text(test.message, student),
+                detail=self.text(test.detail, student),
+                for_student=self.text(test.for_student, student),
             )
 
         return replace(
             grade,
             student=self.names[student],
             fault=None if grade.fault is None else self.text(grade.fault, student),
-            tests=tuple(map(test, grade.tests)),
+            tests=tuple(map(without_names, grade.tests)),
         )
 
     def mark(self, mark: Mark, student: Student) -> Mark:
         """Return a student's mark that names nobody."""
-        given = (replace(one, reason=self.text(one.reason, student)) for one in mark.given)
+        adjustments = tuple(
+            replace(adjustment, reason=self.text(adjustment.reason, student))
+            for adjustment in mark.adjustments
+        )
         name = self.names[student]
-        return replace(mark, student=name, first="", last="", email="", given=tuple(given))
+        return replace(mark, student=name, first="", last="", email="", adjustments=adjustments)
 
     def source(self, data: bytes, entry: str) -> bytes:
         """Return the source of whoever an entry is of, so that it names nobody."""
@@ -103,12 +108,12 @@ class Pseudonyms:
         if author.entry:
             text = text.replace(author.entry, self.names[author])
         text = _NUMBERS.sub("", text)
-        found = [*_WORD.finditer(text)]
-        owners = [self._owners.get(_bare(match[0]), _NONE) for match in found]
+        matches = [*_WORD.finditer(text)]
+        owners = [self._owners.get(_bare(match[0]), _NONE) for match in matches]
         parts: list[str] = []
         end, before = 0, ""
-        for place, match in enumerate(found):
-            if not self._is_name(text, found, place, owners, author):
+        for place, match in enumerate(matches):
+            if not self._is_name(text, matches, place, owners, author):
                 continue
             name = self._called(owners[place], author)
             gap = text[end : match.start()]
@@ -121,23 +126,23 @@ class Pseudonyms:
     def _is_name(
         self,
         text: str,
-        found: Sequence[re.Match[str]],
+        matches: Sequence[re.Match[str]],
         place: int,
         owners: Sequence[Set[Student]],
         author: Student,
     ) -> bool:
         """Return whether a word of a text, which may be a name, is one there."""
-        here, word = owners[place], found[place][0]
+        here, word = owners[place], matches[place][0]
         if not here:
             return False
         is_common = word.islower() and (word in _COMMON or len(word) < _SHORTEST)
         if not is_common or (author in here and word not in _CODE):
             return True
-        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(found)]
+        beside = [other for other in (place - 1, place + 1) if 0 <= other < len(matches)]
         return any(
             here & owners[other]
             and _GAP.fullmatch(
-                text, found[min(place, other)].end(), found[max(place, other)].start()
+                text, matches[min(place, other)].end(), matches[max(place, other)].start()
             )
             for other in beside
         )
@@ -145,7 +150,7 @@ class Pseudonyms:
     def _called(self, owners: Set[Student], author: Student) -> str:
         if author in owners:
             return self.names[author]
-        return min(self.names[one] for one in owners)
+        return min(self.names[owner] for owner in owners)
 
 
 def read_key(path: Path) -> bytes:
@@ -193,11 +198,11 @@ def _bare(word: str) -> str:
 
 def _words(student: Student) -> Iterator[str]:
     """Yield the words by which texts may name a student, without capitals."""
-    said = read_entry_name(student.entry or "")
-    texts = [said.name, said.id]
-    if student.person is not None:
-        one = student.person
-        texts += [one.name, one.first, one.last, one.email.partition("@")[0], one.id, *one.keys]
+    entry_name = read_entry_name(student.entry or "")
+    texts = [entry_name.name, entry_name.id]
+    if (person := student.person) is not None:
+        texts += [person.name, person.first, person.last, person.email.partition("@")[0]]
+        texts += [person.id, *person.keys]
     for text in texts:
         words = [_bare(match[0]) for match in _WORD.finditer(text.partition("@")[0])]
         words = [word for word in words if word not in _NOBODYS]

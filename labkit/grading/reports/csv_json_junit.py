@@ -84,10 +84,10 @@ def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) ->
         grades: what was graded.
         marks: if they can be other than the scores.
     """
-    told = {"schema": SCHEMA, "grades": [fit(grade).to_json() for grade in grades]}
+    report = {"schema": SCHEMA, "grades": [fit(grade).to_json() for grade in grades]}
     if marks is not None:
-        told["marks"] = [mark.to_json() for mark in marks]
-    return json.dumps(told, indent=1) + "\n"
+        report["marks"] = [mark.to_json() for mark in marks]
+    return json.dumps(report, indent=1) + "\n"
 
 
 def report_junit(grades: Sequence[Grade]) -> str:
@@ -118,8 +118,8 @@ def _add_suite(root: Xml.Element, grade: Grade) -> dict[str, int]:
             continue
         tag = "failure" if test.kind in _FAILURES else "error"
         counts[f"{tag}s"] += 1
-        told = Xml.SubElement(case, tag, type=test.kind, message=test.message)
-        told.text = test.detail or test.message
+        problem = Xml.SubElement(case, tag, type=test.kind, message=test.message)
+        problem.text = test.detail or test.message
     _set(suite, counts)
     return counts
 

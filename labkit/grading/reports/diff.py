@@ -80,11 +80,11 @@ def read_report(path: Path) -> Report:
         UsageError: it is something else.
     """
     try:
-        told = load_json(path.read_text(encoding="utf-8"))
-        if told["schema"] != SCHEMA:
-            raise ValueError(f"its schema is {told['schema']!r}, not {SCHEMA!r}")
-        grades = [_checked(Grade.from_json(one)) for one in told["grades"]]
-        marks = dict(_mark(one) for one in told.get("marks", ()) if one["mark"] is not None)
+        report = load_json(path.read_text(encoding="utf-8"))
+        if report["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {report['schema']!r}, not {SCHEMA!r}")
+        grades = [_checked(Grade.from_json(row)) for row in report["grades"]]
+        marks = dict(_mark(row) for row in report.get("marks", ()) if row["mark"] is not None)
     except OSError as error:
         raise UsageError(f"{OPTION} {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -92,9 +92,9 @@ def read_report(path: Path) -> Report:
         raise UsageError(
             f"{OPTION} {path} is not a report ({why}); name files that grade --json has written"
         ) from None
-    by_who = {(one.lab, one.student): one for one in grades}
+    by_who = {(grade.lab, grade.student): grade for grade in grades}
     if len(by_who) < len(grades):
-        who, _ = Counter((one.lab, one.student) for one in grades).most_common(1)[0]
+        who, _ = Counter((grade.lab, grade.student) for grade in grades).most_common(1)[0]
         raise UsageError(f"{OPTION} {path} has {who[1]!r} twice for {who[0]}")
     return Report(path, by_who, marks)
 
@@ -111,26 +111,30 @@ def _checked(grade: Grade) -> Grade:
     return fit(grade)
 
 
-def _mark(told: Any) -> tuple[_Who, _Mark]:
-    numbers = [told["mark"], told["late_penalty"], *(one["points"] for one in told["points"])]
+def _mark(row: Any) -> tuple[_Who, _Mark]:
+    numbers = [
+        row["mark"],
+        row["late_penalty"],
+        *(adjustment["points"] for adjustment in row["points"]),
+    ]
     if not all(type(number) in (int, float) for number in numbers):
         raise TypeError("a mark is not a number")
-    return (told["lab"], told["student"]), _Mark(numbers[0], numbers[1], sum(numbers[2:]))
+    return (row["lab"], row["student"]), _Mark(numbers[0], numbers[1], sum(numbers[2:]))
 
 
 def changes(old: Report, new: Report) -> list[Change]:
     """Return what changed for those who are in both reports, the largest change first."""
-    found = []
+    differences = []
     for who in old.grades.keys() & new.grades.keys():
         before, after = old.grades[who], new.grades[who]
         # A report without marks has scores, which are the marks there.
-        one = old.marks.get(who, _Mark(before.score, 0, 0))
-        other = new.marks.get(who, _Mark(after.score, 0, 0))
-        why = (*_reasons(before, after), *_reasons_of_marks(one, other))
-        if before.score != after.score or why or one != other:
-            marks = one.mark, other.mark
-            found.append(Change(who[1], who[0], before.score, after.score, marks, why))
-    return sorted(found, key=lambda one: (-one.size, one.lab, one.student))
+        old_mark = old.marks.get(who, _Mark(before.score, 0, 0))
+        new_mark = new.marks.get(who, _Mark(after.score, 0, 0))
+        why = (*_reasons(before, after), *_reasons_of_marks(old_mark, new_mark))
+        if before.score != after.score or why or old_mark != new_mark:
+            marks = old_mark.mark, new_mark.mark
+            differences.append(Change(who[1], who[0], before.score, after.score, marks, why))
+    return sorted(differences, key=lambda change: (-change.size, change.lab, change.student))
 
 
 def _reasons(old: Grade, new: Grade) -> Iterator[str]:
@@ -159,45 +163,45 @@ def _reasons_of_marks(old: _Mark, new: _Mark) -> Iterator[str]:
 
 def _moved(before: Mapping[str, GradedTest], after: Mapping[str, GradedTest]) -> Iterator[str]:
     for name in {**before, **after}:
-        one, other = before.get(name), after.get(name)
-        if one is None and other is not None:
-            yield f"{name} is new: {other.score} of {other.max_score}"
-        elif other is None and one is not None:
-            yield f"{name} is gone: {one.score} of {one.max_score}"
-        elif one is not None and other is not None and one.passed != other.passed:
-            became = "passes now" if other.passed else "fails now"
-            why = "" if other.passed else f": {other.message.partition(_END)[0]}"
-            yield f"{name} {became} ({other.score - one.score:+}){why}"
-        elif one is not None and other is not None and one.max_score != other.max_score:
-            yield f"{name} is worth {other.max_score}, not {one.max_score}"
+        old, new = before.get(name), after.get(name)
+        if old is None and new is not None:
+            yield f"{name} is new: {new.score} of {new.max_score}"
+        elif new is None and old is not None:
+            yield f"{name} is gone: {old.score} of {old.max_score}"
+        elif old is not None and new is not None and old.passed != new.passed:
+            became = "passes now" if new.passed else "fails now"
+            why = "" if new.passed else f": {new.message.partition(_END)[0]}"
+            yield f"{name} {became} ({new.score - old.score:+}){why}"
+        elif old is not None and new is not None and old.max_score != new.max_score:
+            yield f"{name} is worth {new.max_score}, not {old.max_score}"
 
 
 def diff_text(old: Report, new: Report, *, colour: bool, width: int = WIDTH) -> str:
     """Return for people what changed from one report to another."""
-    found = changes(old, new)
-    return drawn(lambda console: _print(console, old, new, found), colour=colour, width=width)
+    differences = changes(old, new)
+    return drawn(lambda console: _print(console, old, new, differences), colour=colour, width=width)
 
 
-def _print(console: Console, old: Report, new: Report, found: Sequence[Change]) -> None:
-    if found:
-        console.print(_table(console, found))
+def _print(console: Console, old: Report, new: Report, differences: Sequence[Change]) -> None:
+    if differences:
+        console.print(_table(console, differences))
         console.print()
-    for words, one, other in (("new", new, old), ("missing", old, new)):
-        for who in sorted(one.grades.keys() - other.grades.keys()):
-            grade = one.grades[who]
+    for words, report, other in (("new", new, old), ("missing", old, new)):
+        for who in sorted(report.grades.keys() - other.grades.keys()):
+            grade = report.grades[who]
             name = clip(grade.student, _LONGEST_NAME)
             console.print(
                 Text(f"{words}: {name} ({grade.lab}) {grade.score}/{grade.max_score}"),
                 soft_wrap=True,
             )
-    console.print(Text("\n".join(_summary(old, new, found))), soft_wrap=True)
+    console.print(Text("\n".join(_summary(old, new, differences))), soft_wrap=True)
 
 
-def _table(console: Console, found: Sequence[Change]) -> Table:
-    several = len({one.lab for one in found}) > 1
-    marked = any(one.marks != (one.old, one.new) for one in found)
+def _table(console: Console, differences: Sequence[Change]) -> Table:
+    several = len({change.lab for change in differences}) > 1
+    marked = any(change.marks != (change.old, change.new) for change in differences)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    names = short_names({one.student for one in found})
+    names = short_names({change.student for change in differences})
     table.add_column("student", overflow="fold", max_width=console.width // 3)
     if several:
         table.add_column("lab", no_wrap=True)
@@ -206,28 +210,29 @@ def _table(console: Console, found: Sequence[Change]) -> Table:
     if marked:
         table.add_column("mark", justify="right", no_wrap=True)
     table.add_column("why", overflow="fold")
-    for one in found:
+    for change in differences:
         cells = [
-            clip(names[one.student], _LONGEST_NAME),
-            *([one.lab] if several else []),
-            f"{one.old} -> {one.new}",
-            f"{one.new - one.old:+}" if one.new != one.old else "0",
-            *([f"{one.marks[0]:g} -> {one.marks[1]:g}"] if marked else []),
-            "\n".join(clip(why, _LONGEST_WHY) for why in one.why),
+            clip(names[change.student], _LONGEST_NAME),
+            *([change.lab] if several else []),
+            f"{change.old} -> {change.new}",
+            f"{change.new - change.old:+}" if change.new != change.old else "0",
+            *([f"{change.marks[0]:g} -> {change.marks[1]:g}"] if marked else []),
+            "\n".join(clip(why, _LONGEST_WHY) for why in change.why),
         ]
         table.add_row(*map(Text, cells))
     return table
 
 
-def _summary(old: Report, new: Report, found: Sequence[Change]) -> Iterator[str]:
+def _summary(old: Report, new: Report, differences: Sequence[Change]) -> Iterator[str]:
     """Yield for each lab how many changed, and what else is different for all of them."""
     labs: dict[str, list[list[Grade]]] = defaultdict(lambda: [[], []])
     for place, report in enumerate((old, new)):
         for grade in report.grades.values():
             labs[grade.lab][place].append(grade)
     for lab, (before, after) in sorted(labs.items()):
-        here = [one for one in found if one.lab == lab]
-        more, fewer = sum(one.new > one.old for one in here), sum(one.new < one.old for one in here)
+        here = [change for change in differences if change.lab == lab]
+        more = sum(change.new > change.old for change in here)
+        fewer = sum(change.new < change.old for change in here)
         names = [{grade.student for grade in some} for some in (before, after)]
         yield (
             f"{lab}: {more} with more points, {fewer} with fewer, {len(names[1] - names[0])} new, "

@@ -114,7 +114,7 @@ def write_html(
         marks: by student and lab, if they can be other than the scores.
         earlier: by lab, what was handed in before.
     """
-    known = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
+    by_name = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
     for grade in map(fit, grades):
         groups[grade.lab, grade.assignment].append(grade)
@@ -122,10 +122,10 @@ def write_html(
         _section(
             groups[key],
             sources,
-            known.get(key[0]),
+            by_name.get(key[0]),
             number,
             marks or {},
-            _sources_known(known, key[0], earlier or {}),
+            _sources_known(by_name, key[0], earlier or {}),
         )
         for number, key in enumerate(sorted(groups))
     ]
@@ -193,7 +193,9 @@ def _section(
         scatter=scatter(numbers),
         heat_map=heat_map(order),
         tasks={task.number: task.title for task in lab.tasks} if lab is not None else {},
-        mistakes={one.name: one for one in read_mistakes(lab.path)} if lab is not None else {},
+        mistakes={mistake.name: mistake for mistake in read_mistakes(lab.path)}
+        if lab is not None
+        else {},
         students=[
             _Student(
                 grade=grade,

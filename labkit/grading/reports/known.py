@@ -23,8 +23,8 @@ def known_sources(lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
     """
     root = root_of(lab)
     files = [*(root / _ENGINE).rglob("*.py"), *(other.solution for other in labs)]
-    found = [path for path in files if path.exists()]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+    paths = [path for path in files if path.exists()]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
 
 
 def earlier_sources(path: Path, lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
@@ -38,5 +38,9 @@ def earlier_sources(path: Path, lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
     Raises:
         UsageError: there is nothing to read.
     """
-    found = collect([path], Course(labs, lab))
-    return {f"{path.name}: {one.student}": data for one in found for data in one.sources.values()}
+    submissions = collect([path], Course(labs, lab))
+    return {
+        f"{path.name}: {submission.student}": data
+        for submission in submissions
+        for data in submission.sources.values()
+    }

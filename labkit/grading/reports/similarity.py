@@ -62,7 +62,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KEPT_NAMES = {
+_PYTHON_NAMES = {
     *keyword.kwlist,
     *dir(builtins),
     *(name for kind in (str, bytes, list, dict, set) for name in dir(kind)),
@@ -119,26 +119,26 @@ def similar_pairs(
         most: how many pairs to return.
     """
     names = _public_names(starter)
-    given = {print for _, print in _prints(tokens(starter, names))}
+    starter_prints = {print for _, print in _prints(tokens(starter, names))}
     prints: dict[str, frozenset[int]] = {}
     for name in sorted(sources):
-        own = frozenset(p for _, p in _prints(tokens(sources[name], names))) - given
+        own = frozenset(p for _, p in _prints(tokens(sources[name], names))) - starter_prints
         if len(own) >= FEWEST:
             prints[name] = own
     groups: dict[frozenset[int], list[str]] = defaultdict(list)
     for name, own in prints.items():
         groups[own].append(name)
-    found = [(1.0, same[0], other) for same in groups.values() for other in same[1:]]
-    found += alike_sets({same[0]: own for own, same in groups.items()}, threshold)
-    found.sort(key=lambda pair: (-pair[0], pair[1:]))
+    pairs = [(1.0, same[0], other) for same in groups.values() for other in same[1:]]
+    pairs += alike_sets({same[0]: own for own, same in groups.items()}, threshold)
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
     return [
         Pair(
             left,
             right,
             round(likeness, 3),
-            _shared(sources[left], sources[right], names, given),
+            _shared_regions(sources[left], sources[right], names, starter_prints),
         )
-        for likeness, left, right in found[:most]
+        for likeness, left, right in pairs[:most]
     ]
 
 
@@ -154,24 +154,29 @@ def known_in(
         most: how many pairs to return.
     """
     names = _public_names(starter)
-    given = {print for _, print in _prints(tokens(starter, names))}
+    starter_prints = {print for _, print in _prints(tokens(starter, names))}
 
-    def prints(found: Mapping[str, bytes]) -> dict[str, frozenset[int]]:
-        rows = ((name, _prints(tokens(source, names))) for name, source in sorted(found.items()))
-        return {name: frozenset(print for _, print in row) - given for name, row in rows}
+    def prints(files: Mapping[str, bytes]) -> dict[str, frozenset[int]]:
+        rows = ((name, _prints(tokens(source, names))) for name, source in sorted(files.items()))
+        return {name: frozenset(print for _, print in row) - starter_prints for name, row in rows}
 
     others = prints(known)
-    found = []
+    pairs = []
     for name, own in prints(sources).items():
         for other, theirs in others.items():
             shared = len(own & theirs)
             share = shared / max(1, min(len(own), len(theirs)))
             if share >= KNOWN_THRESHOLD and shared >= FEWEST_KNOWN:
-                found.append((share, name, other))
-    found.sort(key=lambda pair: (-pair[0], pair[1:]))
+                pairs.append((share, name, other))
+    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
     return [
-        Pair(left, right, round(share, 3), _shared(sources[left], known[right], names, given))
-        for share, left, right in found[:most]
+        Pair(
+            left,
+            right,
+            round(share, 3),
+            _shared_regions(sources[left], known[right], names, starter_prints),
+        )
+        for share, left, right in pairs[:most]
     ]
 
 
@@ -183,7 +188,7 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
         names: those to keep besides Python's own.
     """
     text = source[:MOST_SOURCE_BYTES].decode("utf-8", "replace")
-    found: list[Token] = []
+    row: list[Token] = []
     line, fresh, depth = 1, True, 0
     docstring = False
     annotations = _Annotations()
@@ -194,21 +199,21 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
             continue
         if kind == "line":
             if docstring:
-                found.pop()
+                row.pop()
             docstring, fresh, line = False, True, line + 1
             annotations.end_line(depth)
             continue
         docstring = kind == "text" and fresh and not depth
         depth += (word in "([{") - (word in ")]}")
-        if word in ")]}" and found and found[-1].shape == ",":
-            found.pop()
+        if word in ")]}" and row and row[-1].shape == ",":
+            row.pop()
         dropped = annotations.has(word, depth) or word in "()"
         # Parentheses come and go with the layout; texts side by side are one text.
-        if not dropped and not (kind == "text" and found and found[-1].shape == '""'):
-            found.append(Token(_shape(str(kind), word, names), line))
+        if not dropped and not (kind == "text" and row and row[-1].shape == '""'):
+            row.append(Token(_shape(str(kind), word, names), line))
         line += word.count("\n")
         fresh = False
-    return found
+    return row
 
 
 class _Annotations:
@@ -244,15 +249,15 @@ def _shape(kind: str, word: str, names: frozenset[str]) -> str:
         return '""'
     if kind == "number":
         return "0"
-    if kind == "name" and word not in _KEPT_NAMES and word not in names:
+    if kind == "name" and word not in _PYTHON_NAMES and word not in names:
         return "n"
     return word
 
 
 def _public_names(starter: bytes) -> frozenset[str]:
     """Return the names of the starter's functions and classes that tests call."""
-    found = re.findall(r"\b(?:def|class) ([a-zA-Z]\w*)", starter.decode("utf-8", "replace"))
-    return frozenset(found)
+    names = re.findall(r"\b(?:def|class) ([a-zA-Z]\w*)", starter.decode("utf-8", "replace"))
+    return frozenset(names)
 
 
 def _prints(row: Sequence[Token]) -> Iterator[tuple[int, int]]:
@@ -288,19 +293,21 @@ def alike_sets(
                 holders[print].append(name)
 
 
-def _shared(
-    left: bytes, right: bytes, names: frozenset[str], given: set[int]
+def _shared_regions(
+    left: bytes, right: bytes, names: frozenset[str], starter_prints: set[int]
 ) -> tuple[Region, ...]:
-    return _regions(tokens(left, names), tokens(right, names), given)
+    return _regions(tokens(left, names), tokens(right, names), starter_prints)
 
 
-def _regions(left: Sequence[Token], right: Sequence[Token], given: set[int]) -> tuple[Region, ...]:
+def _regions(
+    left: Sequence[Token], right: Sequence[Token], starter_prints: set[int]
+) -> tuple[Region, ...]:
     """Return where the rows agree, longest run first from each position of `left`."""
     places: dict[int, list[int]] = defaultdict(list)
     for start, print in _prints(right):
-        if print not in given:
+        if print not in starter_prints:
             places[print].append(start)
-    found: list[Region] = []
+    regions: list[Region] = []
     end = 0
     for start, print in _prints(left):
         # A few candidates suffice, and bound the work on code that repeats itself.
@@ -309,13 +316,13 @@ def _regions(left: Sequence[Token], right: Sequence[Token], given: set[int]) -> 
         runs = [(_run(left, start, right, place), -place) for place in places[print][:8]]
         length, place = max(runs)
         end = start + length
-        found.append(
+        regions.append(
             Region(
                 (left[start].line, left[end - 1].line),
                 (right[-place].line, right[length - 1 - place].line),
             )
         )
-    return tuple(found)
+    return tuple(regions)
 
 
 def _run(left: Sequence[Token], start: int, right: Sequence[Token], place: int) -> int:

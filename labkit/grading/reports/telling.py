@@ -21,7 +21,7 @@ from labkit.grading.reports.known import earlier_sources
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportContent:
     """What reports tell.
 
     Attributes:
@@ -55,7 +55,7 @@ class Told:
         return [*self.marks.values(), *self.others] if self.marked else None
 
 
-class Telling:
+class ReportInputs:
     """How to tell of a grading.
 
     Args:
@@ -71,15 +71,18 @@ class Telling:
         self, args: argparse.Namespace, submissions: Sequence[Submission], root: Path
     ) -> None:
         entries: dict[str, list[str]] = {}
-        for one in submissions:
-            entries.setdefault(one.lab, []).append(one_line(one.student))
+        for submission in submissions:
+            entries.setdefault(submission.lab, []).append(one_line(submission.student))
         self._markings = read_markings(args, entries)
         for option, path in (("--canvas", args.canvas), ("--moodle", args.moodle)):
             if path is not None and len(entries) > 1:
                 raise UsageError(f"{option} is for one lab at a time; say which one, as --lab 03")
             if path is not None:
                 check_roster(option, self._markings[0].roster)
-        self._sources = {one.digest: one.sources.get(one.lab, b"") for one in submissions}
+        self._sources = {
+            submission.digest: submission.sources.get(submission.lab, b"")
+            for submission in submissions
+        }
         labs = find_labs(root) if args.earlier is not None else []
         self._earlier = {
             lab.name: earlier_sources(args.earlier, lab, labs)
@@ -92,47 +95,47 @@ class Telling:
     def warnings(self) -> list[str]:
         """What is odd and no mistake, for the instructor."""
         named = self._key is None
-        return [text for one in self._markings for text in one.warnings(named=named)]
+        return [text for marking in self._markings for text in marking.warnings(named=named)]
 
-    def of(self, grades: Sequence[Grade]) -> Told:
+    def of(self, grades: Sequence[Grade]) -> ReportContent:
         """Return what reports tell of these grades."""
         by_student = [(marking, marking.marks(grades)) for marking in self._markings]
         everybody = [mark for _, marks in by_student for mark in marks.values()]
-        told = Told(
+        content = ReportContent(
             grades=[*grades],
             sources=self._sources,
-            marks={(one.student, one.lab): one for one in everybody if one.score is not None},
-            others=[one for one in everybody if one.score is None],
+            marks={(mark.student, mark.lab): mark for mark in everybody if mark.score is not None},
+            others=[mark for mark in everybody if mark.score is None],
             marked=any(marking.changes_scores for marking in self._markings),
             by_student=by_student,
             earlier=self._earlier,
         )
-        return told if self._key is None else _anonymous(told, self._key)
+        return content if self._key is None else _anonymous(content, self._key)
 
 
-def _anonymous(told: Told, key: bytes) -> Told:
+def _anonymous(content: ReportContent, key: bytes) -> ReportContent:
     grades: list[Grade] = []
     marks: list[Mark] = []
     sources: dict[str, bytes] = {}
     names: dict[str, str] = {}
-    for marking, by_student in told.by_student:
+    for marking, by_student in content.by_student:
         pseudonyms = Pseudonyms(marking.students.all, key)
-        for grade in told.grades:
+        for grade in content.grades:
             if grade.lab == marking.lab:
                 grades.append(pseudonyms.grade(grade))
-                source = told.sources.get(grade.submission, b"")
+                source = content.sources.get(grade.submission, b"")
                 sources[grade.submission] = pseudonyms.source(source, grade.student)
         marks += [pseudonyms.mark(mark, student) for student, mark in by_student.items()]
-        names |= {name: one.entry or one.name for one, name in pseudonyms.names.items()}
+        names |= {name: student.entry or student.name for student, name in pseudonyms.names.items()}
     # In the order of names, a place would tell who it is.
     grades.sort(key=lambda grade: (grade.lab, grade.student))
     marks.sort(key=lambda mark: (mark.lab, mark.student))
-    return Told(
+    return ReportContent(
         grades=grades,
         sources=sources,
-        marks={(one.student, one.lab): one for one in marks if one.score is not None},
-        others=[one for one in marks if one.score is None],
-        marked=told.marked,
+        marks={(mark.student, mark.lab): mark for mark in marks if mark.score is not None},
+        others=[mark for mark in marks if mark.score is None],
+        marked=content.marked,
         by_student=(),
         key=dict(sorted(names.items())),
     )

@@ -46,14 +46,15 @@ def report_text(
     """
     if len(grades) == 1:
         lab = labs[grades[0].lab]
-        return drawn(lambda console: _print_one(console, grades[0], lab, marks), colour=colour)
+        return drawn(lambda console: _print_grade(console, grades[0], lab, marks), colour=colour)
     return drawn(
-        lambda console: _print_many(console, grades, labs, marks), colour=colour, width=width
+        lambda console: _print_table(console, grades, labs, marks), colour=colour, width=width
     )
 
 
-def _print_one(console: Console, told: Grade, lab: Lab, marks: Marks | None) -> None:
-    grade = fit(told)
+def _print_grade(console: Console, grade: Grade, lab: Lab, marks: Marks | None) -> None:
+    key = grade.student, grade.lab
+    grade = fit(grade)
     console.print(Text(f"{grade.lab}, handed in by {clip(grade.student, _LONGEST_NAME)}"))
     console.print(Text(f"  {_mode(grade)}   seed {grade.seed}"))
     console.print()
@@ -64,11 +65,11 @@ def _print_one(console: Console, told: Grade, lab: Lab, marks: Marks | None) -> 
     if symptom := _symptom(grade, lab):
         print_wrapped(console, "looks like: ", symptom)
     print_score(console, grade.score, grade.max_score)
-    if mark := (marks or {}).get((told.student, told.lab)):
+    if mark := (marks or {}).get(key):
         print_wrapped(console, "mark        ", f"{plain(mark.total)} = {'; '.join(mark.lines())}")
 
 
-def _print_many(
+def _print_table(
     console: Console, grades: Sequence[Grade], labs: Mapping[str, Lab], marks: Marks | None
 ) -> None:
     several = len({grade.lab for grade in grades}) > 1
@@ -83,17 +84,17 @@ def _print_many(
     table.add_column("tests by task", no_wrap=True)
     table.add_column("note", overflow="fold")
     names = short_names({grade.student for grade in grades})
-    for told in grades:
-        grade, lab = fit(told), labs[told.lab]
-        mark = (marks or {}).get((told.student, told.lab))
-        tallies = [tally(of_task(grade.tests, task.number)) for task in lab.tasks]
+    for grade in grades:
+        printable, lab = fit(grade), labs[grade.lab]
+        mark = (marks or {}).get((grade.student, grade.lab))
+        tallies = [tally(of_task(printable.tests, task.number)) for task in lab.tasks]
         cells = [
-            line(names[told.student], _LONGEST_NAME),
+            line(names[grade.student], _LONGEST_NAME),
             *([lab.label] if several else []),
             f"{grade.score}/{grade.max_score}",
             *([] if marks is None else _mark_cells(mark)),
             " ".join(tallies),
-            _note(grade, lab),
+            _note(printable, lab),
         ]
         table.add_row(*map(Text, cells))
     console.print(table)

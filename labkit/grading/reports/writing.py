@@ -13,7 +13,7 @@ from labkit.errors import InfrastructureError, UsageError
 
 if TYPE_CHECKING:
     from labkit.course.lab import Lab
-    from labkit.grading.reports.telling import Told
+    from labkit.grading.reports.telling import ReportContent
 
 _REPORTS = ("json", "csv", "junit", "html", "canvas", "moodle", "anonymous-key")
 _READ = ("ledger", "roster", "times", "points")
@@ -73,7 +73,7 @@ def check(args: argparse.Namespace) -> None:
     if args.earlier is not None and args.html is None:
         raise UsageError("--earlier goes with --html FILE, which has the pairs")
     for option in _REPORTS:
-        if (path := _named(args, option)) is not None:
+        if (path := _path_of(args, option)) is not None:
             _check_file(path)
     if args.feedback is not None:
         from labkit.grading.feedback.files import check_place
@@ -83,7 +83,7 @@ def check(args: argparse.Namespace) -> None:
     _check_apart(args)
 
 
-def _named(args: argparse.Namespace, option: str) -> Path | None:
+def _path_of(args: argparse.Namespace, option: str) -> Path | None:
     path: Path | None = getattr(args, option.replace("-", "_"), None)
     return path
 
@@ -92,7 +92,7 @@ def _check_apart(args: argparse.Namespace) -> None:
     """Check that no report overwrites another one, or a file that is read."""
     taken = {path.resolve(): str(path) for path in args.paths}
     for option in (*_READ, *_REPORTS, "feedback"):
-        if (path := _named(args, option)) is None or _is_device(path):
+        if (path := _path_of(args, option)) is None or _is_device(path):
             continue
         place = path.resolve()
         if place in taken and option not in _READ:
@@ -121,7 +121,9 @@ def show_diff(args: argparse.Namespace) -> int:
     return 0
 
 
-def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iterator[Path]:
+def write(
+    args: argparse.Namespace, content: "ReportContent", labs: "Sequence[Lab]"
+) -> Iterator[Path]:
     """Write each report that `add_options` describes; yield where, when it is there.
 
     Raises:
@@ -129,12 +131,12 @@ def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iter
     """
     from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
 
-    grades, marks = told.grades, told.shown_marks
+    grades, marks = content.grades, content.shown_marks
     if args.json is not None:
-        _write(args.json, report_json(grades, told.listed_marks))
+        _write(args.json, report_json(grades, content.listed_marks))
         yield args.json
     if args.csv is not None:
-        _write(args.csv, report_csv(grades, told.marks, told.others))
+        _write(args.csv, report_csv(grades, content.marks, content.others))
         yield args.csv
     if args.junit is not None:
         _write(args.junit, report_junit(grades))
@@ -142,13 +144,13 @@ def write(args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]") -> Iter
     if args.html is not None:
         from labkit.grading.reports.html import write_html
 
-        write_html(grades, told.sources, args.html, labs, marks, told.earlier)
+        write_html(grades, content.sources, args.html, labs, marks, content.earlier)
         yield args.html
-    yield from _write_for_platforms(args, told, labs)
+    yield from _write_for_platforms(args, content, labs)
 
 
 def _write_for_platforms(
-    args: argparse.Namespace, told: "Told", labs: "Sequence[Lab]"
+    args: argparse.Namespace, content: "ReportContent", labs: "Sequence[Lab]"
 ) -> Iterator[Path]:
     """Write what goes back to students and gradebooks, and who is who."""
     from labkit.grading.feedback.write import write_feedback
@@ -157,14 +159,14 @@ def _write_for_platforms(
     by_name = {lab.name: lab for lab in labs}
     for path, gradebook in ((args.canvas, canvas_csv), (args.moodle, moodle_csv)):
         if path is not None:
-            ((marking, marks),) = told.by_student
+            ((marking, marks),) = content.by_student
             _write(path, gradebook(marking, marks, by_name[marking.lab]))
             yield path
     if args.feedback is not None:
-        write_feedback(args.feedback, told, by_name)
+        write_feedback(args.feedback, content, by_name)
         yield args.feedback
     if args.anonymous_key is not None:
-        rows = [f"{name},{_quoted(who)}\n" for name, who in told.key.items()]
+        rows = [f"{name},{_quoted(who)}\n" for name, who in content.key.items()]
         _write(args.anonymous_key, "pseudonym,student\n" + "".join(rows), mode=0o600)
         yield args.anonymous_key
 

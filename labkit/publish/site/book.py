@@ -126,10 +126,10 @@ class _Reader:
                 return target
             path, _, anchor = target.partition("#")
             linked = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-            found = self._target(name if not path else linked, anchor, is_image)
-            if not found:
+            destination = self._target(name if not path else linked, anchor, is_image)
+            if not destination:
                 raise UsageError(f"{name}: the link to {target} leads to no file of the book")
-            to, _, anchor = found.partition("#")
+            to, _, anchor = destination.partition("#")
             if to == place:
                 return f"#{anchor}" if anchor else posixpath.basename(to)
             return _with(posixpath.relpath(to, posixpath.dirname(place) or "."), anchor)

@@ -29,13 +29,13 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what one element says."""
-        given = {name: value or "" for name, value in attrs}
-        self.anchors |= {given[name] for name in ("id", "name") if name in given}
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        target = given.get(_FETCHED.get(tag, ""), "")
-        if target and given.get("rel") not in ("prev", "next"):
-            (self.lazy if given.get("loading") == "lazy" else self.fetched).append(target)
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors |= {attributes[name] for name in ("id", "name") if name in attributes}
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        target = attributes.get(_FETCHED.get(tag, ""), "")
+        if target and attributes.get("rel") not in ("prev", "next"):
+            (self.lazy if attributes.get("loading") == "lazy" else self.fetched).append(target)
 
 
 def check_site(folder: Path) -> None:
@@ -51,13 +51,15 @@ def check_site(folder: Path) -> None:
     if not wrong:
         wrong = [*_too_large(folder), *_too_heavy(folder, pages)]
     if wrong:
-        raise LabkitError("the site is not right:\n" + "\n".join(f"  {one}" for one in wrong))
+        raise LabkitError(
+            "the site is not right:\n" + "\n".join(f"  {complaint}" for complaint in wrong)
+        )
 
 
 def _complaints(path: Path, pages: dict[Path, Page], folder: Path) -> list[str]:
     """Return what is wrong with the links of one page."""
     page, name = pages[path], path.relative_to(folder).as_posix()
-    found = [
+    complaints = [
         f"{name}: fetches {target} from another host"
         for target in (*page.fetched, *page.lazy)
         if leads_out(target) and not target.startswith("data:")
@@ -67,10 +69,10 @@ def _complaints(path: Path, pages: dict[Path, Page], folder: Path) -> list[str]:
             continue
         file, anchor = _where(path, target, folder)
         if file is None or not file.is_file():
-            found.append(f"{name}: the link to {target} leads to no page")
+            complaints.append(f"{name}: the link to {target} leads to no page")
         elif anchor and file in pages and anchor not in pages[file].anchors:
-            found.append(f"{name}: the link to {target} leads to no place on that page")
-    return found
+            complaints.append(f"{name}: the link to {target} leads to no place on that page")
+    return complaints
 
 
 def _where(path: Path, target: str, folder: Path) -> tuple[Path | None, str]:
@@ -98,16 +100,16 @@ def folder_bytes(folder: Path) -> int:
 
 
 def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
-    found = []
+    complaints = []
     for path in pages:
         size = page_bytes(path, pages[path], folder)
         if size > MOST_OF_A_PAGE:
             name = path.relative_to(folder).as_posix()
-            found.append(
+            complaints.append(
                 f"{name}: the first view loads {size:,} bytes, texts with gzip, and at most "
                 f"{MOST_OF_A_PAGE:,} are allowed"
             )
-    return found
+    return complaints
 
 
 def page_bytes(path: Path, page: Page, folder: Path) -> int:
@@ -117,8 +119,8 @@ def page_bytes(path: Path, page: Page, folder: Path) -> int:
     even those that are marked as lazy.
     """
     targets = (target for target in (*page.fetched, *page.lazy) if not leads_out(target))
-    wanted = [_where(path, target, folder)[0] for target in targets]
-    files = {path, *(file for file in wanted if file)}
+    resources = [_where(path, target, folder)[0] for target in targets]
+    files = {path, *(file for file in resources if file)}
     waiting = [file for file in files if file.suffix == ".js"]
     while waiting:
         file = waiting.pop()

@@ -151,8 +151,8 @@ def _made_of(root: Path, edition: str) -> str:
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    found = {path for pattern in _SOURCES for path in root.glob(pattern)}
-    for path in sorted(found):
+    paths = {path for pattern in _SOURCES for path in root.glob(pattern)}
+    for path in sorted(paths):
         skipped = path.name in _NO_SOURCES or path.suffix in _NO_SUFFIXES
         if path.is_file() and not skipped:
             yield path

@@ -71,16 +71,18 @@ def _check_tools() -> None:
     for tool in ("node", "npm"):
         if not shutil.which(tool):
             raise UsageError(f"{tool} was not found, and building the site needs it. {_INSTALL}")
-    told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
-    major = told.strip().lstrip("v").partition(".")[0]
+    version = subprocess.run(
+        ["node", "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    major = version.strip().lstrip("v").partition(".")[0]
     if not major.isdecimal() or int(major) < _OLDEST_NODE:
-        told = told.strip()
-        raise UsageError(f"node is {told!r}, but must be {_OLDEST_NODE} or newer. {_INSTALL}")
+        version = version.strip()
+        raise UsageError(f"node is {version!r}, but must be {_OLDEST_NODE} or newer. {_INSTALL}")
 
 
 def _run(command: list[str], folder: Path, advice: str = "") -> None:
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ran.returncode:
-        told = f"{ran.stdout}{ran.stderr}".strip()
+        output = f"{ran.stdout}{ran.stderr}".strip()
         name = " ".join(command[:2])
-        raise LabkitError(f"`{name}` failed in site/:\n{told}\n{advice}".rstrip())
+        raise LabkitError(f"`{name}` failed in site/:\n{output}\n{advice}".rstrip())

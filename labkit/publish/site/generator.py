@@ -63,12 +63,12 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
     }
 
 
-def _palette(media: str, scheme: str | None, next_one: str, icon: str) -> dict[str, Any]:
+def _palette(media: str, scheme: str | None, next_scheme: str, icon: str) -> dict[str, Any]:
     """Return colours, with the button that leads to the next ones."""
     return {
         "media": media,
         **({"scheme": scheme, "primary": "indigo", "accent": "indigo"} if scheme else {}),
-        "toggle": {"icon": icon, "name": f"Switch to {next_one} colours"},
+        "toggle": {"icon": icon, "name": f"Switch to {next_scheme} colours"},
     }
 
 

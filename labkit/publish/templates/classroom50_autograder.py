@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 COURSE = Path(__file__).resolve().parent / "course"
-KEPT = ("CLASSROOM", "ASSIGNMENT", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL", "REVIEW_URL")
+VARIABLES = ("CLASSROOM", "ASSIGNMENT", "SUBMISSION_TAG", "COMMIT_URL", "RELEASE_URL", "REVIEW_URL")
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def main() -> int:
                 return 3
         (site,) = Path(scratch).glob("lib/python*/site-packages")
         (site / "course.pth").write_text(f"import sys; sys.path.append({str(COURSE)!a})\n")
-        facts = [f"{name}={os.environ[name]}" for name in KEPT if name in os.environ]
+        facts = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
         command = [*(as_root or []), "env", "-i", f"PATH={os.environ['PATH']}", "LANG=C.UTF-8",
                    *facts, *python, "-B", "-m", "labkit.publish.classroom50", "--lab", "@LAB@",
                    "--checkout", os.getcwd()]  # fmt: skip

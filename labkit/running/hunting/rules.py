@@ -338,8 +338,8 @@ def result_of_void(hunted: Hunted) -> Result:
     """Return whether all of a student's tests count; if not, which do not, and then why."""
     if not hunted.void:
         return Result("passed")
-    told = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
-    return Result("assertion", f"{_no_count(hunted)}. {told}")
+    reasons = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
+    return Result("assertion", f"{_no_count(hunted)}. {reasons}")
 
 
 def _no_count(hunted: Hunted) -> str:

@@ -64,7 +64,7 @@ class Limits:
             self._watchdog = None
 
     @contextmanager
-    def kept(self, seconds: float) -> Iterator[None]:
+    def enforce(self, seconds: float) -> Iterator[None]:
         """Raise `OverdueError` in what runs inside if it takes longer."""
         if self.off:
             yield
@@ -73,10 +73,10 @@ class Limits:
             yield
 
     @contextmanager
-    def kept_quietly(self, what: str, seconds: float) -> Iterator[None]:
+    def enforce_quietly(self, what: str, seconds: float) -> Iterator[None]:
         """Give up what runs inside if it takes longer."""
         self.begin(what, seconds)
-        with suppress(OverdueError), self.kept(seconds):
+        with suppress(OverdueError), self.enforce(seconds):
             yield
         self.pause(what)
 

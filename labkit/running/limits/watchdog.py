@@ -110,8 +110,10 @@ class PageWatchdog:
             self.pause(test)
             return
         seconds = limit * SLOWER
-        told = {"late": _endless(test, self._code), "gone": ended(test, self._code)}
-        self._page.watch(seconds + _grace(seconds), {k: f"{_STOPPED}{v}" for k, v in told.items()})
+        messages = {"late": _endless(test, self._code), "gone": ended(test, self._code)}
+        self._page.watch(
+            seconds + _grace(seconds), {k: f"{_STOPPED}{v}" for k, v in messages.items()}
+        )
 
     def pause(self, test: str) -> None:
         """Say that `test` is over; whatever comes next may take its time."""
@@ -123,10 +125,10 @@ class PageWatchdog:
         self.pause("")
 
 
-def _close_all_but(*kept: int) -> None:
+def _close_all_but(*descriptors: int) -> None:
     """Close what others wait for: the pipes of a worker end when nobody has them open."""
     low = 0
-    for number in sorted(kept):
+    for number in sorted(descriptors):
         os.closerange(low, number)
         low = number + 1
     os.closerange(low, _MOST_FILES)

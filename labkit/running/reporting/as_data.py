@@ -4,7 +4,6 @@ It is made of the same rows, groups and explanations that the terminal's report 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from labkit.course.lab import find_labs
@@ -91,9 +90,9 @@ def _failure(run: LabRun, group: Group) -> dict[str, Any]:
     first = group[0]
     result = run.results[first.name]
     test = next(test for test in run.tests if test.name == first.name)
-    told = explanation(test, result)
+    details = explanation(test, result)
     # The rule has a place of its own.
-    labels = [label for label in (*told.labels, *told.after) if label.label != "rule"]
+    labels = [label for label in (*details.labels, *details.after) if label.label != "rule"]
     return {
         "task": first.task,
         "worth": first.max_score,
@@ -101,8 +100,8 @@ def _failure(run: LabRun, group: Group) -> dict[str, Any]:
         "tests": [test.name for test in group],
         "rule": first.rule,
         "labels": [*map(_label, labels)],
-        "trace": None if told.trace is None else _trace(told.trace),
-        "shrunk": told.shrunk,
+        "trace": None if details.trace is None else _trace(details.trace),
+        "shrunk": details.shrunk,
         "line": result.line,
     }
 
@@ -132,4 +131,5 @@ def _looks_like(run: LabRun) -> dict[str, str] | None:
 
 
 def _hunted(run: LabRun) -> dict[str, Any]:
-    return {"tests": [*map(asdict, hunt_rows(run))], "enough": enough_of(run)}
+    tests = [{"test": row.test, "told": row.outcome, "why": row.why} for row in hunt_rows(run)]
+    return {"tests": tests, "enough": enough_of(run)}

@@ -39,14 +39,14 @@ class Explanation:
         trace: the run, if it helps.
         shrunk: whether the case is a smaller one than the one that was found first.
         after: labels that stand behind the trace: what was printed.
-        told: lines that stand for labels and trace, of a failure that came here in words.
+        text: lines that stand for labels and trace, of a failure that came here in words.
     """
 
     labels: tuple[Label, ...]
     trace: TraceTable | None = None
     shrunk: bool = False
     after: tuple[Label, ...] = ()
-    told: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def explanation(test: Test, result: Result) -> Explanation:
     if result.failure is not None:
         labels, trace = _labels(result.failure), _trace(result.failure)
         return Explanation((rule, *labels), trace, result.failure.shrunk, after)
-    if result.told:
-        return Explanation((rule,), after=after, told=result.told)
+    if result.failure_text:
+        return Explanation((rule,), after=after, text=result.failure_text)
     return Explanation((rule, Label("but", result.message)), after=after)
 
 
@@ -132,10 +132,10 @@ def in_words(result: Result) -> Result:
     """Return a result without its failure as data, which may be large, but with it in words."""
     if result.failure is None:
         return result
-    return replace(result, failure=None, told="\n".join(_told(result.failure)))
+    return replace(result, failure=None, failure_text="\n".join(_lines(result.failure)))
 
 
-def _told(failure: Failure) -> list[str]:
+def _lines(failure: Failure) -> list[str]:
     """Return the lines of a failure between its rule and what was printed."""
     return _drawn(Explanation(tuple(_labels(failure)), _trace(failure), failure.shrunk))
 
@@ -161,7 +161,7 @@ def _labels(failure: Failure) -> Iterator[Label]:
     else:
         yield Label("expected", failure.expected)
         yield Label("actual", failure.actual)
-    if failure.reason and not _is_told(failure):
+    if failure.reason and not _is_redundant(failure):
         yield Label("in short", failure.reason)
 
 
@@ -173,20 +173,21 @@ def _trace(failure: Failure) -> TraceTable | None:
     return trace_table(trace, failure.at)
 
 
-def _is_told(failure: Failure) -> bool:
+def _is_redundant(failure: Failure) -> bool:
+    """Return whether the reason of a failure says no more than what stands before it."""
     return failure.expected in failure.reason or failure.reason == failure.actual
 
 
-def _drawn(told: Explanation) -> list[str]:
+def _drawn(details: Explanation) -> list[str]:
     """Return an explanation as the lines that a terminal shows."""
-    lines = [line for label in told.labels for line in _labelled(label)]
-    if told.told:
-        lines.append(told.told)
-    if told.trace is not None:
-        lines += drawn(told.trace, _LABEL)
-    if told.shrunk:
+    lines = [line for label in details.labels for line in _labelled(label)]
+    if details.text:
+        lines.append(details.text)
+    if details.trace is not None:
+        lines += drawn(details.trace, _LABEL)
+    if details.shrunk:
         lines.append(" " * _LABEL + "(smallest case found)")
-    return lines + [line for label in told.after for line in _labelled(label)]
+    return lines + [line for label in details.after for line in _labelled(label)]
 
 
 def _labelled(label: Label) -> list[str]:

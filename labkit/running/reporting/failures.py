@@ -72,7 +72,7 @@ def print_wrapped(console: Console, label: str, text: str) -> None:
     """Print a text behind a label, in lines that fit."""
     lines: list[str] = []
     # A command stays on one line, to be copied.
-    text = _COMMAND.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
+    text = _COMMAND.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     for line in (label + text).splitlines():
         indent = "" if lines else " " * len(label)
         lines += (
@@ -103,9 +103,9 @@ def _print_group(console: Console, group: Sequence[GradedTest], most_names: int)
 
 
 def _print_waiting(console: Console, tests: Sequence[GradedTest]) -> None:
-    told = waiting(tests)
+    reasons = waiting(tests)
     console.print()
-    for those, message in told:
+    for those, message in reasons:
         print_wrapped(console, those, message)
-    if told:
+    if reasons:
         console.print()

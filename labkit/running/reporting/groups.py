@@ -24,11 +24,11 @@ def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
 
 def groups(tests: Sequence[GradedTest]) -> list[Group]:
     """Return the failed tests, those that fail for one reason together."""
-    found: dict[tuple[str, ...], Group] = {}
+    by_reason: dict[tuple[str, ...], Group] = {}
     for test in tests:
         if test.ran and not test.passed and test.kind not in WAITING:
-            found.setdefault(_reason(test), []).append(test)
-    return [*found.values()]
+            by_reason.setdefault(_reason(test), []).append(test)
+    return [*by_reason.values()]
 
 
 def _reason(test: GradedTest) -> tuple[str, ...]:
@@ -54,8 +54,10 @@ def of_first_task(lab: Lab, tests: Sequence[GradedTest]) -> list[Group]:
 
 def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]:
     """Return how many tests fail, by task, that are in no group of the first one."""
-    told = {test.name for group in of_first_task(lab, tests) for test in group}
-    return Counter(test.task for group in groups(tests) for test in group if test.name not in told)
+    of_first = {test.name for group in of_first_task(lab, tests) for test in group}
+    return Counter(
+        test.task for group in groups(tests) for test in group if test.name not in of_first
+    )
 
 
 def waiting(tests: Sequence[GradedTest]) -> list[tuple[str, str]]:

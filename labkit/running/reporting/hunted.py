@@ -18,12 +18,12 @@ class HuntRow:
 
     Attributes:
         test: its name.
-        told: what it killed, or that it does not count or is not written.
+        outcome: what it killed, or that it does not count or is not written.
         why: why it does not count, or "".
     """
 
     test: str
-    told: str
+    outcome: str
     why: str
 
 
@@ -59,7 +59,7 @@ def print_hunted(console: Console, run: LabRun) -> None:
         return
     console.print()
     for row in rows:
-        print_wrapped(console, f"{row.test}: ", row.told)
+        print_wrapped(console, f"{row.test}: ", row.outcome)
         if row.why:
             print_wrapped(console, "    ", row.why)
     if enough := enough_of(run):

@@ -36,9 +36,9 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
             at = min(first_difference(actual, expected), len(actual) - 1)
             call = run.steps[at].call
             returned = f"{call.name} returned" if call.args is not None else ""
-            told = returned if actual == results else "`held` is"
-            wanted = expected[at] if at < len(expected) else None
-            return Place(at, _wrong_type(told, actual[at], wanted))
+            subject = returned if actual == results else "`held` is"
+            item = expected[at] if at < len(expected) else None
+            return Place(at, _wrong_type(subject, actual[at], item))
     return Place(_last_read(what, run) if what else _first_wrong_call(actual, expected, run))
 
 
@@ -70,8 +70,8 @@ def _last_read(what: str, run: Trace) -> int | None:
     return reads[-1] if reads else None
 
 
-def _wrong_type(told: str, actual: Any, expected: Any) -> str:
-    """Return what was told of a value, and its type, if that is not the expected one."""
-    if not told or expected is None or type(actual) is type(expected):
+def _wrong_type(subject: str, actual: Any, expected: Any) -> str:
+    """Return the type of a value in words that begin with `subject`; "" if it is as expected."""
+    if not subject or expected is None or type(actual) is type(expected):
         return ""
-    return f"{told} {a_type(actual)}; expected {a_type(expected)}"
+    return f"{subject} {a_type(actual)}; expected {a_type(expected)}"

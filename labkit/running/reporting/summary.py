@@ -31,8 +31,8 @@ def render(runs: Sequence[LabRun], *, colour: bool) -> str:
     parts = []
     for run in runs:
         if not is_perfect(run):
-            told = report.render(run, colour=colour, with_next=False)
-            parts += [report.header(run), "", told, ""]
+            text = report.render(run, colour=colour, with_next=False)
+            parts += [report.header(run), "", text, ""]
     board = report.drawn(lambda console: _print_board(console, runs), colour=colour)
     return "\n".join([*parts, board])
 

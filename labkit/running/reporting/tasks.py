@@ -102,5 +102,5 @@ def _waits_for(lab: Lab, task: Task, test: GradedTest, tests: Sequence[GradedTes
     if named is not None:
         return int(named[1]) if int(named[1]) in earlier else None
     # It does not say whose function is missing.
-    missed = [k for k in earlier if not all(one.passed for one in of_task(tests, k))]
+    missed = [k for k in earlier if not all(other.passed for other in of_task(tests, k))]
     return missed[0] if missed else None

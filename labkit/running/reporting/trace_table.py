@@ -116,7 +116,7 @@ def _row(step: Step, layers: dict[str | None, str], as_bytes: bool) -> tuple[str
         for key in layers
     ]
     cells = ("" if value is None else _cut(_words(value)) for value in held)
-    return _cut(step.call.told(as_bytes=as_bytes)), _cut(_words(step.result)), *cells
+    return _cut(step.call.render(as_bytes=as_bytes)), _cut(_words(step.result)), *cells
 
 
 def _cut(text: str) -> str:
@@ -145,10 +145,10 @@ def _event(event: Any) -> str:
     """Return an event with its fields by position, without those that are as they are by default:
     `StopOutput('a', True, 7)`.
     """
-    told = [(getattr(event, field.name), field.default) for field in fields(event)]
-    while told and told[-1][0] == told[-1][1]:
-        told.pop()
-    words = ", ".join(written(value, _MOST) for value, _ in told)
+    pairs = [(getattr(event, field.name), field.default) for field in fields(event)]
+    while pairs and pairs[-1][0] == pairs[-1][1]:
+        pairs.pop()
+    words = ", ".join(written(value, _MOST) for value, _ in pairs)
     return f"{type(event).__name__}({words})"
 
 

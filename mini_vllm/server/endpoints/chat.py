@@ -32,7 +32,7 @@ Tools = Sequence[Mapping[str, Any]]
 _MOST_SAID = 20_000
 
 
-async def chat_completions(http: HttpRequest) -> Reply:
+async def chat_completions(raw_request: HttpRequest) -> Reply:
     """Continue a conversation.
 
     If `tool_choice` is none, the model sees no tools and all that it writes is content; if it names
@@ -41,92 +41,96 @@ async def chat_completions(http: HttpRequest) -> Reply:
     Raises:
         ApiError: the request is refused.
     """
-    service: Service = http.app.state.service
-    asked = decode_chat_request(await read_body(http, service), service.limits)
-    prompt, request, options = await prepare_chat(service, asked)
+    service: Service = raw_request.app.state.service
+    request = decode_chat_request(await read_body(raw_request, service), service.limits)
+    prompt, engine_request, options = await prepare_chat(service, request)
     head = StreamHead(
         id=f"chatcmpl-{secrets.token_hex(12)}",
         created=int(time()),
-        model=asked.model or service.model_name,
-        choices=request.params.n,
+        model=request.model or service.model_name,
+        choices=engine_request.params.n,
         prompt_tokens=len(prompt.token_ids),
-        include_usage=asked.include_usage,
-        continuous_usage=asked.continuous_usage,
-        prompt_token_ids=prompt.token_ids if asked.return_token_ids else None,
-        tokens_as_ids=bool(asked.return_tokens_as_token_ids),
-        naive=service.naive if asked.return_held else None,
+        include_usage=request.include_usage,
+        continuous_usage=request.continuous_usage,
+        prompt_token_ids=prompt.token_ids if request.return_token_ids else None,
+        tokens_as_ids=bool(request.return_tokens_as_token_ids),
+        naive=service.naive if request.return_held else None,
     )
-    if asked.stream:
-        events = service.wire.chat_stream(head, request, **options)
-        return stream_reply(service, [request], events, asked.return_held)
+    if request.stream:
+        events = service.wire.chat_stream(head, engine_request, **options)
+        return stream_reply(service, [engine_request], events, request.return_held)
     return await reply_whole(
-        service, [request], http.receive, lambda outputs: chat_response(head, outputs, **options)
+        service,
+        [engine_request],
+        raw_request.receive,
+        lambda outputs: chat_response(head, outputs, **options),
     )
 
 
 async def prepare_chat(
-    service: Service, asked: ChatCompletionRequest
+    service: Service, request: ChatCompletionRequest
 ) -> tuple[Prompt, Request, dict[str, Any]]:
     """Return a chat's prompt, its request to the engine, and options of `MessageFold`.
 
     Raises:
         ApiError: the request is refused.
     """
-    service.check_model(asked.model)
-    tools = _tools_to_show(asked)
+    service.check_model(request.model)
+    tools = _tools_to_show(request)
     prompt = await chat_prompt(
         service,
-        asked.messages,
+        request.messages,
         tools=tools,
-        add_generation_prompt=asked.add_generation_prompt,
-        continue_final_message=bool(asked.continue_final_message),
-        add_special_tokens=asked.add_special_tokens,
-        variables=asked.template_kwargs,
+        add_generation_prompt=request.add_generation_prompt,
+        continue_final_message=bool(request.continue_final_message),
+        add_special_tokens=request.add_special_tokens,
+        variables=request.template_kwargs,
     )
-    room = service.room_after(prompt.token_ids, "messages", asked.wanted_tokens)
+    room = service.room_after(prompt.token_ids, "messages", request.max_tokens_param)
     params = to_sampling_params(
-        asked, service.limits, min(room, service.default_max_tokens), asked.wanted_logprobs
+        request, service.limits, min(room, service.default_max_tokens), request.logprobs_param
     )
     check_logit_bias(service, params)
-    named = isinstance(asked.tool_choice, NamedToolChoice)
-    parallel = asked.parallel_tool_calls is not False
-    request = _engine_request(service, asked, prompt, params, tools)
-    request = await constrain(
+    named = isinstance(request.tool_choice, NamedToolChoice)
+    parallel = request.parallel_tool_calls is not False
+    engine_request = _engine_request(service, request, prompt, params, tools)
+    engine_request = await constrain(
         service,
-        request if parallel else replace(request, parallel_tool_calls=False),
-        asked,
-        demands_call=named or asked.tool_choice == "required",
+        engine_request if parallel else replace(engine_request, parallel_tool_calls=False),
+        request,
+        demands_call=named or request.tool_choice == "required",
         parallel=parallel and not named,
-        reasons=bool(service.reasoning_format) and (service.model_reasons or asked.say is not None),
+        reasons=bool(service.reasoning_format)
+        and (service.model_reasons or request.say is not None),
     )
     options = {
         "named_function": named,
         "parallel_tool_calls": parallel,
         "strip": service.strip and tools is not None,
     }
-    return prompt, request, options
+    return prompt, engine_request, options
 
 
-def _tools_to_show(asked: ChatCompletionRequest) -> Tools | None:
-    choice = asked.tool_choice
-    if choice == "none" or not asked.tools:
+def _tools_to_show(request: ChatCompletionRequest) -> Tools | None:
+    choice = request.tool_choice
+    if choice == "none" or not request.tools:
         return None
     if isinstance(choice, NamedToolChoice):
         name = choice.function.name
-        return [tool for tool in asked.tools if tool["function"]["name"] == name]
-    return asked.tools
+        return [tool for tool in request.tools if tool["function"]["name"] == name]
+    return request.tools
 
 
 def _engine_request(
     service: Service,
-    asked: ChatCompletionRequest,
+    request: ChatCompletionRequest,
     prompt: Prompt,
     params: SamplingParams,
     tools: Tools | None,
 ) -> Request:
-    if asked.say is not None or asked.tool_format is not None:
-        return _say_request(service, asked, prompt, params, tools)
-    if service.reads_markers(calls=bool(tools)) and asked.skip_special_tokens is None:
+    if request.say is not None or request.tool_format is not None:
+        return _say_request(service, request, prompt, params, tools)
+    if service.reads_markers(calls=bool(tools)) and request.skip_special_tokens is None:
         # The markers of many formats are special tokens; if skipped, no parser would see them.
         params = replace(params, skip_special_tokens=False)
     thinking = None
@@ -140,18 +144,18 @@ def _engine_request(
 
 def _say_request(
     service: Service,
-    asked: ChatCompletionRequest,
+    request: ChatCompletionRequest,
     prompt: Prompt,
     params: SamplingParams,
     tools: Tools | None,
 ) -> Request:
-    if asked.say is None:
+    if request.say is None:
         raise invalid("tool_format", "needs say: it is how to read that")
     if not service.can_say:
         raise invalid("say", "cannot be had of this model; the embedded one and a --script say it")
-    if len(asked.say) > _MOST_SAID:
-        raise invalid("say", f"has {len(asked.say):,} characters; {_MOST_SAID:,} are the most")
-    format = asked.tool_format
+    if len(request.say) > _MOST_SAID:
+        raise invalid("say", f"has {len(request.say):,} characters; {_MOST_SAID:,} are the most")
+    format = request.tool_format
     if format is not None and not (service.tool_examples and is_format(format)):
         known = ", ".join(service.tool_examples) or "its own format only"
         raise invalid("tool_format", f"is {format[:100]!r}; this server reads {known}")
@@ -160,7 +164,7 @@ def _say_request(
     return Request(
         prompt.token_ids,
         params,
-        request_id=say_id(asked.say),
+        request_id=say_id(request.say),
         # A format that is named is read even where no tools are offered.
         tools=tuple(tools or ()) if tools or format else None,
         tool_format=format,

@@ -123,14 +123,14 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
     tool_format: str | None = None
 
     @property
-    def wanted_tokens(self) -> tuple[str, int | None]:
+    def max_tokens_param(self) -> tuple[str, int | None]:
         """The field that limits the tokens of the answer, and its value."""
         if self.max_completion_tokens is not None:
             return "max_completion_tokens", self.max_completion_tokens
         return "max_tokens", self.max_tokens
 
     @property
-    def wanted_logprobs(self) -> tuple[str, int | None]:
+    def logprobs_param(self) -> tuple[str, int | None]:
         """The field that says how many likeliest tokens to report, and its value."""
         return "top_logprobs", (self.top_logprobs or 0) if self.logprobs else None
 

@@ -61,7 +61,7 @@ class CompletionRequest(GenerationRequest, kw_only=True):
         return [prompt] if isinstance(prompt, str) or isinstance(prompt[0], int) else prompt
 
     @property
-    def wanted_logprobs(self) -> tuple[str, int | None]:
+    def logprobs_param(self) -> tuple[str, int | None]:
         """The field that says how many likeliest tokens to report, and its value."""
         return "logprobs", self.logprobs
 
@@ -99,67 +99,72 @@ def _check_prompt(param: str, prompt: Prompt) -> None:
         raise invalid(param, f"has the id {str(min(prompt))[:60]}; ids begin at 0")
 
 
-async def completions(http: HttpRequest) -> Reply:
+async def completions(raw_request: HttpRequest) -> Reply:
     """Continue texts. Choices are numbered across all prompts.
 
     Raises:
         ApiError: the request is refused.
     """
-    service: Service = http.app.state.service
-    asked = decode_completion_request(await read_body(http, service), service.limits)
-    service.check_model(asked.model)
-    prompts = [await _token_ids(service, asked, prompt) for prompt in asked.prompts]
-    room = min(service.room_after(prompt, "prompt", asked.wanted_tokens) for prompt in prompts)
-    only_echo = bool(asked.echo) and asked.max_tokens == 0
+    service: Service = raw_request.app.state.service
+    request = decode_completion_request(await read_body(raw_request, service), service.limits)
+    service.check_model(request.model)
+    prompts = [await _token_ids(service, request, prompt) for prompt in request.prompts]
+    room = min(service.room_after(prompt, "prompt", request.max_tokens_param) for prompt in prompts)
+    only_echo = bool(request.echo) and request.max_tokens == 0
     if only_echo:
-        asked.max_tokens = 1
+        request.max_tokens = 1
     params = to_sampling_params(
-        asked, service.limits, min(room, _DEFAULT_MAX_TOKENS), asked.wanted_logprobs
+        request, service.limits, min(room, _DEFAULT_MAX_TOKENS), request.logprobs_param
     )
     check_logit_bias(service, params)
-    if asked.return_token_ids and len(prompts) > 1:
+    if request.return_token_ids and len(prompts) > 1:
         raise invalid("return_token_ids", "is for a single prompt; send one, or leave it out")
     head = StreamHead(
         id=f"cmpl-{secrets.token_hex(12)}",
         created=int(time()),
-        model=asked.model or service.model_name,
+        model=request.model or service.model_name,
         choices=len(prompts) * params.n,
         prompt_tokens=sum(map(len, prompts)),
-        include_usage=asked.include_usage,
-        continuous_usage=asked.continuous_usage,
-        prompt_token_ids=prompts[0] if asked.return_token_ids else None,
-        tokens_as_ids=bool(asked.return_tokens_as_token_ids),
+        include_usage=request.include_usage,
+        continuous_usage=request.continuous_usage,
+        prompt_token_ids=prompts[0] if request.return_token_ids else None,
+        tokens_as_ids=bool(request.return_tokens_as_token_ids),
         hidden_ids=special_ids_of(service.tokenizer)
         if params.logprobs is not None and params.skip_special_tokens
         else frozenset(),
-        naive=service.naive if asked.return_held else None,
+        naive=service.naive if request.return_held else None,
     )
-    echoes = await _echoes(service, asked, prompts, params)
+    echoes = await _echoes(service, request, prompts, params)
     if only_echo:
-        return _only_echo(head, echoes, stream=bool(asked.stream))
+        return _only_echo(head, echoes, stream=bool(request.stream))
     # A completion is the whole text; what it means is up to the client.
-    requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
-    requests = [await constrain(service, request, asked) for request in requests]
-    if asked.stream:
+    engine_requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
+    engine_requests = [
+        await constrain(service, engine_request, request) for engine_request in engine_requests
+    ]
+    if request.stream:
         events = completion_stream(head, echoes)
-        return stream_reply(service, requests, events, asked.return_held)
+        return stream_reply(service, engine_requests, events, request.return_held)
     return await reply_whole(
-        service, requests, http.receive, lambda outputs: completion_response(head, outputs, echoes)
+        service,
+        engine_requests,
+        raw_request.receive,
+        lambda outputs: completion_response(head, outputs, echoes),
     )
 
 
 async def _echoes(
     service: Service,
-    asked: CompletionRequest,
+    request: CompletionRequest,
     prompts: Sequence[tuple[int, ...]],
     params: SamplingParams,
 ) -> list[Echo]:
     """Return the prompt of each choice, if it is echoed."""
-    if not asked.echo:
+    if not request.echo:
         return []
     echoes = [
         await echo_of(service, prompt, token_ids, params.logprobs)
-        for prompt, token_ids in zip(asked.prompts, prompts, strict=True)
+        for prompt, token_ids in zip(request.prompts, prompts, strict=True)
     ]
     return [echo for echo in echoes for _ in range(params.n)]
 
@@ -175,9 +180,11 @@ def _only_echo(head: StreamHead, echoes: Sequence[Echo], *, stream: bool) -> Res
     return Response(b"".join([*frames, events.end()]), headers=STREAM_HEADERS)
 
 
-async def _token_ids(service: Service, asked: CompletionRequest, prompt: Prompt) -> tuple[int, ...]:
+async def _token_ids(
+    service: Service, request: CompletionRequest, prompt: Prompt
+) -> tuple[int, ...]:
     if isinstance(prompt, str):
-        made = await text_prompt(service, prompt, add_special_tokens=asked.add_special_tokens)
-        return made.token_ids
+        _, ids = await text_prompt(service, prompt, add_special_tokens=request.add_special_tokens)
+        return ids
     check_known(service, "prompt", prompt)
     return tuple(prompt)

@@ -68,7 +68,7 @@ def _steps(
         if likely is None:
             steps.append(entry(token_id, {token_id: 0.0}))
             continue
-        best = sorted(likely, key=lambda one: (-likely[one], one))[:most]
-        top = tuple(entry(one, likely) for one in best)
+        best = sorted(likely, key=lambda candidate: (-likely[candidate], candidate))[:most]
+        top = tuple(entry(candidate, likely) for candidate in best)
         steps.append(TokenLogprobs(entry(token_id, likely), top))
     return steps

@@ -64,16 +64,16 @@ async def chat_prompt(
             add_generation_prompt=add_generation_prompt, tools=tools, **(variables or {}),
         )  # fmt: skip
         try:
-            made = render_either(render, turns)
+            rendered = render_either(render, turns)
         except ChatTemplateError as error:
             raise invalid("messages", f"do not fit the model's chat template: {error}") from error
-        if mark not in made.text:
+        if mark not in rendered.text:
             problem = "the model's chat template does not show the end of the final message"
             raise invalid("continue_final_message", problem)
-        text = made.text[: made.text.rindex(mark)] if mark else made.text
-        spans = tuple(span for span in made.special_spans if span[1] <= len(text))
+        text = rendered.text[: rendered.text.rindex(mark)] if mark else rendered.text
+        spans = tuple(span for span in rendered.special_spans if span[1] <= len(text))
         # What a message says never counts; where none looks like a special token, all are allowed.
-        allowed: AllowedSpecial = "all" if made.clean else At(spans)
+        allowed: AllowedSpecial = "all" if rendered.clean else At(spans)
         return Prompt(text, _encode(service, "messages", text, add_special_tokens, allowed))
 
     return await run_in_threadpool(make)

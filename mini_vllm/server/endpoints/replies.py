@@ -144,7 +144,7 @@ def stream_reply(
     Raises:
         ApiError: 400, 429 or 503; the engine does not accept them.
     """
-    channels = [StreamChannel.create() for one in requests for _ in range(one.params.n)]
+    channels = [StreamChannel.create() for request in requests for _ in range(request.params.n)]
     for channel in channels:
         if return_held:
             channel.set_return_held(True)
@@ -169,7 +169,9 @@ async def reply_whole(
     """
     with engine_errors():
         # What a client sends back as history must be calls that a template can show.
-        handles = service.engine.submit([replace(one, whole_calls=True) for one in requests])
+        handles = service.engine.submit(
+            [replace(request, whole_calls=True) for request in requests]
+        )
     # A task that is cancelled is silent; what `gather` returns complains of it to the log.
     answers = asyncio.create_task(_responses(handles))
     gone = asyncio.ensure_future(until_disconnect(receive))

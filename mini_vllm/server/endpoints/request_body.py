@@ -21,20 +21,20 @@ _MISSING = re.compile("Object missing required field `(.*)`")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-async def read_body(request: HttpRequest, service: Service) -> bytes:
+async def read_body(raw_request: HttpRequest, service: Service) -> bytes:
     """Return the body of a request.
 
     Raises:
         ApiError: 415 if it is not declared as JSON, 413 if it is too long, 408 if it does not
             arrive in time.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = raw_request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
     body, most = bytearray(), service.limits.max_body_bytes
     try:
         async with asyncio.timeout(service.body_seconds):
-            async for piece in request.stream():
+            async for piece in raw_request.stream():
                 body += piece
                 if len(body) > most:
                     raise ApiError(413, f"the body has over {most} bytes; that is the limit")
@@ -99,14 +99,14 @@ def _with_integers(body: Any) -> Any:
     }
 
 
-def check_at_most(param: str, found: int, most: int, what: str) -> None:
+def check_at_most(param: str, count: int, most: int, what: str) -> None:
     """Demand that there are not too many of something.
 
     Raises:
-        ApiError: 400; it names the field, what was found, and the limit.
+        ApiError: 400; it names the field, the count, and the limit.
     """
-    if found > most:
-        raise invalid(param, f"has {found} {what}; at most {most} are allowed")
+    if count > most:
+        raise invalid(param, f"has {count} {what}; at most {most} are allowed")
 
 
 def check_depth(param: str, value: Any, most: int) -> None:
@@ -149,10 +149,10 @@ def _wrong_shape(error: msgspec.ValidationError, at: str = "") -> ApiError:
 def _not_json(body: bytes, error: msgspec.DecodeError) -> ApiError:
     """Return an error that names the field at fault if Python's laxer reader can find it."""
     try:
-        found = _beyond_json(json.loads(body))
+        fault = _beyond_json(json.loads(body))
     except ValueError:
-        found = None
-    return invalid(*found) if found else invalid(None, f"the body is not JSON: {error}")
+        fault = None
+    return invalid(*fault) if fault else invalid(None, f"the body is not JSON: {error}")
 
 
 def _beyond_json(value: Any) -> tuple[str | None, str] | None:

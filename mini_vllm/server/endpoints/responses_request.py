@@ -108,26 +108,26 @@ def decode_responses_request(
     Raises:
         ApiError: 400; it names the field.
     """
-    asked = decode_body(body, ResponsesRequest)
+    request = decode_body(body, ResponsesRequest)
     fields: dict[str, Any] = msgspec.json.decode(body)
-    _check_there(asked, fields)
+    _check_there(request, fields)
     for name in (*ResponsesRequest.__struct_fields__, *_WITHOUT_INFLUENCE):
         fields.pop(name, None)
-    text, reasoning = asked.text or TextConfig(), asked.reasoning or Reasoning()
+    text, reasoning = request.text or TextConfig(), request.reasoning or Reasoning()
     chat = {
         **fields,
-        "model": asked.model,
-        "messages": _messages(asked, limits),
-        "tools": [_tool(tool, f"tools[{index}]") for index, tool in enumerate(asked.tools or ())],
-        "tool_choice": _tool_choice(asked.tool_choice),
-        "parallel_tool_calls": asked.parallel_tool_calls,
-        "max_completion_tokens": asked.max_output_tokens,
+        "model": request.model,
+        "messages": _messages(request, limits),
+        "tools": [_tool(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())],
+        "tool_choice": _tool_choice(request.tool_choice),
+        "parallel_tool_calls": request.parallel_tool_calls,
+        "max_completion_tokens": request.max_output_tokens,
         "reasoning_effort": reasoning.effort,
         "response_format": _response_format(text.format),
         "verbosity": text.verbosity,
     }
     with chat_names():
-        return asked, decode_chat_request(msgspec.json.encode(chat), limits)
+        return request, decode_chat_request(msgspec.json.encode(chat), limits)
 
 
 @contextmanager
@@ -191,7 +191,7 @@ _OF_CHATS = {
 _INCLUDED = "reasoning.encrypted_content"
 
 
-def _check_there(asked: ResponsesRequest, fields: dict[str, Any]) -> None:
+def _check_there(request: ResponsesRequest, fields: dict[str, Any]) -> None:
     for name, neutral in _NOT_THERE.items():
         if fields.get(name) is not None and fields[name] != neutral:
             why = _WHY.get(name, "is not implemented; leave it out")
@@ -203,44 +203,44 @@ def _check_there(asked: ResponsesRequest, fields: dict[str, Any]) -> None:
                 f"is a field of /v1/chat/completions; {instead}",
                 code="unsupported_parameter",
             )
-    for index, name in enumerate(asked.include or ()):
+    for index, name in enumerate(request.include or ()):
         # Reasoning goes out, and comes back, in plain text.
         if name != _INCLUDED:
             raise invalid(f"include[{index}]", f"is {name!r:.60}; it must be {_INCLUDED!r}")
-    summary = asked.reasoning and asked.reasoning.summary
+    summary = request.reasoning and request.reasoning.summary
     if summary not in (None, "auto"):
         raise invalid("reasoning.summary", f"is {summary!r:.60}; there is only the whole reasoning")
 
 
-def _messages(asked: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]:
+def _messages(request: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]:
     """Return the conversation as a chat has it: what the model said in a turn is one message."""
     messages: list[dict[str, Any]] = []
-    if asked.instructions:
-        messages.append({"role": "system", "content": asked.instructions})
-    if isinstance(asked.input, str):
-        return [*messages, {"role": "user", "content": asked.input}]
-    if not asked.input:
+    if request.instructions:
+        messages.append({"role": "system", "content": request.instructions})
+    if isinstance(request.input, str):
+        return [*messages, {"role": "user", "content": request.input}]
+    if not request.input:
         raise invalid("input", "is empty; send a text or at least one item")
-    check_at_most("input", len(asked.input), limits.max_messages, "items")
-    for index, item in enumerate(asked.input):
-        said = _message(item, f"input[{index}]")
-        if not (messages and _continues(said, messages[-1])):
-            messages.append(said)
-        elif "tool_calls" in said:
-            messages[-1].setdefault("tool_calls", []).extend(said["tool_calls"])
+    check_at_most("input", len(request.input), limits.max_messages, "items")
+    for index, item in enumerate(request.input):
+        message = _message(item, f"input[{index}]")
+        if not (messages and _continues(message, messages[-1])):
+            messages.append(message)
+        elif "tool_calls" in message:
+            messages[-1].setdefault("tool_calls", []).extend(message["tool_calls"])
         else:
-            messages[-1]["content"] = messages[-1].get("content", "") + said["content"]
+            messages[-1]["content"] = messages[-1].get("content", "") + message["content"]
     return messages
 
 
-def _continues(said: dict[str, Any], turn: dict[str, Any]) -> bool:
+def _continues(message: dict[str, Any], turn: dict[str, Any]) -> bool:
     """Return whether the model said this in the same turn: reasoning, text and calls, in order.
 
     Text may also follow calls, since their results come after the whole turn.
     """
-    if not said["role"] == turn["role"] == "assistant" or "reasoning_content" in said:
+    if not message["role"] == turn["role"] == "assistant" or "reasoning_content" in message:
         return False
-    return "tool_calls" in said or "content" not in turn or "tool_calls" in turn
+    return "tool_calls" in message or "content" not in turn or "tool_calls" in turn
 
 
 def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
@@ -331,4 +331,4 @@ def _response_format(format: dict[str, Any] | None) -> Any:
 
 def _but_type(value: dict[str, Any]) -> dict[str, Any]:
     """Return the members that say something; null is the same as nothing."""
-    return {name: it for name, it in value.items() if name != "type" and it is not None}
+    return {name: member for name, member in value.items() if name != "type" and member is not None}

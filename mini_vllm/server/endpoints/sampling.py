@@ -128,7 +128,7 @@ class GenerationRequest(Unsupported, kw_only=True):
         return bool(options and options.include_usage and options.continuous_usage_stats)
 
     @property
-    def wanted_tokens(self) -> tuple[str, int | None]:
+    def max_tokens_param(self) -> tuple[str, int | None]:
         """The field that limits the tokens of the answer, and its value."""
         return "max_tokens", self.max_tokens
 
@@ -164,7 +164,7 @@ def to_sampling_params(
     request: GenerationRequest,
     limits: Limits,
     default_max_tokens: int,
-    wanted_logprobs: tuple[str, int | None],
+    logprobs_param: tuple[str, int | None],
 ) -> SamplingParams:
     """Return how to generate, checked against the limits.
 
@@ -172,13 +172,13 @@ def to_sampling_params(
         request: a decoded request.
         limits: how much it may ask for.
         default_max_tokens: the most tokens of the answer if the request sets no limit.
-        wanted_logprobs: the field that says how many likeliest tokens to report, and its value.
+        logprobs_param: the field that says how many likeliest tokens to report, and its value.
 
     Raises:
         ApiError: 400; it names the field, its value and the range.
     """
-    tokens_field, max_tokens = request.wanted_tokens
-    logprobs_field, logprobs = wanted_logprobs
+    tokens_field, max_tokens = request.max_tokens_param
+    logprobs_field, logprobs = logprobs_param
     stop_ids = request.stop_token_ids or []
     for name, value, least, most in (
         ("n", request.n, 1, limits.max_n),
@@ -205,14 +205,14 @@ def to_sampling_params(
     min_tokens = request.min_tokens or 0
     if min_tokens > max_tokens:
         raise invalid("min_tokens", f"is {min_tokens}; at most {max_tokens} tokens may be made")
-    given = {name: getattr(request, name) for name in _SAME}
+    fields = {name: getattr(request, name) for name in _SAME}
     return SamplingParams(
         max_tokens=max_tokens,
         stop=_stops(request.stop, limits),
         stop_token_ids=frozenset(stop_ids),
         logprobs=logprobs,
         logit_bias=_logit_bias(request.logit_bias or {}, limits),
-        **{name: value for name, value in given.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
     )
 
 

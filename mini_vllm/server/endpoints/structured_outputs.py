@@ -58,26 +58,26 @@ class StructuredOutputs(msgspec.Struct):
     structural_tag: Any = None
 
 
-class Asks(Protocol):
+class ConstrainedRequest(Protocol):
     """A request with both fields."""
 
     response_format: ResponseFormat | None
     structured_outputs: StructuredOutputs | None
 
 
-def wanted_output(asked: Asks, most_depth: int) -> StructuredOutputsParams | None:
+def constraint_of(request: ConstrainedRequest, most_depth: int) -> StructuredOutputsParams | None:
     """Return what an answer must look like, or None for any text.
 
     Raises:
         ApiError: 400; it names the field.
     """
-    format, given = asked.response_format, asked.structured_outputs
+    format, options = request.response_format, request.structured_outputs
     formatted = None if format is None else _of_format(format, most_depth)
-    if given is None:
+    if options is None:
         return formatted
     if formatted is not None:
         raise invalid("structured_outputs", "and response_format were both given; leave one out")
-    return _of_structured_outputs(given, most_depth)
+    return _of_structured_outputs(options, most_depth)
 
 
 def _of_format(format: ResponseFormat, most_depth: int) -> StructuredOutputsParams | None:
@@ -94,10 +94,10 @@ def _of_format(format: ResponseFormat, most_depth: int) -> StructuredOutputsPara
     return StructuredOutputsParams(json=_schema(at, named.schema, most_depth))
 
 
-def _of_structured_outputs(given: StructuredOutputs, most_depth: int) -> StructuredOutputsParams:
+def _of_structured_outputs(options: StructuredOutputs, most_depth: int) -> StructuredOutputsParams:
     at = "structured_outputs"
     for name in ("structural_tag", "whitespace_pattern", "disable_additional_properties"):
-        if getattr(given, name):
+        if getattr(options, name):
             raise invalid(
                 f"{at}.{name}",
                 "is not implemented; leave it out",
@@ -105,12 +105,12 @@ def _of_structured_outputs(given: StructuredOutputs, most_depth: int) -> Structu
             )
     try:
         return StructuredOutputsParams(
-            json=None if given.json is None else _schema(f"{at}.json", given.json, most_depth),
-            regex=given.regex,
-            choice=None if given.choice is None else tuple(given.choice),
-            grammar=given.grammar,
-            json_object=bool(given.json_object),
-            disable_any_whitespace=given.disable_any_whitespace,
+            json=None if options.json is None else _schema(f"{at}.json", options.json, most_depth),
+            regex=options.regex,
+            choice=None if options.choice is None else tuple(options.choice),
+            grammar=options.grammar,
+            json_object=bool(options.json_object),
+            disable_any_whitespace=options.disable_any_whitespace,
         )
     except ValueError as error:
         raise invalid(at, str(error)) from None
@@ -133,8 +133,8 @@ def _schema(at: str, schema: Any, most_depth: int) -> str:
 
 async def constrain(
     service: Service,
-    request: Request,
-    asked: Asks,
+    engine_request: Request,
+    request: ConstrainedRequest,
     *,
     demands_call: bool = False,
     parallel: bool = True,
@@ -144,8 +144,8 @@ async def constrain(
 
     Args:
         service: compiles the grammar.
-        request: what to generate. Its tools are those that may be called.
-        asked: says what an answer must look like.
+        engine_request: what to generate. Its tools are those that may be called.
+        request: says what an answer must look like.
         demands_call: whether there must be a call; then there is no answer beside calls.
         parallel: whether there may be several calls.
         reasons: whether reasoning, which is held to nothing, may come first.
@@ -154,21 +154,23 @@ async def constrain(
         ApiError: 400, it is malformed or fits no text, the message has the reason; 501, the server
             lacks the package that it takes.
     """
-    wanted = wanted_output(asked, service.limits.max_schema_depth)
-    if wanted is None and not demands_call:
-        return request
-    field = "structured_outputs" if asked.structured_outputs else "response_format"
+    constraint = constraint_of(request, service.limits.max_schema_depth)
+    if constraint is None and not demands_call:
+        return engine_request
+    field = "structured_outputs" if request.structured_outputs else "response_format"
     try:
-        if demands_call or request.tools:
-            answer = None if demands_call or wanted is None else expression_of(wanted)
-            request, wanted = _with_calls(service, request, answer, parallel)
-        assert wanted is not None
+        if demands_call or engine_request.tools:
+            answer = None if demands_call or constraint is None else expression_of(constraint)
+            engine_request, constraint = _with_calls(service, engine_request, answer, parallel)
+        assert constraint is not None
         manager, forwards = service.engine.structured_outputs, service.engine.forwards_grammars
         if reasons and not forwards:
-            wanted = _after_reasoning(service, request, wanted)
+            constraint = _after_reasoning(service, engine_request, constraint)
         if manager.is_possible or not forwards:
-            await run_in_threadpool(manager.compile, wanted)
-        return replace(request, params=replace(request.params, structured_outputs=wanted))
+            await run_in_threadpool(manager.compile, constraint)
+        return replace(
+            engine_request, params=replace(engine_request.params, structured_outputs=constraint)
+        )
     except MissingBackendError as error:
         raise ApiError(501, str(error), code="missing_dependency") from None
     except ValueError as error:
@@ -176,9 +178,9 @@ async def constrain(
 
 
 def _with_calls(
-    service: Service, request: Request, answer: str | None, parallel: bool
+    service: Service, engine_request: Request, answer: str | None, parallel: bool
 ) -> tuple[Request, StructuredOutputsParams]:
-    tools: Sequence[Mapping[str, Any]] = request.tools or ()
+    tools: Sequence[Mapping[str, Any]] = engine_request.tools or ()
     format, grammar = call_grammar(
         service.call_format,
         tools,
@@ -187,16 +189,16 @@ def _with_calls(
         spell=service.engine.structured_outputs.spell,
     )
     if format != service.call_format:
-        request = replace(request, tool_format=format)
-    return request, StructuredOutputsParams(grammar=grammar)
+        engine_request = replace(engine_request, tool_format=format)
+    return engine_request, StructuredOutputsParams(grammar=grammar)
 
 
 def _after_reasoning(
-    service: Service, request: Request, wanted: StructuredOutputsParams
+    service: Service, engine_request: Request, constraint: StructuredOutputsParams
 ) -> StructuredOutputsParams:
     """Return what was asked, behind reasoning of any text: only the answer is held to it."""
     assert service.reasoning_format is not None
-    format, lark = find_reasoning_format(service.reasoning_format), lark_of(wanted)
+    format, lark = find_reasoning_format(service.reasoning_format), lark_of(constraint)
     if len(re.findall(r"\bstart\b", lark)) > 1:
         raise ValueError("another rule uses its rule start, which has to come behind reasoning")
     manager = service.engine.structured_outputs
@@ -208,7 +210,7 @@ def _after_reasoning(
         suffix = f"[suffix={json.dumps(closing)}]" if special is None else ""
         rules.append(f"{rule}{suffix}: /(?s:.*)/{end}")
     reasoning = f"({' | '.join(f'reasoning_{n}' for n in range(len(format.closings)))})"
-    if not (format.inside if request.thinking is None else request.thinking):
+    if not (format.inside if engine_request.thinking is None else engine_request.thinking):
         reasoning = f"(({' | '.join(map(manager.spell, format.openings))}) {reasoning})?"
     start = f"start: {reasoning} /[ \\n]{{0,2}}/ reasoned_answer"
     return StructuredOutputsParams(grammar="\n".join([start, *rules]))

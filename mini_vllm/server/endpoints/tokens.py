@@ -90,24 +90,24 @@ def decode_detokenize_request(body: bytes, limits: Limits) -> DetokenizeRequest:
     return request
 
 
-async def tokenize(request: Request) -> JsonResponse:
+async def tokenize(raw_request: Request) -> JsonResponse:
     """Answer with the ids of a text, or of a conversation as the model would read it."""
-    service: Service = request.app.state.service
-    asked = decode_tokenize_request(await read_body(request, service), service.limits)
-    service.check_model(asked.model)
-    special = asked.add_special_tokens
-    if asked.messages is not None:
+    service: Service = raw_request.app.state.service
+    request = decode_tokenize_request(await read_body(raw_request, service), service.limits)
+    service.check_model(request.model)
+    special = request.add_special_tokens
+    if request.messages is not None:
         prompt = await chat_prompt(
             service,
-            asked.messages,
-            tools=asked.tools,
-            add_generation_prompt=asked.add_generation_prompt,
+            request.messages,
+            tools=request.tools,
+            add_generation_prompt=request.add_generation_prompt,
             add_special_tokens=bool(special),
-            variables=asked.chat_template_kwargs,
+            variables=request.chat_template_kwargs,
         )
     else:
         prompt = await text_prompt(
-            service, asked.prompt or "", add_special_tokens=special is not False
+            service, request.prompt or "", add_special_tokens=special is not False
         )
     ids = prompt.token_ids
     return JsonResponse(
@@ -115,21 +115,21 @@ async def tokenize(request: Request) -> JsonResponse:
             count=len(ids),
             max_model_len=service.engine.max_model_len,
             tokens=list(ids),
-            token_strs=[service.tokenizer.id_to_token(one) or "" for one in ids]
-            if asked.return_token_strs
+            token_strs=[service.tokenizer.id_to_token(token_id) or "" for token_id in ids]
+            if request.return_token_strs
             else None,
         )
     )
 
 
-async def detokenize(request: Request) -> JsonResponse:
+async def detokenize(raw_request: Request) -> JsonResponse:
     """Answer with the text of ids."""
-    service: Service = request.app.state.service
-    asked = decode_detokenize_request(await read_body(request, service), service.limits)
-    service.check_model(asked.model)
-    check_known(service, "tokens", asked.tokens)
+    service: Service = raw_request.app.state.service
+    request = decode_detokenize_request(await read_body(raw_request, service), service.limits)
+    service.check_model(request.model)
+    check_known(service, "tokens", request.tokens)
     try:
-        text = await run_in_threadpool(service.tokenizer.decode, asked.tokens)
+        text = await run_in_threadpool(service.tokenizer.decode, request.tokens)
     except (TokenizerError, OverflowError) as error:
         raise invalid("tokens", f"cannot be decoded: {error}") from error
     return JsonResponse(DetokenizeResponse(prompt=text))

@@ -20,9 +20,9 @@ export class Say {
   /** Ask the server what its model can be given to say. */
   async load(headers) {
     const response = await fetch("say", { headers });
-    const told = response.ok ? await response.json() : { can_say: false, examples: {} };
-    this.can = told.can_say;
-    this.#calls = new Map(Object.entries(told.examples));
+    const answer = response.ok ? await response.json() : { can_say: false, examples: {} };
+    this.can = answer.can_say;
+    this.#calls = new Map(Object.entries(answer.examples));
     const own = new Option("the model's own format", "");
     const others = [...this.#calls.keys()].map((name) => new Option(name, name));
     byId("tool_format").replaceChildren(own, ...others);

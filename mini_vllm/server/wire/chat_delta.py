@@ -146,15 +146,15 @@ def whole_calls(output: CompletionOutput, *, parallel: bool) -> list[Event]:
     if not parallel:
         events = [*of_first_call(events)]
     whole = [event.index for event in events if isinstance(event, CallEnd)]
-    kept: list[Event] = []
+    result: list[Event] = []
     for event in events:
         if isinstance(event, TextDelta | ReasoningDelta):
-            kept.append(event)
+            result.append(event)
         elif event.index in whole:
-            kept.append(replace(event, index=whole.index(event.index)))
+            result.append(replace(event, index=whole.index(event.index)))
         else:
-            kept.append(TextDelta(_said(event)))
-    return kept
+            result.append(TextDelta(_said(event)))
+    return result
 
 
 def _said(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:

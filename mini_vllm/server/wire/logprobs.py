@@ -127,8 +127,8 @@ class CompletionLogprobsStream:
             self._close_character(token.piece)
             lists.text_offset.append(self._length)
             if token.token_id in hidden_ids:
-                said = token.piece.decode("utf-8", "replace")
-                if prompt is None or not prompt.startswith(said, self._length):
+                text = token.piece.decode("utf-8", "replace")
+                if prompt is None or not prompt.startswith(text, self._length):
                     continue
             self._length += len(self._decoder.decode(token.piece))
         return lists

@@ -125,10 +125,10 @@ class _OpenItem:
 
     def done(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """Close it, with its final value."""
-        said = {self.form.grows: self.text, **self.form.delta}
+        fields = {self.form.grows: self.text, **self.form.delta}
         if self.form.part is None:
-            said["name"] = self.form.head["name"]
-        events = [self._event(f"{self.form.events}.done", **said)]
+            fields["name"] = self.form.head["name"]
+        events = [self._event(f"{self.form.events}.done", **fields)]
         if self.form.part is not None:
             events.append(self._event("response.content_part.done", part=self._part()))
         done = {"type": "response.output_item.done", "output_index": self._index, "item": item}
@@ -181,20 +181,20 @@ class ResponseItems:
             events = of_first_call(events)
         if self._strip is not None:
             events = self._strip.feed(events, finished=finished)
-        told: list[dict[str, Any]] = []
+        news: list[dict[str, Any]] = []
         for (kind, _), run in groupby(events, kind_of):
             if kind is CallStart:
                 for start in run:
-                    told += self._add(_call_form(start))
+                    news += self._add(_call_form(start))
             elif kind is CallEnd:
-                told += self.close("completed")
+                news += self.close("completed")
             elif text := "".join(texts_of(run)):
                 form = _FORMS.get(kind)
                 if form is not None and (self._open is None or self._open.form is not form):
-                    told += self._add(form)
+                    news += self._add(form)
                 assert self._open is not None
-                told.append(self._open.delta(text))
-        return told
+                news.append(self._open.delta(text))
+        return news
 
     def close(self, status: str = "") -> list[dict[str, Any]]:
         """Close the open item, if there is one.
@@ -215,9 +215,9 @@ class ResponseItems:
         return "".join(part["text"] for item in items for part in item["content"])
 
     def _add(self, form: _Form) -> list[dict[str, Any]]:
-        told = self.close()
+        news = self.close()
         self._open = _OpenItem(form, self._new_id(form.prefix), len(self.output))
-        return told + self._open.added()
+        return news + self._open.added()
 
 
 def _call_form(start: Event) -> _Form:

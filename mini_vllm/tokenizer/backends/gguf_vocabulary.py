@@ -133,7 +133,7 @@ class GGUFVocabulary:
         takes its place.
         """
         start = "bos" if "bos" in self.roles else "cls"
-        wanted = (
+        sides = (
             ((start, "add_bos_token", add_bos),),
             (("eos", "add_eos_token", add_eos), ("sep", "add_sep_token", add_sep)),
         )
@@ -143,7 +143,7 @@ class GGUFVocabulary:
                 for role, key, default in roles
                 if self.flag(key, default=default) and role in self.roles
             )
-            for roles in wanted
+            for roles in sides
         )
         return before, after
 
@@ -186,10 +186,10 @@ class GGUFVocabulary:
 
     def _name_one_unknown(self) -> None:
         """Leave one token of the type UNKNOWN: that of the role, or else the first."""
-        found = [i for i, kind in enumerate(self.types) if kind is PieceType.UNKNOWN]
-        unknown = self.roles.get("unk", found[0] if found else None)
+        unknown_ids = [i for i, kind in enumerate(self.types) if kind is PieceType.UNKNOWN]
+        unknown = self.roles.get("unk", unknown_ids[0] if unknown_ids else None)
         # llama.cpp takes any other for a special token, and so do we: Phi-3 has 53.
-        for token_id in found:
+        for token_id in unknown_ids:
             self.types[token_id] = PieceType.CONTROL
         if unknown is not None:
             self.types[unknown] = PieceType.UNKNOWN

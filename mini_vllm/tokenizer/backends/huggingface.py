@@ -167,8 +167,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         allowed = fixed(allowed_special)
         try:
             if allowed == "all" and self._plain.as_written:
-                found = self._inner.encode(text, add_special_tokens=add_special_tokens)
-                columns = found.ids, found.tokens, found.offsets, found.special_tokens_mask
+                encoding = self._inner.encode(text, add_special_tokens=add_special_tokens)
+                columns = (
+                    encoding.ids,
+                    encoding.tokens,
+                    encoding.offsets,
+                    encoding.special_tokens_mask,
+                )
             else:
                 columns = self._plain.encode(
                     text,

@@ -63,10 +63,10 @@ class PlainEncoder:
         Raises:
             BaseException: whatever the library raises.
         """
-        found = self._inner.encode(
+        encoding = self._inner.encode(
             self._with_cuts(text, places), add_special_tokens=add_special_tokens
         )
-        columns = found.ids, found.tokens, found.offsets, found.special_tokens_mask
+        columns = encoding.ids, encoding.tokens, encoding.offsets, encoding.special_tokens_mask
         if places:
             self._put_back(places, *columns[:3])
         return columns

@@ -51,11 +51,11 @@ class MockTokenizer:
 
         `<bos>` and `<eos>` are unknown words, unless they are allowed.
         """
-        kept = {place.start for place in _FINDER.places(text, allowed_special)}
+        starts = {place.start for place in _FINDER.places(text, allowed_special)}
         ids = [
             self._ids[word[0]]
             for word in re.finditer(r"\S+", text)
-            if word[0] in self._ids and (word[0] not in _SPECIAL or word.start() in kept)
+            if word[0] in self._ids and (word[0] not in _SPECIAL or word.start() in starts)
         ]
         return Encoding((1000, *ids) if add_special_tokens else tuple(ids))
 

@@ -187,10 +187,10 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         utf8(text)
         places = self._finder.places(text, allowed_special)
         behind = partial(self._between, inner=self._behind)
-        found = encode_between(text, places, self._ids, self._between, EncodingKind.SP, behind)
+        encoding = encode_between(text, places, self._ids, self._between, EncodingKind.SP, behind)
         if not add_special_tokens:
-            return found
-        return joined([self._added(self._prefix), (0, found), self._added(self._suffix)])
+            return encoding
+        return joined([self._added(self._prefix), (0, encoding), self._added(self._suffix)])
 
     def _between(self, text: str, inner: Any = None) -> Encoding:
         """Return the encoding of a text without special tokens, by a processor for its start."""
@@ -200,13 +200,13 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         return encode_between(text, places, self._ids, start, EncodingKind.SP, behind)
 
     def _pieces_of(self, inner: Any, text: str) -> Encoding:
-        found = inner.encode(text, return_type="offset_mapping")
-        ids = tuple(found["ids"])
+        mapping = inner.encode(text, return_type="offset_mapping")
+        ids = tuple(mapping["ids"])
         return Encoding(
             ids,
             EncodingKind.SP,
             tuple(self._tokens[token_id] for token_id in ids),
-            tuple(self._whole_characters(ids, found["offsets"])),
+            tuple(self._whole_characters(ids, mapping["offsets"])),
             (False,) * len(ids),
         )
 

@@ -115,8 +115,8 @@ def with_control(model: bytes, texts: Collection[str], path: str | Path) -> byte
         if field != 1 or not isinstance(piece, range) or model[piece.stop - 2 : piece.stop] != old:
             continue
         for inner, text in _fields(model, piece.start, piece.stop, path):
-            found = model[text.start : text.stop] if isinstance(text, range) else b""
-            if inner == 1 and found.decode("utf-8", "replace") in texts:
+            value = model[text.start : text.stop] if isinstance(text, range) else b""
+            if inner == 1 and value.decode("utf-8", "replace") in texts:
                 out[piece.stop - 2 : piece.stop] = new
     return bytes(out)
 

@@ -191,13 +191,13 @@ class TiktokenTokenizer(VocabularyTokenizer):
             raise TokenizerFileNotFound(
                 f"{model.file_name} (set {CACHE_VARIABLE} to the folder that holds it)"
             )
-        wanted = Path(folder) / model.file_name
+        file = Path(folder) / model.file_name
         # The library's own cache names a file by the hash of the address that it came from.
         address = (_SOURCE + model.file_name).encode()
-        cached = wanted.with_name(hashlib.sha1(address, usedforsecurity=False).hexdigest())
-        path = next((path for path in (wanted, cached) if path.is_file()), None)
+        cached = file.with_name(hashlib.sha1(address, usedforsecurity=False).hexdigest())
+        path = next((path for path in (file, cached) if path.is_file()), None)
         if path is None:
-            raise TokenizerFileNotFound(f"{wanted} (fetch {_SOURCE}{model.file_name} into it)")
+            raise TokenizerFileNotFound(f"{file} (fetch {_SOURCE}{model.file_name} into it)")
         return cls.from_file(path, pattern=model.pattern, special_tokens=model.special_tokens)
 
     @classmethod
@@ -256,14 +256,14 @@ class TiktokenTokenizer(VocabularyTokenizer):
                 raise
             raise EncodeError(f"{text[:40]!r} cannot be encoded: {error}") from None
         pieces = [self._bytes[token_id] for token_id in ids]
-        found = Encoding(
+        encoding = Encoding(
             tuple(ids),
             EncodingKind.TIKTOKEN,
             tuple(piece.decode("utf-8", "replace") for piece in pieces),
             _offsets(pieces),
             (False,) * len(ids),
         )
-        return joined([(0, self._added), (0, found)]) if add_special_tokens else found
+        return joined([(0, self._added), (0, encoding)]) if add_special_tokens else encoding
 
     @cached_property
     def _added(self) -> Encoding:

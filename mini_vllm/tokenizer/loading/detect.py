@@ -112,14 +112,14 @@ def find_tokenizer_file(folder: Path) -> Path:
     Raises:
         UnsupportedFormat: there is no such file, or several of the kind that counts.
     """
-    found = files_that_count(path.name for path in folder.iterdir())
-    if not found:
+    files = files_that_count(path.name for path in folder.iterdir())
+    if not files:
         raise UnsupportedFormat(f"{folder} holds no tokenizer", SUPPORTED)
-    if len(found) > 1 and found != _PAIR:
+    if len(files) > 1 and files != _PAIR:
         raise UnsupportedFormat(
-            f"{folder} has {' and '.join(found)}; give the path of the one to use"
+            f"{folder} has {' and '.join(files)}; give the path of the one to use"
         )
-    return folder / found[-1]
+    return folder / files[-1]
 
 
 def files_that_count(names: Iterable[str]) -> list[str]:
@@ -129,11 +129,11 @@ def files_that_count(names: Iterable[str]) -> list[str]:
     """
     names = set(names)
     for patterns in _LAYOUTS:
-        found = {name for name in names if any(fnmatchcase(name, one) for one in patterns)}
-        if "vocab.json" in found:
-            found = names.intersection(_PAIR)
-            if len(found) < len(_PAIR):
+        files = {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
+        if "vocab.json" in files:
+            files = names.intersection(_PAIR)
+            if len(files) < len(_PAIR):
                 continue
-        if found:
-            return sorted(found)
+        if files:
+            return sorted(files)
     return []

@@ -75,7 +75,7 @@ def download_tokenizer_from_hf(
             ) from error
         return _cached(storage, revision, f"the hub gave no listing ({_brief(error)})")
     folder = storage / "snapshots" / commit
-    missing = [name for name in _wanted(model_id, listed) if not (folder / name).exists()]
+    missing = [name for name in _files_of(model_id, listed) if not (folder / name).exists()]
     with _progress(enabled=bool(missing)) as progress:
         for name in missing:
             _fetch(model_id, commit, name, folder / name, token, progress)
@@ -112,7 +112,9 @@ def tokenizer_files(names: Iterable[str]) -> list[str]:
     vocabulary = files_that_count(name for name in plain if not name.endswith(".gguf"))
     if not vocabulary:
         return []
-    companions = (name for name in plain if any(fnmatchcase(name, one) for one in _COMPANIONS))
+    companions = (
+        name for name in plain if any(fnmatchcase(name, pattern) for pattern in _COMPANIONS)
+    )
     return sorted({*vocabulary, *companions})
 
 
@@ -163,8 +165,8 @@ def _endpoint() -> str | None:
 
 def _access(token: str | None) -> str | Literal[False] | None:
     """Return what the library takes as a token: False for no token, None for its own choice."""
-    given = os.environ.get("HF_TOKEN") if token is None else token
-    if given is not None and not given.strip():
+    value = os.environ.get("HF_TOKEN") if token is None else token
+    if value is not None and not value.strip():
         return False
     return None if token is None else token.strip()
 
@@ -182,16 +184,16 @@ def _list(model_id: str, revision: str, token: str | None) -> tuple[str, list[st
     return str(info.sha), [file.rfilename for file in info.siblings or ()]
 
 
-def _wanted(model_id: str, listed: list[str]) -> list[str]:
+def _files_of(model_id: str, listed: list[str]) -> list[str]:
     if not listed:
         raise HubError(f"model {model_id!r} has no files")
-    wanted = tokenizer_files(listed)
-    if not wanted:
+    files = tokenizer_files(listed)
+    if not files:
         raise HubError(
             f"model {model_id!r} has no tokenizer files that can be read; "
             f"it has {', '.join(listed[:5])}{' ...' if len(listed) > 5 else ''}"
         )
-    return wanted
+    return files
 
 
 def _fetch(

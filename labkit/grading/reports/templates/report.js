@@ -62,7 +62,7 @@ for (const section of document.querySelectorAll("section[data-lab]")) {
 
   const map = section.querySelector(".map");
   if (map) {
-    const svg = map.querySelector("svg"), said = section.querySelector("output");
+    const svg = map.querySelector("svg"), output = section.querySelector("output");
     const { cell, tall, stride } = map.dataset;
     const at = (event) => {
       const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
@@ -70,15 +70,15 @@ for (const section of document.querySelectorAll("section[data-lab]")) {
       return place.x >= 0 && place.y >= 0 && data.students[row] !== undefined && data.tests[test] ? [row, test] : null;
     };
     svg.addEventListener("mousemove", (event) => {
-      const found = at(event);
-      if (!found) { said.textContent = ""; return; }
-      const failure = data.failures[found[0]].find((one) => one[0] === found[1]);
+      const square = at(event);
+      if (!square) { output.textContent = ""; return; }
+      const failure = data.failures[square[0]].find(([test]) => test === square[1]);
       const became = failure ? data.kinds[failure[2]] : data.kinds[0];
-      said.textContent = `${data.students[found[0]]}: ${data.tests[found[1]][0]} ${became}`;
+      output.textContent = `${data.students[square[0]]}: ${data.tests[square[1]][0]} ${became}`;
     });
     svg.addEventListener("click", (event) => {
-      const found = at(event);
-      const details = found && section.querySelector(`details[data-row="${found[0]}"]`);
+      const square = at(event);
+      const details = square && section.querySelector(`details[data-row="${square[0]}"]`);
       if (details) { details.open = true; details.scrollIntoView({ block: "center" }); }
     });
   }
@@ -107,9 +107,9 @@ for (const section of document.querySelectorAll("section[data-lab]")) {
 
   const filter = section.querySelector("input[type=search]");
   filter.addEventListener("input", () => {
-    const wanted = filter.value.toLowerCase();
+    const query = filter.value.toLowerCase();
     for (const row of section.querySelectorAll("tr[data-student]")) {
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      row.hidden = !row.textContent.toLowerCase().includes(query);
       if (row.more) row.more.hidden = row.hidden || !row.querySelector("details").open;
     }
   });
