@@ -9,94 +9,24 @@ parameters that are all closed.
 
 import difflib
 
-from mini_vllm.text.formats.elements import (
-    GLM45,
-    HY_V3,
-    IQUEST_Q1,
-    K2_HORIZON,
-    MIMO,
-    MINICPM5,
-    MINIMAX_M3,
-    QWEN3_CODER,
-    SEED_OSS,
+from mini_vllm.text.formats import (
+    elements,
+    gemma,
+    harmony,
+    headers,
+    invokes,
+    json_calls,
+    python_calls,
+    xtml,
 )
-from mini_vllm.text.formats.gemma import FUNCTIONGEMMA, GEMMA4
-from mini_vllm.text.formats.harmony import HARMONY
-from mini_vllm.text.formats.headers import DEEPSEEK_V3, DEEPSEEK_V31, KIMI_K2, PLAMO3
-from mini_vllm.text.formats.invokes import (
-    DEEPSEEK_V4,
-    DEEPSEEK_V32,
-    DEEPSEEK_V41,
-    DOTS,
-    GIGACHAT35,
-    MINIMAX_M2,
-    STEP3,
-)
-from mini_vllm.text.formats.json_calls import (
-    APERTUS,
-    COHERE_COMMAND3,
-    ERNIE45,
-    GIGACHAT3,
-    GRANITE,
-    GRANITE_20B_FC,
-    HERMES,
-    INTERNLM,
-    JAMBA,
-    LLAMA_JSON,
-    LONGCAT,
-    MISTRAL,
-    PHI4_MINI_JSON,
-    XLAM,
-)
-from mini_vllm.text.formats.python_calls import LFM2, OLMO3, PYTHONIC
-from mini_vllm.text.formats.xtml import KIMI_K3
 from mini_vllm.text.stream_parser import Format
 
+_FILES = (json_calls, python_calls, elements, gemma, headers, harmony, invokes, xtml)
 FORMATS = {
     format.name: format
-    for format in (
-        HERMES,
-        MISTRAL,
-        LLAMA_JSON,
-        PYTHONIC,
-        QWEN3_CODER,
-        KIMI_K2,
-        KIMI_K3,
-        HARMONY,
-        DEEPSEEK_V3,
-        DEEPSEEK_V31,
-        PLAMO3,
-        GLM45,
-        IQUEST_Q1,
-        MINIMAX_M2,
-        SEED_OSS,
-        DEEPSEEK_V32,
-        DEEPSEEK_V4,
-        DEEPSEEK_V41,
-        GIGACHAT35,
-        STEP3,
-        MIMO,
-        HY_V3,
-        K2_HORIZON,
-        DOTS,
-        MINICPM5,
-        MINIMAX_M3,
-        JAMBA,
-        PHI4_MINI_JSON,
-        GRANITE,
-        COHERE_COMMAND3,
-        XLAM,
-        APERTUS,
-        LONGCAT,
-        ERNIE45,
-        INTERNLM,
-        GRANITE_20B_FC,
-        GIGACHAT3,
-        LFM2,
-        OLMO3,
-        GEMMA4,
-        FUNCTIONGEMMA,
-    )
+    for file in _FILES
+    for format in vars(file).values()
+    if isinstance(format, Format)
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
 
