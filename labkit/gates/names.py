@@ -34,7 +34,7 @@ def _riddles(tree: ast.Module, place: str) -> Iterator[tuple[str, int]]:
     """Yield each name that says nothing, once, and its first line."""
     never = NEVER if place.startswith(_DEALS_WITH_GIVEN) else NEVER | {GIVEN}
     first: dict[str, int] = {}
-    for scope in (tree, *ast.walk(tree)):
+    for scope in ast.walk(tree):
         if not isinstance(scope, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         names: dict[str, int] = {}
