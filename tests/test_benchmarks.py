@@ -120,7 +120,7 @@ def test_a_wrong_contender_is_not_timed():
     from benchmarks import contenders
 
     class Wrong:
-        def one(self, ids, emit):
+        def stream(self, ids, emit):
             emit("other text")
 
     with pytest.raises(AssertionError, match="streams"):

@@ -83,7 +83,7 @@ FAULTS = [
     ("readmes", "README.md", "- `solution.py`\n<!-- /full -->\n<!-- edition\n",
      "<!-- /full -->\n<!-- edition\n- `solution.py`\n", "solution.py is not named"),
     ("readmes", "README.md", "<!-- /full -->\n", "", "<!-- full --> is still open"),
-    ("readmes", "README.md", "- `solution.py`", "<!--full-->", "'<!--full-->, "),
+    ("readmes", "README.md", "- `solution.py`", "<!--full-->", "'<!--full-->' is no marker"),
     ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 2\nsymptom = \"s\"",
      "task 1 has 2 hints"),
     ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 3\nsymptom = \"s\"",
