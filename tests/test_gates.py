@@ -261,6 +261,10 @@ def test_what_is_wrong_only_for_want_of_time_is_run_again_with_the_whole_limits(
         found = findings("solution", tiny)
         assert [message.partition("the solution ")[2] for message in found] == fails, enough
     assert limits == [runs.HURRY, 1.0] * 2
+    # A run that broke off has no second chance: time is not what it lacked.
+    monkeypatch.setattr(runs, "run_lab", lambda *_: limits.append("broke off") or {"error": "gone"})
+    assert "did not run: gone" in findings("solution", tiny)[0]
+    assert limits[4:] == ["broke off"]
 
 
 NAMES = [
