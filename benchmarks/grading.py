@@ -32,6 +32,7 @@ from benchmarks.peers.detokenizers import ROOT
 from labkit.course.lab import Lab, find_labs
 from labkit.grading.assignment import Assignment
 from labkit.grading.cohort import grade_all
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import Slot
 from labkit.isolation.host import Host, Sources
@@ -75,7 +76,7 @@ def _labs(report: Report, root: Path, slots: dict[str, Slot]) -> None:
                 slot: Slot, submission: Submission = submission, assignment: Assignment = assignment
             ) -> None:
                 with _collector():
-                    assert slot.grade(submission, assignment).score == 100
+                    assert grade(submission, assignment, slot.sandbox).score == 100
 
             work: dict[str, Callable[[], object]] = {
                 mode: partial(graded, slot) for mode, slot in slots.items()
@@ -226,7 +227,7 @@ def _otter(report: Report, otter: str) -> None:
         assert (folder / "results.json").read_text().count('"score": 15.0') == len(DOCTESTS)
         taken = interleaved(
             {
-                "ours": lambda: slot.grade(submission, assignment),
+                "ours": lambda: grade(submission, assignment, slot.sandbox),
                 "otter": lambda: run("run", "--no-logo", "-a", "made.zip", "submission.py"),
             },
             report.repeats,

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from labkit.errors import CourseError
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
-from labkit.grading.grader import refused
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import FAILED, Outcome, judged
+from labkit.grading.retry import FAILED, Outcome, Work, judged
 from labkit.grading.slot import Slot
 
 # Of processor time for one submission, and of memory at once.
@@ -43,7 +43,7 @@ def attempt(slot: Slot, submission: Submission, assignment: Assignment) -> Outco
     """
     try:
         with _allowance():
-            return slot.grade(submission, assignment)
+            return grade(submission, assignment, slot.sandbox)
     except (Stopped, CourseError):
         raise
     except BaseException as error:
@@ -54,21 +54,19 @@ def attempt(slot: Slot, submission: Submission, assignment: Assignment) -> Outco
     return f"{FAILED} ({name})"
 
 
-def grade_one(slot: Slot, submission: Submission, assignment: Assignment, mode: str) -> Grade:
+def grade_one(slot: Slot, submission: Submission, assignment: Assignment) -> Grade:
     """Return the grade of the only submission there is, after another attempt if it was killed.
 
     Raises:
         InfrastructureError: grading cannot go on.
     """
 
-    def outcomes(places: Sequence[int], alone: bool) -> Iterator[tuple[int, Outcome]]:
-        yield 0, attempt(slot, submission, assignment)
+    def outcomes(work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
+        return ((place, attempt(slot, item, assignment)) for place, item in work)
 
-    def refuse(submission: Submission, why: str) -> Grade:
-        return refused(submission, assignment, mode, why)
-
-    ((_, grade),) = judged([submission], outcomes, refuse)
-    return grade
+    assignments = {submission.lab: assignment}
+    ((_, result),) = judged([submission], assignments, slot.sandbox.mode, outcomes)
+    return result
 
 
 def limit_memory() -> None:

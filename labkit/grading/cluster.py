@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -27,9 +26,8 @@ from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.assignment import Assignment
 from labkit.grading.attempt import attempt
 from labkit.grading.grade import Grade
-from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import DIED, FAILED, Outcome, judged
+from labkit.grading.retry import DIED, FAILED, Outcome, Work, judged
 from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
@@ -118,21 +116,15 @@ class _Run:
         self._threads()
         # Otherwise Dask would retry a submission that killed a worker, with others beside it.
         self._client.run_on_scheduler(_no_second_try)
-        return judged(submissions, partial(self._outcomes, submissions), self._refuse)
+        return judged(submissions, self._assignments, self._mode, self._outcomes)
 
-    def _refuse(self, submission: Submission, why: str) -> Grade:
-        return refused(submission, self._assignments[submission.lab], self._mode, why)
-
-    def _outcomes(
-        self, submissions: Sequence[Submission], places: Sequence[int], alone: bool
-    ) -> Iterator[tuple[int, Outcome]]:
+    def _outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
         """Yield for each place its grade, or why grading it failed."""
-        waiting = deque(places)
+        waiting = deque(work)
         while waiting or self._under_way:
             most = 1 if alone else _AHEAD * self._threads()
             while waiting and len(self._under_way) < most:
-                place = waiting.popleft()
-                self._submit(place, submissions[place], self._living() if alone else None)
+                self._submit(*waiting.popleft(), self._living() if alone else None)
             try:
                 future = self._done.get(timeout=_LOOK_SECONDS)
             except Empty:

@@ -1,7 +1,7 @@
 """Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
 
 A process that dies or fails costs no other submission anything; see `labkit.grading.retry` for what
-becomes of the one that it was at. What happens inside a process is up to `labkit.grading.slot`.
+becomes of the one that it was at. `labkit.grading.attempt` is what happens inside a process.
 """
 
 import contextlib
@@ -23,14 +23,12 @@ from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
 from labkit.grading.attempt import OVERSPENT_SIGNAL, Stopped, attempt, limit_memory
 from labkit.grading.grade import Grade
-from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import DIED, OVERSPENT, Outcome, judged
+from labkit.grading.retry import DIED, OVERSPENT, Outcome, Work, judged
 from labkit.grading.slot import Slot
 
 _MOST_STARTS = 3
 _END_SECONDS = 10.0
-_Work = tuple[int, Submission]
 
 
 class Pool:
@@ -61,17 +59,7 @@ class Pool:
         Raises:
             InfrastructureError: no worker can be started, or processes die before they are ready.
         """
-
-        def outcomes(places: Sequence[int], alone: bool) -> Iterator[tuple[int, Outcome]]:
-            work = deque((place, submissions[place]) for place in places)
-            self._have_hands(1 if alone else min(self._jobs, len(work)))
-            return self._outcomes(work)
-
-        def refuse(submission: Submission, why: str) -> Grade:
-            assignments, mode = self._args
-            return refused(submission, assignments[submission.lab], mode, why)
-
-        return judged(submissions, outcomes, refuse)
+        return judged(submissions, *self._args, self._outcomes)
 
     def _have_hands(self, number: int) -> None:
         while len(self._hands) > number:
@@ -79,7 +67,9 @@ class Pool:
         while len(self._hands) < number:
             self._hands.append(_Hand(self._args))
 
-    def _outcomes(self, waiting: deque[_Work]) -> Iterator[tuple[int, Outcome]]:
+    def _outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
+        self._have_hands(1 if alone else min(self._jobs, len(work)))
+        waiting = deque(work)
         left, starts = len(waiting), 0
         while left:
             for hand in self._hands:
@@ -87,7 +77,7 @@ class Pool:
             for connection in wait([hand.connection for hand in self._hands]):
                 hand = next(hand for hand in self._hands if hand.connection is connection)
                 kind, content = hand.hear()
-                work, hand.work = hand.work, None
+                item, hand.work = hand.work, None
                 if kind == "stop":
                     raise InfrastructureError(content)
                 if kind == "died":
@@ -99,9 +89,9 @@ class Pool:
                     hand.end()
                     self._hands[self._hands.index(hand)] = _Hand(self._args)
                     content = OVERSPENT if content == -OVERSPENT_SIGNAL else DIED
-                if work is not None:
+                if item is not None:
                     left -= 1
-                    yield work[0], content
+                    yield item[0], content
 
 
 class _Hand:
@@ -110,7 +100,7 @@ class _Hand:
     def __init__(self, args: tuple[dict[str, Assignment], str]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.work: _Work | None = None
+        self.work: Work | None = None
         self.ready = False
         self._process: SpawnProcess = context.Process(
             target=_serve, args=(theirs, *args), daemon=True, name="labkit-slot"
@@ -133,7 +123,7 @@ class _Hand:
         self.ready = True
         return kind, content
 
-    def give(self, waiting: deque[_Work]) -> None:
+    def give(self, waiting: deque[Work]) -> None:
         """Hand it the next submission if it has none; that stays if the process is gone."""
         if not self.ready or self.work is not None or not waiting:
             return

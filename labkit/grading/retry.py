@@ -4,10 +4,12 @@ So it is judged by what it does itself. What else can end a process, a system wi
 person, does not do so twice in the same place.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
+from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
 
 # Why there is no grade, as a grade says it.
@@ -18,47 +20,49 @@ OVERSPENT = "the grader computed for too long on this submission, each time it w
 _MOST_TRIALS = 2
 # What became of a submission: its grade, or why there is none.
 Outcome = Grade | str
-# Grade those at some places, alone or not: yield each place and what became of it.
-Outcomes = Callable[[Sequence[int], bool], Iterator[tuple[int, Outcome]]]
+# A submission and its place among all.
+Work = tuple[int, Submission]
+# Grade some, alone or not: yield the place of each and what became of it.
+Outcomes = Callable[[Sequence[Work], bool], Iterator[tuple[int, Outcome]]]
 
 
 def judged(
     submissions: Sequence[Submission],
+    assignments: Mapping[str, Assignment],
+    mode: str,
     outcomes: Outcomes,
-    refuse: Callable[[Submission, str], Grade],
 ) -> Iterator[tuple[int, Grade]]:
     """Yield the place and the grade of each submission as it is finished.
 
     Args:
         submissions: what to grade.
+        assignments: by folder name of a lab.
+        mode: see `labkit.isolation.sandbox`.
         outcomes: does it.
-        refuse: makes the grade of a submission that has none, from the reason.
     """
     again: dict[int, str] = {}
-    for place, outcome in outcomes(range(len(submissions)), False):
+    for place, outcome in outcomes([*enumerate(submissions)], False):
         if isinstance(outcome, Grade) and outcome.doubt is None:
             yield place, outcome
         else:
             again[place] = _why(outcome)
     for place, before in again.items():
+        submission = submissions[place]
         for _ in range(_MOST_TRIALS):
-            ((_, outcome),) = outcomes([place], True)
+            ((_, outcome),) = outcomes([(place, submission)], True)
             if _why(outcome) in ("", before):
                 break
             before = _why(outcome)
-        yield place, _verdict(submissions[place], outcome, refuse)
+        if isinstance(outcome, str):
+            grade = refused(submission, assignments[submission.lab], mode, outcome)
+            yield place, replace(grade, doubt=outcome)
+        elif outcome.doubt is not None:
+            doubt = f"{outcome.doubt}, and again when it was graded alone"
+            yield place, replace(outcome, doubt=doubt)
+        else:
+            yield place, outcome
 
 
 def _why(outcome: Outcome) -> str:
     """Return what speaks for trying again; nothing does if it is empty."""
     return outcome if isinstance(outcome, str) else outcome.doubt or ""
-
-
-def _verdict(
-    submission: Submission, outcome: Outcome, refuse: Callable[[Submission, str], Grade]
-) -> Grade:
-    if isinstance(outcome, str):
-        return replace(refuse(submission, outcome), doubt=outcome)
-    if outcome.doubt is not None:
-        return replace(outcome, doubt=f"{outcome.doubt}, and again when it was graded alone")
-    return outcome

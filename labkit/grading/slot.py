@@ -1,7 +1,7 @@
 """A place to grade in: a processor, and what starts workers.
 
-It grades one submission at a time; to grade many at once takes many slots, each in a process or
-thread of its own. What must be unique on a machine belongs to a worker, not to its slot: see
+One submission at a time is graded in it; to grade many at once takes many slots, each in a process
+or thread of its own. What must be unique on a machine belongs to a worker, not to its slot: see
 `labkit.isolation.users`.
 """
 
@@ -11,10 +11,6 @@ import sys
 from contextlib import ExitStack
 
 from labkit.errors import InfrastructureError
-from labkit.grading.assignment import Assignment
-from labkit.grading.grade import Grade
-from labkit.grading.grader import grade
-from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox, WorkerRoot
 
@@ -32,6 +28,9 @@ class Slot:
         mode: see `labkit.isolation.sandbox`.
         root: where workers come from; one of its own if it is given none.
 
+    Attributes:
+        sandbox: starts its workers.
+
     Raises:
         InfrastructureError: no worker can be started in this mode, or no slot is free.
     """
@@ -41,7 +40,7 @@ class Slot:
         mark, self._number = _take_number()
         if mark is not None:
             self._held.callback(mark.close)
-        self._sandbox = Sandbox(mode, root or self._held.enter_context(WorkerRoot()))
+        self.sandbox = Sandbox(mode, root or self._held.enter_context(WorkerRoot()))
         if hasattr(os, "sched_setaffinity"):
             processors = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {processors[self._number % len(processors)]})
@@ -58,17 +57,13 @@ class Slot:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def grade(self, submission: Submission, assignment: Assignment) -> Grade:
-        """Return the grade of a submission."""
-        return grade(submission, assignment, self._sandbox)
-
     def check(self) -> None:
         """Check that a worker that holds an empty submission answers.
 
         Raises:
             InfrastructureError: it does not, and no submission can be to blame.
         """
-        host = Host(self._sandbox, _NOTHING)
+        host = Host(self.sandbox, _NOTHING)
         try:
             host.begin(1)
             failure = host.load()

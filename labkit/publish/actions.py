@@ -12,6 +12,7 @@ from pathlib import Path
 
 from labkit.course.lab import ROOT, Lab, find_labs
 from labkit.errors import LabkitError
+from labkit.grading import grader
 from labkit.grading.assignment import Assignment
 from labkit.grading.slot import Slot
 from labkit.publish.platforms import (
@@ -39,7 +40,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         with Slot(mode) as slot:
             for lab in begun:
                 submission = with_own_parts(read_checkout(root, lab), lab)
-                grade = slot.grade(submission, Assignment(lab, {}))
+                grade = grader.grade(submission, Assignment(lab, {}), slot.sandbox)
                 write_json(args.out / f"{lab.label}.json", grade.to_json())
                 pages.append(markdown(grade, lab))
                 print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")

@@ -20,6 +20,7 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError
+from labkit.grading import grader
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.slot import Slot
@@ -121,7 +122,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         mode = best_mode()
         submission = with_own_parts(read_checkout(args.checkout, lab), lab)
         with Slot(mode) as slot:
-            grade = slot.grade(submission, Assignment(lab, {}))
+            grade = grader.grade(submission, Assignment(lab, {}), slot.sandbox)
         write_json(args.checkout / "result.json", result(grade, os.environ, datetime.now(UTC)))
         write_text(args.checkout / "release-body.md", markdown(grade, lab))
     except (LabkitError, OSError) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
+from labkit.grading import grader
 from labkit.grading.assignment import Assignment
 from labkit.grading.attempt import grade_one
 from labkit.grading.grade import SCHEMA, Grade
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
     # All that is graded here is ours: no walls are needed.
     with Slot("trust") as slot:
         check_tests(
-            {lab.name: assignment}, lambda work: (slot.grade(it, assignment) for it in work)
+            {lab.name: assignment},
+            lambda work: (grader.grade(item, assignment, slot.sandbox) for item in work),
         )
     out = args.out or root / f"gradescope-{lab.label}.zip"
     write_zip(out, files, programs=("setup.sh", "run_autograder"))
@@ -140,7 +142,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         submission = read_upload(args.submission, lab, labs)
         mode = choose_mode(trust=False, container=True)
         with Slot(mode) as slot:
-            grade = grade_one(slot, submission, assignment, mode)
+            grade = grade_one(slot, submission, assignment)
     except LabkitError as error:
         print(f"The grader cannot work here: {error}", file=sys.stderr)
         return 3

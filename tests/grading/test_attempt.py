@@ -19,13 +19,20 @@ def limit_of_seconds():
 
 @pytest.fixture
 def slot():
-    """One whose grading is to be defined."""
+    """A slot that is ready for the next submission."""
     return Mock(check=Mock(return_value=None))
 
 
-def test_each_grading_has_its_own_seconds_and_nothing_else_has_a_limit(slot):
+@pytest.fixture
+def grade(monkeypatch):
+    """What grades in its place, to be defined."""
+    monkeypatch.setattr(module, "grade", Mock())
+    return module.grade
+
+
+def test_each_grading_has_its_own_seconds_and_nothing_else_has_a_limit(slot, grade):
     before, started = limit_of_seconds(), time.process_time()
-    slot.grade = lambda *_: limit_of_seconds()
+    grade.side_effect = lambda *_: limit_of_seconds()
     assert started < attempt(slot, None, None) - module.MOST_SECONDS < time.process_time() + 1
     assert limit_of_seconds() == before
 
@@ -33,23 +40,23 @@ def test_each_grading_has_its_own_seconds_and_nothing_else_has_a_limit(slot):
 @pytest.mark.parametrize(
     "error", [MemoryError(), KeyError("x" * 10**6), KeyboardInterrupt(), SystemExit(1)]
 )
-def test_whatever_it_raises_is_a_failure_of_this_grading(slot, error, capsys):
-    slot.grade = Mock(side_effect=error)
+def test_whatever_it_raises_is_a_failure_of_this_grading(slot, grade, error, capsys):
+    grade.side_effect = error
     assert attempt(slot, None, None) == f"{module.FAILED} ({type(error).__name__})"
     assert len(capsys.readouterr().err) < 5_000
 
 
-def test_what_would_stop_every_grading_is_no_failure_of_one(slot):
-    slot.grade = Mock(side_effect=OSError())
+def test_what_would_stop_every_grading_is_no_failure_of_one(slot, grade):
+    grade.side_effect = OSError()
     slot.check = Mock(side_effect=InfrastructureError("no sandbox"))
     with pytest.raises(InfrastructureError, match="no sandbox"):
         attempt(slot, None, None)
-    slot.grade = Mock(side_effect=Stopped())
+    grade.side_effect = Stopped()
     with pytest.raises(Stopped):
         attempt(slot, None, None)
 
 
-def test_the_only_submission_is_graded_again_if_its_process_was_killed(slot):
+def test_the_only_submission_is_graded_again_if_its_process_was_killed(slot, grade):
     killed, clean = (made_grade("ann", [], doubt=doubt) for doubt in ("it was killed", None))
-    slot.grade = Mock(side_effect=[killed, clean])
-    assert grade_one(slot, Submission("ann", "lab-90"), None, "trust") == clean
+    grade.side_effect = [killed, clean]
+    assert grade_one(slot, Submission("ann", "lab-90"), None) == clean

@@ -102,9 +102,9 @@ def test_a_submission_alone_goes_to_a_worker_that_answers(tiny_assignments):
 
     client.submit.side_effect = submit
     work = module._Run(client, tiny_assignments, "trust", KeyError)
-    assert [*work._outcomes([item], [0], alone=True)] == [(0, ["living"])]
+    assert [*work._outcomes([(0, item)], alone=True)] == [(0, ["living"])]
     # With others it goes wherever there is room.
-    assert [*work._outcomes([item], [0], alone=False)] == [(0, None)]
+    assert [*work._outcomes([(0, item)], alone=False)] == [(0, None)]
 
 
 def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(

@@ -24,8 +24,8 @@ def test_honest_work_beside_cheats_has_the_grade_that_it_has_alone(
     walled, worker_root, monkeypatch
 ):
     # What was killed is not graded again, as it would be.
-    def once(work, outcomes, refuse):
-        return outcomes(range(len(work)), False)
+    def once(work, assignments, mode, outcomes):
+        return outcomes([*enumerate(work)], False)
 
     monkeypatch.setattr(pool, "judged", once)
     labs = find_labs(TINY)

@@ -4,6 +4,7 @@ import pytest
 from made_grades import made_grade, made_test
 from walled import Grader
 
+from labkit.grading.assignment import Assignment
 from labkit.grading.reading.submission import Submission
 from labkit.grading.retry import judged
 
@@ -30,18 +31,16 @@ AGAIN = ", and again when it was graded alone"
         (["died", killed("in b"), "failed"], 3, 0, "failed"),
     ],
 )
-def test_only_the_same_end_again_counts(ends, tries, score, doubt):
+def test_only_the_same_end_again_counts(tiny_lab, ends, tries, score, doubt):
     work, left, asked = [Submission("ann", "lab-90"), Submission("bob", "lab-90")], [*ends], []
 
-    def outcomes(places, alone):
-        asked.append(([*places], alone))
-        for place in places:
+    def outcomes(items, alone):
+        asked.append(([place for place, _ in items], alone))
+        for place, submission in items:
+            assert submission == work[place]
             yield place, CLEAN if place == 1 else left.pop(0)
 
-    def refuse(submission, why):
-        return made_grade(submission.student, [made_test("test_a", 1, 100, "not-run", why)])
-
-    grades = dict(judged(work, outcomes, refuse))
+    grades = dict(judged(work, {"lab-90": Assignment(tiny_lab, {})}, "trust", outcomes))
     assert (grades[0].score, grades[0].doubt, grades[1]) == (score, doubt, CLEAN)
     assert asked == [([0, 1], False), *[([0], True)] * (tries - 1)]
 
