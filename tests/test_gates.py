@@ -112,6 +112,9 @@ FAULTS = [
     ("readmes", "bugs.toml", 'killed_by = ["test_flush_once"]', "killed_by = []", "out of date"),
     ("arrows", "../../../tiny_engine/text.py", "room", 'room."""\nimport tiny_engine.server  # """',
      "tiny_engine.text -> tiny_engine.server"),
+    ("arrows", "../../../tiny_engine/text.py", "room", 'room."""\nimport typing\n\n'
+     'if typing.TYPE_CHECKING:\n    import tiny_engine.server  # """',
+     "No cycles are allowed in tiny_engine"),
     ("arrows", "solution.py", "class Pairs", "import numpy\n\n\nclass Pairs", "imports 'numpy'"),
     ("arrows", "lab.toml", "place = 1", "place = 1\n[given]\nfiles = ['gone.py']",
      "gone.py: No such file"),

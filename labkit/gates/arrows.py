@@ -31,7 +31,12 @@ def _packages(root: Path) -> list[Finding]:
     if done.returncode == 0:
         return []
     lines = [line.strip() for line in done.stdout.splitlines()]
-    broken = [line for line in lines if line.startswith("- ") and "->" in line]
+    # Of a circle the imports are named as they are within a package, which another line names.
+    broken = [
+        line
+        for line in lines
+        if (line.startswith("- ") and "->" in line) or line.startswith("No cycles are allowed")
+    ]
     return [Finding("imports", line.removeprefix("- ")) for line in broken] or [
         Finding("imports", (done.stdout + done.stderr).strip())
     ]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError, LabkitError, UsageError
-from labkit.grading.reports import writing
+from labkit.grading import report_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--lab", default="", metavar="N", help=_LAB_HELP)
     add("--seed", default="", metavar="S", help=_SEED_HELP)
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
-    writing.add_options(command)
+    report_files.add_options(command)
     add("--quiet", action="store_true", help="print no report")
     how = command.add_mutually_exclusive_group()
     how.add_argument(
@@ -107,14 +107,14 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.isolation.sandbox import choose_mode
 
     if args.diff is not None:
-        return writing.show_diff(args)
+        return report_files.show_diff(args)
     if not args.paths:
         raise UsageError("name what to grade: a file, a folder or a zip; --help has the rest")
     if args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.regrade_doubtful and args.ledger is None:
         raise UsageError("--regrade-doubtful goes with --ledger FILE, which has the grades")
-    writing.check(args)
+    report_files.check(args)
     labs = find_labs(root)
     target = pick_lab(labs, args.lab) if args.lab else None
     unseen = [root, args.ledger, args.overlay, *args.paths]
@@ -149,7 +149,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     # Whatever a terminal makes of the rest, the reports are there.
     written: list[Path] = []
     try:
-        written.extend(writing.write(args, results, labs))
+        written.extend(report_files.write(args, results, labs))
     finally:
         _show(args, results, by_name, written)
     return GRADED

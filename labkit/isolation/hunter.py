@@ -14,16 +14,9 @@ from labkit.course.hunt import Code, Pool
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
+from labkit.running.hunt_results import results_of
 from labkit.running.hunting import work
-from labkit.running.hunting.rules import (
-    FUSE,
-    Verdict,
-    endless,
-    hunt,
-    plan,
-    results_of,
-    verdict_of,
-)
+from labkit.running.hunting.rules import FUSE, Verdict, endless, hunt, plan, verdict_of
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.score import LabRun, classify
 from labkit.running.source import Given

@@ -21,7 +21,7 @@ from labkit.errors import LabkitError
 from labkit.running import platform
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
-from labkit.running.hunting.rules import Hunting
+from labkit.running.hunt_results import Hunting
 from labkit.running.lab_impl import lab_impl
 from labkit.running.limits.of_session import Limits
 from labkit.running.limits.time_limit import OverdueError

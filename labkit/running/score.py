@@ -5,18 +5,16 @@ It is the same whether pytest runs the tests or the grader does.
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test
 from labkit.errors import LoadFailure
 from labkit.running import platform
 from labkit.running.diagnose import Mistake
+from labkit.running.hunting.rules import Hunted
 from labkit.running.lab_impl import Implementation
 from labkit.running.trace import Failure
-
-if TYPE_CHECKING:
-    from labkit.running.hunting.rules import Hunted
 
 # Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
 PUBLIC_SEED = "0"
@@ -126,7 +124,7 @@ class LabRun:
     mistake: Mistake | None = None
     passing: frozenset[str] = frozenset()
     waits_for: str = ""
-    hunted: "Hunted | None" = None
+    hunted: Hunted | None = None
 
     @cached_property
     def left_out(self) -> tuple[Test, ...]:

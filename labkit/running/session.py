@@ -9,8 +9,9 @@ from labkit.errors import LoadFailure
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
+from labkit.running.hunt_results import Hunting
 from labkit.running.hunting.here import Here
-from labkit.running.hunting.rules import Hunting, hunt
+from labkit.running.hunting.rules import hunt
 from labkit.running.lab_impl import Implementation, choose, lab_impl, load, short_hash
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace

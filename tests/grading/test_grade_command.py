@@ -17,8 +17,8 @@ from labkit.cli import main
 from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
+from labkit.grading import report_files
 from labkit.grading.grader import grade as grade_one
-from labkit.grading.reports import writing
 from labkit.isolation.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,10 +105,12 @@ def test_doubtful_grades_are_named_with_what_to_do(
 
 def test_every_file_that_is_written_is_tried_first_and_none_that_is_read_is_overwritten():
     parser = argparse.ArgumentParser()
-    writing.add_options(parser)
+    report_files.add_options(parser)
     options = [(action.metavar, action.option_strings[0][2:]) for action in parser._actions]
-    assert {name for metavar, name in options if metavar == "FILE"} == {*writing._REPORTS}
-    assert {name for metavar, name in options if metavar == "CSV"} == {*writing._READ} - {"ledger"}
+    written = {name for metavar, name in options if metavar == "FILE"}
+    assert written == {*report_files._REPORTS}
+    read = {name for metavar, name in options if metavar == "CSV"}
+    assert read == {*report_files._READ} - {"ledger"}
 
 
 FORMATS = ("json", "csv", "junit", "html")
@@ -274,7 +276,7 @@ def test_what_no_submission_is_to_blame_for_is_3(
     assert said.out == ""
 
 
-@pytest.mark.parametrize(("place", "name"), [(writing.tempfile, "mkstemp"), (os, "replace")])
+@pytest.mark.parametrize(("place", "name"), [(report_files.tempfile, "mkstemp"), (os, "replace")])
 def test_on_a_full_disk_a_report_stays_as_it_was(
     quick, grade, tiny_lab, tmp_path, monkeypatch, capsys, place, name
 ):

@@ -15,8 +15,8 @@ from test_reports import SCHEMAS
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
+from labkit.grading import report_files
 from labkit.grading.reading.submission import Submission
-from labkit.grading.reports import writing
 from labkit.grading.reports.telling import ReportInputs
 from labkit.grading.reports.terminal import report_text
 
@@ -62,7 +62,7 @@ def tell(tiny, tmp_path):
     parser = argparse.ArgumentParser()
     parser.add_argument("--ledger")
     parser.set_defaults(paths=[])
-    writing.add_options(parser)
+    report_files.add_options(parser)
     source = b"# by Cy Young\nclass Pairs:\n    pass\n"
     submissions = [Submission(entry, lab, {lab: source}) for entry in ENTRIES]
     said = f"printed  {ENTRIES[0]}, Ada Lovelace and BJÖRK"
@@ -72,10 +72,10 @@ def tell(tiny, tmp_path):
 
     def run(*words):
         args = parser.parse_args([re.sub("^[@<]", f"{tmp_path}/", word) for word in words])
-        writing.check(args)
+        report_files.check(args)
         telling = ReportInputs(args, submissions, tiny)
         told = telling.of(grades)
-        written = [*writing.write(args, told, labs)]
+        written = [*report_files.write(args, told, labs)]
         assert len(written) == sum(word.startswith("@") for word in words)
         by_name = {lab: labs[0]}
         shown = report_text(told.grades, by_name, colour=False, marks=told.shown_marks)

@@ -16,13 +16,11 @@ each run (`labkit.isolation.hunter`); the rules are the same.
 
 import ast
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from labkit.course.hunt import Code, Pool, Target, label_of
-from labkit.course.manifest import Test
-from labkit.running.score import JudgedError, Result
 from labkit.running.trace import New, Raised
 
 # The name by which a test's argument is made, in this process or in another one.
@@ -282,75 +280,3 @@ def endless(why: str) -> Verdict:
 def plan(test: str) -> list[New]:
     """Return what to make to have a test run: its result, of the argument that it takes."""
     return [New(test, (New(MAKE),))]
-
-
-class Hunting:
-    """What the tests of a hunt ask.
-
-    Args:
-        pool: its implementations.
-        hunted: what came of it.
-    """
-
-    def __init__(self, pool: Pool, hunted: Hunted) -> None:
-        self._codes = {code.name: code for code in pool.wrong()}
-        self._hunted = hunted
-
-    def expect_killed(self, name: str) -> None:
-        """Fail unless a wrong implementation is dead."""
-        _end(result_of(self._codes[name], self._hunted))
-
-    def expect_no_void(self) -> None:
-        """Fail if one of the student's tests does not count; the report says why at each."""
-        if self._hunted.void:
-            _end(Result("assertion", _no_count(self._hunted)))
-
-
-def _end(result: Result) -> None:
-    if not result.passed:
-        raise JudgedError(result)
-
-
-def result_of(code: Code, hunted: Hunted) -> Result:
-    """Return what became of a wrong implementation: it passes as a test if it is dead."""
-    killers = hunted.kills.get(code.name, ())
-    if code.name in hunted.paid:
-        return Result("assertion", f"alive: the price of {hunted.paid[code.name]}, which is flaky")
-    if killers:
-        others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
-        return Result("passed", f"killed by {killers[0]}{others}")
-    label, counted = code.target.label, hunted.counted(code.target)
-    waiting = [hunted.unwritten[test] for test in hunted.unwritten if label_of(test) == label]
-    if not counted and waiting:
-        return Result("unwritten", f"{waiting[0]} is not written yet")
-    tried = f"no test of {label} counts"
-    if counted:
-        those = (
-            f"1 test of {label} passes"
-            if len(counted) == 1
-            else f"{len(counted)} tests of {label} pass"
-        )
-        tried = f"{those} on it"
-    return Result("assertion", f"alive: {code.symptom} ({tried})")
-
-
-def result_of_void(hunted: Hunted) -> Result:
-    """Return whether all of a student's tests count; if not, which do not, and then why."""
-    if not hunted.void:
-        return Result("passed")
-    reasons = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
-    return Result("assertion", f"{_no_count(hunted)}. {reasons}")
-
-
-def _no_count(hunted: Hunted) -> str:
-    return f"these tests do not count: {', '.join(hunted.void)}"
-
-
-def results_of(tests: Iterable[Test], pool: Pool, hunted: Hunted) -> dict[str, Result]:
-    """Return what became of the tests of a hunt, by name."""
-    codes = {code.name: code for code in pool.wrong()}
-    results = {}
-    for test in tests:
-        code = codes.get(test.name.partition("[")[2].rstrip("]"))
-        results[test.name] = result_of_void(hunted) if code is None else result_of(code, hunted)
-    return results
