@@ -129,14 +129,15 @@ def write(
     Raises:
         OSError: it cannot be written.
     """
-    from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
+    from labkit.grading.reports.gradebooks import nbgrader_csv
+    from labkit.grading.reports.json_junit import report_json, report_junit
 
     grades, marks = content.grades, content.shown_marks
     if args.json is not None:
         _write(args.json, report_json(grades, content.listed_marks))
         yield args.json
     if args.csv is not None:
-        _write(args.csv, report_csv(grades, content.marks, content.others))
+        _write(args.csv, nbgrader_csv(grades, content.marks, content.others))
         yield args.csv
     if args.junit is not None:
         _write(args.junit, report_junit(grades))
@@ -154,7 +155,7 @@ def _write_for_platforms(
 ) -> Iterator[Path]:
     """Write what goes back to students and gradebooks, and who is who."""
     from labkit.grading.feedback.write import write_feedback
-    from labkit.grading.marks.gradebooks import canvas_csv, moodle_csv
+    from labkit.grading.reports.gradebooks import canvas_csv, moodle_csv
 
     by_name = {lab.name: lab for lab in labs}
     for path, gradebook in ((args.canvas, canvas_csv), (args.moodle, moodle_csv)):

@@ -7,8 +7,8 @@ import pytest
 from made_grades import made_cohort, made_grade, made_test
 
 from labkit.errors import UsageError
-from labkit.grading.reports.csv_json_junit import report_json
 from labkit.grading.reports.diff import diff_text, read_report
+from labkit.grading.reports.json_junit import report_json
 
 
 @pytest.fixture

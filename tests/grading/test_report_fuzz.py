@@ -21,10 +21,11 @@ from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.students import Students
 from labkit.grading.reports.anonymous import Pseudonyms
-from labkit.grading.reports.csv_json_junit import report_csv, report_json, report_junit
 from labkit.grading.reports.diff import Report, diff_text
 from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.gradebooks import nbgrader_csv
 from labkit.grading.reports.html import write_html
+from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.terminal import report_text
 from labkit.running.reporting import showing
 
@@ -91,7 +92,7 @@ def every_report(grades, lab, path):
         "one": report_text(grades[:1], by_name, colour=False, marks=marks),
         "many": report_text(grades, by_name, colour=False, marks=marks),
         "json": report_json(grades, marks.values()),
-        "csv": report_csv(grades, marks),
+        "csv": nbgrader_csv(grades, marks),
         "junit": report_junit(grades),
         "html": path.read_text(encoding="utf-8"),
         "page": pages.Pages().html(account),

@@ -1,1 +1,1 @@
-"""From scores to marks: who is who, late work, points given by hand, and a gradebook's columns."""
+"""From scores to marks: who is who, late work, points given by hand."""

@@ -13,8 +13,8 @@ from rich.text import Text
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.marks.entry_name import short_names
-from labkit.grading.reports.csv_json_junit import SCHEMA
 from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.json_junit import SCHEMA
 from labkit.running.reporting.explain import WIDTH, GradedTest
 from labkit.running.reporting.report import drawn
 from labkit.running.reporting.showing import clip

@@ -11,12 +11,12 @@ from pathlib import Path
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
-from labkit.grading.marks.gradebooks import check_roster
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.marking import Marking, read_markings
 from labkit.grading.marks.students import Student
 from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
+from labkit.grading.reports.gradebooks import check_roster
 from labkit.grading.reports.known import earlier_sources
 
 

@@ -1,80 +1,19 @@
-"""Grades as files for other programs: a gradebook in CSV, everything in JSON, JUnit XML.
+"""Grades as files for other programs: everything in JSON, and JUnit XML.
 
 Equal grades make equal bytes.
 """
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as Xml
 
 from labkit.grading.grade import Grade
-from labkit.grading.marks.csv_files import inert
-from labkit.grading.marks.mark import Mark, plain
-from labkit.grading.reports.fitting import fit, line
+from labkit.grading.marks.mark import Mark
+from labkit.grading.reports.fitting import fit
 
 SCHEMA = "labkit/report/v1"
-# Those of nbgrader's export.
-COLUMNS = (
-    "assignment",
-    "duedate",
-    "timestamp",
-    "student_id",
-    "last_name",
-    "first_name",
-    "email",
-    "raw_score",
-    "late_submission_penalty",
-    "score",
-    "max_score",
-)
-# What a spreadsheet takes.
-_LONGEST_CELL = 32_000
 # What JUnit calls a failure; all else that is not a pass is an error.
 _FAILURES = frozenset(["assertion", "raised", "unwritten", "timeout"])
-
-
-def report_csv(
-    grades: Sequence[Grade],
-    marks: Mapping[tuple[str, str], Mark] | None = None,
-    others: Iterable[Mark] = (),
-) -> str:
-    """Return grades as CSV, a row each: `raw_score` is what the tests earned, `score` the mark.
-
-    Args:
-        grades: what was graded.
-        marks: by student and lab; without one, names and dates are empty and the mark is the score.
-        others: of those who handed in nothing; their cells of scores are empty.
-    """
-    out = io.StringIO()
-    rows = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    rows.writeheader()
-    for grade in map(fit, grades):
-        mark = (marks or {}).get((grade.student, grade.lab))
-        rows.writerow(_row(mark or Mark(grade.student, grade.lab, grade.score, grade.max_score)))
-    rows.writerows(map(_row, others))
-    return out.getvalue()
-
-
-def _row(mark: Mark) -> dict[str, object]:
-    return {
-        "assignment": mark.lab,
-        "duedate": mark.due,
-        "timestamp": mark.submitted,
-        "student_id": _cell(mark.student),
-        "last_name": _cell(mark.last),
-        "first_name": _cell(mark.first),
-        "email": _cell(mark.email),
-        "raw_score": "" if mark.score is None else mark.score,
-        "late_submission_penalty": plain(mark.late),
-        "score": plain(mark.total) if mark.exists else "",
-        "max_score": mark.max_score,
-    }
-
-
-def _cell(text: str) -> str:
-    return inert(line(text, _LONGEST_CELL))
 
 
 def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) -> str:

@@ -1,5 +1,6 @@
-"""Marks in the columns of a platform's gradebook, for the students of its own export.
+"""Marks in the columns of a gradebook, as CSV; equal marks make equal bytes.
 
+- nbgrader: its export's columns, a row for each grade.
 - Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and one for the
   lab. It is the export's if a title there names the lab, so Canvas fills that assignment; else its
   import asks which one it is.
@@ -7,23 +8,40 @@
   Upload grading worksheet), or the columns that name students, and one for the lab (in the
   gradebook: Import, CSV file).
 
-Whoever has no mark has an empty cell, which both leave as it is: nobody gets a 0 for being late to
-hand in at all. That is for the instructor to enter.
+Canvas's and Moodle's are for the students of the platform's own export. Whoever has no mark has an
+empty cell, which both leave as it is: nobody gets a 0 for being late to hand in at all. That is for
+the instructor to enter.
 """
 
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
+from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert, title_of
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.marks.marking import Marking
 from labkit.grading.marks.roster import Roster
 from labkit.grading.marks.students import Student
+from labkit.grading.reports.fitting import fit, line
 
+# By column of nbgrader's export, what it says of a mark.
+_NBGRADER: Mapping[str, Callable[[Mark], object]] = {
+    "assignment": lambda mark: mark.lab,
+    "duedate": lambda mark: mark.due,
+    "timestamp": lambda mark: mark.submitted,
+    "student_id": lambda mark: _name(mark.student),
+    "last_name": lambda mark: _name(mark.last),
+    "first_name": lambda mark: _name(mark.first),
+    "email": lambda mark: _name(mark.email),
+    "raw_score": lambda mark: mark.score,
+    "late_submission_penalty": lambda mark: plain(mark.late),
+    "score": lambda mark: _points(mark),
+    "max_score": lambda mark: mark.max_score,
+}
 _CANVAS = (
     "student",
     "id",
@@ -40,6 +58,32 @@ _MOODLE = (
 # Neither platform finds students by these, and students may choose what is in them.
 _NAMES = frozenset(["student", "first name", "last name", "surname", "full name"])
 _POINTS_POSSIBLE = "    Points Possible"
+# What a spreadsheet takes.
+_LONGEST_CELL = 32_000
+
+
+def nbgrader_csv(
+    grades: Sequence[Grade],
+    marks: Mapping[tuple[str, str], Mark] | None = None,
+    others: Iterable[Mark] = (),
+) -> str:
+    """Return grades in nbgrader's columns: `raw_score` is what the tests earned, `score` the mark.
+
+    Args:
+        grades: what was graded.
+        marks: by student and lab; without one, names and dates are empty and the mark is the score.
+        others: of those who handed in nothing; their cells of scores are empty.
+    """
+    shown = []
+    for grade in map(fit, grades):
+        mark = (marks or {}).get((grade.student, grade.lab))
+        shown.append(mark or Mark(grade.student, grade.lab, grade.score, grade.max_score))
+    shown += others
+    return _csv([*_NBGRADER], [[cell(mark) for cell in _NBGRADER.values()] for mark in shown])
+
+
+def _name(text: str) -> str:
+    return inert(line(text, _LONGEST_CELL))
 
 
 def check_roster(option: str, roster: Roster | None) -> None:
@@ -65,8 +109,7 @@ def canvas_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
     rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), str(_most(marks))]]
     if title_of(titles[0]) != "student":
         rows = []
-    rows += [[*_cells(student, titles), _mark(marks.get(student))] for student in _listed(marking)]
-    return _csv([*titles, column], rows)
+    return _csv([*titles, column], rows + _rows(marking, marks, titles))
 
 
 def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
@@ -78,12 +121,11 @@ def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
         rows = []
         for student in _listed(marking):
             cells = _cells(student, titles)
-            cells[place] = _mark(marks.get(student)) or cells[place]
+            cells[place] = _points(marks.get(student)) or cells[place]
             rows.append(cells)
         return _csv(titles, rows)
     titles = [title for title in roster.table.titles if title_of(title) in _MOODLE]
-    rows = [[*_cells(student, titles), _mark(marks.get(student))] for student in _listed(marking)]
-    return _csv([*titles, _lab_column(roster, lab)], rows)
+    return _csv([*titles, _lab_column(roster, lab)], _rows(marking, marks, titles))
 
 
 def _roster(marking: Marking) -> Roster:
@@ -96,6 +138,11 @@ def _listed(marking: Marking) -> list[Student]:
     return [student for student in marking.students.all if student.person is not None]
 
 
+def _rows(marking: Marking, marks: Mapping[Student, Mark], titles: list[str]) -> list[list[str]]:
+    """Return a row for each student of the roster: some cells of its line, and the mark."""
+    return [[*_cells(student, titles), _points(marks.get(student))] for student in _listed(marking)]
+
+
 def _cells(student: Student, titles: list[str]) -> list[str]:
     """Return a line of the roster as it was, but that no name is a formula."""
     row = student.person.row.cells if student.person is not None else {}
@@ -106,7 +153,8 @@ def _cells(student: Student, titles: list[str]) -> list[str]:
     return cells
 
 
-def _mark(mark: Mark | None) -> str:
+def _points(mark: Mark | None) -> str:
+    """Return the cell of a mark, which is empty if there is none."""
     return plain(mark.total) if mark is not None and mark.exists else ""
 
 
@@ -122,7 +170,7 @@ def _lab_column(roster: Roster, lab: Lab) -> str:
     return real[0] if len(real) == 1 else lab.label
 
 
-def _csv(titles: list[str], rows: list[list[str]]) -> str:
+def _csv(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(titles)
