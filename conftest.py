@@ -41,7 +41,7 @@ if _wrong:
     sys.stderr.write(f"ERROR: {_wrong}: {_what_to_do()}\n")
     raise SystemExit(4)
 
-pytest_plugins = ["labkit.running.plugin", "labkit.student.plugin"]
+pytest_plugins = ["labkit.running.plugin", "labkit.student.score_keeper"]
 if "pytest_timeout" not in sys.modules and importlib.util.find_spec("pytest_timeout"):
     # It comes first, as it declares an option that is declared for it where it is missing.
     pytest_plugins.insert(0, "pytest_timeout")

@@ -99,7 +99,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.cohort import grade_all
     from labkit.grading.overlay import read_overlay
     from labkit.grading.preflight import check_tests
-    from labkit.grading.progress import ProgressLine
+    from labkit.grading.progress_line import ProgressLine
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
     from labkit.grading.reports.telling import ReportInputs

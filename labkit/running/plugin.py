@@ -59,7 +59,7 @@ _MARKS = (
 
 
 class LabHooks:
-    """Hooks of lab runs. `labkit.student.plugin` implements them, to remember scores."""
+    """Hooks of lab runs. `labkit.student.score_keeper` implements them, to remember scores."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_lab_passes(self, config: pytest.Config, lab: Lab) -> bool | None:

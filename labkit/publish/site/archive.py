@@ -16,7 +16,12 @@ from labkit.publish.packing import PACKAGES
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
 
-_ROOTS = ("labkit/browser/verbs.py", "labkit/testing.py", "labkit/student/plugin.py", "conftest.py")
+_ROOTS = (
+    "labkit/browser/verbs.py",
+    "labkit/testing.py",
+    "labkit/student/score_keeper.py",
+    "conftest.py",
+)
 _SETTINGS = ("conftest.py", "pyproject.toml")
 _LAB_FILES = (FACTS, "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
 # Of packages: what is there for people, for type checkers, for their own tests, or to be run from a

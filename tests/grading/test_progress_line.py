@@ -3,7 +3,7 @@ from unittest.mock import Mock
 import pytest
 from made_grades import made_grade
 
-from labkit.grading.progress import ProgressLine
+from labkit.grading.progress_line import ProgressLine
 
 
 @pytest.mark.parametrize(
