@@ -22,7 +22,7 @@ from mini_vllm.tokenizer import (
     Tokenizer,
     WindowDecodeStream,
 )
-from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
+from mini_vllm.tokenizer.streams.factory import AnyDecodeStream
 
 CHARACTERS = {"ASCII": "a", "two bytes": "é", "three bytes": "中", "four bytes": "🚀"}
 LEAST_PER_SECOND = 100_000

@@ -25,7 +25,7 @@ from mini_vllm.tokenizer import (
     WindowDecodeStream,
     create_tokenizer,
 )
-from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
+from mini_vllm.tokenizer.streams.factory import AnyDecodeStream
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
 MOST_EXPONENT = 1.15

@@ -24,7 +24,8 @@ from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
-from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, create_plain_stream
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
+from mini_vllm.tokenizer.streams.factory import create_plain_stream
 
 
 class TextPipeline(Machine):

@@ -5,6 +5,7 @@ from mini_vllm.engine.core import NullMetrics
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
 from mini_vllm.engine.engine_errors import (
     ChannelStateError,
+    ContextLengthError,
     EngineDeadError,
     EngineOverloadedError,
     EngineStateError,
@@ -29,7 +30,8 @@ from mini_vllm.engine.outputs import (
 from mini_vllm.engine.producer import OverflowPolicy
 from mini_vllm.engine.request import Request, SamplingParams, StructuredOutputsParams
 from mini_vllm.engine.structured_output_manager import MissingBackendError
-from mini_vllm.engine.text_path import MakeTextPath, TextPath, TextPathFactory
+from mini_vllm.engine.text_path import MakeTextPath, TextPath
+from mini_vllm.engine.text_path_factory import TextPathFactory
 from mini_vllm.engine.thread import EngineThread
 from mini_vllm.finish_reason import Ending, FinishReason
 
@@ -37,6 +39,7 @@ __all__ = [
     "Burst",
     "ChannelStateError",
     "CompletionOutput",
+    "ContextLengthError",
     "Ending",
     "Engine",
     "EngineDeadError",

@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 
 from mini_vllm.engine.engine_errors import EngineDeadError, ModelContractError
 from mini_vllm.engine.model import Burst, Model, News, SlotView, check_burst
-from mini_vllm.engine.scheduler import ChoiceState, Scheduler
+from mini_vllm.engine.scheduler import ChoiceState, Row, Scheduler
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.finish_reason import Ending, FinishReason
 
@@ -29,7 +29,7 @@ HOOKS = (
 _STEPS_A_SAMPLE = 16
 
 
-Row = tuple[ChoiceState, SlotStreamState]
+ChoiceRow = Row[SlotStreamState]
 
 
 class NullMetrics:
@@ -78,7 +78,7 @@ class EngineCore:
     def __init__(
         self,
         model: Model,
-        scheduler: Scheduler,
+        scheduler: Scheduler[SlotStreamState],
         vocab_size: int,
         *,
         on_end: Callable[[str], None],
@@ -119,12 +119,13 @@ class EngineCore:
         scheduler.apply_cancellation(is_cancelled)
         hook("before_decode")
         # What was admitted now is at the end of the table, and has its ids from the prefill.
-        running = scheduler.choices[: scheduler.num_running - len(admitted)]
-        self._ask(self._model.decode, [choice for choice in running if choice.ending is None])
+        running = scheduler.slots[: scheduler.num_running - len(admitted)]
+        choices = [row.choice for row in running if row.choice.ending is None]
+        self._ask(self._model.decode, choices)
         hook("after_append")
         self._update_finish_states()
         hook("before_emit")
-        self._emit(zip(scheduler.choices, scheduler.streams, strict=True))
+        self._emit(scheduler.slots)
         hook("after_emit")
         self._evict()
         hook("after_evict")
@@ -133,12 +134,12 @@ class EngineCore:
         """End everything that runs or waits with an error, as far as each still can."""
         rows = self._scheduler.everyone()
         close_channels(rows, error)
-        for choice, stream in rows:
+        for row in rows:
             with suppress(BaseException):
-                self._model.release(choice.view)
+                self._model.release(row.choice.view)
             dead = EngineDeadError(f"the engine has failed: {error!r}")
             dead.__cause__ = error
-            stream.handle.fail(dead)
+            row.stream.handle.fail(dead)
         self._scheduler.clear()
 
     def _leave_line(self, is_cancelled: Callable[[SlotStreamState], bool]) -> None:
@@ -146,8 +147,8 @@ class EngineCore:
         if not left:
             return
         try:
-            for choice, stream in left:
-                stream.update_or_give_up(choice)
+            for row in left:
+                row.stream.update_or_give_up(row.choice)
             self._emit(left)
         except BaseException as error:
             # Out of the line they are known to nobody else.
@@ -195,7 +196,8 @@ class EngineCore:
         unknown = 0
         is_sample = self._steps_with_text % _STEPS_A_SAMPLE == 0
         start, has_text = perf_counter() if is_sample else 0.0, False
-        for choice, stream in zip(self._scheduler.choices, self._scheduler.streams, strict=True):
+        for row in self._scheduler.slots:
+            choice, stream = row.choice, row.stream
             if choice.burst is None:
                 if choice.ending is not None:
                     stream.update_or_give_up(choice)
@@ -225,50 +227,53 @@ class EngineCore:
             if is_sample:
                 metrics.text_made(perf_counter() - start)
 
-    def _emit(self, rows: Iterable[Row]) -> None:
-        for choice, stream in rows:
+    def _emit(self, rows: Iterable[ChoiceRow]) -> None:
+        for row in rows:
             try:
-                stream.emit(choice)
+                row.stream.emit(row.choice)
             except UnicodeError as error:
                 # The text path made text that has no UTF-8 form. That harms this slot alone.
-                close_channels([(choice, stream)], error)
+                close_channels([row], error)
 
     def _evict(self) -> None:
         gone = self._scheduler.evict()
         if not gone:
             return
         try:
-            for choice, _ in gone:
-                self._model.release(choice.view)
+            for row in gone:
+                self._model.release(row.choice.view)
         finally:
             self._end(gone)
 
-    def _end(self, rows: Sequence[Row]) -> None:
+    def _end(self, rows: Sequence[ChoiceRow]) -> None:
         """Report that these have ended. Nobody else knows them any more, so each handle is told."""
         now = monotonic()
         try:
-            for choice, stream in rows:
-                tokens = len(choice.view.prompt_token_ids), len(choice.view.output_token_ids)
-                self._metrics.finished(choice.finish_reason, *tokens, now - stream.submitted)
+            for row in rows:
+                view = row.choice.view
+                tokens = len(view.prompt_token_ids), len(view.output_token_ids)
+                seconds = now - row.stream.submitted
+                self._metrics.finished(row.choice.finish_reason, *tokens, seconds)
         finally:
-            for choice, stream in rows:
-                self._on_end(choice.view.request_id)
-                stream.handle.add(stream.output(choice))
+            for row in rows:
+                self._on_end(row.choice.view.request_id)
+                row.stream.handle.add(row.stream.output(row.choice))
 
     def _hook(self, name: str) -> None:
         if name in self._hooks:
             self._hooks[name]()
 
 
-def close_channels(rows: Iterable[Row], error: BaseException) -> None:
+def close_channels(rows: Iterable[ChoiceRow], error: BaseException) -> None:
     """End every channel that is still open with this error, whatever goes wrong at that.
 
     Its reader gets one more chunk, with all ids and text that it was not told yet.
     """
-    for choice, stream in rows:
+    for row in rows:
+        stream = row.stream
         with suppress(BaseException):
-            stream.fail(choice, error)
-            stream.emit(choice)
+            stream.fail(row.choice, error)
+            stream.emit(row.choice)
         # If even that failed, the reader still learns that the stream has ended.
         with suppress(BaseException):
             if stream.producer is not None:

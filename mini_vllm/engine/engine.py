@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mini_vllm.engine.constrained_model import ConstrainedModel
-from mini_vllm.engine.core import EngineCore, NullMetrics, Row, close_channels
+from mini_vllm.engine.core import ChoiceRow, EngineCore, NullMetrics, close_channels
 from mini_vllm.engine.engine_errors import (
     EngineDeadError,
     EngineOverloadedError,
@@ -31,9 +31,12 @@ from mini_vllm.engine.model import Model, forwards_structured_outputs
 from mini_vllm.engine.outputs import Handle, Response
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import KVBlockPool, Scheduler
+from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.structured_output_manager import StructuredOutputManager
-from mini_vllm.engine.text_path import MakeTextPath, TextPathFactory
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
+from mini_vllm.engine.text_path import MakeTextPath
+from mini_vllm.engine.text_path_factory import TextPathFactory
+from mini_vllm.tokenizer.adapter import as_tokenizer
+from mini_vllm.tokenizer.protocols import Tokenizer
 
 # How many chunks may wait for the loop of their readers, or so many for each reader: to wake for
 # every chunk would cost more than the chunk, and those of one reader go out together.
@@ -121,7 +124,7 @@ class Engine:
         room = num_blocks * block_size
         self.max_model_len = room if max_model_len is None else min(max_model_len, room)
         self.max_num_seqs = max_num_seqs
-        self._scheduler = Scheduler(
+        self._scheduler: Scheduler[SlotStreamState] = Scheduler(
             self._pool,
             max_num_seqs,
             self.max_model_len,
@@ -135,7 +138,7 @@ class Engine:
         self._intake = Intake(
             tokenizer,
             make_text_path or TextPathFactory(tokenizer),
-            self._scheduler.why_never,
+            self._scheduler.check_can_run,
             may_block=max_num_seqs == 1,
             compile_grammar=None if self.forwards_grammars else self.structured_outputs.compile,
         )
@@ -152,7 +155,7 @@ class Engine:
         self._failure: BaseException | None = None
         # For what submitters touch.
         self._lock = threading.Lock()
-        self._inbox: list[Row] = []
+        self._inbox: list[ChoiceRow] = []
         # How many choices of each request have not ended, and of all of them.
         self._live: dict[str, int] = {}
         self._live_choices = 0
@@ -161,6 +164,18 @@ class Engine:
         # For the table of slots: held during an iteration, and by `stats`.
         self._table_lock = threading.RLock()
         self._stepping = threading.Lock()
+
+    def room_after(self, prompt_tokens: int, max_tokens: int = 1) -> int:
+        """Return how many tokens the answer to a prompt may have; any thread.
+
+        Args:
+            prompt_tokens: the tokens of the prompt.
+            max_tokens: the tokens that the answer must have room for.
+
+        Raises:
+            ContextLengthError: prompt and answer do not fit together; `submit` would refuse them.
+        """
+        return self._scheduler.room_after(prompt_tokens, max_tokens)
 
     @property
     def has_work(self) -> bool:
@@ -284,13 +299,14 @@ class Engine:
         Args:
             seconds: the most to wait for each.
         """
-        streams = self._scheduler.streams
-        most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(streams))
+        slots = self._scheduler.slots
+        most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(slots))
         if self._core.has_begun:
             # The first text of an answer goes out before the next is made.
             most_ahead = 0
-        for stream in streams:
-            waker = None if stream.producer is None else stream.producer.waker
+        for row in slots:
+            producer = row.stream.producer
+            waker = None if producer is None else producer.waker
             if waker is not None and waker.ahead > most_ahead:
                 waker.wait_for_turn(seconds)
 
@@ -298,8 +314,8 @@ class Engine:
         """Return how the engine is doing; any thread. It waits for the iteration that runs."""
         held: dict[str, int] = {}
         with self._table_lock:
-            for stream in self._scheduler.streams:
-                for layer, text in stream.held().items():
+            for row in self._scheduler.slots:
+                for layer, text in row.stream.held().items():
                     held[layer] = held.get(layer, 0) + len(text)
             running = self._scheduler.num_running
             waiting = self._live_choices - running
@@ -314,8 +330,8 @@ class Engine:
                 self._check_takes(submitted)
                 rows = [row for submission in submitted for row in submission.rows]
                 producers = attach_all(places, self)
-                for (_, stream), producer in zip(rows, producers, strict=True):
-                    stream.producer = producer
+                for row, producer in zip(rows, producers, strict=True):
+                    row.stream.producer = producer
                 self._inbox += rows
                 self._live.update(
                     {submission.handle.request_id: len(submission.rows) for submission in submitted}
@@ -354,7 +370,7 @@ class Engine:
         with self._lock:
             rows, self._inbox = self._inbox, []
         for row in rows:
-            self._scheduler.add(*row)
+            self._scheduler.add(row)
 
     def _ended(self, request_id: str) -> None:
         with self._lock:

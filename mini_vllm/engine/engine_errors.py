@@ -18,6 +18,38 @@ class EngineOverloadedError(StreamingSubmissionError):
     """The waiting line is full. Try again later."""
 
 
+class ContextLengthError(StreamingError):
+    """A prompt and its answer do not fit the model's context together.
+
+    Args:
+        max_model_len: the tokens that fit.
+        prompt_tokens: the tokens of the prompt.
+        max_tokens: the most tokens of the answer.
+
+    Attributes:
+        prompt_is_too_long: whether the prompt leaves no room for any answer.
+    """
+
+    def __init__(self, max_model_len: int, prompt_tokens: int, max_tokens: int) -> None:
+        self._numbers = max_model_len, prompt_tokens, max_tokens
+        self.prompt_is_too_long = prompt_tokens >= max_model_len
+        super().__init__(self.message("prompt"))
+
+    def message(self, field: str) -> str:
+        """Return the refusal in OpenAI's words, because clients look for them.
+
+        Args:
+            field: the caller's name of the prompt, such as `messages`.
+        """
+        max_model_len, prompt_tokens, max_tokens = self._numbers
+        return (
+            f"This model's maximum context length is {max_model_len} tokens. However, you "
+            f"requested {prompt_tokens + max_tokens} tokens ({prompt_tokens} in the {field}, "
+            f"{max_tokens} in the completion). Please reduce the length of the {field} or "
+            "completion."
+        )
+
+
 class ChannelStateError(StreamingError):
     """A channel was used in a way that its state does not allow."""
 

@@ -17,13 +17,17 @@ from time import monotonic
 from typing import NamedTuple
 
 from mini_vllm.engine.channel import StreamChannel, attach
-from mini_vllm.engine.core import Row
-from mini_vllm.engine.engine_errors import ChannelStateError, StreamingSubmissionError
+from mini_vllm.engine.core import ChoiceRow
+from mini_vllm.engine.engine_errors import (
+    ChannelStateError,
+    ContextLengthError,
+    StreamingSubmissionError,
+)
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.outputs import Handle
 from mini_vllm.engine.producer import OverflowPolicy, Owner, Producer
 from mini_vllm.engine.request import Request
-from mini_vllm.engine.scheduler import ChoiceState
+from mini_vllm.engine.scheduler import ChoiceState, Row
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.structured_output_manager import CompileGrammar, MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath
@@ -33,6 +37,9 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import TokenizerError
 
 Channels = Sequence[StreamChannel | None]
+
+# What is wrong with a request; anything else is a fault of the engine.
+_REFUSALS = ValueError, TypeError, TokenizerError, MissingBackendError, ContextLengthError
 
 # One lock for all engines, because a channel could be given to two. Without it each of two
 # submissions could take a channel that the other needs.
@@ -111,7 +118,7 @@ class Submitted(NamedTuple):
     """A request that was checked, with a row for each of its choices."""
 
     handle: Handle
-    rows: list[Row]
+    rows: list[ChoiceRow]
 
 
 class Intake:
@@ -120,7 +127,7 @@ class Intake:
     Args:
         tokenizer: encodes prompts.
         make_text_path: makes the text path of a choice.
-        why_never: says why a choice could never run, or None.
+        check_can_run: raises if a choice could never run.
         may_block: whether a channel may hold the engine up.
         compile_grammar: makes grammars of structured outputs; None where the model sees to them.
     """
@@ -129,7 +136,7 @@ class Intake:
         self,
         tokenizer: Tokenizer,
         make_text_path: MakeTextPath,
-        why_never: Callable[[ChoiceState], str | None],
+        check_can_run: Callable[[ChoiceState], None],
         *,
         may_block: bool,
         compile_grammar: CompileGrammar | None = None,
@@ -137,7 +144,7 @@ class Intake:
         self._tokenizer = tokenizer
         self._compile_grammar = compile_grammar
         self._make_text_path = make_text_path
-        self._why_never = why_never
+        self._check_can_run = check_can_run
         self._may_block = may_block
         self._piece_of = pieces_of(tokenizer)
 
@@ -165,7 +172,7 @@ class Intake:
                 self._row(request, prompt, handle, place, channel)
                 for place, channel in enumerate(channels)
             ]
-        except (ValueError, TypeError, TokenizerError, MissingBackendError) as error:
+        except _REFUSALS as error:
             raise StreamingSubmissionError(index, str(error)) from error
         return Submitted(handle, rows)
 
@@ -176,7 +183,7 @@ class Intake:
         handle: Handle,
         place: int,
         channel: StreamChannel | None,
-    ) -> Row:
+    ) -> ChoiceRow:
         params = request.params
         if channel is not None:
             if channel.overflow is OverflowPolicy.BLOCK and not self._may_block:
@@ -191,11 +198,10 @@ class Intake:
         if params.structured_outputs is not None and self._compile_grammar is not None:
             view.grammar = self._compile_grammar(params.structured_outputs)
         choice = ChoiceState(view, eos | params.stop_token_ids)
-        never = self._why_never(choice)
-        if never is not None:
-            raise ValueError(never)
+        self._check_can_run(choice)
         text_path = self._make_text_path(request, prompt)
-        return choice, SlotStreamState(text_path, handle, params, self._piece_of, monotonic())
+        stream = SlotStreamState(text_path, handle, request, self._piece_of, monotonic())
+        return Row(choice, stream)
 
     def _encode(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         if isinstance(prompt, str):

@@ -4,8 +4,7 @@ What a model leaves unfinished, such as the emoji that `max_tokens` cut in two, 
 U+FFFD. Some servers rather leave it out. It is an option, because a model may mean the character.
 """
 
-from mini_vllm.engine.filtered_path import FilteredPath
-from mini_vllm.engine.text_path import MakeTextPath, TextPath
+from mini_vllm.engine.text_path import FilteredPath, MakeTextPath, TextPath
 from mini_vllm.text.events import Event, TextDelta
 
 _REPLACEMENT = "\ufffd"

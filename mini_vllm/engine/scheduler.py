@@ -6,13 +6,15 @@ prompt and `max_tokens`. So nothing that runs is ever put back, and nothing over
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
+from mini_vllm.engine.engine_errors import ContextLengthError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.finish_reason import Ending, FinishReason
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 @dataclass(slots=True, eq=False)
@@ -79,8 +81,21 @@ class ChoiceState:
         return self.at_max_tokens or not self.end_ids.isdisjoint(burst.token_ids)
 
 
-# What the text stage knows of a choice travels with it, and is not looked into here.
-Row = tuple[ChoiceState, Any]
+@dataclass(slots=True, eq=False)
+class Row(Generic[S]):
+    """A choice with what belongs to it, in the waiting line and then in a slot.
+
+    It is one object, so when others end and it moves up, nothing of it stays behind.
+
+    Attributes:
+        choice: what is known of its ids.
+        stream: what the text stage knows of it, which is not looked into here.
+        blocks: its blocks, while it has a slot.
+    """
+
+    choice: ChoiceState
+    stream: S
+    blocks: list[int] = field(default_factory=list)
 
 
 class KVBlockPool:
@@ -137,61 +152,17 @@ class KVBlockPool:
         self._free += reversed(blocks)
 
 
-class SlotTable:
-    """The slots of a batch: columns of equal length, known by name, that move together.
-
-    Engines keep what belongs to a sequence in several arrays, with one entry for each slot. When a
-    sequence ends, the rest move up in every array; one that was forgotten hands a request the state
-    of another. Here all columns move in one call.
-
-    Args:
-        *names: the columns.
-    """
-
-    def __init__(self, *names: str) -> None:
-        self._columns: dict[str, list[Any]] = {name: [] for name in names}
-
-    def __len__(self) -> int:
-        return len(next(iter(self._columns.values()), []))
-
-    def column(self, name: str) -> list[Any]:
-        """Return a column, the same list each time."""
-        return self._columns[name]
-
-    def add_column(self, name: str, values: Sequence[Any]) -> None:
-        """Add a column.
-
-        Raises:
-            ValueError: it does not have one value for each row, or the name is taken.
-        """
-        if name in self._columns:
-            raise ValueError(f"there is a column {name!r} already")
-        if self._columns and len(values) != len(self):
-            raise ValueError(f"column {name!r} has {len(values)} values for {len(self)} rows")
-        self._columns[name] = list(values)
-
-    def add_row(self, **values: Any) -> None:
-        """Add a row at the end.
-
-        Raises:
-            ValueError: it does not have one value for each column; nothing was added.
-        """
-        if values.keys() != self._columns.keys():
-            raise ValueError(f"a row needs {sorted(self._columns)}, not {sorted(values)}")
-        for name, value in values.items():
-            self._columns[name].append(value)
+class SlotTable(list[Row[S]]):
+    """The slots of a batch: the rows that run, in the order of their admission."""
 
     def compact(self, finished: Sequence[bool]) -> list[int]:
-        """Drop the finished rows from every column; return where each row went.
+        """Drop the finished rows; return where each row went.
 
         Raises:
             ValueError: `finished` does not have one value for each row; nothing was moved.
         """
-        if len(finished) != len(self):
-            raise ValueError(f"{len(finished)} marks do not fit {len(self)} rows")
         mapping = build_batch_mapping(finished)
-        for rows in self._columns.values():
-            compact_vector(mapping, rows)
+        compact_vector(mapping, self)
         return mapping
 
 
@@ -218,7 +189,7 @@ def compact_vector(mapping: Sequence[int], rows: list[T]) -> None:
     del rows[sum(place >= 0 for place in mapping) :]
 
 
-class Scheduler:
+class Scheduler(Generic[S]):
     """The waiting line and the table of what runs.
 
     Args:
@@ -226,6 +197,9 @@ class Scheduler:
         max_num_seqs: slots.
         max_model_len: most tokens of a prompt and its answer together; the pool has room for them.
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
+
+    Attributes:
+        slots: the rows that run.
 
     Raises:
         ValueError: a number is below 1.
@@ -247,10 +221,8 @@ class Scheduler:
         self._max_num_seqs = max_num_seqs
         self._max_model_len = max_model_len
         self._max_num_batched_tokens = max_num_batched_tokens
-        self._waiting: deque[Row] = deque()
-        self._table = SlotTable("choices", "streams", "blocks")
-        self.choices: list[ChoiceState] = self._table.column("choices")
-        self.streams: list[Any] = self._table.column("streams")
+        self._waiting: deque[Row[S]] = deque()
+        self.slots: SlotTable[S] = SlotTable()
 
     @property
     def num_waiting(self) -> int:
@@ -260,85 +232,94 @@ class Scheduler:
     @property
     def num_running(self) -> int:
         """How many choices have a slot."""
-        return len(self.choices)
+        return len(self.slots)
 
-    def why_never(self, choice: ChoiceState) -> str | None:
-        """Return why a choice could never run, or None if it could."""
-        prompt = len(choice.view.prompt_token_ids)
-        if prompt > self._max_num_batched_tokens:
-            return (
-                f"the prompt has {prompt} tokens; an iteration takes in at most "
+    def room_after(self, prompt_tokens: int, max_tokens: int = 1) -> int:
+        """Return how many tokens the answer to a prompt may have.
+
+        Args:
+            prompt_tokens: the tokens of the prompt.
+            max_tokens: the tokens that the answer must have room for.
+
+        Raises:
+            ContextLengthError: prompt and answer do not fit together.
+        """
+        room = self._max_model_len - prompt_tokens
+        if room < max_tokens:
+            raise ContextLengthError(self._max_model_len, prompt_tokens, max_tokens)
+        return room
+
+    def check_can_run(self, choice: ChoiceState) -> None:
+        """Demand that a choice can run as soon as slots and blocks are free.
+
+        Raises:
+            ContextLengthError: prompt and answer do not fit together.
+            ValueError: the prompt is longer than one iteration takes in.
+        """
+        prompt_tokens = len(choice.view.prompt_token_ids)
+        if prompt_tokens > self._max_num_batched_tokens:
+            raise ValueError(
+                f"the prompt has {prompt_tokens} tokens; an iteration takes in at most "
                 f"max_num_batched_tokens, {self._max_num_batched_tokens}"
             )
-        if choice.num_tokens_at_most > self._max_model_len:
-            return (
-                f"the prompt has {prompt} tokens and max_tokens is "
-                f"{choice.view.params.max_tokens}; together at most {self._max_model_len} fit"
-            )
-        return None
+        self.room_after(prompt_tokens, choice.view.params.max_tokens)
 
-    def add(self, choice: ChoiceState, stream: Any) -> None:
-        """Put a choice at the end of the line, with what the text stage knows of it."""
-        self._waiting.append((choice, stream))
+    def add(self, row: Row[S]) -> None:
+        """Put a row at the end of the line."""
+        self._waiting.append(row)
 
     def admit(self) -> list[ChoiceState]:
         """Give slots and blocks to those who are next, as far as they go; return them."""
         budget, admitted = self._max_num_batched_tokens, []
         while self._waiting and self.num_running < self._max_num_seqs:
-            choice, stream = self._waiting[0]
-            budget -= len(choice.view.prompt_token_ids)
+            row = self._waiting[0]
+            budget -= len(row.choice.view.prompt_token_ids)
             if budget < 0:
                 break
-            blocks = self._pool.allocate(choice.num_tokens_at_most)
+            blocks = self._pool.allocate(row.choice.num_tokens_at_most)
             if blocks is None:
                 break
-            self._waiting.popleft()
-            self._table.add_row(choices=choice, streams=stream, blocks=blocks)
-            admitted.append(choice)
+            row.blocks = blocks
+            self.slots.append(self._waiting.popleft())
+            admitted.append(row.choice)
         return admitted
 
-    def leave_line(self, is_cancelled: Callable[[Any], bool]) -> list[Row]:
+    def leave_line(self, is_cancelled: Callable[[S], bool]) -> list[Row[S]]:
         """Take those who want no more out of the line, and latch CANCELLED; return them."""
-        left = [row for row in self._waiting if is_cancelled(row[1])]
-        for choice, _ in left:
-            choice.latch(Ending(FinishReason.CANCELLED))
+        left = [row for row in self._waiting if is_cancelled(row.stream)]
+        for row in left:
+            row.choice.latch(Ending(FinishReason.CANCELLED))
         if left:
-            self._waiting = deque(row for row in self._waiting if not row[0].finished)
+            self._waiting = deque(row for row in self._waiting if not row.choice.finished)
         return left
 
-    def apply_cancellation(self, is_cancelled: Callable[[Any], bool]) -> None:
+    def apply_cancellation(self, is_cancelled: Callable[[S], bool]) -> None:
         """Latch CANCELLED for those with a slot who want no more.
 
         It wins over every other end of the same iteration, which is found later.
         """
-        for choice, stream in zip(self.choices, self.streams, strict=True):
-            if is_cancelled(stream):
-                choice.latch(Ending(FinishReason.CANCELLED))
+        for row in self.slots:
+            if is_cancelled(row.stream):
+                row.choice.latch(Ending(FinishReason.CANCELLED))
 
-    def evict(self) -> list[Row]:
+    def evict(self) -> list[Row[S]]:
         """Take those that have ended out of their slots, with their blocks; return them."""
-        for choice in self.choices:
-            if choice.ending is not None:
-                break
-        else:
-            return []
-        finished = [choice.finished for choice in self.choices]
-        rows = zip(self.choices, self.streams, self._table.column("blocks"), strict=True)
-        gone = [row for row in rows if row[0].finished]
-        for _, _, blocks in gone:
-            self._pool.free(blocks)
-        self._table.compact(finished)
-        return [(choice, stream) for choice, stream, _ in gone]
+        gone = [row for row in self.slots if row.choice.ending is not None]
+        if gone:
+            for row in gone:
+                self._pool.free(row.blocks)
+            self.slots.compact([row.choice.finished for row in self.slots])
+        return gone
 
-    def everyone(self) -> list[Row]:
+    def everyone(self) -> list[Row[S]]:
         """Return all that run, then all that wait."""
-        return [*zip(self.choices, self.streams, strict=True), *self._waiting]
+        return [*self.slots, *self._waiting]
 
     def clear(self) -> None:
         """Forget all that run and wait; all blocks are free again."""
-        for blocks in self._table.column("blocks"):
-            self._pool.free(blocks)
-        self._table.compact([True] * len(self._table))
+        for row in self.slots:
+            self._pool.free(row.blocks)
+        self.slots.clear()
         self._waiting.clear()
 
 

@@ -18,9 +18,10 @@ from mini_vllm.engine.outputs import (
     new_tuple,
 )
 from mini_vllm.engine.producer import Producer
-from mini_vllm.engine.request import SamplingParams
+from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.text_path import TextPath
+from mini_vllm.engine.whole_calls import complete_calls
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.text.events import Event, TextDelta
 from mini_vllm.tokenizer_errors import is_library_fault
@@ -38,7 +39,7 @@ class SlotStreamState:
     Args:
         text_path: makes events of ids.
         handle: of the request; gets the whole choice at the end.
-        params: of the request.
+        request: what was asked.
         piece_of: returns the bytes of a token id, for logprobs.
         now: seconds of the monotonic clock.
 
@@ -52,7 +53,7 @@ class SlotStreamState:
         self,
         text_path: TextPath,
         handle: Handle,
-        params: SamplingParams,
+        request: Request,
         piece_of: Callable[[int], bytes],
         now: float,
     ) -> None:
@@ -60,8 +61,9 @@ class SlotStreamState:
         self.producer: Producer | None = None
         self.submitted = self.last_news = now
         self._text_path = text_path
-        self._has_stops = bool(params.stop)
-        self._most_logprobs = params.logprobs
+        self._request = request
+        self._has_stops = bool(request.params.stop)
+        self._most_logprobs = request.params.logprobs
         self._piece_of = piece_of
         self._fed = 0
         self._events: list[Event] = []
@@ -203,15 +205,18 @@ class SlotStreamState:
         """Return the whole of a finished choice."""
         ending = choice.ending
         assert ending is not None
+        request, events = self._request, self._events
+        if request.whole_calls:
+            events = complete_calls(events, first_only=not request.parallel_tool_calls)
         return CompletionOutput(
             request_id=choice.view.request_id,
             index=choice.view.choice_index,
             token_ids=tuple(choice.view.output_token_ids),
-            text=_text_of(self._events),
+            text=_text_of(events),
             finish_reason=ending.reason,
             stop_reason=ending.stop_reason,
             logprobs=tuple(self._logprobs),
-            events=tuple(self._events),
+            events=tuple(events),
             error=ending.error,
         )
 

@@ -1,17 +1,15 @@
-"""From a request to its text path. An engine takes any function like `MakeTextPath`."""
+"""What turns the ids of one choice into events, and a base for those around another.
 
+An engine takes any function like `MakeTextPath`; `TextPathFactory` is its own.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mini_vllm.engine.request import Request
-from mini_vllm.engine.whole_calls import WholeCalls
 from mini_vllm.finish_reason import Ending, FinishReason
-from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import Event
-from mini_vllm.text.formats import find_format
-from mini_vllm.text.reasoning import create_reasoning_splitter
-from mini_vllm.text.tool_parsers import create_tool_parser
-from mini_vllm.tokenizer.protocols import Tokenizer
 
 
 class TextPath(Protocol):
@@ -48,74 +46,39 @@ class TextPath(Protocol):
 MakeTextPath = Callable[[Request, Sequence[int]], TextPath]
 
 
-class TextPathFactory:
-    """Makes a `TextPipeline` for each choice.
-
-    Reasoning that the model leaves open ends at an opener of its tool format that says so
-    (`Format.ends_reasoning`), but only where the request has tools: where nothing can be called, an
-    opener among the thoughts is one of them. vLLM 0.33.0's engine parsers end it there, too.
+class FilteredPath(ABC):
+    """A text path around another one: the same ids and the same end, other events.
 
     Args:
-        tokenizer: turns ids into text.
-        tool_format: the format of the model's tool calls, used where a request has tools, and in
-            every chat if it marks the reasoning too.
-        reasoning_format: the format of the model's reasoning, or None for a model without.
-        stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
-
-    Raises:
-        ValueError: a format or the scope is unknown.
+        path: makes the events.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        *,
-        tool_format: str | None = None,
-        reasoning_format: str | None = None,
-        stop_scope: str = "all",
-    ) -> None:
-        if stop_scope not in ("all", "content"):
-            raise ValueError(f"stop_scope is {stop_scope!r}; it must be all or content")
-        self._format = None if tool_format is None else find_format(tool_format)
-        if reasoning_format is not None:
-            create_reasoning_splitter(reasoning_format)
-        self._tokenizer = tokenizer
-        self._reasoning_format = reasoning_format
-        self._stop_scope = stop_scope
+    def __init__(self, path: TextPath) -> None:
+        self._path = path
 
-    def __call__(self, request: Request, prompt_token_ids: Sequence[int]) -> TextPath:
-        """Return a new pipeline.
+    @property
+    def ending(self) -> Ending | None:
+        """Why the text ended, or None while it runs."""
+        return self._path.ending
 
-        Raises:
-            ValueError: the schema of a tool is invalid, or the request's format unknown.
-        """
-        params, format = request.params, self._format
-        if request.tool_format is not None:
-            format = find_format(request.tool_format)
-        tools = reasoning = None
-        ends_at: tuple[str, ...] = ()
-        if format is not None and request.tools is not None:
-            tools = create_tool_parser(format.name, tools=request.tools)
-            ends_at = format.ends_reasoning
-        elif format is not None and format.marks_reasoning and request.split_reasoning:
-            tools = create_tool_parser(format.name)
-        if request.split_reasoning and self._reasoning_format is not None:
-            reasoning = create_reasoning_splitter(
-                self._reasoning_format, in_reasoning=request.thinking, ends_at=ends_at
-            )
-        path = TextPipeline(
-            self._tokenizer,
-            prompt_token_ids=prompt_token_ids,
-            skip_special_tokens=params.skip_special_tokens,
-            stop=params.stop,
-            stop_token_ids=params.stop_token_ids,
-            eos_token_ids=() if params.ignore_eos else self._tokenizer.eos_token_ids,
-            include_stop_str_in_output=params.include_stop_str_in_output,
-            min_tokens=params.min_tokens,
-            stop_scope="content" if self._stop_scope == "content" else "all",
-            reasoning=reasoning,
-            tools=None if request.whole_calls else tools,
-        )
-        if tools is None or not request.whole_calls:
-            return path
-        return WholeCalls(path, tools, first_only=not request.parallel_tool_calls)
+    @property
+    def tokens(self) -> int:
+        """How many ids were taken."""
+        return self._path.tokens
+
+    @property
+    @abstractmethod
+    def held(self) -> dict[str, str | bytes]:
+        """What each layer holds back, by the layer's name."""
+
+    def feed(self, token_ids: Iterable[int]) -> list[Event]:
+        """Take ids, up to the end of the text; return the events that are certain now."""
+        return self._filter(self._path.feed(token_ids))
+
+    def finish(self, reason: FinishReason) -> list[Event]:
+        """End the text; return what was held."""
+        return self._filter(self._path.finish(reason))
+
+    @abstractmethod
+    def _filter(self, events: list[Event]) -> list[Event]:
+        """Return the events that are certain now; `ending` says whether these are the last."""

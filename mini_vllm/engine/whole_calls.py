@@ -1,14 +1,18 @@
 """Calls for a reader who gets the answer whole: complete ones, and no others.
 
-A stream has to announce a call before it can know that the call will be completed. Whoever gets
-everything at the end need not see a call that breaks off: it is text, from its opening marker on.
+A stream has to announce a call before it can know that the call will be completed, so what was
+announced stands. Whoever gets everything at the end need not see a call that breaks off: it is
+text.
+
+`complete_calls` says that of the events of any text path. They lack the call's opening marker.
+`WholeCalls` reads the calls itself, so its text has the marker, too.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from mini_vllm.engine.filtered_path import FilteredPath
+from mini_vllm.engine.text_path import FilteredPath, TextPath
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -20,11 +24,39 @@ from mini_vllm.text.events import (
 )
 from mini_vllm.text.stream_parser import StreamParser
 
-if TYPE_CHECKING:
-    from mini_vllm.engine.text_path import TextPath
-
-
 _WORDS = re.compile(r"[\w\s]*")
+
+
+def complete_calls(events: Iterable[Event], *, first_only: bool = False) -> list[Event]:
+    """Return all events of an answer with each call that broke off as text.
+
+    Args:
+        events: of the answer, from its first to its last.
+        first_only: leave out calls behind the first that is begun.
+    """
+    events = [*of_first_call(events)] if first_only else [*events]
+    complete = [event.index for event in events if isinstance(event, CallEnd)]
+    output: list[Event] = []
+    for event in events:
+        if isinstance(event, TextDelta | ReasoningDelta):
+            output.append(event)
+        elif event.index in complete:
+            output.append(replace(event, index=complete.index(event.index)))
+        elif text := _text_of(event):
+            output.append(TextDelta(text))
+    return output
+
+
+def of_first_call(events: Iterable[Event]) -> Iterator[Event]:
+    """Return the events without those of later calls."""
+    return (event for event in events if getattr(event, "index", 0) == 0)
+
+
+def _text_of(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
+    """Return what is known of a call that breaks off."""
+    if isinstance(event, CallStart):
+        return event.name
+    return event.text if isinstance(event, ArgsDelta) else getattr(event, "raw", "")
 
 
 class WholeCalls(FilteredPath):
@@ -36,7 +68,7 @@ class WholeCalls(FilteredPath):
         first_only: leave out calls behind the first that is begun, and what breaks off of them.
     """
 
-    def __init__(self, path: "TextPath", parser: StreamParser, *, first_only: bool = False) -> None:
+    def __init__(self, path: TextPath, parser: StreamParser, *, first_only: bool = False) -> None:
         super().__init__(path)
         self._parser = parser
         self._first_only = first_only

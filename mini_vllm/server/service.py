@@ -6,6 +6,7 @@ from time import time
 from typing import Any, Protocol
 
 from mini_vllm.engine import (
+    ContextLengthError,
     Engine,
     EngineThread,
     MakeTextPath,
@@ -23,8 +24,9 @@ from mini_vllm.server.wire.chat_stream import chat_stream
 from mini_vllm.server.wire.sse import Events, StreamHead
 from mini_vllm.text.formats import find_format
 from mini_vllm.tokenizer import CacheConfig, CachedTokenizer, ChatTemplate
+from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.metered import MeteredTokenizer
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of
+from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
 
 _BLOCK_SIZE = 16
 
@@ -211,20 +213,16 @@ class Service:
         Raises:
             ApiError: 400; no token fits, or fewer than are wanted.
         """
-        most, name, tokens = self.engine.max_model_len, *max_tokens_param
-        room = most - len(prompt)
-        if room < (tokens or 1):
-            # In OpenAI's words: clients look for them.
+        name, max_tokens = max_tokens_param
+        try:
+            return self.engine.room_after(len(prompt), max_tokens or 1)
+        except ContextLengthError as error:
             raise ApiError(
                 400,
-                f"This model's maximum context length is {most} tokens. However, you requested "
-                f"{len(prompt) + (tokens or 1)} tokens ({len(prompt)} in the {param}, "
-                f"{tokens or 1} in the completion). Please reduce the length of the {param} or "
-                "completion.",
-                param=param if room < 1 else name,
+                error.message(param),
+                param=param if error.prompt_is_too_long else name,
                 code="context_length_exceeded",
-            )
-        return room
+            ) from error
 
 
 def create_service(

@@ -14,21 +14,17 @@ from mini_vllm.tokenizer.backends.known_ranks import TiktokenModel
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer
 from mini_vllm.tokenizer.encoding import AllowedSpecial, At, Encoding, EncodingKind
+from mini_vllm.tokenizer.factory import create_tokenizer, create_tokenizer_async
 from mini_vllm.tokenizer.loading.detect import TokenizerType, get_tokenizer_info
-from mini_vllm.tokenizer.loading.factory import (
-    create_tokenizer,
-    create_tokenizer_async,
+from mini_vllm.tokenizer.loading.files import (
     create_tokenizer_from_file,
     create_tokenizer_with_chat_template,
 )
 from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens, Tokenizer
 from mini_vllm.tokenizer.streams.attributed import AttributedStream
-from mini_vllm.tokenizer.streams.decode_stream import (
-    DecodeStream,
-    WindowDecodeStream,
-    create_decode_stream,
-)
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, WindowDecodeStream
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 from mini_vllm.tokenizer.streams.incremental import IncrementalDetokenizer
 from mini_vllm.tokenizer.streams.sequence import Sequence
 from mini_vllm.tokenizer.streams.stop_sequence import (

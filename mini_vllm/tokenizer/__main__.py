@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mini_vllm.tokenizer.loading.factory import create_tokenizer
+from mini_vllm.tokenizer.factory import create_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 from mini_vllm.tokenizer_errors import TokenizerError
 
 _SAMPLE = "naïve café — 你好 🚀"

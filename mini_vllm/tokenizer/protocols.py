@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
@@ -116,28 +115,6 @@ class Tokenizer(Encoder, Decoder, Protocol):
     def id_to_token(self, token_id: int) -> str | None:
         """Return the text of an id as the vocabulary spells it, or None if it has none."""
         ...
-
-
-def as_tokenizer(tokenizer: Any) -> Tokenizer:
-    """Return a tokenizer that fits the protocol: a `tokenizers.Tokenizer` is wrapped.
-
-    The same object is wrapped once, for as long as it is among the last few; what is added to it
-    later is not seen.
-    """
-    fitting: Tokenizer = tokenizer
-    if type(tokenizer).__module__.partition(".")[0] == "tokenizers":
-        # By name, because the adapter is above this module, and needs a library of its own.
-        fitting = import_module("mini_vllm.tokenizer.backends.huggingface").wrapped(tokenizer)
-    return fitting
-
-
-def pieces_of(tokenizer: Any) -> PieceTable | None:
-    """Return the table of pieces of whatever `as_tokenizer` takes."""
-    # Every new stream asks here, and nearly always a tokenizer that fits.
-    try:
-        return tokenizer.pieces  # type: ignore[no-any-return]
-    except AttributeError:
-        return as_tokenizer(tokenizer).pieces
 
 
 def metrics_of(tokenizer: Any) -> "TokenizerMetrics | None":

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
+from mini_vllm.tokenizer.loading.files import create_tokenizer_from_file
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer, as_tokenizer, metrics_of
-from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream, create_decode_stream
+from mini_vllm.tokenizer.protocols import SpecialTokens, Tokenizer, metrics_of
+from mini_vllm.tokenizer.streams.factory import AnyDecodeStream, create_decode_stream
 
 
 class TokenizerWrapper:
@@ -49,9 +51,6 @@ class TokenizerWrapper:
         Raises:
             TokenizerError: as `create_tokenizer_from_file`.
         """
-        # Imported here, because the factory itself wraps what it loads.
-        from mini_vllm.tokenizer.loading.factory import create_tokenizer_from_file
-
         inner = create_tokenizer_from_file(path, chat_template_path=chat_template_path)
         return cls(inner, *arguments)
 

@@ -249,7 +249,7 @@ def test_X7_every_cut_of_a_short_text_into_bursts_ends_alike():
 
 def test_max_tokens_that_no_pool_could_hold_is_refused_at_submission():
     engine = engine_of(num_blocks=2, block_size=4)
-    with pytest.raises(StreamingSubmissionError, match="at most 8 fit"):
+    with pytest.raises(StreamingSubmissionError, match="context length is 8 tokens"):
         engine.submit([request(max_tokens=7)])
     assert engine.handle_request([request(max_tokens=6)]).texts == ["abcabc"]
 

@@ -1,6 +1,6 @@
 """Who runs: in order, within slots, blocks and prompt tokens; and compaction (34-39).
 
-Every block has one owner at most and comes back; a table moves all its columns or none.
+Every block has one owner at most and comes back; a row moves as one.
 """
 
 import random
@@ -21,10 +21,11 @@ from scenes import (
     text_of,
 )
 
-from mini_vllm.engine import Ending, FinishReason, SlotView
+from mini_vllm.engine import ContextLengthError, Ending, FinishReason, SlotView
 from mini_vllm.engine.scheduler import (
     ChoiceState,
     KVBlockPool,
+    Row,
     Scheduler,
     SlotTable,
     build_batch_mapping,
@@ -45,19 +46,22 @@ class Line:
 
     def add(self, *names, **size):
         for name in names:
-            self.scheduler.add(sequence(name, **size), name.lower())
+            self.scheduler.add(Row(sequence(name, **size), name.lower()))
 
     def admit(self):
         return [one.view.request_id for one in self.scheduler.admit()]
 
     def running(self):
-        return [one.view.request_id for one in self.scheduler.choices]
+        return [row.choice.view.request_id for row in self.scheduler.slots]
 
     def end(self, *names):
-        for one in self.scheduler.choices:
-            if one.view.request_id in names:
-                one.latch(Ending(FinishReason.LENGTH))
-        return [stream for _, stream in self.scheduler.evict()]
+        for row in self.scheduler.slots:
+            if row.choice.view.request_id in names:
+                row.choice.latch(Ending(FinishReason.LENGTH))
+        return [row.stream for row in self.scheduler.evict()]
+
+    def streams(self):
+        return [row.stream for row in self.scheduler.slots]
 
 
 def test_slots_are_the_limit():
@@ -69,7 +73,7 @@ def test_slots_are_the_limit():
     assert line.end("A") == ["a"]
     assert line.admit() == ["C"]
     assert line.running() == ["B", "C"]
-    assert line.scheduler.streams == ["b", "c"]
+    assert line.streams() == ["b", "c"]
 
 
 def test_blocks_are_the_limit_and_for_all_that_a_choice_may_become():
@@ -101,9 +105,11 @@ def test_nobody_overtakes():
 
 def test_what_could_never_run_is_said_before():
     line = Line(blocks=4, batched=10)
-    assert line.scheduler.why_never(sequence("A", prompt=10, most=6)) is None
-    assert "max_tokens is 7" in line.scheduler.why_never(sequence("A", prompt=10, most=7))
-    assert "max_num_batched_tokens, 10" in line.scheduler.why_never(sequence("A", prompt=11))
+    line.scheduler.check_can_run(sequence("A", prompt=10, most=6))
+    with pytest.raises(ContextLengthError, match=r"16 tokens.* 17 tokens \(10 in the prompt, 7 in"):
+        line.scheduler.check_can_run(sequence("A", prompt=10, most=7))
+    with pytest.raises(ValueError, match="max_num_batched_tokens, 10"):
+        line.scheduler.check_can_run(sequence("A", prompt=11))
 
 
 @pytest.mark.parametrize(
@@ -129,10 +135,10 @@ def test_a_cancelled_choice_leaves_the_line_and_a_running_one_waits_for_its_evic
     line.admit()
     line.scheduler.apply_cancellation(lambda stream: stream in ("a", "c"))
     left = line.scheduler.leave_line(lambda stream: stream in ("a", "c"))
-    assert [stream for _, stream in left] == ["c"]
+    assert [row.stream for row in left] == ["c"]
     assert line.running() == ["A"]
-    assert line.scheduler.choices[0].finish_reason is FinishReason.CANCELLED
-    assert [stream for _, stream in line.scheduler.everyone()] == ["a", "b"]
+    assert line.scheduler.slots[0].choice.finish_reason is FinishReason.CANCELLED
+    assert [row.stream for row in line.scheduler.everyone()] == ["a", "b"]
 
 
 def test_clear_forgets_all_and_gives_every_block_back():
@@ -159,7 +165,7 @@ def test_random_runs_keep_the_books():
             admitted += new
             expected += new
             assert line.running() == expected
-            assert line.scheduler.streams == expected
+            assert line.streams() == expected
             assert len(expected) <= 4
             assert line.pool.num_used_blocks == sum(-(-sizes[one] // 4) for one in expected)
             gone = chance.sample(expected, chance.randint(1, len(expected)))
@@ -248,43 +254,15 @@ def test_34_35_36_37_compaction_is_filtering_and_rows_stay_the_same_objects(fini
     assert all(a is b for a, b in zip(rows, expected, strict=True))
 
 
-@given(MARKS, st.integers(2, 5))
-def test_all_columns_of_a_table_move_together(finished, width):
-    *names, late = [f"column-{number}" for number in range(width)]
-    table = SlotTable(*names)
-    for row in range(len(finished)):
-        table.add_row(**{name: (name, row) for name in names})
-    table.add_column(late, [(late, row) for row in range(len(finished))])
-    columns = {name: table.column(name) for name in (*names, late)}
-    mapping = table.compact(finished)
-    stay = [row for row, gone in enumerate(finished) if not gone]
-    assert len(table) == len(stay)
-    assert mapping == build_batch_mapping(finished)
-    for name, column in columns.items():
-        assert column is table.column(name)
-        assert column == [(name, row) for row in stay]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda table: table.add_column("new", [1]), "1 values for 2 rows"),
-        (lambda table: table.add_column("a", [1, 2]), "column 'a' already"),
-        (lambda table: table.add_row(a=1), "needs .'a', 'b'."),
-        (lambda table: table.add_row(a=1, b=1, c=1), "not .'a', 'b', 'c'."),
-        (lambda table: table.compact([True]), "1 marks do not fit 2 rows"),
-        (lambda table: table.compact([True] * 3), "3 marks do not fit 2 rows"),
-    ],
-)
-def test_what_does_not_fit_a_table_raises_and_changes_nothing(change, message):
-    table = SlotTable("a", "b")
-    for number in range(2):
-        table.add_row(a=number, b=-number)
-    with pytest.raises(ValueError, match=message):
-        change(table)
-    assert (table.column("a"), table.column("b"), len(table)) == ([0, 1], [0, -1], 2)
-    with pytest.raises(KeyError):
-        table.column("new")
+@given(MARKS)
+def test_a_table_drops_the_finished_rows_and_says_where_the_others_went(finished):
+    table = SlotTable(Row(sequence(str(number)), number) for number in range(len(finished)))
+    stay = [row for row, gone in zip(table, finished, strict=True) if not gone]
+    assert table.compact(finished) == build_batch_mapping(finished)
+    assert table == stay
+    with pytest.raises(ValueError, match=f"does not fit {len(stay)} rows"):
+        table.compact([True] * (len(stay) + 1))
+    assert table == stay
 
 
 def test_38_the_engine_keeps_nothing_of_an_evicted_slots_channel():

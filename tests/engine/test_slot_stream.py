@@ -56,7 +56,8 @@ class Slot:
         self.channel.set_return_held(held)
         self.channel.set_skip_special_tokens(not shown)
         (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
-        ((self.choice, self.stream),) = submitted.rows
+        (row,) = submitted.rows
+        self.choice, self.stream = row.choice, row.stream
         self.stream.producer = attach(self.channel)
 
     def make(self, *token_ids):

@@ -4,12 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_vllm.engine import FinishReason
-from mini_vllm.engine.whole_calls import WholeCalls
+from mini_vllm.engine import Engine, FinishReason, Request, SamplingParams
+from mini_vllm.engine.whole_calls import WholeCalls, complete_calls
 from mini_vllm.finish_reason import Ending
+from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_reasoning_splitter, create_tool_parser
-from mini_vllm.text.events import CallStart, ReasoningDelta, TextDelta
+from mini_vllm.text.events import (
+    ArgsDelta,
+    CallEnd,
+    CallStart,
+    Malformed,
+    ReasoningDelta,
+    TextDelta,
+)
 from mini_vllm.tokenizer import ByteTokenizer
 
 F = '<tool_call>\n{"name": "f", "arguments": {"a": "é🚀"}}\n</tool_call>'
@@ -131,6 +139,46 @@ def test_tokens_of_many_characters_are_read_like_single_ones(format, hermes, pyt
         whole = WholeCalls(Pieces(), create_tool_parser(format))
         found.append(words_of([*whole.feed(tokens), *whole.finish(FinishReason.LENGTH)]))
     assert found[0] == found[1]
+
+
+def call(index, name, *last):
+    return [CallStart(index, None, name), ArgsDelta(index, "{}"), *(last or [CallEnd(index)])]
+
+
+BROKEN = [TextDelta("a"), *call(0, "f", Malformed(0, "x", "why")), TextDelta("b")]
+
+
+@pytest.mark.parametrize(
+    ("first_only", "events", "expected"),
+    [
+        (False, BROKEN, "af{}xb"),
+        (False, [*BROKEN, *call(1, "g")], "af{}xb<g>{}</>"),
+        (True, [*BROKEN, *call(1, "g")], "af{}xb"),
+        (False, [*call(0, "f"), *call(1, "g", Malformed(1, "", "why"))], "<f>{}</>g{}"),
+        (True, [*call(0, "f"), *call(1, "g", Malformed(1, "", "why")), TextDelta("b")],
+         "<f>{}</>b"),
+        (False, [*call(0, "f")[:2], ReasoningDelta("h")], "f{}"),
+    ],
+)  # fmt: skip
+def test_any_text_path_has_its_broken_calls_as_text_where_nobody_reads_along(
+    first_only, events, expected
+):
+    def make_text_path(request, prompt):
+        path = TextPipeline(ByteTokenizer())
+        path.finish = lambda reason: TextPipeline.finish(path, reason) + events
+        return path
+
+    assert words_of(complete_calls(events, first_only=first_only)) == expected
+    assert TextDelta("") not in complete_calls(events)
+    model = ScriptedModel(lambda slot: [(33,)])
+    engine = Engine(model, ByteTokenizer(), make_text_path=make_text_path)
+    params = SamplingParams(max_tokens=1)
+    request = Request("?", params, whole_calls=True, parallel_tool_calls=not first_only)
+    (output,) = engine.handle_request([request]).outputs
+    assert words_of(output.events) == "!" + expected
+    assert output.text == "".join(e.text for e in output.events if isinstance(e, TextDelta))
+    (output,) = engine.handle_request([Request("?", params)]).outputs
+    assert output.events == (TextDelta("!"), *events)
 
 
 def test_what_waits_is_held_and_reasoning_passes():

@@ -12,7 +12,7 @@ from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.spelled import SpelledModel, Speller
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 
 EMBEDDED = load_embedded()
 BYTE_LEVEL = HuggingFaceTokenizer.from_tokenizer(byte_level())

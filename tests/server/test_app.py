@@ -9,7 +9,7 @@ from running import CHAT, Says, asking, serving
 from starlette.routing import Route
 
 from labkit.course.lab import ROOT
-from mini_vllm.engine.text_path import TextPathFactory
+from mini_vllm.engine.text_path_factory import TextPathFactory
 from mini_vllm.server import cli, middleware
 from mini_vllm.server.app import create_app
 from mini_vllm.server.cli import main

@@ -243,7 +243,8 @@ def whole(*outputs, head_options=None, **options):
 
 def output(events=(), text="", reason=FinishReason.END_ID, **rest):
     rest = {"request_id": "r", "index": 0, "token_ids": (1, 2), **rest}
-    return CompletionOutput(text=text, finish_reason=reason, events=tuple(events), **rest)
+    events = tuple(events) or (TextDelta(text),)
+    return CompletionOutput(text=text, finish_reason=reason, events=events, **rest)
 
 
 def test_a_whole_chat():
@@ -275,29 +276,6 @@ def test_content_is_null_beside_calls_only_and_empty_if_nothing_was_said():
     assert whole(output((ReasoningDelta("a"),)))["choices"][0]["message"] == {
         "role": "assistant", "content": "", "reasoning_content": "a",
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("parallel", "events", "content", "calls"),
-    [
-        (None, (TextDelta("a"), *CALL[:2], Malformed(0, "x", "why"), TextDelta("b")), 'af{"a"xb',
-         []),
-        (True, (CALL[0], JUNK, *SECOND), "fx", [("g", "{}")]),
-        (False, (CALL[0], JUNK, *SECOND), "fx", []),
-        (True, (*CALL, SECOND[0], Malformed(1, "x", "why"), TextDelta("b")), "gxb",
-         [("f", '{"a": 1}')]),
-        (False, (*CALL, SECOND[0], Malformed(1, "x", "why"), TextDelta("b")), "b",
-         [("f", '{"a": 1}')]),
-        (None, CALL[:2], 'f{"a"', []),
-    ],
-)  # fmt: skip
-def test_a_call_that_breaks_off_is_content_where_nothing_streams(parallel, events, content, calls):
-    for allowed in (True, False) if parallel is None else (parallel,):
-        answer = whole(output(events), parallel_tool_calls=allowed)["choices"][0]
-        made = answer["message"].get("tool_calls", [])
-        assert [(one["function"]["name"], one["function"]["arguments"]) for one in made] == calls
-        assert answer["message"]["content"] == content
-        assert answer["finish_reason"] == ("tool_calls" if calls else "stop")
 
 
 @pytest.mark.parametrize(

@@ -331,15 +331,6 @@ def test_a_whole_response_is_the_last_event_of_a_stream(name, reason):
         assert whole[name] == last[name]
 
 
-def test_a_call_that_breaks_off_is_text_in_a_whole_response():
-    events = (*EVENTS["calls"][3:6], *EVENTS["broken"])
-    whole = whole_response(head(), CompletionOutput("r", 0, (1,), "", FinishReason.END_ID,
-                                                    events=events))  # fmt: skip
-    assert [(one[0], one[3]) for one in plain(whole["output"])] == [
-        ("function_call", DONE), ("message", DONE)
-    ]  # fmt: skip
-
-
 def test_a_call_keeps_the_id_that_the_model_gave_it():
     (_, call) = items_of(streamed(EVENTS["call"], 1))
     assert call["call_id"] == "own"

@@ -22,7 +22,7 @@ from mini_vllm.tokenizer.backends.huggingface import (
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.cache import CacheConfig, CachedTokenizer, CacheStats
 from mini_vllm.tokenizer.encoding import At, Encoding
-from mini_vllm.tokenizer.loading.factory import create_tokenizer_from_file
+from mini_vllm.tokenizer.loading.files import create_tokenizer_from_file
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 from mini_vllm.tokenizer_errors import EncodeError
 

@@ -8,13 +8,13 @@ Reasoning goes out as `reasoning_content`, the name that DeepSeek gave it and mo
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 import msgspec
 
-from mini_vllm.engine import CompletionOutput, FinishReason
+from mini_vllm.engine import FinishReason
+from mini_vllm.engine.whole_calls import of_first_call
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -60,8 +60,9 @@ def new_call_id() -> str:
 class MessageFold:
     """Turns the events of one choice into deltas.
 
-    If a call breaks off, what was announced of it stands and the rest of the model's words become
-    content, so nothing is lost; such a call does not make the answer end with `tool_calls`.
+    If a call breaks off in a stream, what was announced of it stands and the rest of the model's
+    words become content, so nothing is lost; such a call does not make the answer end with
+    `tool_calls`. A whole answer has no such call: see `mini_vllm.engine.whole_calls`.
 
     Args:
         named_function: the request chose a function by its name.
@@ -130,42 +131,6 @@ class MessageFold:
             function=DeltaFunctionCall(name=encodable(start.name), arguments=""),
         )
         return DeltaMessage(tool_calls=[call])
-
-
-def whole_calls(output: CompletionOutput, *, parallel: bool) -> list[Event]:
-    """Return the events of a whole answer with each call that broke off as text.
-
-    The engine's own text path has done that already, markers included; another one may stream its
-    events, and then the text is what they have of the call.
-
-    Args:
-        output: the answer.
-        parallel: false drops all of the calls behind the first.
-    """
-    events: Sequence[Event] = output.events or (TextDelta(output.text),)
-    if not parallel:
-        events = [*of_first_call(events)]
-    whole = [event.index for event in events if isinstance(event, CallEnd)]
-    result: list[Event] = []
-    for event in events:
-        if isinstance(event, TextDelta | ReasoningDelta):
-            result.append(event)
-        elif event.index in whole:
-            result.append(replace(event, index=whole.index(event.index)))
-        else:
-            result.append(TextDelta(_said(event)))
-    return result
-
-
-def _said(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
-    if isinstance(event, CallStart):
-        return event.name
-    return event.text if isinstance(event, ArgsDelta) else getattr(event, "raw", "")
-
-
-def of_first_call(events: Iterable[Event]) -> Iterator[Event]:
-    """Return the events without those of later calls."""
-    return (event for event in events if getattr(event, "index", 0) == 0)
 
 
 def kind_of(event: Event) -> tuple[type[Event], int]:

@@ -17,7 +17,6 @@ from mini_vllm.server.wire.chat_delta import (
     DeltaMessage,
     MessageFold,
     new_call_id,
-    whole_calls,
 )
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs
 from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
@@ -177,8 +176,7 @@ def chat_response(
             strip=strip,
             new_id=new_id,
         )
-        events = whole_calls(output, parallel=parallel_tool_calls)
-        deltas = fold.feed(events, finished=True)
+        deltas = fold.feed(output.events, finished=True)
         choices.append(
             ChatChoice(
                 output.index,

@@ -17,14 +17,13 @@ from time import time
 from typing import Any
 
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
+from mini_vllm.engine.whole_calls import of_first_call
 from mini_vllm.server.wire.api_errors import ApiError, broken_off, encode_line
 from mini_vllm.server.wire.chat_delta import (
     encodable,
     kind_of,
     new_call_id,
-    of_first_call,
     texts_of,
-    whole_calls,
 )
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import CallEnd, CallStart, Event, ReasoningDelta, TextDelta
@@ -308,8 +307,7 @@ def whole_response(head: ResponseHead, output: CompletionOutput, **options: Any)
     if not output.finish_reason.is_complete:
         raise broken_off(output.finish_reason, output.error)
     items = ResponseItems(**options)
-    parallel = options.get("parallel_tool_calls", True)
-    items.feed(whole_calls(output, parallel=parallel), finished=True)
+    items.feed(output.events, finished=True)
     _close(items, output.finish_reason)
     return _ended(head, items, output.finish_reason, len(output.token_ids))
 

@@ -4,7 +4,7 @@ For logprobs and token timings a client must know where in the text each token b
 character share its place. The list of places grows with the output, so the plain stream has none.
 """
 
-from mini_vllm.tokenizer.streams.decode_stream import AnyDecodeStream
+from mini_vllm.tokenizer.streams.factory import AnyDecodeStream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 

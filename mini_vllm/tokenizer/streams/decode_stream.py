@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from mini_vllm.tokenizer.adapter import as_tokenizer, pieces_of
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of, pieces_of
-from mini_vllm.tokenizer.streams.metered_stream import MeteredStream
+from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -274,37 +274,3 @@ def _shared(one: str, other: str) -> int:
         return len(one)
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-AnyDecodeStream = DecodeStream | WindowDecodeStream | MeteredStream
-
-
-def create_decode_stream(
-    tokenizer: Tokenizer,
-    prompt_token_ids: Sequence[int] = (),
-    *,
-    skip_special_tokens: bool = True,
-) -> AnyDecodeStream:
-    """Return the stream for a tokenizer: by its table of pieces if it has one, metered if it is.
-
-    Args:
-        tokenizer: any; one of the `tokenizers` library will do, here and elsewhere.
-        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
-        skip_special_tokens: leave special tokens out.
-    """
-    stream = create_plain_stream(
-        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
-    )
-    metrics = metrics_of(tokenizer)
-    return stream if metrics is None else MeteredStream(stream, metrics)
-
-
-def create_plain_stream(
-    tokenizer: Tokenizer,
-    prompt_token_ids: Sequence[int] = (),
-    *,
-    skip_special_tokens: bool = True,
-) -> DecodeStream | WindowDecodeStream:
-    """Do what `create_decode_stream` does, for a caller that counts the steps itself."""
-    make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
-    return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)

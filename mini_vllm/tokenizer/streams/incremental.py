@@ -8,7 +8,7 @@ and on text that really holds U+FFFD.
 from collections.abc import Sequence
 
 from mini_vllm.tokenizer.protocols import Tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 

@@ -3,11 +3,11 @@
 import time
 from typing import TYPE_CHECKING
 
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, WindowDecodeStream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
-    from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, WindowDecodeStream
 
 
 class MeteredStream(TokenStream):
@@ -21,7 +21,7 @@ class MeteredStream(TokenStream):
     """
 
     def __init__(
-        self, stream: "DecodeStream | WindowDecodeStream", metrics: "TokenizerMetrics"
+        self, stream: DecodeStream | WindowDecodeStream, metrics: "TokenizerMetrics"
     ) -> None:
         self._stream = stream
         self._metrics = metrics

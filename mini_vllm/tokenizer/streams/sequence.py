@@ -6,9 +6,10 @@ It keeps everything, for callers that edit or inspect a sequence. A server that 
 
 from collections.abc import Iterable
 
+from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
 _SHOWN_WHOLE = 20

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.stop import StopMatcher
+from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.ids import plain_ids
-from mini_vllm.tokenizer.protocols import Tokenizer, as_tokenizer, metrics_of
-from mini_vllm.tokenizer.streams.decode_stream import create_decode_stream
+from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
+from mini_vllm.tokenizer.streams.factory import create_decode_stream
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics

@@ -20,7 +20,7 @@ from mini_vllm.text.detect import detect_format
 from mini_vllm.text.formats import find_format
 from mini_vllm.text.reasoning import create_reasoning_splitter, prompt_in_reasoning
 from mini_vllm.text.tool_parsers import create_tool_parser
-from mini_vllm.tokenizer.loading.factory import create_tokenizer
+from mini_vllm.tokenizer.factory import create_tokenizer
 
 LLAMA_CPP = SOURCES / "llama_cpp"
 

@@ -4,7 +4,6 @@ Only `ORGANISATION/MODEL` is looked up at the hub; a bare name never downloads a
 """
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,7 @@ from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 from mini_vllm.tokenizer.backends.known_ranks import TiktokenModel
 from mini_vllm.tokenizer.backends.mock import MockTokenizer
 from mini_vllm.tokenizer.backends.vocabulary import VocabularyTokenizer
-from mini_vllm.tokenizer.loading.detect import (
-    TokenizerType,
-    find_tokenizer_file,
-    get_tokenizer_info,
-)
+from mini_vllm.tokenizer.loading.files import create_tokenizer_from_file
 from mini_vllm.tokenizer.loading.hub import download_tokenizer_from_hf
 from mini_vllm.tokenizer.model_map import ModelTokenizerMap
 from mini_vllm.tokenizer.protocols import Tokenizer
@@ -102,35 +97,6 @@ async def create_tokenizer_async(
     )
 
 
-def create_tokenizer_with_chat_template(
-    path: str | Path, chat_template_path: str | Path | None = None
-) -> Tokenizer:
-    """Return the tokenizer of a path with the chat template of another file."""
-    return create_tokenizer_from_file(path, chat_template_path=chat_template_path)
-
-
-def create_tokenizer_from_file(
-    path: str | Path, *, chat_template_path: str | Path | None = None
-) -> VocabularyTokenizer:
-    """Return the tokenizer of a file, by its content, or of a model's folder.
-
-    Raises:
-        TokenizerFileNotFound: there is no such file or folder.
-        UnsupportedFormat: it is of a kind that we cannot read, or several files could be meant.
-        CorruptModelFile: it, or a file beside it, is damaged.
-    """
-    path = Path(path).expanduser()
-    if path.is_dir():
-        path = find_tokenizer_file(path)
-    kind = get_tokenizer_info(path)
-    tokenizer = _loader(kind, path.name)(path)
-    if chat_template_path is not None or tokenizer.chat_template is None:
-        tokenizer.load_chat_template(path.parent, chat_template_path)
-    # Made and checked now, so that the first stream need not wait for it.
-    _ = tokenizer.pieces
-    return tokenizer
-
-
 def _wrapped(
     tokenizer: "tokenizers.Tokenizer", chat_template_path: str | Path | None
 ) -> VocabularyTokenizer:
@@ -140,30 +106,6 @@ def _wrapped(
     if chat_template_path is not None:
         wrapped.load_chat_template(Path(), chat_template_path)
     return wrapped
-
-
-def _loader(kind: TokenizerType, name: str) -> Callable[[Path], VocabularyTokenizer]:
-    """Return what reads a kind of file, imported here because each needs a library of its own.
-
-    Of the older pair of files, `vocab.json` is the name.
-    """
-    if kind is TokenizerType.TIKTOKEN:
-        from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
-
-        return TiktokenTokenizer.from_file
-    if kind is TokenizerType.SENTENCEPIECE:
-        from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
-
-        return SentencePieceTokenizer.from_file
-    if kind is TokenizerType.GGUF:
-        from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
-
-        return GGUFTokenizer.from_file
-    from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
-
-    if name == "vocab.json":
-        return lambda path: HuggingFaceTokenizer.from_vocabulary(path, path.with_name("merges.txt"))
-    return HuggingFaceTokenizer.from_file
 
 
 def _from_target(target: str, chat_template_path: str | Path | None) -> Tokenizer:

@@ -1,0 +1,41 @@
+"""One call for the stream of any tokenizer: with or without a table of pieces, metered or not."""
+
+from collections.abc import Sequence
+
+from mini_vllm.tokenizer.adapter import pieces_of
+from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
+from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, WindowDecodeStream
+from mini_vllm.tokenizer.streams.metered_stream import MeteredStream
+
+AnyDecodeStream = DecodeStream | WindowDecodeStream | MeteredStream
+
+
+def create_decode_stream(
+    tokenizer: Tokenizer,
+    prompt_token_ids: Sequence[int] = (),
+    *,
+    skip_special_tokens: bool = True,
+) -> AnyDecodeStream:
+    """Return the stream for a tokenizer: by its table of pieces if it has one, metered if it is.
+
+    Args:
+        tokenizer: any; one of the `tokenizers` library will do, here and elsewhere.
+        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
+        skip_special_tokens: leave special tokens out.
+    """
+    stream = create_plain_stream(
+        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
+    )
+    metrics = metrics_of(tokenizer)
+    return stream if metrics is None else MeteredStream(stream, metrics)
+
+
+def create_plain_stream(
+    tokenizer: Tokenizer,
+    prompt_token_ids: Sequence[int] = (),
+    *,
+    skip_special_tokens: bool = True,
+) -> DecodeStream | WindowDecodeStream:
+    """Do what `create_decode_stream` does, for a caller that counts the steps itself."""
+    make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
+    return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)
