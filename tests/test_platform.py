@@ -11,6 +11,7 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.limits.watchdog import PageWatchdog
 from labkit.running.reporting.as_data import report_data
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
 
 LAB = pick_lab(find_labs(ROOT), "10")
@@ -83,7 +84,7 @@ def run(monkeypatch):
     """A run of lab 10 in which every test passes that a browser has."""
     monkeypatch.setattr(platform, "has", lambda need: need != "threads")
     run = LabRun(LAB, Implementation("starter", LAB.starter), "12345678", "0")
-    run.results |= {test.name: Result("passed") for test in LAB.tests if not test.needs}
+    run.results |= {test.name: Result(ResultKind.PASSED) for test in LAB.tests if not test.needs}
     return run
 
 

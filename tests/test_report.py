@@ -15,6 +15,7 @@ from labkit.running.reporting.explain import explain, graded_tests
 from labkit.running.reporting.failures import print_wrapped
 from labkit.running.reporting.next_step import next_step
 from labkit.running.reporting.report import drawn, print_tests, render
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result, classify
 from labkit.running.trace import Call, Failure
 from labkit.testing import check, expect, expect_untouched
@@ -24,13 +25,13 @@ from mini_vllm.text.events import TextDelta, ToolCall
 NAMES = [test.name for test in LAB.tests]
 FIRST = [test.name for test in LAB.tests if test.task == 1]
 SECOND = [test.name for test in LAB.tests if test.task == 2]
-OK = Result("passed")
-WRONG = Result("assertion", "expected 1, got 2", Failure("1", "2", "f()"))
-ONE = Result("unwritten", "lab-90 task 1: feed is not written yet")
-TWO = Result("unwritten", "lab-90 task 2: flush is not written yet")
-BARE = Result("unwritten", "feed (line 9) is not written yet")
-LOAD = Result("load", "starter.py line 3 is not valid Python: invalid syntax")
-LATE = Result("not-run", "2 tests ran into the time limit; mend those first")
+OK = Result(ResultKind.PASSED)
+WRONG = Result(ResultKind.ASSERTION, "expected 1, got 2", Failure("1", "2", "f()"))
+ONE = Result(ResultKind.UNWRITTEN, "lab-90 task 1: feed is not written yet")
+TWO = Result(ResultKind.UNWRITTEN, "lab-90 task 2: flush is not written yet")
+BARE = Result(ResultKind.UNWRITTEN, "feed (line 9) is not written yet")
+LOAD = Result(ResultKind.LOAD, "starter.py line 3 is not valid Python: invalid syntax")
+LATE = Result(ResultKind.NOT_RUN, "2 tests ran into the time limit; mend those first")
 RULE = replace(LAB.tests[1], rule="The rule.")
 
 
@@ -151,7 +152,10 @@ def test_equal_failures_are_told_once_and_later_tasks_in_a_line():
     graded = drawn(lambda console: print_tests(console, LAB, graded_tests(run)), colour=False)
     assert graded.count("FAIL test_") == 2
     # One line that raises is one reason, whatever it was given.
-    crash = [Result("raised", f"KeyError: {n}\nline 7: return d[n]", WRONG.failure) for n in (1, 2)]
+    crash = [
+        Result(ResultKind.RAISED, f"KeyError: {n}\nline 7: return d[n]", WRONG.failure)
+        for n in (1, 2)
+    ]
     assert "and 3 more for the same" in report(run_of(crash[0], OK, test_flush=crash[1]))
     # One reason counts across tasks.
     assert "and 6 more for the same reason (85 points)" in report(run_of(WRONG, WRONG))
@@ -318,7 +322,7 @@ def test_a_report_is_short_and_narrow_whatever_fails():
 
 
 COST = "test_property_linear"
-LOOP = Result("timeout", "the test did not end")
+LOOP = Result(ResultKind.TIMEOUT, "the test did not end")
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,15 @@ from labkit.gates.finding import Finding, of_labs
 from labkit.gates.pools import exemptions
 from labkit.gates.runs import Outcome, Question, answers
 from labkit.running.lab_impl import Implementation
+from labkit.running.result_kind import ResultKind
 
 FEWEST_BUGS, MOST_BUGS = 6, 16
+# Of a test that has no result.
+_MISSING = {"kind": ResultKind.NOT_RUN, "message": "missing"}
 
 
 def _failed(outcome: Outcome) -> dict[str, Any]:
-    return {name: r for name, r in outcome["tests"].items() if r["kind"] != "passed"}
+    return {name: r for name, r in outcome["tests"].items() if r["kind"] != ResultKind.PASSED}
 
 
 @of_labs
@@ -45,7 +48,7 @@ def starter_fails_by_task(root: Path, labs: list[Lab]) -> list[Finding]:
 
 def _hasty(lab: Lab, outcome: Outcome) -> Iterator[str]:
     for test in lab.tests:
-        result = outcome["tests"].get(test.name, {"kind": "missing", "message": ""})
+        result = outcome["tests"].get(test.name, _MISSING)
         message = _wrong_starter_result(lab, test.given, test.task, result)
         if message:
             yield f"in {test.name}: {message}"
@@ -61,9 +64,13 @@ def _findings(labs: list[Lab], faults: list[list[str]], what: str) -> list[Findi
 
 def _wrong_starter_result(lab: Lab, given: bool, task: int | None, result: Outcome) -> str:
     if given:
-        return "" if result["kind"] == "passed" else f"a given test fails: {result['message']}"
+        return (
+            ""
+            if result["kind"] == ResultKind.PASSED
+            else f"a given test fails: {result['message']}"
+        )
     match = re.match(rf"{lab.label} task (\d+): ", result["message"])
-    if result["kind"] != "unwritten" or match is None:
+    if result["kind"] != ResultKind.UNWRITTEN or match is None:
         said = result["message"] or result["kind"]
         return f'must wait for NotImplementedError("{lab.label} task {task}: ..."), but: {said}'
     if int(match[1]) not in {task} | lab.blockers(task or 0):
@@ -141,11 +148,11 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
 
 def _is_fair_kill(lab: Lab, name: str, result: Outcome) -> bool:
     """A broken rule kills: a wrong value, an exception from the layer, or a broken cost bound."""
-    if result["kind"] == "raised":
+    if result["kind"] == ResultKind.RAISED:
         # These come from an edit that does not fit the code, not from a plausible mistake.
         return not re.match(
             "NameError|AttributeError|UnboundLocalError|ImportError", result["message"]
         )
-    if result["kind"] == "timeout":
+    if result["kind"] == ResultKind.TIMEOUT:
         return any(test.name == name and test.timeout is not None for test in lab.tests)
-    return bool(result["kind"] == "assertion")
+    return bool(result["kind"] == ResultKind.ASSERTION)

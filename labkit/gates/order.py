@@ -15,6 +15,7 @@ from labkit.errors import LabFolderError
 from labkit.gates.attempts import folder_of
 from labkit.gates.finding import Finding, of_labs
 from labkit.gates.runs import Outcome, Question, answers
+from labkit.running.result_kind import ResultKind
 
 
 @of_labs
@@ -51,7 +52,9 @@ def _faults(lab: Lab, done: int, path: Path) -> list[str]:
 
 def _wrong(lab: Lab, done: int, outcome: Outcome) -> list[str]:
     faults: list[str] = []
-    results = {name: result["kind"] == "passed" for name, result in outcome["tests"].items()}
+    results = {
+        name: result["kind"] == ResultKind.PASSED for name, result in outcome["tests"].items()
+    }
     for test in lab.tests:
         if (test.task or 0) <= done and not results.get(test.name, False):
             message = outcome["tests"].get(test.name, {"message": "it did not run"})["message"]

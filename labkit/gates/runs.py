@@ -26,6 +26,7 @@ from labkit.course.lab import Lab
 from labkit.errors import LabkitError
 from labkit.gates.collected import CollectedLab
 from labkit.running.lab_impl import choose
+from labkit.running.result_kind import ResultKind
 
 Outcome = dict[str, Any]
 _T = TypeVar("_T")
@@ -189,7 +190,7 @@ def _faults(question: Question, outcome: Outcome) -> list[str]:
 
 
 def _is_late(outcome: Outcome) -> bool:
-    return any(test["kind"] == "timeout" for test in outcome.get("tests", {}).values())
+    return any(test["kind"] == ResultKind.TIMEOUT for test in outcome.get("tests", {}).values())
 
 
 def run_lab(

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError, LabkitError, UsageError
-from labkit.grading import report_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from labkit.course.lab import Lab
-    from labkit.grading.reports.telling import ReportContent
+    from labkit.grading.reports.content import ReportContent
+    from labkit.grading.reports.options import ReportOptions
 
 GRADED, INFRASTRUCTURE = 0, 3
 _MOST_NAMES = 5
@@ -55,7 +55,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--lab", default="", metavar="N", help=_LAB_HELP)
     add("--seed", default="", metavar="S", help=_SEED_HELP)
     add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
-    report_files.add_options(command)
+    _add_report_options(command)
     add("--quiet", action="store_true", help="print no report")
     how = command.add_mutually_exclusive_group()
     how.add_argument(
@@ -68,6 +68,65 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--ledger", type=Path, metavar="FILE", help="remember grades; a run that stopped goes on")
     add("--regrade-doubtful", action="store_true", help=_REGRADE_HELP)
     add("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers grade")
+
+
+def _add_report_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("reports").add_argument
+    add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
+    add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
+    add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
+    add("--earlier", type=Path, metavar="PATH", help="for --html: compare with these, too")
+    add(
+        "--feedback",
+        type=Path,
+        metavar="PLACE",
+        help="write a page and a text for each student, to a folder or to a .zip",
+    )
+    add("--canvas", type=Path, metavar="FILE", help="write marks in Canvas's columns")
+    add("--moodle", type=Path, metavar="FILE", help="write marks in Moodle's columns")
+    add("--anonymous", action="store_true", help="name nobody: pseudonyms, the same each time")
+    add("--anonymous-key", type=Path, metavar="FILE", help="write a CSV of who is who")
+    add(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("OLD.json", "NEW.json"),
+        help="grade nothing; show what a regrade changed",
+    )
+    add = command.add_argument_group("marks").add_argument
+    add("--roster", type=Path, metavar="CSV", help="students: Canvas's or Moodle's export")
+    add("--times", type=Path, metavar="CSV", help="when work came: student,submitted_at")
+    add("--due", metavar="TIME", help="when it was due, as 2026-11-22T23:59")
+    add("--late", metavar="RULE", help="for late work: '10%% per day, at most 50%%, 15 min grace'")
+    add("--points", type=Path, metavar="CSV", help="points by hand: student,points,reason")
+
+
+def report_options(args: argparse.Namespace) -> "ReportOptions":
+    """Return which reports a command line that `add_options` describes asks for."""
+    from labkit.grading.marks.marking import MarkOptions
+    from labkit.grading.reports.options import ReportOptions
+
+    return ReportOptions(
+        json=args.json,
+        csv=args.csv,
+        junit=args.junit,
+        html=args.html,
+        canvas=args.canvas,
+        moodle=args.moodle,
+        anonymous_key=args.anonymous_key,
+        feedback=args.feedback,
+        earlier=args.earlier,
+        anonymous=args.anonymous,
+        marks=MarkOptions(
+            roster=args.roster,
+            times=args.times,
+            due=args.due,
+            late=args.late,
+            points=args.points,
+            ledger=args.ledger,
+        ),
+    )
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
@@ -102,26 +161,28 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.progress_line import ProgressLine
     from labkit.grading.reading.inputs import collect
     from labkit.grading.reading.one_student import Course
-    from labkit.grading.reports.telling import ReportInputs
+    from labkit.grading.report_files import check, write
+    from labkit.grading.reports.content import ReportInputs
     from labkit.grading.seed import grading_seed
     from labkit.isolation.sandbox import choose_mode
 
     if args.diff is not None:
-        return report_files.show_diff(args)
+        return _show_diff(args)
     if not args.paths:
         raise UsageError("name what to grade: a file, a folder or a zip; --help has the rest")
     if args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.regrade_doubtful and args.ledger is None:
         raise UsageError("--regrade-doubtful goes with --ledger FILE, which has the grades")
-    report_files.check(args)
+    options = report_options(args)
+    check(options, args.paths)
     labs = find_labs(root)
     target = pick_lab(labs, args.lab) if args.lab else None
     unseen = [root, args.ledger, args.overlay, *args.paths]
     mode = choose_mode(trust=args.trust, container=args.container, unseen=unseen)
     submissions = collect(args.paths, Course(labs, target))
-    telling = ReportInputs(args, submissions, root)
-    for warning in telling.warnings:
+    inputs = ReportInputs(options, submissions, root)
+    for warning in inputs.warnings:
         print(f"labkit: {warning}", file=sys.stderr)
     by_name = {lab.name: lab for lab in labs}
     chosen = [by_name[name] for name in sorted({submission.lab for submission in submissions})]
@@ -145,19 +206,35 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         regrade_doubtful=args.regrade_doubtful,
         on_progress=ProgressLine() if len(submissions) > 1 else None,
     )
-    results = telling.of(grades)
+    content = inputs.of(grades)
     # Whatever a terminal makes of the rest, the reports are there.
     written: list[Path] = []
     try:
-        written.extend(report_files.write(args, results, labs))
+        written.extend(write(options, content, labs))
     finally:
-        _show(args, results, by_name, written)
+        _show(args, content, by_name, written)
+    return GRADED
+
+
+def _show_diff(args: argparse.Namespace) -> int:
+    """Print what a regrade changed; return 0.
+
+    Raises:
+        UsageError: a file is no report, or there is something to grade as well.
+    """
+    from labkit.grading.reports.diff import diff_text, read_report
+
+    if args.paths:
+        raise UsageError(f"--diff grades nothing: leave {args.paths[0]} to another run")
+    old, new = map(read_report, args.diff)
+    is_terminal, width = _screen()
+    print(diff_text(old, new, colour=is_terminal, width=width))
     return GRADED
 
 
 def _show(
     args: argparse.Namespace,
-    results: "ReportContent",
+    content: "ReportContent",
     labs: "Mapping[str, Lab]",
     written: "Sequence[Path]",
 ) -> None:
@@ -167,13 +244,12 @@ def _show(
         sys.stdout.reconfigure(errors="backslashreplace")
     # There is none if whoever started this has closed it.
     if not args.quiet and sys.stdout is not None:
-        terminal = sys.stdout.isatty()
-        width = os.get_terminal_size().columns if terminal else 100
-        marks = results.shown_marks
-        print(report_text(results.grades, labs, colour=terminal, width=width, marks=marks))
+        is_terminal, width = _screen()
+        marks = content.shown_marks
+        print(report_text(content.grades, labs, colour=is_terminal, width=width, marks=marks))
         for path in written:
             print(f"wrote {path}")
-    doubtful = [grade.student for grade in results.grades if grade.doubt]
+    doubtful = [grade.student for grade in content.grades if grade.doubt]
     if doubtful:
         more = ", …" if len(doubtful) > _MOST_NAMES else ""
         print(
@@ -182,6 +258,12 @@ def _show(
             f"memory, then do the same {'with --regrade-doubtful' if args.ledger else 'again'}",
             file=sys.stderr,
         )
+
+
+def _screen() -> tuple[bool, int]:
+    """Return whether a terminal shows what is printed, and in how many columns."""
+    is_terminal = sys.stdout.isatty()
+    return is_terminal, os.get_terminal_size().columns if is_terminal else 100
 
 
 def _cpus() -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from labkit.running.reporting.explain import GradedTest
+from labkit.running.result_kind import ResultKind
 
 SCHEMA = "labkit/grade/v2"
 # What a grade depends on: submission, lab, assignment, mode.
@@ -84,11 +85,7 @@ class Grade:
         if document["schema"] != SCHEMA:
             raise ValueError(f"the schema is {document['schema']!r}; {SCHEMA!r} is read")
         facts = {field.name: document[field.name] for field in fields(cls)}
-        tests = (
-            GradedTest(**{field.name: row[field.name] for field in fields(GradedTest)})
-            for row in document["tests"]
-        )
-        return cls(**{**facts, "tests": tuple(tests)})
+        return cls(**{**facts, "tests": tuple(map(_test_from_json, document["tests"]))})
 
 
 def _test_to_json(test: GradedTest) -> dict[str, Any]:
@@ -97,7 +94,7 @@ def _test_to_json(test: GradedTest) -> dict[str, Any]:
         "rule": test.rule,
         "task": test.task,
         "passed": test.passed,
-        "kind": test.kind,
+        "kind": test.kind.value,
         "message": test.message,
         "detail": test.detail,
         "for_student": test.for_student,
@@ -105,3 +102,8 @@ def _test_to_json(test: GradedTest) -> dict[str, Any]:
         "max_score": test.max_score,
         "visibility": test.visibility,
     }
+
+
+def _test_from_json(row: Any) -> GradedTest:
+    facts = {field.name: row[field.name] for field in fields(GradedTest)}
+    return GradedTest(**{**facts, "kind": ResultKind(row["kind"])})

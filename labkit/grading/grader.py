@@ -56,12 +56,10 @@ from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
-from labkit.running.reporting.groups import WAITING
 from labkit.running.reporting.showing import printable, repeatable
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import PUBLIC_SEED, LabRun, Result
 
-# The kinds of results that hold nothing of a test's data.
-_SHOWN_AS_IT_IS = ("passed", "timeout", "not-run")
 _SECRET_SEED, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
 # A source in another encoding says so in its first two lines.
 _ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
@@ -191,10 +189,10 @@ def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
     outcome = graded_test(test, result, _visibility(test))
     if not outcome.passed and not outcome.message:
         outcome = replace(outcome, message=f"it failed ({outcome.kind}), and did not say why")
-    if again is not None and again is not result and outcome.kind not in _SHOWN_AS_IT_IS:
-        readable = Result("assertion", _secret(test, run)) if again.passed else again
+    if again is not None and again is not result and outcome.kind.quotes_case:
+        readable = Result(ResultKind.ASSERTION, _secret(test, run)) if again.passed else again
         outcome = replace(outcome, for_student=explain(test, readable))
-        if outcome.kind in WAITING:
+        if outcome.kind.is_waiting:
             # Students read this message too: the reason is the submission's own text.
             outcome = replace(outcome, message=readable.message)
     return replace(

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from labkit.isolation.host import Host, Plan, WorkerError
+from labkit.running.result_kind import ResultKind
 from labkit.running.trace import Call, New, Trace
 
 _C = TypeVar("_C")
@@ -114,7 +115,7 @@ class Batches:
             self._host.alone = True
         failure = self._host.load()
         if failure is not None:
-            raise WorkerError("raised", failure)
+            raise WorkerError(ResultKind.RAISED, failure)
         return []
 
 

@@ -29,6 +29,7 @@ from labkit.isolation.wire import (
 )
 from labkit.running.drive import MOST_CHANGES
 from labkit.running.limits.time_limit import processor_seconds
+from labkit.running.result_kind import ResultKind
 from labkit.running.source import Given
 from labkit.running.trace import Call, Failure, New, Raised, Trace
 
@@ -49,7 +50,7 @@ Plan = tuple[Sequence[New], Sequence[Call], str]
 class WorkerError(Exception):
     """The worker did not do what it was asked, and was stopped. `kind` is that of a `Result`."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: ResultKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -146,7 +147,9 @@ class Host:
         if self._hopeless is not None or (self._imported and self._worker is not None):
             return self._hopeless
         if self._meter.exhausted:
-            raise WorkerError("timeout", "the submission has slept for all the time it has")
+            raise WorkerError(
+                ResultKind.TIMEOUT, "the submission has slept for all the time it has"
+            )
         if self._worker is None:
             self._worker = self._start()
         self._measure(_IMPORT_LIMIT)
@@ -259,11 +262,11 @@ class Host:
         why = self._meter.overdue() if self._worker is not None else None
         if why is not None:
             self.close()
-            raise WorkerError("timeout", why)
+            raise WorkerError(ResultKind.TIMEOUT, why)
 
     def _ask(self, *request: Any) -> list[Any]:
         if self._worker is None:
-            raise WorkerError("raised", "the process that held the submission is gone")
+            raise WorkerError(ResultKind.RAISED, "the process that held the submission is gone")
         number = next(self._numbers)
         self._write(pack_request((number, *request)))
         answer = self._receive()
@@ -359,7 +362,7 @@ class Host:
 
     def _gone(self, why: str) -> WorkerError:
         self.close()
-        return WorkerError("raised", why)
+        return WorkerError(ResultKind.RAISED, why)
 
 
 class PartsHost(Host):

@@ -16,8 +16,10 @@ from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.hunt_results import results_of
 from labkit.running.hunting import work
-from labkit.running.hunting.rules import FUSE, Verdict, endless, hunt, plan, verdict_of
+from labkit.running.hunting.rules import hunt, plan
+from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind, endless, verdict_of
 from labkit.running.limits.time_limit import OverdueError
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, classify
 from labkit.running.source import Given
 
@@ -109,7 +111,7 @@ class Hunter:
                 self._implementations.hold(code, program)
                 verdict = verdicts[test] = self._run(host, test, left)
                 left -= verdict.seconds
-                if verdict.kind == "endless":
+                if verdict.kind is VerdictKind.ENDLESS:
                     break
         finally:
             host.close()
@@ -123,17 +125,17 @@ class Hunter:
             with host.own_time.limit():
                 failure = host.load()
                 if failure is not None:
-                    return Verdict("failed", failure)
+                    return Verdict(VerdictKind.FAILED, failure)
                 self._implementations.count()
                 (trace,) = host.perform_all([(plan(test), (), "")])
                 host.end()
             reason = self._implementations.count()
-            verdict = Verdict("late", reason) if reason else verdict_of(trace.raised)
+            verdict = Verdict(VerdictKind.FAILED, reason) if reason else verdict_of(trace.raised)
             return replace(verdict, seconds=self._computed(host) - before)
         except WorkerError as error:
-            if error.kind != "timeout":
+            if error.kind is not ResultKind.TIMEOUT:
                 # How much the process computed is not known any more.
-                return Verdict("failed", str(error), time.monotonic() - began)
+                return Verdict(VerdictKind.FAILED, str(error), time.monotonic() - began)
             waits = _SLEPT in str(error)
             return endless("it waits" if waits else f"it runs for more than {self._fuse:g} s")
         except InfrastructureError:
@@ -142,7 +144,7 @@ class Hunter:
             # It may have struck while an answer was read.
             host.close()
             self._implementations.close()
-            return Verdict("failed", f"{error}", time.monotonic() - began)
+            return Verdict(VerdictKind.FAILED, f"{error}", time.monotonic() - began)
 
     def _computed(self, host: Host) -> float:
         return host.computed() + self._implementations.computed()

@@ -23,6 +23,7 @@ from labkit.running.given import for_tests, read_given
 from labkit.running.lab_tests import test_functions
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import in_words
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     TEST_LIMIT,
@@ -65,7 +66,7 @@ def run_isolated(
             result = classify(NotRunError(ENOUGH_TIMEOUTS))
         else:
             result = _run_test(function, test, seed, host, given)
-        timeouts += result.kind == "timeout" and test.timeout is None
+        timeouts += result.kind is ResultKind.TIMEOUT and test.timeout is None
         run.results[test.name] = result
 
 
@@ -98,20 +99,22 @@ def _outcome(function: Callable[..., object], seed: str, host: Host, given: _Giv
         else:
             function()
     except WorkerError as error:
-        advice = f". {TOO_LONG}" if error.kind == "timeout" else ""
+        advice = f". {TOO_LONG}" if error.kind is ResultKind.TIMEOUT else ""
         return Result(error.kind, f"{error}{advice}")
     except (AssertionError, LoadFailure) as error:
         return classify(error)
-    return Result("passed")
+    return Result(ResultKind.PASSED)
 
 
 def _unforeseen(error: BaseException) -> Result:
     """Return the result of a test that ended otherwise than by a broken rule."""
     name = type(error).__name__
     if isinstance(error, OverdueError):
-        return Result("timeout", str(error))
+        return Result(ResultKind.TIMEOUT, str(error))
     if isinstance(error, MemoryError | RecursionError):
-        return Result("raised", f"what it returned is too large or too deep to be read ({name})")
+        return Result(
+            ResultKind.RAISED, f"what it returned is too large or too deep to be read ({name})"
+        )
     # A mistake of the test, or a value that it did not expect. Grading the reference tells which.
     result = classify(error)
     return replace(result, message=f"the test itself ended with {result.message}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from labkit.course.hunt import Code, Pool, label_of
 from labkit.course.manifest import Test
 from labkit.running.hunting.rules import Hunted
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import JudgedError, Result
 
 
@@ -30,7 +31,7 @@ class Hunting:
     def expect_no_void(self) -> None:
         """Fail if one of the student's tests does not count; the report says why at each."""
         if self._hunted.void:
-            _end(Result("assertion", _no_count(self._hunted)))
+            _end(Result(ResultKind.ASSERTION, _no_count(self._hunted)))
 
 
 def _end(result: Result) -> None:
@@ -42,14 +43,16 @@ def result_of(code: Code, hunted: Hunted) -> Result:
     """Return what became of a wrong implementation: it passes as a test if it is dead."""
     killers = hunted.kills.get(code.name, ())
     if code.name in hunted.paid:
-        return Result("assertion", f"alive: the price of {hunted.paid[code.name]}, which is flaky")
+        return Result(
+            ResultKind.ASSERTION, f"alive: the price of {hunted.paid[code.name]}, which is flaky"
+        )
     if killers:
         others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
-        return Result("passed", f"killed by {killers[0]}{others}")
+        return Result(ResultKind.PASSED, f"killed by {killers[0]}{others}")
     label, counted = code.target.label, hunted.counted(code.target)
     waiting = [hunted.unwritten[test] for test in hunted.unwritten if label_of(test) == label]
     if not counted and waiting:
-        return Result("unwritten", f"{waiting[0]} is not written yet")
+        return Result(ResultKind.UNWRITTEN, f"{waiting[0]} is not written yet")
     tried = f"no test of {label} counts"
     if counted:
         those = (
@@ -58,15 +61,15 @@ def result_of(code: Code, hunted: Hunted) -> Result:
             else f"{len(counted)} tests of {label} pass"
         )
         tried = f"{those} on it"
-    return Result("assertion", f"alive: {code.symptom} ({tried})")
+    return Result(ResultKind.ASSERTION, f"alive: {code.symptom} ({tried})")
 
 
 def result_of_void(hunted: Hunted) -> Result:
     """Return whether all of a student's tests count; if not, which do not, and then why."""
     if not hunted.void:
-        return Result("passed")
+        return Result(ResultKind.PASSED)
     reasons = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
-    return Result("assertion", f"{_no_count(hunted)}. {reasons}")
+    return Result(ResultKind.ASSERTION, f"{_no_count(hunted)}. {reasons}")
 
 
 def _no_count(hunted: Hunted) -> str:

@@ -27,6 +27,7 @@ from labkit.running.limits.of_session import Limits
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import (
     ENOUGH_TIMEOUTS,
     PUBLIC_SEED,
@@ -278,7 +279,7 @@ class LabPlugin:
         report = yield
         if result is None:
             return report
-        if result.kind == "timeout" and item.stash[_LIMIT] == self._limit:
+        if result.kind is ResultKind.TIMEOUT and item.stash[_LIMIT] == self._limit:
             self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
         result = replace(result, printed=_printed(report))
         self.labs.note(run, item.name, result)
@@ -292,13 +293,13 @@ class LabPlugin:
     def _result(self, run: LabRun, call: pytest.CallInfo[None]) -> Result | None:
         """Return what this phase of a test says of it: a failure, or that its call passed."""
         if call.excinfo is None:
-            return Result("passed") if call.when == "call" else None
+            return Result(ResultKind.PASSED) if call.when == "call" else None
         error = call.excinfo.value
         if isinstance(error, OverdueError):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
             message = f"the test did not end within its time limit{at}. {TOO_LONG}"
-            return Result("timeout", message, line=where[0] if where else None)
+            return Result(ResultKind.TIMEOUT, message, line=where[0] if where else None)
         result = classify(error)
         return result if result.line else replace(result, line=_line(error, run))
 
@@ -315,7 +316,7 @@ class LabPlugin:
             self.labs.note(
                 run,
                 test,
-                Result("timeout", "the process that ran it ended: see what is said above"),
+                Result(ResultKind.TIMEOUT, "the process that ran it ended: see what is said above"),
             )
 
     @pytest.hookimpl(tryfirst=True)

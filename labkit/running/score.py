@@ -14,6 +14,7 @@ from labkit.running import platform
 from labkit.running.diagnose import Mistake
 from labkit.running.hunting.rules import Hunted
 from labkit.running.lab_impl import Implementation
+from labkit.running.result_kind import ResultKind
 from labkit.running.trace import Failure
 
 # Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
@@ -34,9 +35,7 @@ class Result:
     """What became of one test.
 
     Attributes:
-        kind: `passed`, `assertion` (a broken rule), `raised` (the implementation raised),
-            `unwritten` (a task's `NotImplementedError`), `timeout`, `load` (the implementation
-            could not be imported), `not-run` (too many timeouts before), `test-error` (all else).
+        kind: what became of it.
         message: one line for people.
         failure: the broken rule as data, for `assertion` and `raised`.
         printed: what the code under test printed during the test.
@@ -44,7 +43,7 @@ class Result:
         line: of the file under test, the number of the line at which it went wrong, where one did.
     """
 
-    kind: str
+    kind: ResultKind
     message: str = ""
     failure: Failure | None = None
     printed: str = ""
@@ -54,7 +53,7 @@ class Result:
     @property
     def passed(self) -> bool:
         """Whether the test passed."""
-        return self.kind == "passed"
+        return self.kind is ResultKind.PASSED
 
 
 class JudgedError(Exception):
@@ -75,21 +74,21 @@ def classify(error: BaseException) -> Result:
     if isinstance(error, JudgedError):
         return error.result
     if isinstance(error, NotRunError):
-        return Result("not-run", text)
+        return Result(ResultKind.NOT_RUN, text)
     if isinstance(error, LoadFailure):
         text = text or "it cannot be imported, and does not say why"
-        return Result("load", text, line=error.line)
+        return Result(ResultKind.LOAD, text, line=error.line)
     if isinstance(error, Failure):
         text = text or "the rule is broken"
         if error.raised is None:
-            return Result("assertion", text, error)
+            return Result(ResultKind.ASSERTION, text, error)
         if error.raised.kind == "NotImplementedError":
             what = error.raised.message.strip() or "this"
-            return Result("unwritten", f"{what} is not written yet")
-        return Result("raised", text, error)
+            return Result(ResultKind.UNWRITTEN, f"{what} is not written yet")
+        return Result(ResultKind.RAISED, text, error)
     if isinstance(error, AssertionError):
-        return Result("assertion", text or "an assertion of the test does not hold")
-    return Result("test-error", f"{type(error).__name__}: {text}")
+        return Result(ResultKind.ASSERTION, text or "an assertion of the test does not hold")
+    return Result(ResultKind.TEST_ERROR, f"{type(error).__name__}: {text}")
 
 
 def _text_of(error: BaseException) -> str:
@@ -169,20 +168,21 @@ class LabRun:
     @property
     def failing_tasks(self) -> frozenset[int]:
         """The tasks of which a test ran and failed, but for those that are not all written yet."""
-        kinds_by_task: dict[int, set[str]] = {}
+        kinds_by_task: dict[int, set[ResultKind]] = {}
         for test, result in self.failed():
             kinds_by_task.setdefault(test.task or 0, set()).add(result.kind)
-        wrong = {"assertion", "raised", "timeout"}
         return frozenset(
             task
             for task, kinds in kinds_by_task.items()
-            if kinds & wrong and "unwritten" not in kinds
+            if ResultKind.UNWRITTEN not in kinds and any(kind.is_wrong for kind in kinds)
         )
 
     @property
     def overdue(self) -> frozenset[str]:
         """The names of the tests that ran into their time limit."""
-        return frozenset(test.name for test, result in self.failed() if result.kind == "timeout")
+        return frozenset(
+            test.name for test, result in self.failed() if result.kind is ResultKind.TIMEOUT
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain data, without times, for `--lab-results`."""
@@ -194,7 +194,7 @@ class LabRun:
             "score": self.score,
             "looks_like": self.mistake.name if self.mistake is not None else "",
             "tests": {
-                name: {"kind": result.kind, "message": result.message}
+                name: {"kind": result.kind.value, "message": result.message}
                 for name, result in sorted(self.results.items())
             },
         }

@@ -8,13 +8,16 @@ from disguise import invented
 
 from labkit.grading.grade import Grade
 from labkit.running.reporting.explain import GradedTest
+from labkit.running.result_kind import ResultKind
 
 TESTS = [("test_a", 1, 20), ("test_b", 1, 30), ("test_c", 2, 20), ("test_d", 2, 30)]
 
 
 def made_test(name, task, points, kind="passed", message="", detail=""):
     """What became of one test."""
-    return GradedTest(name, f"The rule of {name}.", task, kind, message, detail, detail, points)
+    return GradedTest(
+        name, f"The rule of {name}.", task, ResultKind(kind), message, detail, detail, points
+    )
 
 
 def made_grade(student, tests, **changes):

@@ -9,6 +9,7 @@ from made_grades import made_cohort, made_grade, made_test
 from labkit.errors import UsageError
 from labkit.grading.reports.diff import diff_text, read_report
 from labkit.grading.reports.json_junit import report_json
+from labkit.running.result_kind import ResultKind
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_many_changes_are_told_in_short(diff):
     assert len(diff(old, old).splitlines()) == 2
     assert "\x1b" not in diff(old, new)
     tests = [passing(f"test_{n}", 1) for n in range(30)]
-    failed = [replace(one, kind="raised", message="x" * 9_999) for one in tests]
+    failed = [replace(one, kind=ResultKind.RAISED, message="x" * 9_999) for one in tests]
     text = diff([made_grade("a", tests)], [made_grade("a", failed)])
     assert "and 26 more tests" in text
     assert len(text) < 2_000
@@ -126,7 +127,15 @@ def test_what_is_no_report_is_said(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    "change", [{"student": 1}, {"seed": None}, {"tests": [{"max_score": "1"}]}, {"tests": 7}]
+    "change",
+    [
+        {"student": 1},
+        {"seed": None},
+        {"tests": [{"max_score": "1"}]},
+        {"tests": [{"kind": "broken"}]},
+        {"tests": [{"kind": []}]},
+        {"tests": 7},
+    ],
 )
 def test_a_grade_of_other_types_is_no_grade(tmp_path, change):
     path = tmp_path / "x.json"

@@ -16,6 +16,7 @@ from labkit.grading.feedback.files import check_place, file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
 from labkit.grading.marks.given_points import Adjustment
 from labkit.grading.marks.mark import Mark
+from labkit.running.result_kind import ResultKind
 
 ATTACK = "</pre><script>document.title='taken'</script><img src=http://127.0.0.1:9/x onerror=x>"
 
@@ -66,7 +67,8 @@ def test_without_a_mark_only_the_score_is_told_and_a_right_one_has_no_hints(lab,
 
 def test_what_waits_for_one_thing_is_told_once_and_a_fault_alone(lab, grade):
     waiting = [
-        replace(one, kind="unwritten", message="flush is not written") for one in grade.tests
+        replace(one, kind=ResultKind.UNWRITTEN, message="flush is not written")
+        for one in grade.tests
     ]
     for told in both(account_of(replace(grade, tests=(*waiting,)), lab, "Ada", None)):
         assert told.count("flush is not written") == 1

@@ -14,6 +14,7 @@ from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.wire import HEAD, MOST_BYTES, MOST_VALUES, WireError, pack
 from labkit.running.reporting.explain import WIDTH, explain
 from labkit.running.reporting.showing import show_pair
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import classify
 from labkit.running.trace import Call, Failure, New, Raised, Step, Trace, Unreadable, written
 from labkit.testing import expect, expect_untouched
@@ -62,7 +63,7 @@ class Fed(Host):
 
     def _read(self):
         if not self.left:
-            raise WorkerError("raised", "it said no more")
+            raise WorkerError(ResultKind.RAISED, "it said no more")
         data, self.left = self.left[: self.most], self.left[self.most :]
         self.most = 1 << 18
         self.count += len(data)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -17,7 +18,7 @@ from labkit.cli import main
 from labkit.course.lab import find_labs
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
-from labkit.grading import report_files
+from labkit.grading.command import add_options, report_options
 from labkit.grading.grader import grade as grade_one
 from labkit.isolation.sandbox import Sandbox
 
@@ -105,12 +106,13 @@ def test_doubtful_grades_are_named_with_what_to_do(
 
 def test_every_file_that_is_written_is_tried_first_and_none_that_is_read_is_overwritten():
     parser = argparse.ArgumentParser()
-    report_files.add_options(parser)
-    options = [(action.metavar, action.option_strings[0][2:]) for action in parser._actions]
-    written = {name for metavar, name in options if metavar == "FILE"}
-    assert written == {*report_files._REPORTS}
-    read = {name for metavar, name in options if metavar == "CSV"}
-    assert read == {*report_files._READ} - {"ledger"}
+    add_options(parser)
+    options = [(action.metavar, action.option_strings) for action in parser._actions]
+    written = {names[0] for metavar, names in options if metavar == "FILE"} - {"--ledger"}
+    read = {names[0] for metavar, names in options if metavar == "CSV"} | {"--ledger"}
+    chosen = report_options(parser.parse_args([f"{name}={name}" for name in written | read]))
+    assert chosen.files == {name[2:]: Path(name) for name in written}
+    assert chosen.marks.files == {name[2:]: Path(name) for name in read}
 
 
 FORMATS = ("json", "csv", "junit", "html")
@@ -276,7 +278,7 @@ def test_what_no_submission_is_to_blame_for_is_3(
     assert said.out == ""
 
 
-@pytest.mark.parametrize(("place", "name"), [(report_files.tempfile, "mkstemp"), (os, "replace")])
+@pytest.mark.parametrize(("place", "name"), [(tempfile, "mkstemp"), (os, "replace")])
 def test_on_a_full_disk_a_report_stays_as_it_was(
     quick, grade, tiny_lab, tmp_path, monkeypatch, capsys, place, name
 ):

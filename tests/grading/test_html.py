@@ -10,6 +10,7 @@ from made_grades import made_cohort, with_tests
 
 from labkit.course.lab import find_labs
 from labkit.grading.reports.html import MOST_PAIRS, write_html
+from labkit.running.result_kind import ResultKind
 
 ATTACK = (
     "</script><script>document.title='taken'</script>"
@@ -49,7 +50,7 @@ def hostile():
     grades[3] = replace(grades[3], student=ATTACK)
     grades[4] = replace(grades[4], fault=ATTACK)
     grades[5] = replace(grades[5], looks_like=ATTACK)
-    grades[6] = with_tests(grades[6], kind="raised", message=ATTACK)
+    grades[6] = with_tests(grades[6], kind=ResultKind.RAISED, message=ATTACK)
     grades[7] = replace(grades[7], student="\ud800 & \x00 'quoted\" `${1}` {{ 7 * 7 }}")
     sources[grades[8].submission] = sources[grades[9].submission] = (
         ATTACK.encode() + b"\n\xff\xfe" + invented(99)
@@ -133,7 +134,9 @@ def test_a_thousand_submissions_stay_small(tmp_path):
     grades, sources = made_cohort(1000)
     for number, grade in enumerate(grades):
         told = f"rule      x\nexpected {number} %s {'é' * 3_000}"
-        failed = [replace(one, kind="assertion", detail=told % one.name) for one in grade.tests]
+        failed = [
+            replace(one, kind=ResultKind.ASSERTION, detail=told % one.name) for one in grade.tests
+        ]
         grades[number] = replace(grade, tests=tuple(failed))
     path, text = page_of(tmp_path, grades, sources)
     assert path.stat().st_size < 10 << 20

@@ -24,7 +24,8 @@ from labkit.running.drive import as_plain
 from labkit.running.hunting import work
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.hidden_pool import whole_pool
-from labkit.running.hunting.rules import FUSE, Hunted, Verdict, hunt
+from labkit.running.hunting.rules import Hunted, hunt
+from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind
 from labkit.running.source import load_source
 
 RIGHT = """
@@ -70,7 +71,7 @@ POOL = Pool(
     ),
 )
 MOST = 20
-PASSED = Verdict("passed")
+PASSED, FAILED = Verdict(VerdictKind.PASSED), Verdict(VerdictKind.FAILED)
 
 # A hunt, what it kills, and what of it is void.
 HUNTS = {
@@ -249,7 +250,7 @@ def test_forty_coins_earn_nothing_however_they_are_weighted(weight):
         throws = {test: drawn.random() < weight for test in tests}
         fails = {test: code.name in honest.get(test, ()) for test in tests}
         fails |= {test: throws[test] for test in tests if test not in honest}
-        return {test: Verdict("failed" if fails[test] else "passed") for test in tests}
+        return {test: FAILED if fails[test] else PASSED for test in tests}
 
     def points(tests):
         source = "".join(f"def {test}(make): pass\n" for test in tests).encode()

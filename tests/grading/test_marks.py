@@ -1,6 +1,5 @@
 """Rosters, late work, points by hand, and what a gradebook gets."""
 
-import argparse
 import csv
 import io
 from datetime import datetime, timedelta
@@ -16,7 +15,7 @@ from labkit.grading.ledger import Ledger
 from labkit.grading.marks.csv_files import read_csv
 from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.late import read_rule, read_time, read_times
-from labkit.grading.marks.marking import read_markings
+from labkit.grading.marks.marking import MarkOptions, read_markings
 from labkit.grading.marks.roster import read_roster
 from labkit.grading.marks.students import Students
 from labkit.grading.reports.gradebooks import canvas_csv, check_roster, moodle_csv
@@ -51,13 +50,8 @@ def file(tmp_path):
     return write
 
 
-def options(**given):
-    names = ("roster", "times", "due", "late", "points", "ledger")
-    return argparse.Namespace(**{**dict.fromkeys(names), **given})
-
-
 def marking_of(entries, **given):
-    (marking,) = read_markings(options(**given), {LAB: entries})
+    (marking,) = read_markings(MarkOptions(**given), {LAB: entries})
     return marking
 
 
@@ -291,7 +285,7 @@ def test_options_that_need_others_say_which(file):
     with pytest.raises(UsageError, match="--times, --due and --late go together"):
         marking_of([], due=DUE)
     with pytest.raises(UsageError, match="--points is for one lab at a time"):
-        read_markings(options(points=file("x\n")), {LAB: [], "lab-91-more": []})
+        read_markings(MarkOptions(points=file("x\n")), {LAB: [], "lab-91-more": []})
     with pytest.raises(UsageError, match="--canvas needs --roster FILE with the export of Canvas"):
         check_roster("--canvas", read_roster(file(PLAIN)))
     with pytest.raises(UsageError, match="--moodle needs --roster FILE with the export of Moodle"):

@@ -11,10 +11,12 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from made_grades import made_grade, made_test
 from referencing import Registry, Resource
 
 from labkit.course.lab import find_labs
 from labkit.grading.assignment import Assignment
+from labkit.grading.feedback import account
 from labkit.grading.grade import Grade
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import (
@@ -23,12 +25,15 @@ from labkit.grading.reading.submission import (
     Submission,
     one_line,
 )  # fmt: skip
+from labkit.grading.reports.charts import KINDS, SHADES
 from labkit.grading.reports.gradebooks import nbgrader_csv
 from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.terminal import report_text
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.lab_impl import Implementation
+from labkit.running.reporting import groups
 from labkit.running.reporting.showing import MOST_CHARACTERS, printable, repeatable
+from labkit.running.result_kind import ResultKind
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"
@@ -134,6 +139,18 @@ def test_the_schema_refuses_what_is_not_a_grade(by_student, validate, change):
             validate({"schema": "labkit/report/v1", "grades": [{**told, **other}]})
 
 
+def test_every_kind_of_result_has_its_words_its_colour_and_its_place_in_the_schema():
+    schema = json.loads((SCHEMAS / "grade.schema.json").read_text())
+    assert {*schema["$defs"]["test"]["properties"]["kind"]["enum"]} == {*ResultKind}
+    # The page has a kind as its number, and takes the first one for a pass.
+    assert [*KINDS] == [*ResultKind]
+    assert sorted(kind for kinds in SHADES.values() for kind in kinds) == sorted(ResultKind)
+    waiting = {kind for kind in ResultKind if kind.is_waiting}
+    assert account.WAITS.keys() == groups.WAITS.keys() == waiting
+    others = {ResultKind.PASSED, ResultKind.TEST_ERROR}
+    assert {kind for kind in ResultKind if kind.is_wrong} == {*ResultKind} - waiting - others
+
+
 def test_what_cannot_run_scores_0_and_says_why(by_student):
     for name, (_, fault) in OF_FAULTS.items():
         found = by_student[name]
@@ -230,6 +247,15 @@ def test_junit_counts_every_test_and_skips_none(grades):
     assert (suites["bug"].get("failures"), suites["bug"].get("errors")) == ("3", "0")
     assert (suites["syntax"].get("failures"), suites["empty"].get("failures")) == ("0", "0")
     assert suites["empty"].get("errors") == "8"
+
+
+@pytest.mark.parametrize("kind", ResultKind)
+def test_junit_has_an_error_where_the_code_was_not_judged_and_a_failure_where_it_is_wrong(kind):
+    grade = made_grade("ada", [made_test("test_a", 1, 20, kind, "no", "no")])
+    cases = ElementTree.fromstring(report_junit([grade])).iter("testcase")
+    tags = [problem.tag for case in cases for problem in case]
+    others = {"passed": [], "load": ["error"], "not-run": ["error"], "test-error": ["error"]}
+    assert tags == others.get(kind, ["failure"])
 
 
 @pytest.mark.parametrize(

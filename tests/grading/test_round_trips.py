@@ -5,6 +5,7 @@ from labkit.isolation.batches import Batches
 from labkit.isolation.host import WorkerError
 from labkit.isolation.sampling import _MOST_CALLS, Sample
 from labkit.running.drive import Driver, Run, perform
+from labkit.running.result_kind import ResultKind
 from labkit.running.shrink import ahead, check
 from labkit.running.trace import Call, Failure, New
 from labkit.testing import expect
@@ -86,7 +87,7 @@ class Pipe:
     def _one(self, new, calls, watch):
         self.runs.append(repr((new, calls)))
         if self.dies_of is not None and any(call.args == (self.dies_of,) for call in calls):
-            raise WorkerError("raised", "it died")
+            raise WorkerError(ResultKind.RAISED, "it died")
         return perform({"Code": Code}.__getitem__, new, calls, watch)
 
     def perform(self, *plan):

@@ -11,7 +11,6 @@ from labkit.grading.reading.submission import Submission
 from labkit.grading.seed import FILE, grading_seed
 from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver
-from labkit.running.reporting.groups import WAITING
 from labkit.running.score import PUBLIC_SEED
 
 SECRET = "5eed" * 8
@@ -133,4 +132,4 @@ def test_what_students_read_was_there_before_a_worker_saw_the_secret_seed(
     assert drawn.grade.looks_like is None
     for test in found:
         assert secret not in test.for_student
-        assert test.kind not in WAITING or secret not in test.message
+        assert not test.kind.is_waiting or secret not in test.message

@@ -15,18 +15,18 @@ from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import VISIBLE, GradedTest
-from labkit.running.reporting.groups import WAITING
 from labkit.running.reporting.showing import clip
+from labkit.running.result_kind import ResultKind
 
 _MOST_FAILURE, _MOST_NAME = 6_000, 200
-# Of one test, and of many.
-_WAITS = {
-    "unwritten": (
+# What tests of a kind that waits do, of one test and of many.
+WAITS = {
+    ResultKind.UNWRITTEN: (
         "1 test waits for what is not written yet",
         "{} tests wait for what is not written yet",
     ),
-    "load": ("1 test could not run", "{} tests could not run"),
-    "not-run": ("1 test did not run", "{} tests did not run"),
+    ResultKind.LOAD: ("1 test could not run", "{} tests could not run"),
+    ResultKind.NOT_RUN: ("1 test did not run", "{} tests did not run"),
 }
 
 
@@ -122,7 +122,7 @@ def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
         hidden=_points(unseen, 0, "") if unseen else None,
         looks_like=_symptom(grade, lab),
         hints="" if not missed or grade.fault is not None else _hints(missed, lab),
-        failed=tuple(_failed(test) for test in missed if test.kind not in WAITING),
+        failed=tuple(_failed(test) for test in missed if not test.kind.is_waiting),
         waiting=() if grade.fault is not None else _waiting(missed),
     )
 
@@ -145,12 +145,12 @@ def _failed(test: GradedTest) -> Failure:
 
 def _waiting(missed: Sequence[GradedTest]) -> tuple[Waiting, ...]:
     # Their messages say what is missing, and nothing of any case.
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[ResultKind, str], list[str]] = defaultdict(list)
     for test in missed:
-        if test.kind in WAITING:
+        if test.kind.is_waiting:
             groups[test.kind, clip(test.message, _MOST_FAILURE)].append(test.name)
     return tuple(
-        Waiting(tuple(names), _WAITS[kind][len(names) > 1].format(len(names)), why)
+        Waiting(tuple(names), WAITS[kind][len(names) > 1].format(len(names)), why)
         for (kind, why), names in groups.items()
     )
 

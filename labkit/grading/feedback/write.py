@@ -9,7 +9,7 @@ from labkit.grading.feedback.account import account_of
 from labkit.grading.feedback.files import file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
 from labkit.grading.grade import Grade
-from labkit.grading.reports.telling import ReportContent
+from labkit.grading.reports.content import ReportContent
 
 
 def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab]) -> None:

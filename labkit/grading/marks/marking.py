@@ -3,7 +3,6 @@
 So a mistake in a roster or a table costs no hours. Whatever is odd and no mistake is a warning.
 """
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +22,38 @@ from labkit.grading.marks.students import Student, Students, listed
 # Of the notes of a ledger.
 KIND = "points"
 _UNKNOWN = "named in {} without a submission or a line of a roster"
+
+
+@dataclass(frozen=True)
+class MarkOptions:
+    """What marks are made of besides scores. None stands for what there is not.
+
+    Attributes:
+        roster: the course's list of students, Canvas's or Moodle's export.
+        times: the table of when work came.
+        due: when it was due, as `2026-11-22T23:59`.
+        late: the rule for late work, as `labkit.grading.marks.late` reads it.
+        points: the table of points by hand.
+        ledger: the ledger, which has the points by hand of earlier gradings.
+    """
+
+    roster: Path | None = None
+    times: Path | None = None
+    due: str | None = None
+    late: str | None = None
+    points: Path | None = None
+    ledger: Path | None = None
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that are read, by option."""
+        files = {
+            "ledger": self.ledger,
+            "roster": self.roster,
+            "times": self.times,
+            "points": self.points,
+        }
+        return {option: path for option, path in files.items() if path is not None}
 
 
 @dataclass
@@ -94,11 +125,11 @@ class Marking:
         )
 
 
-def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]) -> list[Marking]:
+def read_markings(options: MarkOptions, entries: Mapping[str, Sequence[str]]) -> list[Marking]:
     """Return how marks come about, for each lab.
 
     Args:
-        args: of the command line: `roster`, `times`, `due`, `late`, `points`, `ledger`.
+        options: what they are made of.
         entries: by folder name of a lab, what its grades will call the students.
 
     Raises:
@@ -106,24 +137,24 @@ def read_markings(args: argparse.Namespace, entries: Mapping[str, Sequence[str]]
             what is for one lab is given for several.
     """
     for option in ("times", "points"):
-        if getattr(args, option) is not None and len(entries) > 1:
+        if option in options.files and len(entries) > 1:
             raise UsageError(f"--{option} is for one lab at a time; say which one, as --lab 03")
-    if len({option is None for option in (args.times, args.due, args.late)}) > 1:
+    if len({option is None for option in (options.times, options.due, options.late)}) > 1:
         raise UsageError(
             f"--times, --due and --late go together: a file of times, a time, and {EXAMPLE!r}"
         )
-    roster = None if args.roster is None else read_roster(args.roster)
+    roster = None if options.roster is None else read_roster(options.roster)
     markings = []
     for lab, names in sorted(entries.items()):
         marking = Marking(lab, Students(names, roster), roster)
         if roster is not None:
             unlisted = marking.students.unlisted
             missing = [student.name for student in marking.students.all if student.entry is None]
-            marking.odd.append((f"handed in without a line in {args.roster}", unlisted))
+            marking.odd.append((f"handed in without a line in {options.roster}", unlisted))
             marking.odd.append((f"on the roster handed in nothing for {lab}", missing))
-        if args.times is not None:
-            _add_times(marking, args.times, read_rule(args.late, args.due))
-        _add_points(marking, args.points, args.ledger)
+        if options.times is not None and options.late is not None and options.due is not None:
+            _add_times(marking, options.times, read_rule(options.late, options.due))
+        _add_points(marking, options.points, options.ledger)
         markings.append(marking)
     return markings
 

@@ -12,27 +12,29 @@ from markupsafe import Markup, escape
 
 from labkit.grading.grade import Grade
 from labkit.grading.reports.statistics import BINS, Statistics
+from labkit.running.result_kind import ResultKind
 
 # What became of a test, in words.
 KINDS = {
-    "passed": "passed",
-    "assertion": "broke the rule",
-    "raised": "raised an error",
-    "timeout": "ran out of time",
-    "unwritten": "not written yet",
-    "load": "could not be imported",
-    "not-run": "did not run",
-    "test-error": "error in the test",
+    ResultKind.PASSED: "passed",
+    ResultKind.ASSERTION: "broke the rule",
+    ResultKind.RAISED: "raised an error",
+    ResultKind.TIMEOUT: "ran out of time",
+    ResultKind.UNWRITTEN: "not written yet",
+    ResultKind.LOAD: "could not be imported",
+    ResultKind.NOT_RUN: "did not run",
+    ResultKind.TEST_ERROR: "error in the test",
 }
-# The same in fewer colours, which stay apart in grey too: class, words, kinds.
-SHADES = (
-    ("pass", "passed", {"passed"}),
-    ("rule", "broke the rule", {"assertion", "test-error"}),
-    ("raised", "raised an error", {"raised"}),
-    ("time", "ran out of time", {"timeout"}),
-    ("todo", "not written yet", {"unwritten"}),
-    ("none", "did not run", {"load", "not-run"}),
-)
+# The same in fewer colours, which stay apart in grey too: the kinds by class. The words of a colour
+# are those of its first kind.
+SHADES = {
+    "pass": (ResultKind.PASSED,),
+    "rule": (ResultKind.ASSERTION, ResultKind.TEST_ERROR),
+    "raised": (ResultKind.RAISED,),
+    "time": (ResultKind.TIMEOUT,),
+    "todo": (ResultKind.UNWRITTEN,),
+    "none": (ResultKind.NOT_RUN, ResultKind.LOAD),
+}
 _MOST_ROWS = 1_500
 _WIDTH, _HEIGHT = 400, 200
 _NUDGES = sorted(
@@ -113,7 +115,7 @@ def heat_map(order: Sequence[Grade]) -> HeatMap:
     columns = len(order[0].tests)
     cell = 18
     tall = 12 if len(rows) <= 60 else max(1, 720 // len(rows))
-    shade = {kind: name for name, _, kinds in SHADES for kind in kinds}
+    shade = {kind: name for name, kinds in SHADES.items() for kind in kinds}
     paths: dict[str, list[str]] = defaultdict(list)
     gap = 1 if tall > 4 else 0
     for row, grade in enumerate(rows):
@@ -121,7 +123,7 @@ def heat_map(order: Sequence[Grade]) -> HeatMap:
             paths[shade[test.kind]].append(
                 f"M{column * cell} {row * tall}h{cell - 1}v{tall - gap}h{1 - cell}z"
             )
-    parts = [f'<path class="{name}" d="{"".join(paths[name])}"/>' for name, _, _ in SHADES
+    parts = [f'<path class="{name}" d="{"".join(paths[name])}"/>' for name in SHADES
              if name in paths]  # fmt: skip
     numbers = [_text((i + 0.5) * cell, -5, str(i + 1), "tick") for i in range(columns)]
     title = "What became of each test (columns) of each submission (rows, the best first)"

@@ -102,7 +102,7 @@ def read_report(path: Path) -> Report:
 def _checked(grade: Grade) -> Grade:
     texts = [grade.student, grade.lab, grade.submission, grade.assignment, grade.seed, grade.mode]
     for test in grade.tests:
-        texts += [test.name, test.rule, test.kind, test.message, test.detail, test.for_student]
+        texts += [test.name, test.rule, test.message, test.detail, test.for_student]
         if type(test.max_score) is not int:
             raise TypeError("points are not a number")
     texts += [text for text in (grade.fault, grade.looks_like) if text is not None]

@@ -35,7 +35,6 @@ def _fit_test(test: GradedTest) -> GradedTest:
         test,
         name=line(test.name),
         rule=_text(test.rule),
-        kind=line(test.kind),
         message=_text(test.message),
         detail=_text(test.detail),
         for_student=_text(test.for_student),

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from labkit.grading.grade import Grade
 
 BINS = 10
-_NOTHING_TRIED = {"unwritten", "load", "not-run"}
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def is_attempt(grade: Grade) -> bool:
     Tests that need no submission pass for everybody; they have no points and do not count.
     """
     tried = (test for test in grade.tests if test.task is not None)
-    return grade.fault is None and any(test.kind not in _NOTHING_TRIED for test in tried)
+    return grade.fault is None and any(not test.kind.is_waiting for test in tried)
 
 
 def point_biserial(passed: Sequence[bool], scores: Sequence[int]) -> float | None:

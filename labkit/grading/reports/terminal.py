@@ -22,6 +22,7 @@ from labkit.running.reporting.failures import print_wrapped
 from labkit.running.reporting.report import drawn, print_score, print_tests
 from labkit.running.reporting.showing import clip
 from labkit.running.reporting.tasks import of_task, tally
+from labkit.running.result_kind import ResultKind
 
 Marks: TypeAlias = Mapping[tuple[str, str], Mark]
 _LONGEST_NAME, _LONGEST_NOTE = 300, 160
@@ -136,7 +137,7 @@ def _note(grade: Grade, lab: Lab) -> str:
     if grade.fault is not None:
         return _short(grade.fault)
     worth = [test for test in grade.tests if test.max_score]
-    if {test.kind for test in worth} == {"unwritten"}:
+    if {test.kind for test in worth} == {ResultKind.UNWRITTEN}:
         return "nothing is written yet"
     messages = {test.message for test in worth}
     if grade.score == 0 and len(messages) == 1:

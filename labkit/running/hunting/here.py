@@ -8,13 +8,13 @@ from typing import Any
 from labkit.course.hunt import Code, Target
 from labkit.errors import LoadFailure
 from labkit.running.drive import as_plain, perform
-from labkit.running.hunting.rules import (
+from labkit.running.hunting.rules import MAKE, plan
+from labkit.running.hunting.verdict import (
     FUSE,
-    MAKE,
     MOST_SHOWN,
     Verdict,
+    VerdictKind,
     endless,
-    plan,
     verdict_of,
 )
 from labkit.running.hunting.work import WORK, TooMuchWork
@@ -114,7 +114,7 @@ class Here:
             seconds = processor_time() - begin
             left -= seconds
             verdicts[test] = replace(verdict, seconds=seconds)
-            if verdict.kind == "endless":
+            if verdict.kind is VerdictKind.ENDLESS:
                 break
         return verdicts
 
@@ -127,9 +127,12 @@ class Here:
         except (KeyboardInterrupt, LoadFailure):
             raise
         except BaseException as error:
-            return Verdict("failed", f"{type(error).__name__}: {error!s:.{MOST_SHOWN}}")
+            what = f"{type(error).__name__}: {error!s:.{MOST_SHOWN}}"
+            return Verdict(VerdictKind.FAILED, what)
         self._after_run(trace)
-        return Verdict("late", WORK.reason) if WORK.is_over else verdict_of(trace.raised)
+        if WORK.is_over:
+            return Verdict(VerdictKind.FAILED, WORK.reason)
+        return verdict_of(trace.raised)
 
 
 def _counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

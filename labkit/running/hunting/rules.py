@@ -21,43 +21,21 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from labkit.course.hunt import Code, Pool, Target, label_of
-from labkit.running.trace import New, Raised
+from labkit.running.hunting.verdict import Verdict, VerdictKind
+from labkit.running.trace import New
 
 # The name by which a test's argument is made, in this process or in another one.
 MAKE = "hunt.make"
 # Of each implementation; a right one has up to so many more, by chance.
 RUNS = 2
 _MORE_RUNS = 2
-# Seconds of processor time that the tests of a lab may use in one run, and in all.
-FUSE = 30.0
+# Seconds of processor time that the tests of a lab may use in all their runs.
 FUSE_IN_ALL = 300.0
 # After so many tests that blew a fuse, the others of the lab are not run.
 _MOST_ENDLESS = 3
-MOST_SHOWN = 300
 # A flaky test costs as many points as so many wrong implementations.
 PRICE = 1
 _FLAKY = "run twice on one implementation, it passes once and fails once"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What one test said of one implementation.
-
-    Attributes:
-        kind: `passed`, `failed`, `unwritten`, `late` (the implementation worked too much), or
-            `endless` (a fuse blew).
-        why: it failed, for people.
-        seconds: of processor time that it took.
-    """
-
-    kind: str
-    why: str = ""
-    seconds: float = 0.0
-
-    @property
-    def passed(self) -> bool:
-        """Whether the test passed."""
-        return self.kind == "passed"
 
 
 # Runs tests on an implementation in a new process, in this order. Each test has the implementation
@@ -191,7 +169,7 @@ def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random
             for test, verdict in verdicts.items():
                 said[code.name][test].append(verdict)
                 seconds += verdict.seconds
-                if verdict.kind == "endless":
+                if verdict.kind is VerdictKind.ENDLESS:
                     hunted.void[test] = verdict.why
                     blown_fuses += 1
             _give_up(target, hunted, seconds, blown_fuses)
@@ -236,7 +214,7 @@ def _judge(
             return
         if code.wrong:
             continue
-        if failed.kind == "unwritten":
+        if failed.kind is VerdictKind.UNWRITTEN:
             hunted.unwritten[test] = failed.why
         else:
             hunted.void[test] = f"on a right implementation: {failed.why}"
@@ -255,26 +233,6 @@ def _charge(hunted: Hunted) -> None:
         own = [name for name in dead if name.startswith(label_of(test))]
         for name in (own or dead)[-PRICE:]:
             hunted.kills[name], hunted.paid[name] = (), test
-
-
-def verdict_of(raised: Raised | None) -> Verdict:
-    """Return what a test said that ended like this."""
-    if raised is None:
-        return Verdict("passed")
-    if raised.kind == "NotImplementedError":
-        return Verdict("unwritten", raised.message.strip() or "it")
-    what = f"{raised.kind}: {raised.message}" if raised.message else raised.kind
-    line = f" ({raised.line})" if raised.line else ""
-    return Verdict("failed", f"{what:.{MOST_SHOWN}}{line:.{MOST_SHOWN}}")
-
-
-def endless(why: str) -> Verdict:
-    """Return the verdict of a test in which a fuse blew.
-
-    Args:
-        why: what it did for too long.
-    """
-    return Verdict("endless", f"{why}: let it end on every implementation", FUSE)
 
 
 def plan(test: str) -> list[New]:

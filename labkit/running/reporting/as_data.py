@@ -16,6 +16,7 @@ from labkit.running.reporting.next_step import next_step
 from labkit.running.reporting.showing import repeatable
 from labkit.running.reporting.tasks import TaskRow, given_row, task_rows
 from labkit.running.reporting.trace_table import TraceTable
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
 
@@ -44,10 +45,12 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         "complete": run.complete,
         "tasks": [_task(row) for row in task_rows(run.lab, tests)],
         "given": None if given is None else _task(given),
-        "verdicts": {test.name: test.kind for test in tests},
+        "verdicts": {test.name: test.kind.value for test in tests},
         "failures": [_failure(run, group) for group in of_first_task(run.lab, tests)],
         "waiting": [f"{those}{message}" for those, message in waiting(tests)],
-        "line": next((run.results[test.name].line for test in tests if test.kind == "load"), None),
+        "line": next(
+            (run.results[test.name].line for test in tests if test.kind is ResultKind.LOAD), None
+        ),
         "later": [
             {"task": task, "count": count} for task, count in of_later_tasks(run.lab, tests).items()
         ],

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from labkit.course.manifest import Test
 from labkit.running.reporting.showing import repeatable
 from labkit.running.reporting.trace_table import TraceTable, drawn, trace_table
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Failure
 
@@ -55,7 +56,7 @@ class GradedTest:
 
     Attributes:
         name, rule, task: as the lab's list of tests has them.
-        kind: that of its `Result`; `not-run` if it has none.
+        kind: that of its `Result`; `NOT_RUN` if it has none.
         message: its failure in short; empty if it passed or did not run.
         detail: its failure in full; empty if it passed or did not run.
         for_student: its failure in full as its student may read it, without what a secret seed
@@ -67,7 +68,7 @@ class GradedTest:
     name: str
     rule: str
     task: int | None
-    kind: str
+    kind: ResultKind
     message: str
     detail: str
     for_student: str
@@ -77,7 +78,7 @@ class GradedTest:
     @property
     def passed(self) -> bool:
         """Whether it ran and passed."""
-        return self.kind == "passed"
+        return self.kind is ResultKind.PASSED
 
     @property
     def ran(self) -> bool:
@@ -97,7 +98,7 @@ def graded_test(test: Test, result: Result | None, visibility: str = VISIBLE) ->
         name=test.name,
         rule=test.rule,
         task=test.task,
-        kind="not-run" if result is None else result.kind,
+        kind=ResultKind.NOT_RUN if result is None else result.kind,
         message="" if result is None else result.message,
         detail=detail,
         for_student=detail,

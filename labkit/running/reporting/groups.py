@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from labkit.course.lab import Lab
 from labkit.running.reporting.explain import VISIBLE, GradedTest
+from labkit.running.result_kind import ResultKind
 
-# Many tests fail for one such reason; there is nothing to show of each.
-WAITING = ("unwritten", "load", "not-run")
-_WAITS = {
-    "unwritten": ("waits for this", "wait for this"),
-    "load": ("cannot run", "cannot run"),
-    "not-run": ("was not run", "were not run"),
+# What tests of a kind that waits do, of one test and of many.
+WAITS = {
+    ResultKind.UNWRITTEN: ("waits for this", "wait for this"),
+    ResultKind.LOAD: ("cannot run", "cannot run"),
+    ResultKind.NOT_RUN: ("was not run", "were not run"),
 }
 Group = list[GradedTest]
 
@@ -26,7 +26,7 @@ def groups(tests: Sequence[GradedTest]) -> list[Group]:
     """Return the failed tests, those that fail for one reason together."""
     by_reason: dict[tuple[str, ...], Group] = {}
     for test in tests:
-        if test.ran and not test.passed and test.kind not in WAITING:
+        if test.ran and not test.passed and not test.kind.is_waiting:
             by_reason.setdefault(_reason(test), []).append(test)
     return [*by_reason.values()]
 
@@ -34,7 +34,7 @@ def groups(tests: Sequence[GradedTest]) -> list[Group]:
 def _reason(test: GradedTest) -> tuple[str, ...]:
     """Return why a test fails: by its message, or by the exception and the line that raised it."""
     text, _, line = test.message.rpartition("\n")
-    if test.kind == "raised" and line.startswith("line "):
+    if test.kind is ResultKind.RAISED and line.startswith("line "):
         return test.kind, text.partition(":")[0], line
     return test.kind, test.message
 
@@ -62,9 +62,9 @@ def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]
 
 def waiting(tests: Sequence[GradedTest]) -> list[tuple[str, str]]:
     """Return how many tests wait (`3 tests wait for this: `), and for what."""
-    counts = Counter((test.kind, test.message) for test in tests if test.kind in WAITING)
+    counts = Counter((test.kind, test.message) for test in tests if test.kind.is_waiting)
     return [
-        (f"{'1 test' if count == 1 else f'{count} tests'} {_WAITS[kind][count > 1]}: ", message)
+        (f"{'1 test' if count == 1 else f'{count} tests'} {WAITS[kind][count > 1]}: ", message)
         for (kind, message), count in counts.items()
         if message
     ]

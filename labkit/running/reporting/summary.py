@@ -10,6 +10,7 @@ from labkit.course.lab import find_labs
 from labkit.running.reporting import report
 from labkit.running.reporting.failures import print_wrapped
 from labkit.running.reporting.next_step import next_step
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
 
@@ -69,12 +70,12 @@ def _status(run: LabRun) -> str:
     kinds = {result.kind for _, result in failed}
     if run.waits_for:
         return f"waits for {run.waits_for}"
-    if "load" in kinds:
+    if ResultKind.LOAD in kinds:
         return "cannot be imported"
     ran = sum(test.name in run.results for test in run.tests)
     if not run.complete:
         return f"{len(failed)} of {ran} tests failed, {len(run.tests) - ran} did not run"
-    if run.score == 0 and kinds <= {"unwritten"}:
+    if run.score == 0 and kinds <= {ResultKind.UNWRITTEN}:
         return "not started"
     tasks = sorted({test.task for test, _ in failed if test.task is not None})
     return f"task {tasks[0]} is next" if tasks else "a given test fails"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from labkit.course.lab import Lab, Task
 from labkit.running.reporting.explain import GradedTest
+from labkit.running.result_kind import ResultKind
 
 PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "not run"
 
@@ -52,7 +53,7 @@ def given_row(tests: Sequence[GradedTest]) -> TaskRow | None:
     given = of_task(tests, None)
     if not given:
         return None
-    ran = [test for test in given if test.ran and test.kind != "not-run"]
+    ran = [test for test in given if test.ran and test.kind is not ResultKind.NOT_RUN]
     failed = not all(test.passed for test in ran)
     return _row(None, "given, to look at", given, FAIL if failed else PASS if ran else NOT_RUN)
 
@@ -84,7 +85,7 @@ def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
     """Return PASS, FAIL, not run, or `BLOCKED by task k` for a task that waits for another."""
     own = [test for test in of_task(tests, task.number) if test.ran]
     missed = [test for test in own if not test.passed]
-    if all(test.kind == "not-run" for test in own):
+    if all(test.kind is ResultKind.NOT_RUN for test in own):
         return NOT_RUN
     if not missed:
         return PASS
@@ -95,7 +96,7 @@ def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
 
 def _waits_for(lab: Lab, task: Task, test: GradedTest, tests: Sequence[GradedTest]) -> int | None:
     """Return the earlier task that a test waits for, if it does."""
-    if test.kind != "unwritten":
+    if test.kind is not ResultKind.UNWRITTEN:
         return None
     earlier = sorted(lab.blockers(task.number))
     named = re.search(r"\btask (\d+)\b", test.message)

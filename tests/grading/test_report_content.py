@@ -15,9 +15,10 @@ from test_reports import SCHEMAS
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
-from labkit.grading import report_files
+from labkit.grading.command import add_options, report_options
 from labkit.grading.reading.submission import Submission
-from labkit.grading.reports.telling import ReportInputs
+from labkit.grading.report_files import check, write
+from labkit.grading.reports.content import ReportInputs
 from labkit.grading.reports.terminal import report_text
 
 ENTRIES = [f"{name}_{100 + n}_assignsubmission_file" for n, name in enumerate(
@@ -60,9 +61,7 @@ def tell(tiny, tmp_path):
     labs = find_labs(tiny)
     lab = labs[0].name
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ledger")
-    parser.set_defaults(paths=[])
-    report_files.add_options(parser)
+    add_options(parser)
     source = b"# by Cy Young\nclass Pairs:\n    pass\n"
     submissions = [Submission(entry, lab, {lab: source}) for entry in ENTRIES]
     said = f"printed  {ENTRIES[0]}, Ada Lovelace and BJÖRK"
@@ -72,14 +71,15 @@ def tell(tiny, tmp_path):
 
     def run(*words):
         args = parser.parse_args([re.sub("^[@<]", f"{tmp_path}/", word) for word in words])
-        report_files.check(args)
-        telling = ReportInputs(args, submissions, tiny)
-        told = telling.of(grades)
-        written = [*report_files.write(args, told, labs)]
+        options = report_options(args)
+        check(options, args.paths)
+        inputs = ReportInputs(options, submissions, tiny)
+        told = inputs.of(grades)
+        written = [*write(options, told, labs)]
         assert len(written) == sum(word.startswith("@") for word in words)
         by_name = {lab: labs[0]}
         shown = report_text(told.grades, by_name, colour=False, marks=told.shown_marks)
-        return told, shown + "\n".join(telling.warnings)
+        return told, shown + "\n".join(inputs.warnings)
 
     return run
 

@@ -1,9 +1,9 @@
-"""What reports tell of a grading: grades, marks and sources, with names or without.
+"""The content of reports: grades, marks and sources, with names or without.
 
-It is read and checked before anything is graded, so that a mistake costs no hours.
+All of it but the grades is read and checked before anything is graded, so that a mistake costs no
+hours.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +18,12 @@ from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
 from labkit.grading.reports.gradebooks import check_roster
 from labkit.grading.reports.known import earlier_sources
+from labkit.grading.reports.options import ReportOptions
 
 
 @dataclass(frozen=True)
 class ReportContent:
-    """What reports tell.
+    """What reports say.
 
     Attributes:
         grades: of one lab or several.
@@ -56,10 +57,10 @@ class ReportContent:
 
 
 class ReportInputs:
-    """How to tell of a grading.
+    """What reports need besides the grades.
 
     Args:
-        args: of the command line.
+        options: which reports there are, and what marks are made of.
         submissions: what is going to be graded.
         root: the repository.
 
@@ -68,13 +69,13 @@ class ReportInputs:
     """
 
     def __init__(
-        self, args: argparse.Namespace, submissions: Sequence[Submission], root: Path
+        self, options: ReportOptions, submissions: Sequence[Submission], root: Path
     ) -> None:
         entries: dict[str, list[str]] = {}
         for submission in submissions:
             entries.setdefault(submission.lab, []).append(one_line(submission.student))
-        self._markings = read_markings(args, entries)
-        for option, path in (("--canvas", args.canvas), ("--moodle", args.moodle)):
+        self._markings = read_markings(options.marks, entries)
+        for option, path in (("--canvas", options.canvas), ("--moodle", options.moodle)):
             if path is not None and len(entries) > 1:
                 raise UsageError(f"{option} is for one lab at a time; say which one, as --lab 03")
             if path is not None:
@@ -83,13 +84,15 @@ class ReportInputs:
             submission.digest: submission.sources.get(submission.lab, b"")
             for submission in submissions
         }
-        labs = find_labs(root) if args.earlier is not None else []
-        self._earlier = {
-            lab.name: earlier_sources(args.earlier, lab, labs)
-            for lab in labs
-            if lab.name in entries
-        }
-        self._key = read_key(root / FILE) if args.anonymous else None
+        self._earlier = {}
+        if options.earlier is not None:
+            labs = find_labs(root)
+            self._earlier = {
+                lab.name: earlier_sources(options.earlier, lab, labs)
+                for lab in labs
+                if lab.name in entries
+            }
+        self._key = read_key(root / FILE) if options.anonymous else None
 
     @property
     def warnings(self) -> list[str]:
@@ -98,7 +101,7 @@ class ReportInputs:
         return [text for marking in self._markings for text in marking.warnings(named=named)]
 
     def of(self, grades: Sequence[Grade]) -> ReportContent:
-        """Return what reports tell of these grades."""
+        """Return what reports say of these grades."""
         by_student = [(marking, marking.marks(grades)) for marking in self._markings]
         everybody = [mark for _, marks in by_student for mark in marks.values()]
         content = ReportContent(

@@ -1,0 +1,51 @@
+"""Which reports an instructor asks for, and where they go."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labkit.grading.marks.marking import MarkOptions
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The reports of a grading, and where they go. A report without a place is not written.
+
+    Attributes:
+        json: the file for all grades with all tests.
+        csv: the file for a gradebook with nbgrader's columns.
+        junit: the file for JUnit XML.
+        html: the file for the page about the cohort.
+        canvas: the file for marks in Canvas's columns.
+        moodle: the file for marks in Moodle's columns.
+        anonymous_key: the file for who is who, of a grading that names nobody.
+        feedback: the folder or zip for each student's page.
+        earlier: a folder or zip of earlier submissions, with which the page compares.
+        anonymous: whether reports have pseudonyms in place of names.
+        marks: what turns scores into marks.
+    """
+
+    json: Path | None = None
+    csv: Path | None = None
+    junit: Path | None = None
+    html: Path | None = None
+    canvas: Path | None = None
+    moodle: Path | None = None
+    anonymous_key: Path | None = None
+    feedback: Path | None = None
+    earlier: Path | None = None
+    anonymous: bool = False
+    marks: MarkOptions = field(default_factory=MarkOptions)
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files that are written, by option."""
+        files = {
+            "json": self.json,
+            "csv": self.csv,
+            "junit": self.junit,
+            "html": self.html,
+            "canvas": self.canvas,
+            "moodle": self.moodle,
+            "anonymous-key": self.anonymous_key,
+        }
+        return {option: path for option, path in files.items() if path is not None}

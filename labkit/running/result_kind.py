@@ -1,0 +1,58 @@
+"""The kinds of a result: what can become of a test of a lab, and what follows for the student.
+
+Only `PASSED` earns the points of a test; every other kind earns none of them.
+"""
+
+from enum import StrEnum
+
+
+class ResultKind(StrEnum):
+    """What became of one test. The value is the word that JSON, JUnit and ledgers have for it.
+
+    Attributes:
+        PASSED: the rule holds. The test earns its points.
+        ASSERTION: the code runs and breaks the rule. The student reads what was expected and what
+            the code returned.
+        RAISED: the code under test raised an exception, or the process that held it ended or broke
+            the protocol. The student reads the exception, and the line of their file.
+        TIMEOUT: the code did not end within the time limit of the test. The student reads at which
+            line it was. After a few of these, the other tests of the lab are not run.
+        UNWRITTEN: the test needs a function that still raises `NotImplementedError`. The student
+            reads which task it belongs to; nothing is wrong yet.
+        LOAD: the file of the student cannot be imported, so no test can run. The student reads the
+            error once.
+        NOT_RUN: the test was not run, because nothing could be graded or because other tests ran
+            into the time limit. The student reads why.
+        TEST_ERROR: the test ended otherwise than by a broken rule. Either the test has a mistake,
+            or it did not expect a value of the code; grading the reference tells which.
+    """
+
+    PASSED = "passed"
+    ASSERTION = "assertion"
+    RAISED = "raised"
+    TIMEOUT = "timeout"
+    UNWRITTEN = "unwritten"
+    LOAD = "load"
+    NOT_RUN = "not-run"
+    TEST_ERROR = "test-error"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the test waits for the student: it has not judged any of their code.
+
+        Many tests wait for one reason, so reports show the reason once and nothing of each test.
+        """
+        return self in (ResultKind.UNWRITTEN, ResultKind.LOAD, ResultKind.NOT_RUN)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the code under test ran and did not do what the rule says."""
+        return self in (ResultKind.ASSERTION, ResultKind.RAISED, ResultKind.TIMEOUT)
+
+    @property
+    def quotes_case(self) -> bool:
+        """Whether the texts of the result may quote the case, which a secret seed may have drawn.
+
+        The code under test chooses its own messages, so those of `UNWRITTEN` and `LOAD` may too.
+        """
+        return self not in (ResultKind.PASSED, ResultKind.TIMEOUT, ResultKind.NOT_RUN)
