@@ -20,7 +20,6 @@ from labkit.isolation.batches import Batches
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
-from labkit.running.lab_tests import test_functions
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import in_words
 from labkit.running.result_kind import ResultKind
@@ -35,6 +34,7 @@ from labkit.running.score import (
     classify,
 )
 from labkit.running.shrink import ahead
+from labkit.running.tests_without_pytest import test_functions
 
 _LABKIT = str(Path(__file__).parents[1])
 # A test, its function, its seed.

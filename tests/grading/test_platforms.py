@@ -165,7 +165,7 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 import labkit.publish.{platform.name}
-from labkit.running.lab_tests import test_functions
+from labkit.running.tests_without_pytest import test_functions
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError
 test_functions(pick_lab(find_labs(Path.cwd()), "{LAB.number}").test_file)
