@@ -46,7 +46,7 @@ from mini_vllm.engine import (
     read_together,
 )
 from mini_vllm.engine.channel import attach
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.pipe import Pipe
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.tokenizer import HuggingFaceTokenizer, Tokenizer
 
@@ -240,15 +240,15 @@ def _channels(report: Report) -> None:
     report.table(f"{count:,} chunks in and out", header, rows)
 
 
-def _unbounded() -> tuple[StreamChannel, Producer]:
+def _unbounded() -> tuple[StreamChannel, Pipe]:
     channel = StreamChannel.create(overflow=OverflowPolicy.UNBOUNDED)
     return channel, attach(channel, 0, SimpleNamespace(thread_id=None))
 
 
 def _turns_channel(chunks: list[StreamChunk]) -> None:
-    channel, producer = _unbounded()
+    channel, pipe = _unbounded()
     for chunk in chunks:
-        producer.push(chunk)
+        pipe.push(chunk)
         channel.try_pop()
 
 
@@ -260,8 +260,8 @@ def _turns_queue(kind: type, chunks: list[StreamChunk]) -> None:
 
 
 def _across_channel(chunks: list[StreamChunk]) -> None:
-    channel, producer = _unbounded()
-    _across(lambda: channel.consume(lambda chunk: None), producer.push, chunks)
+    channel, pipe = _unbounded()
+    _across(lambda: channel.consume(lambda chunk: None), pipe.push, chunks)
 
 
 def _across_queue(kind: type, chunks: list[StreamChunk]) -> None:
@@ -286,7 +286,7 @@ def _across(
 
 
 def _async_channel(chunks: list[StreamChunk], *, together: bool) -> None:
-    channel, producer = _unbounded()
+    channel, pipe = _unbounded()
 
     async def read() -> None:
         if together:
@@ -296,7 +296,7 @@ def _async_channel(chunks: list[StreamChunk], *, together: bool) -> None:
             async for _ in channel:
                 pass
 
-    _across(lambda: asyncio.run(read()), producer.push, chunks)
+    _across(lambda: asyncio.run(read()), pipe.push, chunks)
 
 
 def _async_queue(chunks: list[StreamChunk]) -> None:
@@ -325,9 +325,9 @@ def _joining(report: Report) -> None:
 
     def push(most: int | None) -> None:
         channel = StreamChannel.create(max_pending=most)
-        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
+        pipe = attach(channel, 0, SimpleNamespace(thread_id=None))
         for chunk in chunks:
-            producer.push(chunk)
+            pipe.push(chunk)
         while channel.try_pop():
             pass
 

@@ -152,9 +152,9 @@ class ChatTemplate:
         _TEMPLATES.add(self)
 
     @classmethod
-    def simple(cls, *, limits: TemplateLimits = DEFAULT_LIMITS) -> "ChatTemplate":
+    def simple(cls) -> "ChatTemplate":
         """Return the format for models without a template of their own: `role: content` lines."""
-        return cls(SIMPLE_TEMPLATE, limits=limits)
+        return cls(SIMPLE_TEMPLATE)
 
     def with_special_tokens(self, special_tokens: Iterable[str]) -> "ChatTemplate":
         """Return the same template for a vocabulary with these special tokens."""

@@ -1,5 +1,6 @@
 """Requests, slots and channels: the loop that makes tokens, and the streams that carry them out."""
 
+from mini_vllm.engine.async_reading import generate, merge, read_together
 from mini_vllm.engine.channel import StreamChannel
 from mini_vllm.engine.core import NullMetrics
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
@@ -17,7 +18,6 @@ from mini_vllm.engine.engine_errors import (
     StreamingSubmissionError,
     StructuredOutputError,
 )
-from mini_vllm.engine.generate import generate, merge, read_together
 from mini_vllm.engine.model import Burst, Model, SlotView
 from mini_vllm.engine.outputs import (
     CompletionOutput,
@@ -27,7 +27,7 @@ from mini_vllm.engine.outputs import (
     StreamChunk,
     TokenLogprobs,
 )
-from mini_vllm.engine.producer import OverflowPolicy
+from mini_vllm.engine.pipe import OverflowPolicy
 from mini_vllm.engine.request import Request, SamplingParams, StructuredOutputsParams
 from mini_vllm.engine.structured_output_manager import MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath, TextPath

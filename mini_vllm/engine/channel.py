@@ -1,6 +1,6 @@
-"""A one-way pipe from the engine to one reader, who can neither hold it up nor miss its end.
+"""The reader's end of a pipe from the engine, who can neither hold it up nor miss its end.
 
-    engine -> Producer.push -> what waits -> StreamChannel.consume -> reader
+    engine -> Pipe.push -> what waits -> StreamChannel.consume -> reader
 
 A channel is read on a thread (`consume`, iteration, `wait_pop`, `try_pop`) or in asyncio (`async
 for`), by one reader at a time. Its last chunk, and only that one, is `finished`.
@@ -15,7 +15,7 @@ from time import monotonic
 from mini_vllm.engine.engine_errors import ChannelStateError
 from mini_vllm.engine.loop_waker import LoopWaker, waker_of
 from mini_vllm.engine.outputs import StreamChunk
-from mini_vllm.engine.producer import OverflowPolicy, Owner, Producer
+from mini_vllm.engine.pipe import OverflowPolicy, Owner, Pipe
 from mini_vllm.finish_reason import FinishReason
 
 _TAKEN = "another reader has this channel; it takes one at a time"
@@ -26,14 +26,14 @@ _WAITS_FOR_ITSELF = (
 
 
 class StreamChannel:
-    """The reader's side; make one with `StreamChannel.create`.
+    """The reader's end of a pipe; make one with `StreamChannel.create`.
 
     A channel that its reader drops, or stops reading before the end, cancels its stream.
     """
 
-    __slots__ = ("__weakref__", "_core", "_reader")
+    __slots__ = ("__weakref__", "_pipe", "_reader")
 
-    _core: Producer
+    _pipe: Pipe
     _reader: threading.Lock
 
     def __init__(self) -> None:
@@ -59,69 +59,64 @@ class StreamChannel:
             raise ValueError(f"max_pending is {max_pending}; it must be at least 1, or None")
         channel = object.__new__(cls)
         unbounded = overflow is OverflowPolicy.UNBOUNDED
-        channel._core = Producer(None if unbounded else max_pending, overflow)
+        channel._pipe = Pipe(None if unbounded else max_pending, overflow)
         channel._reader = threading.Lock()
         return channel
 
     def __del__(self) -> None:
-        core = getattr(self, "_core", None)
-        if core is not None:
-            core.cancelled = True
+        pipe = getattr(self, "_pipe", None)
+        if pipe is not None:
+            pipe.cancelled = True
 
     @property
     def is_attached(self) -> bool:
         """Whether it belongs to a request."""
-        return self._core.owner is not None
+        return self._pipe.owner is not None
 
     @property
     def is_cancelled(self) -> bool:
         """Whether the reader asked for the end."""
-        return self._core.cancelled
+        return self._pipe.cancelled
 
     @property
     def is_finished(self) -> bool:
         """Whether the terminal chunk was written."""
-        return self._core.finished
+        return self._pipe.finished
 
     @property
     def reason(self) -> FinishReason:
         """Why the stream ended; NOT_FINISHED while it runs."""
-        return self._core.reason
+        return self._pipe.reason
 
     @property
     def error(self) -> BaseException | None:
         """What went wrong: if the reason is ERROR, or the policy CANCEL ended the stream."""
-        return self._core.error
+        return self._pipe.error
 
     @property
     def original_batch_idx(self) -> int:
         """The place of its choice in the submission, whatever its slot; -1 before."""
-        return self._core.batch_idx
+        return self._pipe.batch_idx
 
     @property
     def pending_count(self) -> int:
         """How many chunks wait."""
-        return len(self._core.pending)
+        return len(self._pipe.pending)
 
     @property
     def overflow(self) -> OverflowPolicy:
         """What happens to chunks that come while too many wait."""
-        return self._core.overflow
+        return self._pipe.overflow
 
     @property
     def stream_interval(self) -> int:
         """The least number of ids in a chunk; the last chunk may have fewer."""
-        return self._core.stream_interval
+        return self._pipe.stream_interval
 
     @property
     def skip_special_tokens(self) -> bool:
         """Whether special tokens are left out of the text."""
-        return self._core.skip_special_tokens
-
-    @property
-    def return_held(self) -> bool:
-        """Whether every id makes a chunk, which says what each layer holds."""
-        return self._core.return_held
+        return self._pipe.skip_special_tokens
 
     def set_stream_interval(self, interval: int) -> None:
         """Set the least number of ids in a chunk; less than 1 means 1.
@@ -129,8 +124,8 @@ class StreamChannel:
         Raises:
             ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached() as core:
-            core.stream_interval = max(1, interval)
+        with self._unattached() as pipe:
+            pipe.stream_interval = max(1, interval)
 
     def set_skip_special_tokens(self, skip: bool) -> None:
         """Set whether special tokens are left out of the text. A request may still show them.
@@ -138,8 +133,8 @@ class StreamChannel:
         Raises:
             ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached() as core:
-            core.skip_special_tokens = skip
+        with self._unattached() as pipe:
+            pipe.skip_special_tokens = skip
 
     def set_return_held(self, held: bool) -> None:
         """Set whether every id makes a chunk, even one without text, with `held`.
@@ -149,8 +144,8 @@ class StreamChannel:
         Raises:
             ChannelStateError: the channel belongs to a request already.
         """
-        with self._unattached() as core:
-            core.return_held = held
+        with self._unattached() as pipe:
+            pipe.return_held = held
 
     def announce_reader(self) -> None:
         """Say that a task of the running loop is about to read: the loop has its turns until then.
@@ -158,7 +153,7 @@ class StreamChannel:
         Raises:
             RuntimeError: no loop runs on this thread.
         """
-        self._core.waker = waker_of(asyncio.get_running_loop())
+        self._pipe.waker = waker_of(asyncio.get_running_loop())
 
     def cancel(self, *, wake: bool = True) -> None:
         """Ask for the end; any thread, any number of times.
@@ -170,9 +165,9 @@ class StreamChannel:
                 interrupted the holder of the lock; the reader then notices within its `poll`, and
                 one in asyncio, or in `wait_pop`, at the terminal chunk.
         """
-        self._core.cancelled = True
+        self._pipe.cancelled = True
         if wake:
-            self._core.wake()
+            self._pipe.wake()
 
     def try_pop(self) -> StreamChunk | None:
         """Return the next chunk, or None if none waits.
@@ -183,7 +178,7 @@ class StreamChannel:
         if self._reader.locked():
             raise ChannelStateError(_TAKEN)
         try:
-            return self._core.take()
+            return self._pipe.take()
         except IndexError:
             # Two threads try at once, and the other one has it.
             return None
@@ -235,22 +230,22 @@ class StreamChannel:
                 yield chunk
 
     async def __aiter__(self) -> AsyncGenerator[StreamChunk, None]:
-        core, event = self._core, asyncio.Event()
+        pipe, event = self._pipe, asyncio.Event()
         with self.reading_to_the_end():
-            core.waker = waker_of(asyncio.get_running_loop())
+            pipe.waker = waker_of(asyncio.get_running_loop())
             while True:
-                chunk = core.take()
+                chunk = pipe.take()
                 if chunk is not None:
                     yield chunk
                     # Other tasks run too, however fast the chunks come.
                     await asyncio.sleep(0)
                     continue
                 event.clear()
-                core.sleeping.append(event)
+                pipe.sleeping.append(event)
                 # What came before the event was there has not set it.
-                if core.over:
+                if pipe.over:
                     return
-                if not core.pending:
+                if not pipe.pending:
                     await event.wait()
 
     def take_all(self, waker: LoopWaker, event: asyncio.Event) -> tuple[list[StreamChunk], bool]:
@@ -258,13 +253,13 @@ class StreamChannel:
 
         For a reader of several channels, inside `reading_to_the_end`.
         """
-        core, chunks = self._core, []
+        pipe, chunks = self._pipe, []
         # Before looking: what comes later sets it.
-        core.waker = waker
-        core.sleeping.append(event)
-        while (chunk := core.take()) is not None:
+        pipe.waker = waker
+        pipe.sleeping.append(event)
+        while (chunk := pipe.take()) is not None:
             chunks.append(chunk)
-        return chunks, core.over
+        return chunks, pipe.over
 
     @contextmanager
     def reading_to_the_end(self) -> Iterator[None]:
@@ -275,15 +270,15 @@ class StreamChannel:
         Raises:
             ChannelStateError: somebody else reads.
         """
-        core = self._core
+        pipe = self._pipe
         self._claim()
         try:
             yield
         finally:
-            core.waker = None
-            core.sleeping.clear()
-            if not core.finished:
-                core.cancelled = True
+            pipe.waker = None
+            pipe.sleeping.clear()
+            if not pipe.finished:
+                pipe.cancelled = True
             self._reader.release()
 
     def _claim(self) -> None:
@@ -292,41 +287,41 @@ class StreamChannel:
             raise ChannelStateError(_TAKEN)
 
     @contextmanager
-    def _unattached(self) -> Iterator[Producer]:
-        with self._core.lock:
-            if self._core.owner is not None:
+    def _unattached(self) -> Iterator[Pipe]:
+        with self._pipe.lock:
+            if self._pipe.owner is not None:
                 raise ChannelStateError("the channel belongs to a request already: set this before")
-            yield self._core
+            yield self._pipe
 
     def _wait(
         self, timeout: float | None, poll: float, detach_on_cancel: bool = False
     ) -> StreamChunk | None:
         """Return the next chunk, or None if none comes in time or ever."""
-        core = self._core
-        chunk = core.take()
+        pipe = self._pipe
+        chunk = pipe.take()
         if chunk is not None:
             return chunk
         deadline = None if timeout is None else monotonic() + timeout
-        with core.lock:
+        with pipe.lock:
             # Before looking: a writer who is not told of a wait wakes nobody.
-            core.waiting += 1
+            pipe.waiting += 1
             try:
-                while not core.pending:
-                    if core.over or (core.cancelled and detach_on_cancel):
+                while not pipe.pending:
+                    if pipe.over or (pipe.cancelled and detach_on_cancel):
                         return None
                     left = poll if deadline is None else deadline - monotonic()
                     if left <= 0:
                         return None
-                    if core.owner is not None and core.owner.thread_id == threading.get_ident():
+                    if pipe.owner is not None and pipe.owner.thread_id == threading.get_ident():
                         raise ChannelStateError(_WAITS_FOR_ITSELF)
-                    core.condition.wait(min(left, poll, threading.TIMEOUT_MAX))
+                    pipe.condition.wait(min(left, poll, threading.TIMEOUT_MAX))
             finally:
-                core.waiting -= 1
-        return core.take()
+                pipe.waiting -= 1
+        return pipe.take()
 
 
-def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:
-    """Return the writer's side of a fresh channel, for the engine alone.
+def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Pipe:
+    """Return the pipe of a fresh channel to write to, for the engine alone.
 
     Args:
         channel: as a reader made it.
@@ -336,11 +331,11 @@ def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Producer:
     Raises:
         ChannelStateError: the channel belongs to a request already, or has ended.
     """
-    core = channel._core
-    with core.lock:
-        if core.owner is not None or core.finished:
+    pipe = channel._pipe
+    with pipe.lock:
+        if pipe.owner is not None or pipe.finished:
             raise ChannelStateError(
                 "the channel belongs to a request already: make one for each choice"
             )
-        core.owner, core.batch_idx = owner, batch_idx
-    return core
+        pipe.owner, pipe.batch_idx = owner, batch_idx
+    return pipe

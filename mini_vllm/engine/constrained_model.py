@@ -47,13 +47,13 @@ class ConstrainedModel:
         self._model.release(slot)
 
     def _ask(
-        self, ask: Callable[[Sequence[SlotView]], Sequence[News]], slots: Sequence[SlotView]
+        self, method: Callable[[Sequence[SlotView]], Sequence[News]], slots: Sequence[SlotView]
     ) -> Sequence[News]:
         if not self._running:
-            return ask(slots)
+            return method(slots)
         for slot in slots:
             self._set_mask(slot)
-        news = ask(slots)
+        news = method(slots)
         if len(news) != len(slots):
             # The engine says what is wrong with that.
             return news

@@ -123,7 +123,7 @@ class EngineCore:
         choices = [row.choice for row in running if row.choice.ending is None]
         self._ask(self._model.decode, choices)
         hook("after_append")
-        self._update_finish_states()
+        self._make_text()
         hook("before_emit")
         self._emit(scheduler.slots)
         hook("after_emit")
@@ -159,13 +159,13 @@ class EngineCore:
 
     def _ask(
         self,
-        model: Callable[[Sequence[SlotView]], Sequence[News]],
+        method: Callable[[Sequence[SlotView]], Sequence[News]],
         choices: Sequence[ChoiceState],
     ) -> None:
-        """Let the model give each choice its burst."""
+        """Let a method of the model, `prefill` or `decode`, give each choice its burst."""
         if not choices:
             return
-        news = model([choice.view for choice in choices])
+        news = method([choice.view for choice in choices])
         if type(news) is not list and not isinstance(news, Sequence):
             raise ModelContractError(f"the model returned {news!r}; it must be a list of bursts")
         if len(news) != len(choices):
@@ -190,8 +190,8 @@ class EngineCore:
             check_burst(view, burst)
             choice.burst = burst
 
-    def _update_finish_states(self) -> None:
-        """Turn ids into text; find what has ended."""
+    def _make_text(self) -> None:
+        """Turn the ids of this iteration into text, which also finds what has ended."""
         now, metrics, vocab_size = monotonic(), self._metrics, self._vocab_size
         unknown = 0
         is_sample = self._steps_with_text % _STEPS_A_SAMPLE == 0
@@ -276,8 +276,8 @@ def close_channels(rows: Iterable[ChoiceRow], error: BaseException) -> None:
             stream.emit(row.choice)
         # If even that failed, the reader still learns that the stream has ended.
         with suppress(BaseException):
-            if stream.producer is not None:
-                stream.producer.finish(FinishReason.ERROR, error)
+            if stream.pipe is not None:
+                stream.pipe.finish(FinishReason.ERROR, error)
 
 
 def _nothing(name: str) -> None:

@@ -305,8 +305,8 @@ class Engine:
             # The first text of an answer goes out before the next is made.
             most_ahead = 0
         for row in slots:
-            producer = row.stream.producer
-            waker = None if producer is None else producer.waker
+            pipe = row.stream.pipe
+            waker = None if pipe is None else pipe.waker
             if waker is not None and waker.ahead > most_ahead:
                 waker.wait_for_turn(seconds)
 
@@ -329,9 +329,9 @@ class Engine:
             with self._lock:
                 self._check_takes(submitted)
                 rows = [row for submission in submitted for row in submission.rows]
-                producers = attach_all(places, self)
-                for row, producer in zip(rows, producers, strict=True):
-                    row.stream.producer = producer
+                pipes = attach_all(places, self)
+                for row, pipe in zip(rows, pipes, strict=True):
+                    row.stream.pipe = pipe
                 self._inbox += rows
                 self._live.update(
                     {submission.handle.request_id: len(submission.rows) for submission in submitted}

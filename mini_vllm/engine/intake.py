@@ -25,7 +25,7 @@ from mini_vllm.engine.engine_errors import (
 )
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.outputs import Handle
-from mini_vllm.engine.producer import OverflowPolicy, Owner, Producer
+from mini_vllm.engine.pipe import OverflowPolicy, Owner, Pipe
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import ChoiceState, Row
 from mini_vllm.engine.slot_stream import SlotStreamState
@@ -81,26 +81,26 @@ def validate_streaming_submission(requests: Sequence[Request], channels: Channel
         seen.add(id(channel))
 
 
-def attach_all(channels: Channels, owner: Owner) -> list[Producer | None]:
+def attach_all(channels: Channels, owner: Owner) -> list[Pipe | None]:
     """Attach all channels; if one cannot be, end those before it with the error.
 
     Raises:
         StreamingSubmissionError: another submission was quicker with one of them.
     """
-    producers: list[Producer | None] = []
+    pipes: list[Pipe | None] = []
     with _LOCK:
         try:
             for index, channel in enumerate(channels):
-                producers.append(None if channel is None else attach(channel, index, owner))
+                pipes.append(None if channel is None else attach(channel, index, owner))
         except BaseException as error:
             refusal = error
             if isinstance(error, ChannelStateError):
-                refusal = StreamingSubmissionError(len(producers), str(error))
-            for producer in producers:
-                if producer is not None:
-                    producer.finish(FinishReason.ERROR, refusal)
+                refusal = StreamingSubmissionError(len(pipes), str(error))
+            for pipe in pipes:
+                if pipe is not None:
+                    pipe.finish(FinishReason.ERROR, refusal)
             raise refusal from None
-    return producers
+    return pipes
 
 
 def refuse(channels: Channels | None, owner: Owner, error: BaseException) -> None:

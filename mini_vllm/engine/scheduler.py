@@ -116,11 +116,6 @@ class KVBlockPool:
         self._used: set[int] = set()
 
     @property
-    def num_free_blocks(self) -> int:
-        """How many blocks are free."""
-        return len(self._free)
-
-    @property
     def num_used_blocks(self) -> int:
         """How many blocks are in use."""
         return len(self._used)

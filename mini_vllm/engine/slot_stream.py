@@ -17,7 +17,7 @@ from mini_vllm.engine.outputs import (
     TokenLogprobs,
     new_tuple,
 )
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.pipe import Pipe
 from mini_vllm.engine.request import Request
 from mini_vllm.engine.scheduler import ChoiceState
 from mini_vllm.engine.text_path import TextPath
@@ -44,7 +44,7 @@ class SlotStreamState:
         now: seconds of the monotonic clock.
 
     Attributes:
-        producer: where chunks go, or None if nobody reads along.
+        pipe: where chunks go, or None if nobody reads along.
         submitted: when the request came.
         last_news: when ids came last, or when the request came.
     """
@@ -58,7 +58,7 @@ class SlotStreamState:
         now: float,
     ) -> None:
         self.handle = handle
-        self.producer: Producer | None = None
+        self.pipe: Pipe | None = None
         self.submitted = self.last_news = now
         self._text_path = text_path
         self._request = request
@@ -78,7 +78,7 @@ class SlotStreamState:
 
         Ids of the burst that come after the end are removed.
         """
-        path, producer = self._text_path, self.producer
+        path, pipe = self._text_path, self.pipe
         if path.ending is not None:
             return
         burst = choice.burst
@@ -87,13 +87,13 @@ class SlotStreamState:
             if self._most_logprobs is not None:
                 self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
         output = choice.view.output_token_ids
-        if producer is None:
+        if pipe is None:
             if self._can_wait(choice, burst):
                 return
             new = tuple(output[self._fed :])
         else:
             new = () if burst is None else burst.token_ids
-        if producer is not None and producer.return_held:
+        if pipe is not None and pipe.return_held:
             self._feed_one_by_one(new)
         else:
             # Noted first: what a path has taken it is not given again, even if it raises.
@@ -129,8 +129,8 @@ class SlotStreamState:
 
     def is_cancelled(self) -> bool:
         """Whether somebody asked for its end."""
-        producer = self.producer
-        return self.handle.is_cancelled or (producer is not None and producer.cancelled)
+        pipe = self.pipe
+        return self.handle.is_cancelled or (pipe is not None and pipe.cancelled)
 
     def fail(self, choice: ChoiceState, error: BaseException) -> None:
         """End the choice with an error; take what the text path still gives."""
@@ -159,15 +159,15 @@ class SlotStreamState:
 
     def emit(self, choice: ChoiceState) -> None:
         """Write the chunk of this iteration, if one is due; one for each id if `held` is asked."""
-        producer = self.producer
-        if producer is None or producer.finished:
+        pipe = self.pipe
+        if pipe is None or pipe.finished:
             return
-        if choice.ending is not None or producer.return_held:
-            self._emit_held_or_last(choice, producer)
+        if choice.ending is not None or pipe.return_held:
+            self._emit_held_or_last(choice, pipe)
             return
         output, first, sent = choice.view.output_token_ids, self._sent_tokens, self._sent_events
         tokens, events = len(output), len(self._events)
-        if events == sent or tokens - first < producer.stream_interval:
+        if events == sent or tokens - first < pipe.stream_interval:
             return
         if tokens == first + 1 and events == sent + 1 and self._most_logprobs is None:
             # One id and one event, as mostly: what `_chunk` does, without its slices and calls.
@@ -183,22 +183,22 @@ class SlotStreamState:
             )
         else:
             chunk = self._chunk(choice, tokens, events)
-        producer.push(chunk)
+        pipe.push(chunk)
         self._sent_tokens, self._sent_events = tokens, events
 
-    def _emit_held_or_last(self, choice: ChoiceState, producer: Producer) -> None:
+    def _emit_held_or_last(self, choice: ChoiceState, pipe: Pipe) -> None:
         while self._marks:
             mark = self._marks[0]
-            producer.push(self._chunk(choice, *mark))
+            pipe.push(self._chunk(choice, *mark))
             self._sent_tokens, self._sent_events, _ = mark
             del self._marks[0]
         ending = choice.ending
         tokens, events = len(choice.view.output_token_ids), len(self._events)
         if ending is None and tokens == self._sent_tokens:
             return
-        held = self._text_path.held if producer.return_held else None
+        held = self._text_path.held if pipe.return_held else None
         chunk = self._chunk(choice, tokens, events, held, ending)
-        producer.push(chunk, None if ending is None else ending.error)
+        pipe.push(chunk, None if ending is None else ending.error)
         self._sent_tokens, self._sent_events = tokens, events
 
     def output(self, choice: ChoiceState) -> CompletionOutput:

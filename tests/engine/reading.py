@@ -66,7 +66,7 @@ def in_asyncio(test):
 
 def until_somebody_waits(channel):
     deadline = monotonic() + LONG
-    while not (channel._core.condition._waiters or channel._core.sleeping):
+    while not (channel._pipe.condition._waiters or channel._pipe.sleeping):
         assert monotonic() < deadline, "nobody waits"
 
 

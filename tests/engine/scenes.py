@@ -13,7 +13,7 @@ from mini_vllm.engine import (
     TextPathFactory,
     slot_stream,
 )
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.pipe import Pipe
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.tokenizer import ByteTokenizer
 
@@ -114,14 +114,14 @@ def watched(scripts):
 
 
 def push_raises_once(monkeypatch):
-    push, failing = Producer.push, [OSError("push")]
+    push, failing = Pipe.push, [OSError("push")]
 
     def fail_once(*args):
         if failing:
             raise failing.pop()
         return push(*args)
 
-    monkeypatch.setattr(Producer, "push", fail_once)
+    monkeypatch.setattr(Pipe, "push", fail_once)
 
 
 def no_memory_for_a_chunk(monkeypatch):

@@ -44,7 +44,7 @@ def test_19_20_21_new_channels_are_distinct_clean_and_empty():
     assert (channel.is_attached, channel.is_cancelled, channel.is_finished) == (False,) * 3
     assert (channel.reason, channel.error) == (NOT_FINISHED, None)
     assert (channel.pending_count, channel.overflow) == (0, OverflowPolicy.COALESCE)
-    assert (channel.skip_special_tokens, channel.return_held) == (True, False)
+    assert channel.skip_special_tokens
     assert channel.try_pop() is None
 
 
@@ -62,7 +62,7 @@ def test_a_reader_has_no_way_to_write():
         "create", "consume", "try_pop", "wait_pop", "cancel", "set_stream_interval",
         "set_skip_special_tokens", "set_return_held", "is_finished", "reason", "is_cancelled",
         "is_attached", "original_batch_idx", "stream_interval", "skip_special_tokens",
-        "return_held", "error", "pending_count", "overflow", "take_all", "reading_to_the_end",
+        "error", "pending_count", "overflow", "take_all", "reading_to_the_end",
         "announce_reader",
     }  # fmt: skip
 
@@ -80,16 +80,15 @@ def test_25_an_interval_below_one_is_one(given, used):
     [("stream_interval", 2), ("skip_special_tokens", False), ("return_held", True)],
 )
 def test_26_x12_a_setter_works_before_attach_and_after_it_raises_and_sets_nothing(name, value):
-    channel, (other, producer) = StreamChannel.create(), attached()
+    channel, (other, pipe) = StreamChannel.create(), attached()
     getattr(channel, f"set_{name}")(value)
-    assert getattr(channel, name) == value
     assert getattr(attach(channel), name) == value
     for _ in range(2):
         with pytest.raises(ChannelStateError, match="set this before"):
             getattr(other, f"set_{name}")(value)
         assert (other.stream_interval, other.skip_special_tokens) == (1, True)
-        assert not other.return_held
-        producer.finish(FinishReason.LENGTH)
+        assert not pipe.return_held
+        pipe.finish(FinishReason.LENGTH)
 
 
 def test_a_channel_is_attached_once():
@@ -108,10 +107,10 @@ def test_a_channel_is_attached_once():
 )
 @every_reader
 def test_31_32_all_chunks_come_in_order_with_the_terminal_one_last_and_once(read, count, options):
-    channel, producer = attached(**options)
+    channel, pipe = attached(**options)
     sent = [StreamChunk((number,), str(number)) for number in range(count)] + [END]
     for chunk in sent:
-        producer.push(chunk)
+        pipe.push(chunk)
     assert channel.pending_count == len(sent)
     assert read(channel) == sent
     for _ in range(2):
@@ -122,12 +121,12 @@ def test_31_32_all_chunks_come_in_order_with_the_terminal_one_last_and_once(read
 
 @every_waiting_reader
 def test_33_a_waiting_reader_gets_what_a_thread_pushes_and_returns_at_the_end(read):
-    channel, producer = attached(max_pending=None)
+    channel, pipe = attached(max_pending=None)
     sent = [StreamChunk((number,), str(number)) for number in range(2000)] + [END]
     got = on_thread(read, channel)
     until_somebody_waits(channel)
     for chunk in sent:
-        producer.push(chunk)
+        pipe.push(chunk)
     assert got.result(LONG) == sent
     assert not channel.is_cancelled
 
@@ -149,20 +148,20 @@ def test_23_24_28_cancel_wakes_the_reader_of_an_unattached_channel(read):
 
 @every_waiting_reader
 def test_x9_the_terminal_chunk_is_seen_after_cancel(read):
-    channel, producer = attached()
+    channel, pipe = attached()
     got = on_thread(read, channel)
     until_somebody_waits(channel)
     channel.cancel()
-    producer.push(A)
-    producer.finish(CANCELLED)
+    pipe.push(A)
+    pipe.finish(CANCELLED)
     assert [chunk.finished for chunk in got.result(LONG)] == [False, True]
     assert (channel.reason, channel.is_cancelled) == (CANCELLED, True)
 
 
 @every_reader
 def test_28_cancel_after_the_end_keeps_the_reason(read):
-    channel, producer = attached()
-    producer.push(END)
+    channel, pipe = attached()
+    pipe.push(END)
     channel.cancel()
     assert (channel.reason, channel.is_finished) == (FinishReason.END_ID, True)
     assert read(channel) == [END]
@@ -172,13 +171,13 @@ def test_28_cancel_after_the_end_keeps_the_reason(read):
 @pytest.mark.parametrize("first", WAITING.values(), ids=WAITING)
 @pytest.mark.parametrize("second", READERS.values(), ids=READERS)
 def test_a_second_reader_is_refused_and_the_first_reads_on(first, second):
-    channel, producer = attached()
+    channel, pipe = attached()
     got = on_thread(first, channel)
     until_somebody_waits(channel)
     with pytest.raises(ChannelStateError, match="one at a time"):
         second(channel)
-    producer.push(A)
-    producer.push(END)
+    pipe.push(A)
+    pipe.push(END)
     assert got.result(LONG)[-1] == END
     assert not channel.is_cancelled
 
@@ -223,17 +222,17 @@ def test_22_wait_pop_times_out():
 
 @pytest.mark.parametrize("timeout", [LONG, 1e12, float("inf")])
 def test_wait_pop_takes_any_timeout_and_returns_at_the_push(timeout):
-    channel, producer = attached()
+    channel, pipe = attached()
     popped = on_thread(channel.wait_pop, timeout)
     until_somebody_waits(channel)
-    producer.push(A)
+    pipe.push(A)
     assert popped.result(LONG) == A
 
 
 @pytest.mark.parametrize("poll", [0, -1.0])
 def test_a_poll_that_is_no_time_is_refused(poll):
-    channel, producer = attached()
-    producer.push(A)
+    channel, pipe = attached()
+    pipe.push(A)
     with pytest.raises(ValueError, match=f"poll is {poll}"):
         channel.consume(print, poll=poll)
     assert (channel.is_cancelled, channel.pending_count) == (False, 1)
@@ -248,8 +247,8 @@ def test_a_cancel_without_wake_is_noticed_within_the_poll():
 
 
 def test_x9_detach_on_cancel_reads_what_is_there_and_leaves():
-    (channel, producer), seen = attached(), []
-    producer.push(A)
+    (channel, pipe), seen = attached(), []
+    pipe.push(A)
     channel.cancel()
     reason = on_thread(channel.consume, seen.append, poll=LONG, detach_on_cancel=True)
     assert (reason.result(LONG), seen) == (NOT_FINISHED, [A])
@@ -288,23 +287,23 @@ def test_x10_what_a_handler_raises_cancels_and_is_raised(error):
 
 
 def test_x10_a_handler_that_raises_at_the_last_chunk_does_not_cancel():
-    channel, producer = attached()
-    producer.push(END)
+    channel, pipe = attached()
+    pipe.push(END)
     with pytest.raises(ZeroDivisionError):
         channel.consume(lambda chunk: 1 / 0)
     assert (channel.is_cancelled, channel.reason) == (False, FinishReason.END_ID)
 
 
 def test_the_handler_runs_with_the_lock_released_and_is_the_only_reader():
-    (channel, producer), refused = attached(), []
-    producer.push(A)
+    (channel, pipe), refused = attached(), []
+    pipe.push(A)
 
     def handler(chunk):
         if not chunk.finished:
             with pytest.raises(ChannelStateError) as caught:
                 channel.try_pop()
             refused.append(caught.value)
-            on_thread(producer.push, END).result(LONG)
+            on_thread(pipe.push, END).result(LONG)
 
     assert channel.consume(handler) is FinishReason.END_ID
     assert len(refused) == 1
@@ -324,32 +323,32 @@ def test_27_cancelling_thrice_is_cancelling_once():
 
 
 def test_30_finish_is_idempotent_and_the_first_reason_stays():
-    (channel, producer), error = attached(), ValueError("first")
-    producer.finish(FinishReason.ERROR, error)
-    producer.finish(FinishReason.LENGTH)
-    producer.finish(FinishReason.ERROR, KeyError("second"))
+    (channel, pipe), error = attached(), ValueError("first")
+    pipe.finish(FinishReason.ERROR, error)
+    pipe.finish(FinishReason.LENGTH)
+    pipe.finish(FinishReason.ERROR, KeyError("second"))
     assert (channel.pending_count, channel.reason) == (1, FinishReason.ERROR)
     assert channel.error is error
     assert list(channel) == [ERROR_END]
 
 
 @pytest.mark.parametrize("late", [A, END])
-def test_a_push_after_the_end_is_the_producers_fault(late):
-    channel, producer = attached()
-    producer.push(END)
+def test_a_push_after_the_end_is_the_writers_fault(late):
+    channel, pipe = attached()
+    pipe.push(END)
     with pytest.raises(ChannelStateError, match="after the terminal one"):
-        producer.push(late)
+        pipe.push(late)
     assert list(channel) == [END]
 
 
 def test_leaving_a_loop_cancels():
-    channel, producer = attached()
-    producer.push(A)
+    channel, pipe = attached()
+    pipe.push(A)
     for _ in channel:
         break
     assert channel.is_cancelled
-    producer.push(B)
-    producer.finish(CANCELLED)
+    pipe.push(B)
+    pipe.finish(CANCELLED)
     assert list(channel) == [B, CANCELLED_END]
 
 
@@ -364,8 +363,8 @@ def test_a_dropped_channel_cancels_its_request():
 
 def test_an_iterator_that_the_collector_ends_inside_a_push_does_not_deadlock():
     # The collector runs wherever an object is made, with the channel's lock held too.
-    channel, producer = attached()
-    producer.push(A)
+    channel, pipe = attached()
+    pipe.push(A)
     iterator = iter(channel)
     next(iterator)
     ring = [iterator]
@@ -373,7 +372,7 @@ def test_an_iterator_that_the_collector_ends_inside_a_push_does_not_deadlock():
     del iterator, ring
 
     def collect():
-        with channel._core.condition:
+        with channel._pipe.condition:
             gc.collect()
 
     on_thread(collect).result(LONG)
@@ -384,7 +383,7 @@ def test_a_signal_handler_may_cancel_while_this_thread_has_the_lock():
     channel = StreamChannel.create()
     before = signal.signal(signal.SIGUSR1, lambda *_: channel.cancel(wake=False))
     try:
-        with channel._core.condition:
+        with channel._pipe.condition:
             signal.raise_signal(signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -40,13 +40,13 @@ def only_the_last_is_terminal(chunks):
 @pytest.mark.parametrize("most", [None, 2])
 def test_10_000_pushes_and_pops_over_two_threads_keep_their_order(most):
     count, got = 10_000, []
-    channel, producer = attached(max_pending=most)
+    channel, pipe = attached(max_pending=most)
 
     def push():
         for number in range(count):
-            producer.push(StreamChunk((number,), f"{number} "))
+            pipe.push(StreamChunk((number,), f"{number} "))
             assert most is None or channel.pending_count <= most
-        producer.finish(FinishReason.LENGTH)
+        pipe.finish(FinishReason.LENGTH)
 
     together(push, lambda: got.extend(channel))
     assert most is not None or len(got) == count + 1
@@ -67,19 +67,19 @@ def test_cancel_finish_and_push_race_to_one_terminal_chunk():
             channel.cancel()
 
     def finish():
-        for _, producer in pairs:
+        for _, pipe in pairs:
             start.wait()
-            producer.finish(FinishReason.ERROR)
-            producer.finish(FinishReason.LENGTH)
+            pipe.finish(FinishReason.ERROR)
+            pipe.finish(FinishReason.LENGTH)
 
     def push():
-        for number, (_, producer) in enumerate(pairs):
+        for number, (_, pipe) in enumerate(pairs):
             start.wait()
-            while number % 2 and not producer.finished:
+            while number % 2 and not pipe.finished:
                 time.sleep(0)
             try:
-                producer.push(StreamChunk((number,), "a"))
-                producer.push(StreamChunk(finished=True, reason=FinishReason.END_ID))
+                pipe.push(StreamChunk((number,), "a"))
+                pipe.push(StreamChunk(finished=True, reason=FinishReason.END_ID))
             except ChannelStateError:
                 late.append(number)
 
@@ -97,7 +97,7 @@ def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
     # The reader has looked and has the lock, and now `cancel` comes. A wake-up that is lost would
     # have the reader wait for the whole poll, longer than the test may.
     channel = StreamChannel.create()
-    wait = channel._core.condition.wait
+    wait = channel._pipe.condition.wait
     cancelling = threading.Thread(target=channel.cancel, daemon=True)
 
     def cancel_first(timeout):
@@ -107,29 +107,29 @@ def test_a_cancel_between_looking_and_waiting_is_not_lost(monkeypatch):
                 pass
         return wait(timeout)
 
-    monkeypatch.setattr(channel._core.condition, "wait", cancel_first)
+    monkeypatch.setattr(channel._pipe.condition, "wait", cancel_first)
     together(lambda: channel.consume(print, poll=1000))
 
 
 @every_waiting_reader
 def test_a_chunk_between_looking_and_waiting_is_not_lost(read):
     # The reader has found nothing, and now a chunk comes whose writer knows of nobody who waits.
-    channel, producer = attached()
-    take, sent = producer.take, [A, END]
+    channel, pipe = attached()
+    take, sent = pipe.take, [A, END]
 
     def take_before_the_push():
         chunk = take()
         if chunk is None and sent:
-            producer.push(sent.pop(0))
+            pipe.push(sent.pop(0))
         return chunk
 
-    producer.take = take_before_the_push
+    pipe.take = take_before_the_push
     assert on_thread(read, channel).result(LONG) == [A, END]
 
 
 @pytest.mark.parametrize("moment", ["found it full", "joins"])
 def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeypatch):
-    channel, producer = attached(max_pending=1)
+    channel, pipe = attached(max_pending=1)
     got, add = [], JoinedChunks.add
 
     def come():
@@ -151,9 +151,9 @@ def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeyp
     if moment == "joins":
         monkeypatch.setattr(JoinedChunks, "add", come_and_add)
     else:
-        producer.pending = Pending()
-    producer.push(A)
-    producer.push(END)
+        pipe.pending = Pending()
+    pipe.push(A)
+    pipe.push(END)
     chunks = [chunk for chunk in [*got, *channel] if chunk is not None]
     assert text_of(chunks) == A.text
     assert only_the_last_is_terminal(chunks)
@@ -163,7 +163,7 @@ def test_a_reader_who_comes_while_the_writer_joins_loses_nothing(moment, monkeyp
     "sent", [[A], [END], [A, B], [A, END]], ids=["one", "end", "two", "one and end"]
 )
 def test_each_chunk_goes_to_one_of_two_threads_that_try_at_once(sent):
-    channel, producer = attached()
+    channel, pipe = attached()
     got = []
 
     class Pending(deque):
@@ -174,16 +174,16 @@ def test_each_chunk_goes_to_one_of_two_threads_that_try_at_once(sent):
                 got[0] = on_thread(channel.try_pop).result(LONG)
             return super().popleft()
 
-    producer.pending = Pending()
+    pipe.pending = Pending()
     for chunk in sent:
-        producer.push(chunk)
+        pipe.push(chunk)
     late = channel.try_pop()
     assert [*got, late] == [*sent, None][:2]
     assert (channel.try_pop(), channel.pending_count) == (None, 0)
 
 
 def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time():
-    channel, producer = attached()
+    channel, pipe = attached()
     event, woken, read = object(), [], []
 
     class Waker:
@@ -197,27 +197,27 @@ def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time
 
         set = woken.append
 
-    producer.waker = Waker()
-    producer.push(A)
-    producer.push(END)
+    pipe.waker = Waker()
+    pipe.push(A)
+    pipe.push(END)
     assert read == [[A]]
     assert event in woken
 
 
 def test_nothing_comes_after_the_terminal_chunk_whatever_a_second_writer_does():
     # It saw no end yet, and appends when the terminal chunk was read already.
-    channel, producer = attached()
+    channel, pipe = attached()
 
     class Late(StreamChunk):
         @property
         def finished(self):
             """The first look of a writer that has found the channel open."""
-            if not producer.finished:
-                producer.finish(FinishReason.LENGTH)
+            if not pipe.finished:
+                pipe.finish(FinishReason.LENGTH)
                 assert channel.try_pop().finished
             return False
 
-    producer.push(Late.__new__(Late))
+    pipe.push(Late.__new__(Late))
     assert (channel.try_pop(), channel.pending_count) == (None, 0)
 
 

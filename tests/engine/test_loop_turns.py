@@ -84,7 +84,7 @@ async def test_a_loop_that_does_not_come_to_its_turn_is_waited_for_once(monkeypa
     with EngineThread(engine):
         (channel,), (handle,) = submitted(engine, request(max_tokens=len(text) + 1))
         reading = asyncio.create_task(collect(channel))
-        await until(lambda: channel._core.waker)
+        await until(lambda: channel._pipe.waker)
         # The loop stands here until the engine has said all.
         assert handle.result(LONG).texts == [text]
         assert ended.wait.call_count <= 2

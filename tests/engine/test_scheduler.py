@@ -194,7 +194,7 @@ def test_what_cannot_be_given_back_raises_and_changes_nothing(wrong, named):
     assert pool.allocate(2) == [0, 1]
     with pytest.raises(ValueError, match=rf"blocks \[{named}\]"):
         pool.free(wrong)
-    assert (pool.num_free_blocks, pool.num_used_blocks) == (1, 2)
+    assert (len(pool._free), pool.num_used_blocks) == (1, 2)
     pool.free([0, 1])
     assert sorted(pool.allocate(3)) == [0, 1, 2]
 
@@ -215,7 +215,7 @@ def test_no_block_is_lost_or_had_twice_and_a_started_one_is_whole(actions):
         elif owned:
             pool.free(owned.pop(number % len(owned)))
         used = [block for blocks in owned for block in blocks]
-        assert len(set(used)) == len(used) == pool.num_used_blocks == 9 - pool.num_free_blocks
+        assert len(set(used)) == len(used) == pool.num_used_blocks == 9 - len(pool._free)
         assert set(used) <= set(range(9))
 
 
@@ -271,12 +271,12 @@ def test_38_the_engine_keeps_nothing_of_an_evicted_slots_channel():
     channels, handles = submitted(
         engine, *[request(name, max_tokens=len(text)) for name, text in texts.items()]
     )
-    cores = [weakref.ref(channel._core) for channel in channels]
+    pipes = [weakref.ref(channel._pipe) for channel in channels]
     engine.run_until_idle(max_steps=4)
     assert [channel.original_batch_idx for channel in channels] == [0, 1, 2]
     assert [channel.is_finished for channel in channels] == [True, False, True]
     assert [text_of(channels[which]) for which in (0, 2)] == ["a", "ccc"]
     del channels[2], channels[0]
-    assert [core() is None for core in cores] == [True, False, True]
+    assert [pipe() is None for pipe in pipes] == [True, False, True]
     engine.run_until_idle()
     assert [handle.result(0).texts for handle in handles] == [[text] for text in texts.values()]

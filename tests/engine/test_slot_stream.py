@@ -35,7 +35,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.core import close_channels
 from mini_vllm.engine.intake import Intake
-from mini_vllm.engine.producer import Producer
+from mini_vllm.engine.pipe import Pipe
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer
 
 ERROR, CANCELLED = FinishReason.ERROR, FinishReason.CANCELLED
@@ -56,9 +56,9 @@ class Slot:
         self.channel.set_return_held(held)
         self.channel.set_skip_special_tokens(not shown)
         (submitted,) = intake.prepare([Request(prompt, self.params, "A")], [self.channel])
-        (row,) = submitted.rows
-        self.choice, self.stream = row.choice, row.stream
-        self.stream.producer = attach(self.channel)
+        (self.row,) = submitted.rows
+        self.choice, self.stream = self.row.choice, self.row.stream
+        self.stream.pipe = attach(self.channel)
 
     def make(self, *token_ids):
         """Have the model make ids, which are not looked at yet."""
@@ -265,7 +265,7 @@ def error_end(token_ids=(), text=""):
 
 
 def closed(*slots, error=None):
-    close_channels([(one.choice, one.stream) for one in slots], error or OSError("over"))
+    close_channels([one.row for one in slots], error or OSError("over"))
 
 
 ENDED = [StreamChunk((97, EOS), "a", True, FinishReason.END_ID)]
@@ -292,7 +292,7 @@ CLOSED = {
 def test_29_30_31_32_33_X14_a_channel_ends_once_with_all_that_was_owed(before, chunks, read):
     slot, first, seen = Slot(stop=("##",)), OSError("over"), []
     if not read:
-        slot.stream.producer = None
+        slot.stream.pipe = None
     before(slot)
     closed(slot, error=first)
     closed(slot, error=OSError("again"))
@@ -342,14 +342,14 @@ def test_X14_five_errors_and_each_fault_end_with_one_terminal_chunk(error, fault
 
 def test_a_channel_that_cannot_be_ended_does_not_keep_the_others_open(monkeypatch):
     first, second, third = Slot().update(97), Slot().update(98), Slot().update(99)
-    push = Producer.push
+    push = Pipe.push
 
     def fail(self, *args):
-        if self is second.stream.producer:
+        if self is second.stream.pipe:
             raise OSError("push")
         return push(self, *args)
 
-    monkeypatch.setattr(Producer, "push", fail)
+    monkeypatch.setattr(Pipe, "push", fail)
     closed(first, second, third)
     assert_ended(first.channel, ERROR)
     assert_ended(third.channel, ERROR)

@@ -78,9 +78,9 @@ def assert_same_content(got, sent):
     st.one_of(st.integers(1, 5), st.none()),
 )
 def test_x8_joining_loses_nothing_and_keeps_the_order(script, most):
-    (channel, producer), pushed, got = attached(max_pending=most), [], []
+    (channel, pipe), pushed, got = attached(max_pending=most), [], []
     for chunk, pops in [*script, (STOPPED, 0)]:
-        producer.push(chunk)
+        pipe.push(chunk)
         pushed.append(chunk)
         assert most is None or channel.pending_count <= most
         got += [channel.try_pop() for _ in range(min(pops, channel.pending_count))]
@@ -119,19 +119,19 @@ CALL = CallStart(0, None, "f")
     ids=["text", "events", "held"],
 )
 def test_x8_what_several_chunks_become(some, one):
-    channel, producer = attached(max_pending=1)
+    channel, pipe = attached(max_pending=1)
     for chunk in some:
-        producer.push(chunk)
+        pipe.push(chunk)
     assert (channel.try_pop(), channel.try_pop()) == (one, None)
 
 
 @pytest.mark.parametrize("most", [1, 2, 256])
 @every_reader
 def test_x8_chunks_are_joined_only_when_too_many_wait(most, read):
-    channel, producer = attached(max_pending=most)
+    channel, pipe = attached(max_pending=most)
     sent = [*letters(2 * most - 1), STOPPED]
     for number, chunk in enumerate(sent, 1):
-        producer.push(chunk)
+        pipe.push(chunk)
         assert channel.pending_count == min(number, most)
     *first, last = read(channel)
     assert first == sent[: most - 1]
@@ -152,24 +152,24 @@ RICH = [
 def test_x8_joining_is_linear(some):
     # What waits already is added to, never copied: that would be some 10**10 steps here.
     count = 20_000
-    channel, producer = attached(max_pending=4)
+    channel, pipe = attached(max_pending=4)
     for chunk in some * 50:
-        producer.push(chunk)
-    last = channel._core.pending[-1]
+        pipe.push(chunk)
+    last = channel._pipe.pending[-1]
     parts = {name: part for name, part in vars(last).items() if name != "_last"}
     assert {type(part) for part in parts.values()} <= {list, StringIO, NoneType}
     gc.collect()
     before = len(gc.get_objects())
     for chunk in some * (count // 2):
         written = last._text.tell()
-        producer.push(chunk)
+        pipe.push(chunk)
         assert last._text.tell() - written == len(chunk.text)
         assert all(getattr(last, name) is part for name, part in parts.items())
     assert channel.pending_count == 4
     if some is PLAIN:
         gc.collect()
         assert len(gc.get_objects()) - before < 100
-    producer.push(END)
+    pipe.push(END)
     assert_same_content(list(channel), [*some * (50 + count // 2), END])
 
 
@@ -188,51 +188,51 @@ def test_cancel_policy_ends_the_stream_of_a_reader_that_is_too_slow():
 
 
 def test_cancel_policy_leaves_a_reader_alone_who_keeps_up():
-    channel, producer = attached(max_pending=2, overflow=OverflowPolicy.CANCEL)
+    channel, pipe = attached(max_pending=2, overflow=OverflowPolicy.CANCEL)
     for chunk in letters(100):
-        producer.push(chunk)
-        producer.push(chunk)
+        pipe.push(chunk)
+        pipe.push(chunk)
         assert (channel.try_pop(), channel.try_pop()) == (chunk, chunk)
     assert not channel.is_cancelled
     assert channel.error is None
 
 
 def test_cancel_policy_does_not_cancel_a_stream_that_has_ended_and_keeps_the_error_of_the_end():
-    channel, producer = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
-    producer.push(A)
-    producer.push(STOPPED)
+    channel, pipe = attached(max_pending=1, overflow=OverflowPolicy.CANCEL)
+    pipe.push(A)
+    pipe.push(STOPPED)
     assert (channel.reason, channel.is_cancelled) == (FinishReason.STOP_WORDS, False)
     assert channel.error is None
     assert text_of(channel) == "a!"
-    (channel, producer), boom = attached(max_pending=1, overflow=OverflowPolicy.CANCEL), OSError()
+    (channel, pipe), boom = attached(max_pending=1, overflow=OverflowPolicy.CANCEL), OSError()
     for chunk in letters(2):
-        producer.push(chunk)
-    producer.finish(FinishReason.ERROR, boom)
+        pipe.push(chunk)
+    pipe.finish(FinishReason.ERROR, boom)
     assert channel.error is boom
 
 
-def blocked_push(producer, chunk):
+def blocked_push(pipe, chunk):
     """Push on a thread; return it once the push waits, which it does at the channel's condition."""
-    thread = threading.Thread(target=producer.push, args=(chunk,), daemon=True)
+    thread = threading.Thread(target=pipe.push, args=(chunk,), daemon=True)
     thread.start()
-    while not producer.condition._waiters:
+    while not pipe.condition._waiters:
         assert thread.is_alive(), "the push did not wait"
     return thread
 
 
 def test_block_policy_waits_for_the_reader_and_joins_nothing():
-    channel, producer = attached(max_pending=2, overflow=BLOCK)
+    channel, pipe = attached(max_pending=2, overflow=BLOCK)
     sent = [*letters(200), END]
     # The reader must wake the writer: it does not look by itself, so long as this test runs.
-    producer.wait = lambda seconds: type(producer).wait(producer, 2 * LONG)
+    pipe.wait = lambda seconds: type(pipe).wait(pipe, 2 * LONG)
     for chunk in sent[:2]:
-        producer.push(chunk)
-    thread = blocked_push(producer, sent[2])
+        pipe.push(chunk)
+    thread = blocked_push(pipe, sent[2])
     assert channel.pending_count == 2
     got = [channel.try_pop()]
     thread.join(LONG)
     assert not thread.is_alive()
-    rest = on_thread(lambda: [producer.push(chunk) for chunk in sent[3:]])
+    rest = on_thread(lambda: [pipe.push(chunk) for chunk in sent[3:]])
     got += channel
     rest.result(LONG)
     assert got == sent
@@ -240,17 +240,17 @@ def test_block_policy_waits_for_the_reader_and_joins_nothing():
 
 @pytest.mark.parametrize("leave", [StreamChannel.try_pop, StreamChannel.cancel])
 def test_block_policy_sees_a_reader_who_comes_just_before_the_wait(leave):
-    channel, producer = attached(max_pending=1, overflow=BLOCK)
+    channel, pipe = attached(max_pending=1, overflow=BLOCK)
 
     def wait(seconds):
-        producer.lock.release()
+        pipe.lock.release()
         leave(channel)
-        producer.lock.acquire()
-        type(producer).wait(producer, 2 * LONG)
+        pipe.lock.acquire()
+        type(pipe).wait(pipe, 2 * LONG)
 
-    producer.wait = wait
-    producer.push(A)
-    on_thread(producer.push, B).result(LONG)
+    pipe.wait = wait
+    pipe.push(A)
+    on_thread(pipe.push, B).result(LONG)
 
 
 @every_waiting_reader
@@ -273,16 +273,16 @@ LEAVE = {
 
 @pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
 def test_block_policy_lets_go_when_the_reader_does(leave):
-    channel, producer = attached(max_pending=1, overflow=BLOCK)
-    producer.push(A)
-    thread = blocked_push(producer, B)
+    channel, pipe = attached(max_pending=1, overflow=BLOCK)
+    pipe.push(A)
+    thread = blocked_push(pipe, B)
     channels = [channel]
     del channel
     leave(channels)
     thread.join(LONG)
     assert not thread.is_alive()
-    on_thread(producer.finish, CANCELLED).result(LONG)
-    assert producer.finished
+    on_thread(pipe.finish, CANCELLED).result(LONG)
+    assert pipe.finished
 
 
 def test_block_policy_does_not_wait_after_the_end():

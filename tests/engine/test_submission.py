@@ -203,11 +203,11 @@ def test_x3_a_refusal_between_check_and_attach_takes_no_channel_from_the_winner(
             self.lock.release()
 
     def slow(channel, index, owner):
-        producer = attach(channel, index, owner)
+        pipe = attach(channel, index, owner)
         if threading.current_thread() is not second and index == 0:
             second.start()
             assert at_the_lock.wait(LONG)
-        return producer
+        return pipe
 
     monkeypatch.setattr("mini_vllm.engine.intake._LOCK", Watched())
     monkeypatch.setattr("mini_vllm.engine.intake.attach", slow)

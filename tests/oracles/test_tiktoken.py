@@ -28,10 +28,10 @@ def peer():
     )
 
 
-@pytest.fixture(scope="module", params=["from_file", "from_encoding"])
+@pytest.fixture(scope="module", params=["file", "encoding"])
 def ours(request, peer, tmp_path_factory):
-    if request.param == "from_encoding":
-        return TiktokenTokenizer.from_encoding(peer)
+    if request.param == "encoding":
+        return TiktokenTokenizer(peer)
     path = tekken_ranks_file(tmp_path_factory.mktemp("ranks"))
     return TiktokenTokenizer.from_file(path, pattern=tekken_pattern(), special_tokens=SPECIAL)
 

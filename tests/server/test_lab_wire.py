@@ -130,9 +130,9 @@ def crossed(read, chunks=CHUNKS):
 
     async def cross():
         channel = StreamChannel.create()
-        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
+        pipe = attach(channel, 0, SimpleNamespace(thread_id=None))
         for chunk in chunks:
-            producer.push(chunk)
+            pipe.push(chunk)
         found = []
         async for batch in read([channel]):
             found += [chunk for _, chunk in batch]
@@ -206,8 +206,8 @@ def test_a_reader_that_leaves_cancels_both_channels():
 
     async def leave():
         channel = StreamChannel.create()
-        producer = attach(channel, 0, SimpleNamespace(thread_id=None))
-        producer.push(CHUNKS[0])
+        pipe = attach(channel, 0, SimpleNamespace(thread_id=None))
+        pipe.push(CHUNKS[0])
         read = LabChannels(maker(lambda max_pending: made.append(Channel(9)) or made[0]))
         batches = read([channel])
         await anext(batches)

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from vocabularies import KINDS, byte_level
 
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
+from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 from mini_vllm.tokenizer.streams.stop_sequence import (
     Held,
@@ -273,10 +274,10 @@ def test_configuration():
 
 def test_metrics_are_counted():
     registry = CollectorRegistry()
-    metrics = TokenizerMetrics(registry)
+    tokenizer = MeteredTokenizer(ByteTokenizer(), TokenizerMetrics(registry))
     config = StopSequenceConfig(frozenset([257]), ("###",), frozenset(b"!"), ("yes",))
     for text in ([*b"a#b"], [*b"a", 257], b"a!", b"a###", b"ayes", b"a\xf0"):
-        decoder = StopSequenceDecoder(ByteTokenizer(), config, metrics=metrics)
+        decoder = StopSequenceDecoder(tokenizer, config)
         decoder.process_tokens(text)
         decoder.flush()
 

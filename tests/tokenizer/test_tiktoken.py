@@ -40,7 +40,7 @@ def inner():
 
 @pytest.fixture(scope="module")
 def tokenizer(inner):
-    return TiktokenTokenizer.from_encoding(inner)
+    return TiktokenTokenizer(inner)
 
 
 @pytest.fixture

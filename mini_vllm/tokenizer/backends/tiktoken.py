@@ -105,11 +105,6 @@ class TiktokenTokenizer(VocabularyTokenizer):
         self._special_ids = frozenset(special[token] for token in skipped)
 
     @classmethod
-    def from_encoding(cls, encoding: tiktoken.Encoding) -> "TiktokenTokenizer":
-        """Wrap an encoding of the library."""
-        return cls(encoding)
-
-    @classmethod
     def from_file(
         cls,
         path: str | Path,

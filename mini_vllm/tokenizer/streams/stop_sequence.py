@@ -6,7 +6,7 @@ the *jail*. For callers that want text alone; `TextPipeline` adds reasoning and 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.stop import StopMatcher
@@ -14,9 +14,6 @@ from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
 from mini_vllm.tokenizer.streams.factory import create_decode_stream
-
-if TYPE_CHECKING:
-    from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,6 @@ class StopSequenceDecoder(Copyable):
         prompt_token_ids: what came before.
         resolve_special_stops: a stop string that is the text of a special token also stops at its
             id, because a skipped token never reaches the text.
-        metrics: where stops and possible stops are counted; by default those of the tokenizer, if
-            it is metered.
     """
 
     _shared = frozenset({"_tokenizer", "_metrics"})
@@ -104,12 +99,11 @@ class StopSequenceDecoder(Copyable):
         skip_special_tokens: bool = True,
         prompt_token_ids: Sequence[int] = (),
         resolve_special_stops: bool = True,
-        metrics: "TokenizerMetrics | None" = None,
     ) -> None:
         self._tokenizer = tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self._prompt = plain_ids(prompt_token_ids)
-        self._metrics = metrics_of(tokenizer) if metrics is None else metrics
+        self._metrics = metrics_of(tokenizer)
         self._config = _resolved(config, tokenizer) if resolve_special_stops else config
         self.reset()
 

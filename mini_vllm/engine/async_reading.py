@@ -1,4 +1,8 @@
-"""Reading streams in asyncio: one as an async generator, or several as one."""
+"""Reading channels in asyncio.
+
+`read_together` reads several, all that waits at a time, as the server does. `merge` gives their
+chunks one by one, and `generate` those of a request that it submits.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

@@ -1,4 +1,4 @@
-"""The writer's side of a channel: what waits for its reader, and how it is woken.
+"""What connects the engine to one reader: the chunks that wait, and how either side is woken.
 
 Chunks cross without a lock, which would cost more than the chunk: one thread appends to a deque,
 and one takes from it. The lock is for what is rare: a full deque, the end, a reader who waits. No
@@ -41,10 +41,12 @@ class Owner(Protocol):
     thread_id: int | None
 
 
-class Producer:
-    """The writer's side of one channel, and all that both sides share.
+class Pipe:
+    """A queue of chunks with one writer and one reader, and all that the two share.
 
-    The engine gets it from `attach`, and one thread at a time writes: whoever steps the engine.
+    The engine writes to the pipe that it gets from `attach`, one thread at a time: whoever steps
+    the engine. The reader has a `StreamChannel`, which the pipe does not know: so a channel that
+    its reader drops is collected, although the engine still writes.
 
     Attributes:
         lock: held to write the terminal chunk, or where `most_pending` wait.

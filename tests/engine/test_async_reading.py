@@ -34,9 +34,9 @@ def endless():
 @pytest.mark.parametrize("read", [aiter, lambda channel: merge([channel])], ids=["for", "merge"])
 @in_asyncio
 async def test_other_tasks_run_however_many_chunks_wait(read):
-    channel, producer = attached(max_pending=None)
+    channel, pipe = attached(max_pending=None)
     for _ in range(1000):
-        producer.push(A)
+        pipe.push(A)
     got = []
 
     async def take():
@@ -55,7 +55,7 @@ async def test_other_tasks_run_however_many_chunks_wait(read):
 
 @in_asyncio
 async def test_other_tasks_run_between_two_lists_of_chunks():
-    channel, producer = attached()
+    channel, pipe = attached()
     turns, seen = 0, []
 
     async def others():
@@ -65,12 +65,12 @@ async def test_other_tasks_run_between_two_lists_of_chunks():
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    producer.push(A)
+    pipe.push(A)
     async for _ in read_together([channel]):
         seen.append(turns)
         # The next list is there before this one is done with.
         if not channel.is_finished:
-            producer.push(A if len(seen) < 5 else END)
+            pipe.push(A if len(seen) < 5 else END)
     running.cancel()
     assert len(set(seen)) == len(seen) == 6
 
@@ -78,8 +78,8 @@ async def test_other_tasks_run_between_two_lists_of_chunks():
 @in_asyncio
 async def test_anext_after_the_end_is_stop_async_iteration():
     for start, first in ((aiter, END), (lambda channel: merge([channel]), (0, END))):
-        channel, producer = attached()
-        producer.push(END)
+        channel, pipe = attached()
+        pipe.push(END)
         stream = start(channel)
         assert await anext(stream) == first
         for _ in range(3):
@@ -108,14 +108,14 @@ def test_a_closed_loop_cancels_every_channel_that_was_read_on_it(push_before_clo
     tasks = [loop.create_task(asyncio.wait_for(reading, None)) for reading in readings]
     loop.run_until_complete(asyncio.sleep(0))
     if push_before_closing:
-        for _, producer in pairs:
-            producer.push(A)
+        for _, pipe in pairs:
+            pipe.push(A)
     loop.close()
-    for channel, producer in pairs:
+    for channel, pipe in pairs:
         for _ in range(3):
-            producer.push(B)
+            pipe.push(B)
         assert channel.is_cancelled
-        producer.finish(FinishReason.CANCELLED)
+        pipe.finish(FinishReason.CANCELLED)
         assert channel.reason is FinishReason.CANCELLED
     for task in tasks:
         task._log_destroy_pending = False
@@ -126,14 +126,14 @@ async def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
     loop = asyncio.get_running_loop()
     pairs = [attached() for _ in range(20)]
     readings = [asyncio.create_task(collect(channel)) for channel, _ in pairs]
-    await until(lambda: all(channel._core.sleeping for channel, _ in pairs))
+    await until(lambda: all(channel._pipe.sleeping for channel, _ in pairs))
     calls, call = [], loop.call_soon_threadsafe
     monkeypatch.setattr(
         loop, "call_soon_threadsafe", lambda *args: calls.append(args) or call(*args)
     )
-    for _, producer in pairs:
-        producer.push(A)
-        producer.push(END)
+    for _, pipe in pairs:
+        pipe.push(A)
+        pipe.push(END)
     assert await asyncio.wait_for(asyncio.gather(*readings), LONG) == [[A, END]] * 20
     assert len(calls) == 1
     assert waker_of(loop) is waker_of(loop)
@@ -141,14 +141,14 @@ async def test_one_call_into_the_loop_wakes_all_readers(monkeypatch):
 
 @in_asyncio
 async def test_pushes_to_a_busy_loop_do_not_pile_up():
-    channel, producer = attached(max_pending=2)
+    channel, pipe = attached(max_pending=2)
     reading = asyncio.create_task(collect(channel))
     await asyncio.sleep(0)
     waker = waker_of(asyncio.get_running_loop())
     for _ in range(1000):
-        producer.push(A)
+        pipe.push(A)
     assert len(waker._events) == 1
-    producer.push(END)
+    pipe.push(END)
     assert sum(len(chunk.token_ids) for chunk in await reading) == 1000
 
 
@@ -251,14 +251,14 @@ async def test_X17_leaving_generate_cancels_the_request(leave, choices):
 @in_asyncio
 async def test_a_merged_stream_that_is_closed_has_cancelled_at_that_moment(choices):
     pairs = [attached() for _ in range(choices)]
-    for _, producer in pairs:
-        producer.push(A)
+    for _, pipe in pairs:
+        pipe.push(A)
     stream = merge([channel for channel, _ in pairs])
     await anext(stream)
     await stream.aclose()
     assert all(channel.is_cancelled for channel, _ in pairs)
-    for channel, producer in pairs:
-        producer.finish(FinishReason.CANCELLED)
+    for channel, pipe in pairs:
+        pipe.finish(FinishReason.CANCELLED)
         assert channel.consume(lambda chunk: None) is FinishReason.CANCELLED
 
 
@@ -286,8 +286,8 @@ async def test_generate_that_is_left_has_cancelled_at_that_moment(choices, steps
 
 @in_asyncio
 async def test_a_task_that_is_cancelled_while_it_handles_a_chunk_cancels():
-    channel, producer = attached()
-    producer.push(A)
+    channel, pipe = attached()
+    pipe.push(A)
     handling = asyncio.Event()
 
     async def handle():
@@ -307,10 +307,10 @@ async def test_a_task_that_is_cancelled_while_it_handles_a_chunk_cancels():
 @in_asyncio
 async def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
     pairs = [attached() for _ in range(3)]
-    for number, (_, producer) in enumerate(pairs):
+    for number, (_, pipe) in enumerate(pairs):
         for step in range(5 * number):
-            producer.push(StreamChunk((step,), str(number)))
-        producer.push(END)
+            pipe.push(StreamChunk((step,), str(number)))
+        pipe.push(END)
     got = await asyncio.wait_for(collect(merge([channel for channel, _ in pairs])), LONG)
     for number in range(3):
         own = [chunk for index, chunk in got if index == number]
@@ -320,31 +320,31 @@ async def test_merge_keeps_the_order_of_each_and_ends_when_all_have():
 
 @in_asyncio
 async def test_merge_is_as_quick_as_its_quickest_channel():
-    (one, _), (other, producer) = attached(), attached()
+    (one, _), (other, pipe) = attached(), attached()
     stream = merge([one, other])
     for chunk in (A, B):
-        producer.push(chunk)
+        pipe.push(chunk)
         assert await asyncio.wait_for(anext(stream), LONG) == (1, chunk)
     for chunk in (A, B):
         # Other tasks run while it waits, after chunks too.
         waiting = asyncio.create_task(anext(stream))
         for _ in range(5):
             await asyncio.sleep(0)
-        producer.push(chunk)
+        pipe.push(chunk)
         assert await asyncio.wait_for(waiting, LONG) == (1, chunk)
     await stream.aclose()
 
 
 @in_asyncio
 async def test_merge_refuses_a_channel_twice_or_with_a_reader_and_leaves_that_alone():
-    (mine, _), (theirs, producer) = attached(), attached()
+    (mine, _), (theirs, pipe) = attached(), attached()
     reading = asyncio.create_task(collect(theirs))
     await asyncio.sleep(0)
     for channels in ([mine, theirs], [mine, mine]):
         with pytest.raises(ChannelStateError, match="one at a time"):
             await collect(merge(channels))
         assert (mine.is_cancelled, theirs.is_cancelled) == (True, False)
-    producer.push(END)
+    pipe.push(END)
     assert await reading == [END]
 
 
