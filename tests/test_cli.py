@@ -20,7 +20,7 @@ from labkit.student.progress import Progress
 from labkit.student.watch import Watcher
 
 ATTEMPT = "tests/attempts/90"
-VERBS = [verb for verbs in cli._VERBS.values() for verb in verbs]
+VERBS = [verb for table in cli._tables() for verb in table.verbs]
 
 
 @pytest.fixture(autouse=True)

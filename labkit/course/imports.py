@@ -5,11 +5,13 @@ a digest counts are complete from a new file's first day.
 """
 
 import ast
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 
 _PACKAGES = ("labkit", "mini_vllm")
+_MODULE = re.compile(rf"({'|'.join(_PACKAGES)})(\.\w+)+")
 
 
 def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
@@ -27,13 +29,44 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
         SyntaxError: a file is not Python.
     """
     files: dict[str, bytes] = {}
-    seen: set[str] = set()
     waiting = set[str]()
     for root in roots:
         data = root.read_bytes()
         if root.is_relative_to(course) and root.relative_to(course).parts[0] in _PACKAGES:
             files[root.relative_to(course).as_posix()] = data
         waiting |= direct_imports(data)
+    files |= _followed(waiting, course, direct_imports)
+    return dict(sorted(files.items()))
+
+
+def reached_files(sources: Iterable[bytes], course: Path) -> dict[str, bytes]:
+    """Return the files of the course's packages that programs import or name, by path.
+
+    A string that is a module's name counts as its import: what is imported late, as the plugins of
+    pytest and the verbs of the command line, is named so.
+
+    Args:
+        sources: the programs.
+        course: the folder that holds the packages.
+
+    Raises:
+        OSError: a file cannot be read.
+        SyntaxError: a program is not Python.
+    """
+
+    def reached(source: bytes) -> frozenset[str]:
+        return direct_imports(source) | named_modules(source)
+
+    files = _followed(set[str]().union(*map(reached, sources)), course, reached)
+    return dict(sorted(files.items()))
+
+
+def _followed(
+    waiting: set[str], course: Path, follow: Callable[[bytes], Collection[str]]
+) -> dict[str, bytes]:
+    """Return the files at these places, and at those where each leads to."""
+    files: dict[str, bytes] = {}
+    seen: set[str] = set()
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -43,8 +76,8 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
         except (FileNotFoundError, NotADirectoryError):
             # What is imported from a module need not be a module.
             continue
-        waiting |= direct_imports(files[name]) - seen
-    return dict(sorted(files.items()))
+        waiting |= {*follow(files[name])} - seen
+    return files
 
 
 @lru_cache(maxsize=512)
@@ -64,13 +97,23 @@ def direct_imports(source: bytes) -> frozenset[str]:
             # An import is a statement, so expressions are left alone.
             for part in ("body", "orelse", "finalbody", "handlers", "cases"):
                 waiting += getattr(node, part, ())
-    places = set[str]()
-    for module in modules:
-        parts = module.split(".")
-        for end in range(1, len(parts) + 1 if parts[0] in _PACKAGES else 0):
-            place = "/".join(parts[:end])
-            places |= {f"{place}.py", f"{place}/__init__.py"}
-    return frozenset(places)
+    return frozenset[str]().union(*map(_places, modules))
+
+
+def named_modules(source: bytes) -> frozenset[str]:
+    """Return where the course's modules may lie whose names are strings of a source."""
+    nodes = ast.walk(ast.parse(source))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    names = [text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text)]
+    return frozenset[str]().union(*map(_places, names))
+
+
+def _places(module: str) -> frozenset[str]:
+    """Return where a module and its packages may lie, if it is of the course."""
+    parts = module.split(".")
+    ends = range(1, len(parts) + 1 if parts[0] in _PACKAGES else 0)
+    paths = ["/".join(parts[:end]) for end in ends]
+    return frozenset(f"{path}{rest}" for path in paths for rest in (".py", "/__init__.py"))
 
 
 def imported_modules(source: bytes, course: Path, without: Collection[str] = ()) -> list[str]:

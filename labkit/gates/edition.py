@@ -1,5 +1,7 @@
 """Gate: the student edition is true: its texts name only what is there, and its links lead there.
 
+Nor does a command of it need the grader, so that no student is handed what is to hold a submission.
+
 The edition is made in a scratch folder. Where a file has lines of a reference, no edition is made,
 and that is a finding. That its commands work is for the gate `promises`.
 """
@@ -11,19 +13,23 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from labkit.course.imports import imported_files
 from labkit.gates.finding import Finding
 
 # What no text of the edition says, because it is not there or not so.
 FORBIDDEN = (
     "solution.py", "bugs.toml", "`bug:", "LAB_IMPL=bug", "LAB_IMPL=solution", "LAB_PARTS",
     "INSTRUCTORS", "CONTRIBUTING", "kill matrix", "known bug", "make bug", "make check",
-    "make matrix", "make reference", "make solution", "make test", "Read the reference",
-    "references where", "reference otherwise", "references otherwise", "their references",
-    "tests the reference", "test the reference", "one the reference", "beside the reference",
-    "Student edition.",
+    "make grade", "make matrix", "make reference", "make solution", "make test",
+    "Read the reference", "references where", "reference otherwise", "references otherwise",
+    "their references", "tests the reference", "test the reference", "one the reference",
+    "beside the reference", "Student edition.",
 )  # fmt: skip
 # What students read, besides what pytest says: by name.
 _TEXTS = ("*.md", "hints.toml", "predict.toml", "lab.toml", "mistakes.py", "race.py", "starter.py")
+# What grading reads, `make bundle` writes; it is all that students have of grading.
+_BUNDLES = "labkit/grading/reading/bundles.py"
+_ROOMS_OF_GRADER = ("labkit/gates/", "labkit/grading/", "labkit/isolation/")
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 
 
@@ -37,7 +43,7 @@ def edition_is_true(root: Path) -> list[Finding]:
         made = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             return [Finding("student edition", made.stderr.strip())]
-        return [*untrue_texts(edition), *broken_links(edition)]
+        return [*untrue_texts(edition), *broken_links(edition), *code_of_grader(edition)]
 
 
 def untrue_texts(edition: Path) -> Iterator[Finding]:
@@ -50,6 +56,16 @@ def untrue_texts(edition: Path) -> Iterator[Finding]:
             number = text.count("\n", 0, match.start()) + 1
             place = f"{path.relative_to(edition)} line {number}"
             yield Finding(place, f"{match[0]!r} is not for a student edition")
+
+
+def code_of_grader(edition: Path) -> Iterator[Finding]:
+    """Find what an edition has of the grader, because a command of it imports that."""
+    imported = imported_files(edition.glob(_BUNDLES), edition)
+    bundles = {name for name in imported if "/grading/" in name}
+    for path in sorted(edition.rglob("labkit/**/*.py")):
+        name = path.relative_to(edition).as_posix()
+        if name.startswith(_ROOMS_OF_GRADER) and name not in bundles:
+            yield Finding(name, "it is the grader's, and a command for students imports it")
 
 
 def broken_links(folder: Path) -> Iterator[Finding]:

@@ -9,7 +9,6 @@ The reach through imports is derived from the sources. What a gate reads of a la
 `READS`; `tests/test_reach.py` watches which files each gate opens.
 """
 
-import ast
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Iterator
@@ -18,7 +17,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from labkit.course.hints import FILE as HINTS
-from labkit.course.imports import direct_imports
+from labkit.course.imports import direct_imports, named_modules
 from labkit.course.lab import BUGS, FACTS, PRISTINE, ROOT, Lab
 from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
@@ -53,7 +52,6 @@ READS = {
 _BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts")
 _OF_ATTEMPTS = ("order", "attempts")
 _PACKAGES = ("labkit", "mini_vllm")
-_MODULE = re.compile(r"(?:labkit|mini_vllm)(?:\.\w+)+")
 # Its imports are those of every gate.
 _REGISTER = "labkit/gates/__init__.py"
 # What decides which gates run: nobody can say what a change of it moves.
@@ -227,12 +225,10 @@ def _imports(path: Path) -> frozenset[str]:
     """Return the files of the packages that a file imports itself; a missing one imports none."""
     try:
         source = path.read_bytes()
-        texts = (n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant))
+        names = direct_imports(source) | named_modules(source)
     except (OSError, SyntaxError, ValueError):
         return frozenset()
-    modules = {text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text)}
-    named = {f"{module.replace('.', '/')}.py" for module in modules}
-    return frozenset(name for name in {*direct_imports(source), *named} if (ROOT / name).is_file())
+    return frozenset(name for name in names if (ROOT / name).is_file())
 
 
 def changed_files(root: Path, commit: str) -> tuple[list[str], str]:

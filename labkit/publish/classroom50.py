@@ -24,7 +24,8 @@ from labkit.grading import grader
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.slot import Slot
-from labkit.publish.packing import grader_files, write_zip
+from labkit.publish.grader_files import grader_files
+from labkit.publish.packing import write_zip
 from labkit.publish.platforms import (
     best_mode,
     markdown,

@@ -22,7 +22,8 @@ from labkit.grading.preflight import check_tests
 from labkit.grading.seed import grading_seed
 from labkit.grading.slot import Slot
 from labkit.isolation.sandbox import choose_mode
-from labkit.publish.packing import grader_files, reference_files, write_zip
+from labkit.publish.grader_files import grader_files, reference_files
+from labkit.publish.packing import write_zip
 from labkit.publish.platforms import account, read_upload, summary, write_json
 from labkit.running.score import PUBLIC_SEED
 

@@ -1,24 +1,10 @@
-"""Packing zips that are equal to the byte, and the files of the course that graders elsewhere need.
-
-A lab's own solution and its known bugs are packed for no grading of that lab.
-"""
+"""Files by path as a zip that is equal to the byte, or as a folder."""
 
 import os
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from labkit.course.imports import imported_files
-from labkit.course.lab import BUGS, FACTS, Lab
-from labkit.errors import UsageError
-from labkit.grading.assignment import GRADER
 from labkit.grading.reading.bundles import packed
-from labkit.running.diagnose import FILE as MISTAKES
-
-# What the grader imports besides the standard library, and what those need.
-PACKAGES = (
-    "iniconfig", "markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich",
-)  # fmt: skip
 
 
 def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
@@ -43,73 +29,3 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-def grader_files(
-    runner: str, lab: Lab, labs: list[Lab], root: Path, hidden: Collection[Path] = ()
-) -> dict[str, bytes]:
-    """Return the grader and the lab's tests by path in the repository, and `requirements.txt`.
-
-    Args:
-        runner: the file of labkit that runs there; it comes with all that it imports.
-        lab: the lab to grade.
-        labs: all labs of the repository.
-        root: the repository.
-        hidden: files of hidden tests, for what they import; they do not come along.
-
-    Raises:
-        UsageError: a file is missing.
-    """
-    code = [root / name for name in (runner, *GRADER)]
-    own = [path for path in (lab.test_file, lab.path / MISTAKES) if path.exists()]
-    programs = [path for path in lab.given_files if path.suffix == ".py"]
-    files = imported_files([*code, *own, *programs, *hidden], root)
-    for path in (
-        *(other.path / FACTS for other in labs),
-        *own,
-        *lab.given_files,
-        *lab.hunt_files,
-    ):
-        files[path.relative_to(root).as_posix()] = _read(path, root)
-    lock = _read(root / "requirements/core.txt", root).decode()
-    files["requirements.txt"] = _only(lock, PACKAGES).encode()
-    return files
-
-
-def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
-    """Return the references of the labs that a lab builds on, by path in the repository.
-
-    A hunt needs those of the labs that it hunts, and their known bugs.
-
-    Raises:
-        UsageError: one is missing, as in a student edition.
-    """
-    paths = [other.solution for other in labs if other.name in lab.parts.values()]
-    hunted = [] if lab.hunt is None else [target.lab for target in lab.pool.targets]
-    for other in labs:
-        if other.name in hunted:
-            paths += [other.solution, other.path / BUGS]
-    return {path.relative_to(root).as_posix(): _read(path, root) for path in paths}
-
-
-def _read(path: Path, root: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        raise UsageError(
-            f"{path.relative_to(root)} is missing, and the autograder needs it; make it from the "
-            "whole repository, not from a student edition"
-        ) from None
-
-
-def _only(lock: str, packages: tuple[str, ...]) -> str:
-    """Return the entries of a lock file with hashes that are of these packages."""
-    entries = re.findall(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
-    missing = set(packages) - set(entries)
-    if missing:
-        raise UsageError(f"requirements/core.txt has no {', '.join(sorted(missing))}: make lock")
-    return "".join(
-        match[0]
-        for match in re.finditer(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
-        if match[1] in packages
-    )

@@ -1,7 +1,7 @@
 """`make student-edition OUT=../edition`: the course as a folder to hand out.
 
-It leaves out the reference solutions, the known bugs, the course's own tests and benchmarks, and
-the history. Each `starter.py` is a fresh copy of `course/starter.py.orig`.
+It leaves out the reference solutions, the known bugs, the course's own tests and benchmarks, the
+grader, and the history. Each `starter.py` is a fresh copy of `course/starter.py.orig`.
 
 Its texts come from those of the course. In Markdown, what stands between `<!-- full -->` and
 `<!-- /full -->` is left out, and what stands between `<!-- edition` and `-->`, which is a comment
@@ -22,14 +22,15 @@ from labkit.course.hints import FILE as HINTS
 from labkit.course.lab import FACTS, PRISTINE, Lab, find_labs
 from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
-from labkit.publish.actions import WORKFLOW
+from labkit.publish.edition_code import code_of_edition
 from labkit.publish.packing import write_folder
 from labkit.publish.withheld import check_withheld
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
 
-# Whatever is not named here is left out.
-_FOLDERS = ("labkit", "mini_vllm", "upstream")
+_WORKFLOW = Path(__file__).parent / "templates/grade.yml"
+# Of what is not labkit, whatever is not named here is left out.
+_FOLDERS = ("mini_vllm", "upstream")
 _FILES = (
     ".gitignore", "LICENSE", "conftest.py", "pyproject.toml", "requirements/core.txt",
     "requirements/serve.txt", "requirements/tokenizers.txt", "requirements/watch.txt",
@@ -38,7 +39,7 @@ _LAB_FILES = ("README.md", FACTS, PRISTINE, "test_lab.py", HINTS, PREDICTIONS)
 _LAB_FILES_OF_SOME = (MISTAKES, RACE)
 _TARGETS = (
     "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "stream",
-    "tokenizer", "upstream", "bundle", "grade",
+    "tokenizer", "upstream", "bundle",
 )  # fmt: skip
 # What `make help` says otherwise.
 _HELP = (
@@ -68,11 +69,12 @@ def make_edition(root: Path) -> dict[str, bytes]:
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     files["README.md"] = (root / "README.md").read_bytes()
     files["Makefile"] = _makefile((root / "Makefile").read_text("utf-8")).encode()
-    files[".github/workflows/grade.yml"] = WORKFLOW.read_bytes()
+    files[".github/workflows/grade.yml"] = _WORKFLOW.read_bytes()
     files = {
         name: edition_text(name, data.decode()).encode() if name.endswith(".md") else data
         for name, data in files.items()
     }
+    files |= code_of_edition(files, root)
     check_withheld(files.items(), labs, "the student edition")
     return files
 
@@ -134,8 +136,8 @@ def _makefile(text: str) -> str:
         "solution:\n"
         '\t@echo "The references are not in a student edition: your instructor has them."; exit 2'
         f"\n\n{' '.join(gone)}:\n"
-        '\t@echo "make $@ needs what a student edition leaves out: the references, or the"; \\\n'
-        '\techo "tests of the course itself. make help lists what is here."; exit 2'
+        '\t@echo "make $@ needs what a student edition leaves out: the references, the"; \\\n'
+        '\techo "grader, or the tests of the course. make help lists what is here."; exit 2'
     )
     targets = [by_name[name] for name in _TARGETS]
     return "\n\n".join([head.rstrip(), help_text.rstrip(), *targets, refusals]) + "\n"

@@ -24,8 +24,9 @@ class CodeUnderTest:
     """Finds names in the implementation under test, then in the lab's parts.
 
     A part is the student's own where that lab passes as it is now, else the reference. References
-    are tested with references; `LAB_PARTS` overrides. It is decided when the first name is looked
-    for: in a run of several labs an earlier one may just have passed.
+    are tested with references; `LAB_PARTS` overrides, and where there are no references, `own`
+    means the student's parts as they are. It is decided when the first name is looked for: in a run
+    of several labs an earlier one may just have passed.
 
     Args:
         lab: the lab.
@@ -64,11 +65,14 @@ class CodeUnderTest:
     def _parts(self) -> dict[str, Implementation]:
         """The parts that there are, by name."""
         parts = {}
+        as_they_are = os.environ.get("LAB_PARTS") == "own"
         for name, lab in self._labs_of_parts.items():
             if self._owner == "own" and self._passes(lab):
                 parts[name] = Implementation("starter", lab.starter)
             elif lab.solution.exists():
                 parts[name] = Implementation("solution", lab.solution)
+            elif as_they_are:
+                parts[name] = Implementation("starter", lab.starter)
         return parts
 
     def where_parts_come_from(self) -> list[str]:

@@ -11,7 +11,7 @@ from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources
 from labkit.isolation.sandbox import Sandbox
-from labkit.publish.packing import grader_files
+from labkit.publish.grader_files import grader_files
 from labkit.publish.student_edition import _lab_files
 from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation

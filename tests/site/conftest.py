@@ -51,7 +51,7 @@ def archives(tmp_path_factory):
     if (built / "solutions.json").exists():
         return built
     folder = tmp_path_factory.mktemp("archives")
-    write_archives(ROOT, folder)
+    write_archives(ROOT, ROOT, folder)
     frontend.add_bytecode(ROOT / "site", folder)
     return folder
 

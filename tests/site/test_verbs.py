@@ -40,7 +40,7 @@ print(json.dumps(events))
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
-    write_folder(folder, make_archive(ROOT))
+    write_folder(folder, make_archive(ROOT, ROOT))
     return folder
 
 
@@ -62,7 +62,7 @@ def ask(unpacked):
 
 
 def test_the_archives_are_small(tmp_path):
-    write_archives(ROOT, tmp_path)
+    write_archives(ROOT, ROOT, tmp_path)
     assert folder_bytes(tmp_path) < MOST_BYTES
 
 
@@ -80,14 +80,14 @@ def test_what_a_boot_imports_is_compiled(archives):
 
 def test_a_student_editions_archive_has_neither_references_nor_bugs(tmp_path):
     write_folder(tmp_path, make_edition(ROOT))
-    names = {name.rpartition("/")[2] for name in make_archive(tmp_path)}
+    names = {name.rpartition("/")[2] for name in make_archive(tmp_path, ROOT)}
     assert names.isdisjoint({"solution.py", "bugs.toml"})
     assert {"test_lab.py", "starter.py", "mistakes.py"} <= names
     assert not any(lab["has_solution"] for lab in labs_data(tmp_path))
 
 
 def test_an_archive_has_the_fresh_starter_whatever_stands_in_the_repository():
-    files = make_archive(ROOT)
+    files = make_archive(ROOT, ROOT)
     for lab in find_labs(ROOT):
         name = lab.starter.relative_to(ROOT).as_posix()
         assert files[name] == lab.pristine_starter.read_bytes()

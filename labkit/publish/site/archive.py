@@ -12,7 +12,7 @@ from labkit.course.imports import imported_files
 from labkit.course.lab import FACTS, Lab, find_labs
 from labkit.course.predictions import FILE as PREDICTIONS
 from labkit.errors import UsageError
-from labkit.publish.packing import PACKAGES
+from labkit.publish.grader_files import PACKAGES
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
 
@@ -32,28 +32,28 @@ _LEXERS = PurePosixPath("pygments/lexers")
 _LEXERS_KEPT = ("__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py")
 
 
-def make_archive(root: Path) -> dict[str, bytes]:
+def make_archive(course: Path, root: Path) -> dict[str, bytes]:
     """Return the files of the course by path, which a browser unpacks into a folder.
 
-    What a student edition leaves out is not there in its folder, and so not in its archive.
-
     Args:
-        root: the repository, or a student edition.
+        course: where the labs come from: the repository, or a student edition. What that leaves out
+            of them is not in its archive.
+        root: the repository, for the code: no student edition has the browser's.
 
     Raises:
         UsageError: a file is missing.
     """
-    labs = find_labs(root)
+    labs = find_labs(course)
     programs = [lab.path / MISTAKES for lab in labs if (lab.path / MISTAKES).exists()]
     programs += [path for lab in labs for path in lab.given_files if path.suffix == ".py"]
     try:
         files = imported_files([*(root / name for name in _ROOTS), *programs], root)
-        paths = [root / name for name in _SETTINGS]
+        paths = [course / name for name in _SETTINGS]
         paths += [path for lab in labs for path in _lab_paths(lab)]
-        files |= {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+        files |= {path.relative_to(course).as_posix(): path.read_bytes() for path in paths}
         for lab in labs:
             starter, pristine = (
-                path.relative_to(root).as_posix() for path in (lab.starter, lab.pristine_starter)
+                path.relative_to(course).as_posix() for path in (lab.starter, lab.pristine_starter)
             )
             files[starter] = files[pristine]
     except OSError as error:

@@ -23,7 +23,7 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
         UsageError: a file or a package is missing.
         LabFolderError: a file of a lab is missing or malformed.
     """
-    write_archives(course, folder)
+    write_archives(course, root, folder)
     _write_json(folder / "labs.json", labs_data(course))
     _write_json(folder / "strip.json", strip.pages(course))
     solutions = {lab.number: lab.solution for lab in find_labs(course) if lab.solution.exists()}
@@ -34,9 +34,9 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
         _write_json(folder / "strip-stored.json", strip.stored(root))
 
 
-def write_archives(course: Path, folder: Path) -> None:
+def write_archives(course: Path, root: Path, folder: Path) -> None:
     """Write what a browser's Python unpacks; see `write_bench`."""
-    for name, files in (("course", make_archive(course)), ("python", make_packages())):
+    for name, files in (("course", make_archive(course, root)), ("python", make_packages())):
         (folder / f"{name}.zip").write_bytes(packed(files, compressed=True))
 
 

@@ -1,0 +1,42 @@
+"""Which files of labkit a student edition has: those that its commands reach.
+
+They are derived, not listed. A command is a verb of the students' table; what the Makefile, the
+workflow or a document runs, as `-m labkit` or by a file's path; and a program of the edition that
+imports labkit, or names a module of it, as `conftest.py` does.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from labkit.course.imports import reached_files
+
+VERBS = "labkit/verbs/students.py"
+_TEXTS = ("Makefile", ".yml", ".md")
+_RUN = re.compile(r"-m (labkit[\w.]*)|\b(labkit/[\w/]+\.py)\b")
+
+
+def code_of_edition(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
+    """Return the files of labkit, by path.
+
+    Args:
+        files: the other files of the edition, by path.
+        root: the repository.
+
+    Raises:
+        OSError: what a text runs is not there.
+        SyntaxError: a program is not Python.
+    """
+    texts = [data.decode() for name, data in files.items() if name.endswith(_TEXTS)]
+    runs = [match for text in texts for match in _RUN.finditer(text)]
+    roots = {VERBS, *(_file_of(run[1], root) if run[1] else run[2] for run in runs)}
+    begin = {name: (root / name).read_bytes() for name in sorted(roots)}
+    programs = [data for name, data in files.items() if name.endswith(".py")]
+    reached = reached_files([*programs, *begin.values()], root)
+    return begin | {name: data for name, data in reached.items() if name.startswith("labkit/")}
+
+
+def _file_of(module: str, root: Path) -> str:
+    """Return the file that `python -m` runs for a module or a package."""
+    place = module.replace(".", "/")
+    return f"{place}.py" if (root / f"{place}.py").exists() else f"{place}/__main__.py"
