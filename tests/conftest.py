@@ -13,7 +13,7 @@ import pytest
 
 from labkit.course.lab import find_labs
 from labkit.course.matrix import write
-from labkit.gates import runs
+from labkit.gates.lab_runs import runs
 
 HERE = Path(__file__).resolve().parent
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from labkit.course.lab import ROOT
-from labkit.gates import lanes, promises
-from labkit.gates.documents import commands_of
-from labkit.gates.lanes import Clones
-from labkit.gates.promises import Promise, Trial, plan
+from labkit.gates.promises import gate as promises
+from labkit.gates.promises import lanes
+from labkit.gates.promises.documents import commands_of
+from labkit.gates.promises.gate import Promise, Trial, plan
+from labkit.gates.promises.lanes import Clones
 
 PAGE = """# A course
 

@@ -10,8 +10,9 @@ import pytest
 
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs
-from labkit.gates import GATES, RUNNING, runs
+from labkit.gates import GATES, RUNNING
 from labkit.gates.finding import takes_labs
+from labkit.gates.lab_runs import runs
 from labkit.gates.reach import READS, Reach
 
 LAB = "phase-90-tiny/labs/lab-90-pairs"
@@ -38,7 +39,7 @@ CHANGES = [
     ("tests/grading/cheats_walls.py", set()),
     ("labkit/running/racing.py", {"races", "arrows"}),
     ("labkit/gates/tables.py", {"tables", "arrows"}),
-    ("labkit/gates/hurry.py", {"arrows", *RUNNING}),
+    ("labkit/gates/lab_runs/hurry.py", {"arrows", *RUNNING}),
     ("labkit/isolation/worker.py", {"arrows"}),
     ("labkit/publish/bundle.py", {"arrows"}),
     ("labkit/gates/__init__.py", ALL),
@@ -101,7 +102,8 @@ def watch(event, args):
         if path.startswith(root):
             os.write(opened, (path[len(root) + 1:] + "\\n").encode())
 import pytest
-from labkit.gates import GATES, runs
+from labkit.gates import GATES
+from labkit.gates.lab_runs import runs
 def run_lab(root, lab, implementation, hurry=1.0, collected=None):
     if (pid := os.fork()) == 0:
         for stream in (1, 2):

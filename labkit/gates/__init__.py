@@ -15,7 +15,7 @@ from labkit.gates.names import names_are_nouns
 from labkit.gates.order import tasks_pass_in_order
 from labkit.gates.pools import pools_are_fair
 from labkit.gates.predictions import predictions_are_true
-from labkit.gates.promises import promises_are_kept
+from labkit.gates.promises.gate import promises_are_kept
 from labkit.gates.races import races_are_fair
 from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution

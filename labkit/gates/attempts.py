@@ -16,7 +16,7 @@ from labkit.course.lab import Lab
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.runs import Outcome, Question, answers
+from labkit.gates.lab_runs.runs import Outcome, Question, answers
 from labkit.running.diagnose import read_mistakes
 
 FOLDER = "tests/attempts"

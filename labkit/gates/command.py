@@ -10,10 +10,11 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
-from labkit.gates import BESIDE, GATES, RUNNING, WAITING, Finding, lanes
+from labkit.gates import BESIDE, GATES, RUNNING, WAITING, Finding
 from labkit.gates.finding import takes_labs
+from labkit.gates.lab_runs.runs import Runs, shared
+from labkit.gates.promises import lanes
 from labkit.gates.reach import Reach, changed_files
-from labkit.gates.runs import Runs, shared
 
 _ABOUT = """\
 With --lab, gates that look at the whole repository are left out, and so is that part of others:

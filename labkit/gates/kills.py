@@ -10,8 +10,8 @@ from typing import Any
 from labkit.course.lab import BUGS, Bug, Lab
 from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding, of_labs
+from labkit.gates.lab_runs.runs import Outcome, Question, answers
 from labkit.gates.pools import exemptions
-from labkit.gates.runs import Outcome, Question, answers
 from labkit.running.lab_impl import Implementation
 from labkit.running.result_kind import ResultKind
 

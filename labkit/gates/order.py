@@ -14,7 +14,7 @@ from labkit.course.lab import Lab
 from labkit.errors import LabFolderError
 from labkit.gates.attempts import folder_of
 from labkit.gates.finding import Finding, of_labs
-from labkit.gates.runs import Outcome, Question, answers
+from labkit.gates.lab_runs.runs import Outcome, Question, answers
 from labkit.running.result_kind import ResultKind
 
 

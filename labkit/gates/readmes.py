@@ -7,8 +7,8 @@ from labkit.course.hints import read_hints
 from labkit.course.lab import COURSE, Lab, find_labs
 from labkit.course.matrix import filled, generated_pages
 from labkit.errors import LabFolderError
-from labkit.gates.documents import documents
 from labkit.gates.finding import Finding
+from labkit.gates.promises.documents import documents
 
 HEADINGS = [
     "Goal", "Where this sits in a serving engine", "Why this lab exists", "Background", "Files",

@@ -37,7 +37,7 @@ class Result:
     Attributes:
         kind: what became of it.
         message: one line for people.
-        failure: the broken rule as data, for `assertion` and `raised`.
+        failure: the broken rule as data, for `ASSERTION` and `RAISED`.
         printed: what the code under test printed during the test.
         failure_text: the failure in words, where it is not kept as data.
         line: of the file under test, the number of the line at which it went wrong, where one did.

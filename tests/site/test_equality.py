@@ -10,7 +10,7 @@ import pytest
 from interpreter import LONG
 
 from labkit.course.lab import ROOT, find_labs
-from labkit.gates.runs import run_lab
+from labkit.gates.lab_runs.runs import run_lab
 from labkit.running.lab_impl import Implementation
 
 LABS = find_labs(ROOT)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
 from labkit.course.rows import build, read_toml
-from labkit.gates.documents import Command, commands, texts, words
 from labkit.gates.finding import Finding
-from labkit.gates.lanes import AT_WORK, EDITIONS, LANES, Clones, Ended
+from labkit.gates.promises.documents import Command, commands, texts, words
+from labkit.gates.promises.lanes import AT_WORK, EDITIONS, LANES, Clones, Ended
 
 FOLDER = "tests/promises"
 # The exit code of a script that this machine cannot run, as automake's.

@@ -24,7 +24,7 @@ import pytest
 
 from labkit.course.lab import Lab
 from labkit.errors import LabkitError
-from labkit.gates.collected import CollectedLab
+from labkit.gates.lab_runs.collected import CollectedLab
 from labkit.running.lab_impl import choose
 from labkit.running.result_kind import ResultKind
 
@@ -224,7 +224,7 @@ def run_lab(
 
 def _arguments(root: Path, lab: Lab, hurry: float) -> list[str]:
     return [str(lab.path), "-q", "-p", "no:cacheprovider", "--rootdir", str(root),
-            "-p", "labkit.gates.hurry", "--hurry", str(hurry)]  # fmt: skip
+            "-p", "labkit.gates.lab_runs.hurry", "--hurry", str(hurry)]  # fmt: skip
 
 
 def _environment() -> dict[str, str]:
