@@ -219,7 +219,7 @@ class TextPipeline(Machine):
         if before is not None:
             # Only the last parser may keep text in a step that is remembered.
             *first, part = "", *(parser.part for parser in self._parsers)
-            if ends or any(first) or not all(parser.flowed for parser in self._parsers):
+            if ends or any(first) or not all(parser.repeatable for parser in self._parsers):
                 before = None
         self._node = MEMORY.learn(before, token_id, (*new,), self.position, part)
         if self._metrics is not None:

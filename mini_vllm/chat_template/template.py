@@ -61,15 +61,14 @@ class Rendered:
 
     Attributes:
         text: the string.
-        generation_spans: the spans of the template's `{% generation %}` blocks, in characters.
-        special_spans: those of the special tokens that the template itself wrote. There are none if
-            a variable has a lone surrogate: nobody can tell then, nor encode such a text.
+        special_spans: the spans of the special tokens that the template itself wrote, in
+            characters. There are none if a variable has a lone surrogate: then they cannot be
+            distinguished from others, and such a text cannot be encoded anyway.
         clean: whether there are no others. In a text that is not clean, a message has what looks
             like a special token.
     """
 
     text: str
-    generation_spans: tuple[tuple[int, int], ...] = ()
     special_spans: tuple[tuple[int, int], ...] = ()
     clean: bool = True
 
@@ -203,7 +202,7 @@ class ChatTemplate:
         documents: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> Rendered:
-        """Return the prompt, and where its generation blocks and special tokens are.
+        """Return the prompt, and where its special tokens are.
 
         Arguments and errors are those of `apply_chat_template`.
         """
@@ -215,9 +214,8 @@ class ChatTemplate:
             **kwargs,
         }
         reply = self._ask(_encode(variables))
-        return Rendered(
-            reply["text"], _spans(reply["spans"]), _spans(reply["special"]), reply["clean"]
-        )
+        spans = tuple((start, end) for start, end in reply["special"])
+        return Rendered(reply["text"], spans, reply["clean"])
 
     def validate(self) -> None:
         """Compile the template without rendering it.
@@ -304,10 +302,6 @@ def _as_templates_read(turn: Message) -> Message:
     if reasoning is None:
         return said
     return {"thinking": reasoning, **said, "reasoning_content": reasoning}
-
-
-def _spans(pairs: Iterable[Sequence[int]]) -> tuple[tuple[int, int], ...]:
-    return tuple((start, end) for start, end in pairs)
 
 
 def _plain(value: Any) -> Any:

@@ -2,9 +2,9 @@
 
 `ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
 JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
-with, or null to compile only. The answer has one of three shapes: `{"text", "spans", "special",
-"clean"}`, `{"error"}` or `{"limit"}`, which names the limit that was hit. End of input ends it. It
-imports jinja2 and the standard library, and of its own package only the marks.
+with, or null to compile only. The answer has one of three shapes: `{"text", "special", "clean"}`,
+`{"error"}` or `{"limit"}`, which names the limit that was hit. End of input ends it. It imports
+jinja2 and the standard library, and of its own package only the marks.
 
 But:
 - The parent watches the clock; the alarm in here is for when the parent is gone.
@@ -15,7 +15,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ if __name__ == "__main__":
     # Started as a file, and isolated: the package is not on the path, or another version of it is.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from mini_vllm.chat_template.marks import TAKE_OFF, MarkOwnText, Marks, Spans
+from mini_vllm.chat_template.marks import TAKE_OFF, MarkOwnText, Marks
 
 _LONGEST_MESSAGE = 2000
 
@@ -44,26 +44,15 @@ class OutputTooLong(Exception):
 
 
 class GenerationBlocks(Extension):
-    """`{% generation %}` … `{% endgeneration %}`: where the assistant speaks.
-
-    `position` is the length of the text before the block; `Renderer` keeps it up to date.
-    """
+    """`{% generation %}` … `{% endgeneration %}`: what the assistant says, for training."""
 
     tags = {"generation"}  # noqa: RUF012 (how jinja declares them)
-    position = 0
-    spans: Spans
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Turn a block into a call of `_mark` with the block's body."""
+        """Return the block's body, whose variables stay inside."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("_mark"), [], [], body).set_lineno(line)
-
-    def _mark(self, caller: Callable[[], str]) -> str:
-        start = self.position
-        text = caller()
-        self.spans.append((start, start + len(text)))
-        return text
+        return nodes.Scope(body).set_lineno(line)
 
 
 def raise_exception(message: Any) -> None:
@@ -146,7 +135,7 @@ class Renderer:
         return self._templates[marks]
 
     def render(self, variables: dict[str, Any], *, odd: bool = False) -> dict[str, Any]:
-        """Return the text, the spans of its generation blocks, and those of its special tokens.
+        """Return the text, and the spans of its special tokens.
 
         `clean` says whether the template's own special tokens are all that are in the text.
 
@@ -160,21 +149,18 @@ class Renderer:
             name: marks.put_on(value) if isinstance(value, str) else value
             for name, value in self._variables.items()
         }
-        blocks = self._environment.extensions[GenerationBlocks.identifier]
-        assert isinstance(blocks, GenerationBlocks)
-        blocks.position, blocks.spans = 0, []
-        pieces: list[str] = []
+        size, pieces = 0, []
         # `generate` would do the same, but it hides the frames that `_line` reads.
         for piece in template.root_render_func(template.new_context({**own, **variables})):
-            blocks.position += len(piece)
-            if blocks.position > self._output_size:
+            size += len(piece)
+            if size > self._output_size:
                 raise OutputTooLong
             pieces.append(piece)
         text = "".join(pieces)
         if odd:
-            return {"text": text, "spans": blocks.spans, "special": [], "clean": False}
+            return {"text": text, "special": [], "clean": False}
         text, special, clean = marks.read(text, _roles(variables))
-        return {"text": text, "spans": blocks.spans, "special": special, "clean": clean}
+        return {"text": text, "special": special, "clean": clean}
 
     def describe(self, error: Exception) -> str:
         """Return the message of an error in the usual letters."""
@@ -226,7 +212,7 @@ def answer(
     try:
         if variables is None:
             renderer.compiled()
-            return {"text": "", "spans": []}
+            return {"text": ""}
         return renderer.render(variables, odd=odd)
     except OutputTooLong:
         return {"limit": "output"}

@@ -1,4 +1,4 @@
-"""The reader's end of a pipe from the engine, who can neither hold it up nor miss its end.
+"""What a reader has of the engine's pipe: it neither holds the engine up nor misses the end.
 
     engine -> Pipe.push -> what waits -> StreamChannel.consume -> reader
 

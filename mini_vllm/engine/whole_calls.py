@@ -4,8 +4,8 @@ A stream has to announce a call before it can know that the call will be complet
 announced stands. Whoever gets everything at the end need not see a call that breaks off: it is
 text.
 
-`complete_calls` says that of the events of any text path. They lack the call's opening marker.
-`WholeCalls` reads the calls itself, so its text has the marker, too.
+`complete_calls` applies this to the events of any text path, which lack the call's opening marker.
+`WholeCalls` reads the calls from the text itself, and so keeps the marker.
 """
 
 import re

@@ -16,7 +16,7 @@ from mini_vllm.text.markers import MarkerScanner
 from mini_vllm.text.parameter_state import TEXT
 from mini_vllm.text.parser_states import SPACE
 from mini_vllm.text.schemas import canonical, escaped, typed
-from mini_vllm.text.stream_parser import On, Scratch, StreamParser
+from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64
 _LONGEST_BARE = 256
@@ -136,8 +136,7 @@ class BareObject:
 
     def _end_key(self, parser: StreamParser, place: _Place, key: str) -> None:
         if len(place.brackets) == 1:
-            parser.parameter = key
-            parser.flowed = False
+            parser.call.parameter = key
         parser.arguments(f"{place.before}{_quoted(key)}: ")
         parser.scratch.json = _Place("value", place.brackets, "")
 
@@ -188,23 +187,22 @@ class BareObject:
             parser.keep(shown)
         if marker is None:
             return after
-        string = "".join(scratch.parts)
         if place.expects == "key text":
+            key = parser.recall()
             parser.hold(self.quote)
-            scratch.json = _Place("colon", place.brackets, place.before, string)
+            scratch.json = _Place("colon", place.brackets, place.before, key)
             return after
-        is_text = place.expects == "text"
-        parser.arguments('"' if is_text else typed(string, self._allowed(parser, place) or TEXT))
+        if place.expects == "text":
+            parser.arguments('"')
+        else:
+            parser.arguments(typed(parser.recall(), self._allowed(parser, place) or TEXT))
         parser.note(self.quote)
         scratch.json = _Place("after", place.brackets, "")
         return after
 
     def _allowed(self, parser: StreamParser, place: _Place) -> frozenset[str] | None:
         """Return the types of a parameter; values inside of others have none."""
-        if len(place.brackets) > 1:
-            return None
-        parser.flowed = False
-        return parser.types.get(parser.name, {}).get(parser.parameter)
+        return None if len(place.brackets) > 1 else parser.schema_types()
 
     def waiting(self, parser: StreamParser) -> str:
         """Return the beginning of a marker."""
@@ -213,14 +211,6 @@ class BareObject:
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
         return False
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
 
 
 @lru_cache(_MOST_REMEMBERED)

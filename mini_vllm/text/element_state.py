@@ -8,10 +8,10 @@ waits for its end. Members of one name become a list; text beside elements goes 
 import re
 from dataclasses import dataclass
 
-from mini_vllm.text.parameter_state import TEXT, read_parameter
+from mini_vllm.text.parameter_state import TEXT, allowed_types, read_parameter
 from mini_vllm.text.parser_states import SPACE, Marked
 from mini_vllm.text.schemas import Allowed, canonical, escaped, typed_value
-from mini_vllm.text.stream_parser import Scratch, StreamParser
+from mini_vllm.text.stream_parser import StreamParser
 
 DEEPEST = 128
 _LONGEST_TAG = 256
@@ -26,7 +26,7 @@ class Element(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters; keep elements, and the text of other types."""
         scratch = parser.scratch
-        if scratch.json is None and not scratch.begun and _allowed(parser) != TEXT:
+        if scratch.json is None and not scratch.begun and allowed_types(parser) != TEXT:
             scratch.json = 0
         if scratch.pending:
             tag, end, rest = text.partition(">")
@@ -47,7 +47,7 @@ class Element(Marked):
             if scratch.json is not None or not text.strip(SPACE):
                 return
             scratch.begun = True
-            text = "".join(scratch.parts)
+            text = parser.recall()
             parser.arguments('"')
         parser.arguments(escaped(text))
 
@@ -68,31 +68,23 @@ class Element(Marked):
 
     def _close(self, parser: StreamParser, name: str, rest: str) -> str:
         scratch = parser.scratch
-        if name != parser.parameter:
-            return parser.fail(f"</{name}> closes <{parser.parameter}>", rest)
+        if name != parser.call.parameter:
+            return parser.fail(f"</{name}> closes <{parser.call.parameter}>", rest)
         (marker,) = self.on
         try:
-            node = read_elements("".join(scratch.parts), marker)
+            node = read_elements(parser.recall(), marker)
         except ValueError as error:
             return parser.fail(str(error), rest)
         tag, scratch.pending = scratch.pending, ""
         if scratch.begun:
             parser.arguments('"')
         else:
-            parser.arguments(canonical(value_of(node, _allowed(parser))))
+            parser.arguments(canonical(value_of(node, allowed_types(parser))))
         return parser.follow(self.on[marker], tag) + rest
 
     def waiting(self, parser: StreamParser) -> str:
         """Return the tag that is not complete, and the beginning of a marker."""
         return parser.scratch.pending + super().waiting(parser)
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return whether the schema has been asked."""
-        return scratch.begun or scratch.json is not None
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return whether a string is being written."""
-        return scratch.begun
 
 
 def read_elements(text: str, marker: str) -> Node:
@@ -143,10 +135,6 @@ def value_of(node: Node, allowed: frozenset[str]) -> object:
     for name, member in node:
         values.setdefault(name, []).append(value_of(member, inside.member(name)))
     return {name: many[0] if len(many) == 1 else many for name, many in values.items()}
-
-
-def _allowed(parser: StreamParser) -> frozenset[str]:
-    return parser.types.get(parser.name, {}).get(parser.parameter, TEXT)
 
 
 def read_element(parser: StreamParser, name: str, marker: str) -> str | None:

@@ -62,15 +62,13 @@ class JsonState:
     Attributes:
         mode: what is expected.
         brackets: the open ones, outermost first.
-        in_string: whether the text is inside a string.
     """
 
-    __slots__ = ("brackets", "in_string", "mode")
+    __slots__ = ("brackets", "mode")
 
     def __init__(self, mode: str, brackets: str) -> None:
         self.mode = mode
         self.brackets = brackets
-        self.in_string = mode.startswith(("string", "key"))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "JsonState":
         return self

@@ -5,9 +5,10 @@ position it is then. Models repeat themselves, so a layer works out each such st
 looks it up: `node.get(piece)` is the output and the next node. Layers that are composed have one
 position together, and a step through all of them is one look.
 
-A position is a hashable value. Where more than that decides, such as calls that are counted, a
-layer has none: it stands `NOWHERE`, and nothing of that is remembered. Text that is kept until
-later and decides nothing now stays with the stream: a step that keeps some is known with it.
+A position is a hashable value. A step that depends on more than that, such as the schema of a
+parameter, is not remembered. Where more decides all the time, as while stop strings are too early,
+a layer has no position: it stands `NOWHERE`. Text that is kept until later and decides nothing now
+stays with the stream: a step that keeps some is known with it.
 """
 
 from collections.abc import Hashable
@@ -70,10 +71,6 @@ class Memory:
         self._lock = Lock()
         self.steps = 0
         self.learned = 0
-
-    def __len__(self) -> int:
-        """Return the number of nodes."""
-        return len(self._nodes)
 
     def node(self, position: Hashable | None) -> Node:
         """Return the node of a position, `NOWHERE` without one."""

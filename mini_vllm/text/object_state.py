@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.parser_states import JSON, SPACE
-from mini_vllm.text.stream_parser import On, Scratch, StreamParser
+from mini_vllm.text.stream_parser import On, StreamParser
 
 
 @dataclass
@@ -53,7 +53,8 @@ class Object:
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Go through the members."""
-        progress = parser.progress = parser.progress or _Progress()
+        call = parser.call
+        progress = call.progress = call.progress or _Progress()
         if progress.expects == "rest":
             return self._rest(parser, progress, text)
         bare = text.lstrip(SPACE)
@@ -129,16 +130,16 @@ class Object:
             if progress.early is not None:
                 parser.announce(name, progress.id)
                 parser.arguments("".join(progress.early))
-        elif progress.member in self.arguments and not parser.announced:
+        elif progress.member in self.arguments and not parser.call.announced:
             progress.early = list(progress.text)
-        elif progress.member == self.id and not parser.announced and text.startswith('"'):
+        elif progress.member == self.id and not parser.call.announced and text.startswith('"'):
             progress.id = json.loads(text)
         return ""
 
     def _close(self, parser: StreamParser, rest: str) -> str:
-        if not parser.announced:
+        if not parser.call.announced:
             return parser.fail("the object has no name or no arguments", rest)
-        parser.progress = None
+        parser.call.progress = None
         return parser.follow(self.then, "") + rest
 
     def waiting(self, parser: StreamParser) -> str:
@@ -147,14 +148,6 @@ class Object:
 
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
-        return False
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return False: members are kept."""
-        return False
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return False."""
         return False
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.parser_states import JSON, SPACE, Marked
 from mini_vllm.text.schemas import EVERY_TYPE, escaped, type_named, typed
-from mini_vllm.text.stream_parser import Scratch, StreamParser
+from mini_vllm.text.stream_parser import StreamParser
 
 # For `Value.types`.
 TEXT = frozenset({"string"})
@@ -56,7 +56,7 @@ class Value(Marked):
         if scratch.json is FAILED:
             parser.arguments('"')
         else:
-            parser.arguments(typed("".join(scratch.parts), self._allowed(parser)))
+            parser.arguments(typed(parser.recall(), self._allowed(parser)))
         return parser.follow(self.on[marker], marker) + rest
 
     def _text(self, parser: StreamParser, text: str) -> None:
@@ -73,46 +73,50 @@ class Value(Marked):
             return
         if scratch.json is not FAILED:
             parser.keep(text)
-            scratch.json = _typed_state(scratch, text, self._allowed(parser))
+            if scratch.json is None:
+                scratch.json = _begin(text, self._allowed(parser))
+            else:
+                scratch.json = _continue(scratch.json, text)
             if scratch.json is not FAILED:
                 return
-            text = "".join(scratch.parts)
+            text = parser.recall()
             parser.arguments('"')
         parser.arguments(escaped(text))
 
     def _allowed(self, parser: StreamParser) -> frozenset[str]:
-        named = parser.types.get(parser.name, {}).get(parser.parameter, TEXT)
-        return self.types or named
+        return self.types or allowed_types(parser)
 
     def waiting(self, parser: StreamParser) -> str:
         """Return a line break that may be markup, and the beginning of a marker."""
         return parser.scratch.pending + super().waiting(parser)
 
-    def flows(self, scratch: Scratch) -> bool:
-        """Return whether the schema has been asked."""
-        return scratch.json is not None
 
-    def writes(self, scratch: Scratch) -> bool:
-        """Return whether the value is known to be a string."""
-        return scratch.json is FAILED
+def allowed_types(parser: StreamParser) -> frozenset[str]:
+    """Return the JSON types of a parameter; without a schema it is a string."""
+    types = parser.schema_types()
+    return TEXT if types is None else types
 
 
-def _typed_state(scratch: Scratch, text: str, allowed: frozenset[str]) -> JsonState | None:
-    """Take more of a value; return `FAILED` once it can only be a string."""
+def _begin(text: str, allowed: frozenset[str]) -> JsonState | None:
+    """Take the beginning of a value; return None for nothing but white space."""
     if "string" not in allowed:
         return _UNREAD
     if allowed == TEXT:
         return FAILED
-    state: JsonState | None = scratch.json
-    if state is None:
-        text = text.lstrip(SPACE)
-        if text and all(text[0] not in _STARTS[name] for name in allowed - TEXT):
-            return FAILED
-        state = JSON.start if text else None
-    if state is None or state is _COMPLETE:
+    text = text.lstrip(SPACE)
+    if text and all(text[0] not in _STARTS[name] for name in allowed - TEXT):
+        return FAILED
+    return _continue(JSON.start, text) if text else None
+
+
+def _continue(state: JsonState, text: str) -> JsonState:
+    """Take more of a value; return `FAILED` once it can only be a string."""
+    if state is _UNREAD:
+        return state
+    if state is _COMPLETE:
         return FAILED if text.strip(SPACE) else state
-    taken, state = JSON.scan(state, text)
-    return state or (FAILED if text[taken:].strip(SPACE) else _COMPLETE)
+    taken, after = JSON.scan(state, text)
+    return after or (FAILED if text[taken:].strip(SPACE) else _COMPLETE)
 
 
 def read_name(parser: StreamParser, name: str, marker: str) -> str | None:
@@ -120,7 +124,7 @@ def read_name(parser: StreamParser, name: str, marker: str) -> str | None:
     if not name:
         return None
     parser.announce(name)
-    parser.parameters = 0
+    parser.call.parameters = 0
     return ""
 
 
@@ -129,19 +133,18 @@ def read_offered_name(parser: StreamParser, name: str, marker: str) -> str | Non
 
     For markup that prose may have too.
     """
-    if parser.types and name not in parser.types:
-        return None
-    return read_name(parser, name, marker)
+    return read_name(parser, name, marker) if parser.offers(name) else None
 
 
 def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
     """Read the name of a parameter: the next member of the arguments."""
-    if not key or parser.parameters is None:
+    call = parser.call
+    if not key or call.parameters is None:
         return None
-    parser.parameter = key
-    start = "{" if parser.parameters == 0 else ", "
+    call.parameter = key
+    start = "{" if call.parameters == 0 else ", "
     parser.arguments(f'{start}"{escaped(key)}": ')
-    parser.parameters += 1
+    call.parameters += 1
     return ""
 
 

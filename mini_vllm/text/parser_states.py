@@ -12,7 +12,7 @@ from functools import cached_property
 from mini_vllm.text.events import ReasoningDelta, TextDelta
 from mini_vllm.text.json_scanner import FAILED, JsonScanner
 from mini_vllm.text.markers import MarkerScanner
-from mini_vllm.text.stream_parser import On, Scratch, StreamParser
+from mini_vllm.text.stream_parser import On, StreamParser
 
 SPACE = " \t\r\n"
 JSON = JsonScanner()
@@ -40,14 +40,6 @@ class Marked:
         """Return False: a text that ends here is incomplete."""
         return False
 
-    def flows(self, scratch: Scratch) -> bool:
-        """Return False: text is kept here."""
-        return False
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return False."""
-        return False
-
 
 @dataclass(frozen=True, eq=False)
 class Prose(Marked):
@@ -64,10 +56,6 @@ class Prose(Marked):
         if marker is None:
             return ""
         return parser.follow(self.on[marker], marker) + rest
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
 
     def end(self, parser: StreamParser) -> bool:
         """Emit what may have been a marker."""
@@ -133,14 +121,6 @@ class Gap:
         parser.pour(pending)
         return parser.state.end(parser)
 
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return False."""
-        return False
-
 
 @dataclass(frozen=True, eq=False)
 class Header(Marked):
@@ -183,10 +163,6 @@ class Header(Marked):
             return parser.fail(f"{header + marker:.40} where a name should be", marker + rest)
         return parser.follow(On(state or on.next, on.do, on.keep), marker) + rest
 
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True: what it keeps is short, and models repeat it."""
-        return True
-
 
 def announce(parser: StreamParser, name: str, marker: str) -> str | None:
     """Start the call that a header names; for `Header.read`."""
@@ -214,7 +190,7 @@ class Json:
             if bare[0] != "{":
                 return parser.fail("the arguments are not a JSON object", text)
             # A header that parameters may follow has begun to count them.
-            parser.parameters = None
+            parser.call.parameters = None
             text, state = bare, JSON.start
         taken, scratch.json = JSON.scan(state, text)
         if taken == len(text) and scratch.json is not None:
@@ -232,14 +208,6 @@ class Json:
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
         return False
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
 
 
 @dataclass(frozen=True, eq=False)

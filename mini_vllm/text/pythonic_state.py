@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mini_vllm.text.parser_states import SPACE
 from mini_vllm.text.python_literals import EscapeError, split_string, to_json, unescape
 from mini_vllm.text.schemas import canonical, escaped
-from mini_vllm.text.stream_parser import On, Scratch, StreamParser
+from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64
 _LONGEST_NAME = 256
@@ -86,10 +86,10 @@ class PythonCall:
         parser.scratch.json = _Progress(after)
         parser.note(char)
         if after == "value":
-            parser.flowed = False
             self._announce(parser)
-            start = "{" if parser.parameters == 0 else ", "
-            parser.parameters = (parser.parameters or 0) + 1
+            call = parser.call
+            start = "{" if call.parameters == 0 else ", "
+            call.parameters = (call.parameters or 0) + 1
             parser.arguments(f"{start}{canonical(progress.word)}: ")
         elif char == ")":
             self._announce(parser)
@@ -97,9 +97,10 @@ class PythonCall:
         return text[1:]
 
     def _announce(self, parser: StreamParser) -> None:
-        if not parser.announced:
-            parser.announce(parser.name)
-            parser.parameters = 0
+        call = parser.call
+        if not call.announced:
+            parser.announce(call.name)
+            call.parameters = 0
 
     def _word(self, parser: StreamParser, progress: _Progress, text: str) -> str:
         """Take more of the name of a function or argument."""
@@ -114,8 +115,7 @@ class PythonCall:
             if word.endswith(".") or ".." in word:
                 return parser.fail(f"{word:.40} is not a name", text[end:])
             if after == "bracket":
-                parser.name = word
-                parser.flowed = False
+                parser.call.name = word
         return text[end:]
 
     def _begin_value(self, parser: StreamParser, text: str) -> str:
@@ -187,7 +187,7 @@ class PythonCall:
     def _end_literal(self, parser: StreamParser, text: str, place: int) -> str:
         parser.keep(text[:place])
         try:
-            parser.arguments(to_json("".join(parser.scratch.parts), self.lines))
+            parser.arguments(to_json(parser.recall(), self.lines))
         except ValueError as error:
             return parser.fail(str(error), text[place:])
         parser.scratch.json = _Progress("after value")
@@ -200,14 +200,6 @@ class PythonCall:
     def end(self, parser: StreamParser) -> bool:
         """Return False: a text that ends here is incomplete."""
         return False
-
-    def flows(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
-
-    def writes(self, scratch: Scratch) -> bool:
-        """Return True."""
-        return True
 
 
 _NEXT = {

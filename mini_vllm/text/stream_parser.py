@@ -5,12 +5,13 @@ where each marker leads. The kinds of states are in `parser_states` and the `*_s
 it. What is taken in but could still turn out to be plain text is kept raw, so that nothing is ever
 lost: until a call is announced it may become text again, afterwards an explicit `Malformed`.
 
-Most text stays within a state: it goes out, or is kept until the state ends, and no call's name,
-schema or number matters. Such steps are remembered. A step from state to state is worked out.
+Most text stays within a state: it is emitted, or kept until the state ends, and all that matters of
+the call is its number. Such steps are remembered (`memory`). A step that uses more of the call, or
+leads to another state, is worked out: the parser notes which by what the states call.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mini_vllm.text.events import (
@@ -26,12 +27,15 @@ from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
 
 # States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
-# A state, its scratch without `parts`, the number of the call, and whether markup is kept.
+# A state, its scratch, the number of the call, and whether text is kept.
 Position = tuple["State", int, str, bool, Hashable, str, int, bool]
 
 
 class State(Protocol):
-    """One kind of place in a format. Positions have it in them, so it is equal to itself alone."""
+    """One kind of place in a format. Positions have it in them, so it is equal to itself alone.
+
+    Streams share it: what it knows of one of them is in the parser's `scratch`, or in its `call`.
+    """
 
     def take(self, parser: "StreamParser", text: str) -> str:
         """Take non-empty text; return what another state should take."""
@@ -43,19 +47,6 @@ class State(Protocol):
 
     def end(self, parser: "StreamParser") -> bool:
         """Return whether a text may end here; if so, emit what waits."""
-        ...
-
-    def flows(self, scratch: "Scratch") -> bool:
-        """Return whether steps within the state may be remembered now.
-
-        What the state does with text then depends on nothing but the scratch without its parts,
-        which is hashable. Whoever changes more than that, and events, says so by `flowed`, as
-        `hold`, `go` and `announce` do; `keep` adds to the parts.
-        """
-        ...
-
-    def writes(self, scratch: "Scratch") -> bool:
-        """Return whether steps within the state may write arguments."""
         ...
 
 
@@ -105,7 +96,9 @@ class Format:
 
 @dataclass(slots=True)
 class Scratch:
-    """What a stream remembers in its present state: made anew with each state.
+    """Where in its present state a stream is: made anew with each state.
+
+    It is part of the position, so its attributes are hashable, and never change in place.
 
     Attributes:
         marker: the state of an automaton of markers.
@@ -113,7 +106,6 @@ class Scratch:
         begun: whether the value here has begun.
         json: where in a value the text is.
         text: kept raw, and decides what comes next, so it is short.
-        parts: kept raw, and of no interest until the state ends.
     """
 
     marker: int = 0
@@ -121,7 +113,28 @@ class Scratch:
     begun: bool = False
     json: Any = None
     text: str = ""
-    parts: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Call:
+    """What a stream knows of its present call, in whichever state it is.
+
+    Attributes:
+        name: the function's.
+        announced: whether the call can no longer become text again.
+        parameter: the name of the present parameter.
+        parameters: how many of them were written, if the parser itself writes the object that they
+            are members of.
+        progress: where in the call a state is that others interrupt.
+        reason: why the call is malformed.
+    """
+
+    name: str = ""
+    announced: bool = False
+    parameter: str = ""
+    parameters: int | None = None
+    progress: Any = None
+    reason: str = ""
 
 
 class StreamParser(Machine):
@@ -135,8 +148,8 @@ class StreamParser(Machine):
         calls: how many calls have ended, complete or malformed.
         completed: how many of them were complete.
         cut: whether the text that ends was cut off, for states that ask at its end.
-        flowed: whether no more has changed since the parser was put at its position than events
-            and scratch.
+        repeatable: whether the steps since the parser was put at its position depend on nothing
+            else and change nothing else, but for events and text that is kept.
 
     Args:
         format: the table.
@@ -145,7 +158,7 @@ class StreamParser(Machine):
         start: begin in this state instead of the format's own.
     """
 
-    _shared = Machine._shared | {"format", "types", "_start", "state"}
+    _shared = Machine._shared | {"format", "_types", "_start", "state"}
 
     def __init__(
         self,
@@ -155,7 +168,7 @@ class StreamParser(Machine):
         start: str | None = None,
     ) -> None:
         self.format = format
-        self.types = types or {}
+        self._types = types or {}
         self._start = format.states[start or format.start]
         self._reset()
 
@@ -165,16 +178,13 @@ class StreamParser(Machine):
         self.calls = 0
         self.completed = 0
         self.cut = False
-        self.name = ""
-        self.parameters: int | None = None
-        self.parameter = ""
-        self.announced = False
-        self.progress: Any = None
-        self.reason = ""
+        self._call = Call()
+        # Kept from states before, and in this one.
         self._raw: list[str] = []
-        self.events: list[Event] = []
-        self.flowed = True
+        self._parts: list[str] = []
         self._parts_before = 0
+        self.events: list[Event] = []
+        self.repeatable = True
         self._node = NOWHERE
         self._node = MEMORY.node(self.position)
 
@@ -183,35 +193,48 @@ class StreamParser(Machine):
         """The text that was taken and not emitted: it may still be several things."""
         self._settle()
         scratch = self.scratch
-        return "".join([*self._raw, scratch.text, *scratch.parts, self.state.waiting(self)])
+        return "".join([*self._raw, scratch.text, *self._parts, self.state.waiting(self)])
 
     @property
-    def position(self) -> Position | None:
-        """What the next step within the state depends on; None where that is not all."""
+    def position(self) -> Position:
+        """What a step depends on, unless it is not `repeatable`."""
         self._settle()
         scratch = self.scratch
-        if not self.state.flows(scratch):
-            return None
-        # Of arguments the call's number counts, and whether they are the first behind markup.
-        writes = self.state.writes(scratch)
-        call = self.calls if writes and self.announced else 0
+        # Arguments have the call's number, and replace what was kept before them.
+        call = self.calls if self._call.announced else 0
         return (
             self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, scratch.text,
-            call, writes and bool(self._raw),
+            call, bool(self._raw or self._parts),
         )  # fmt: skip
 
     @position.setter
     def position(self, position: Position) -> None:
         self._node = NOWHERE
         self.state = position[0]
-        self.scratch = Scratch(*position[1:-2], self.scratch.parts)
-        self.flowed = True
-        self._parts_before = len(self.scratch.parts)
+        self.scratch = Scratch(*position[1:-2])
+        self.repeatable = True
+        self._parts_before = len(self._parts)
 
     @property
     def part(self) -> str:
-        """What was kept since the parser was put at its position, if it flowed."""
-        return "".join(self.scratch.parts[self._parts_before :])
+        """What was kept since the parser was put at its position, if that was `repeatable`."""
+        return "".join(self._parts[self._parts_before :])
+
+    @property
+    def call(self) -> Call:
+        """The present call, to read or to change. The step is then not `repeatable`."""
+        self.repeatable = False
+        return self._call
+
+    def schema_types(self) -> frozenset[str] | None:
+        """Return the JSON types that the present parameter's schema allows, None without one."""
+        call = self.call
+        return self._types.get(call.name, {}).get(call.parameter)
+
+    def offers(self, name: str) -> bool:
+        """Return whether the request has a function of that name, or says nothing of functions."""
+        self.repeatable = False
+        return not self._types or name in self._types
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of text; return the events that are certain now."""
@@ -226,7 +249,7 @@ class StreamParser(Machine):
         known = self._node.keeping.get(text)
         if known is not None:
             output, part, self._node = known
-            self.scratch.parts.append(part)
+            self._parts.append(part)
             return [*output]
         events: list[Event] = []
         before = self._leave()
@@ -234,7 +257,7 @@ class StreamParser(Machine):
         part = ""
         if before is not None:
             part = self.part
-            before = before if self.flowed else None
+            before = before if self.repeatable else None
         self._node = MEMORY.learn(before, text, (*events,), self.position, part)
         return events
 
@@ -292,8 +315,13 @@ class StreamParser(Machine):
             self.hold(text)
 
     def keep(self, text: str) -> None:
-        """Keep text raw that is of no interest until the state ends."""
-        self.scratch.parts.append(text)
+        """Keep text raw that decides nothing until `recall`."""
+        self._parts.append(text)
+
+    def recall(self) -> str:
+        """Return what `keep` has kept in this state. The step is then not `repeatable`."""
+        self.repeatable = False
+        return "".join(self._parts)
 
     def go(self, name: str) -> None:
         """Change the state."""
@@ -318,8 +346,8 @@ class StreamParser(Machine):
 
     def announce(self, name: str, id: str | None = None) -> None:
         """Start a call: from now on it cannot become text again."""
-        self.name = name
-        self.announced = True
+        call = self.call
+        call.name, call.announced = name, True
         self.emit(CallStart(self.calls, id, name))
         self._forget()
 
@@ -327,56 +355,55 @@ class StreamParser(Machine):
         """Emit the next characters of the arguments."""
         if text:
             self.events.append(ArgsDelta(self.calls, text))
-            if self._raw or self.scratch.parts:
+            if self._raw or self._parts:
                 self._forget()
             self.scratch.text = ""
 
     def complete_call(self) -> None:
         """End a call whose arguments are complete."""
-        if self.parameters is not None:
-            self.arguments("}" if self.parameters else "{}")
-            self.parameters = None
-        self.progress = None
+        parameters = self.call.parameters
+        if parameters is not None:
+            self.arguments("}" if parameters else "{}")
         self.emit(CallEnd(self.calls))
         self.completed += 1
         self._forget()
         self.calls += 1
-        self.announced = False
+        self._call = Call()
 
     def fail(self, reason: str, rest: str = "") -> str:
         """Give up the call because of what comes next; return what the next state should take."""
         rest = self.state.waiting(self) + rest
-        self.progress = None
-        if self.announced:
-            self.reason = reason
-            self.parameters = None
+        if self.call.announced:
+            self._call.reason = reason
             self.go(self.format.broken)
         else:
             self._release()
+            self._call = Call()
             self.go(self.format.home)
         return rest
 
     def malformed(self) -> None:
         """End a call that cannot be completed, with all that was kept of it."""
         self._hold_scratch()
-        self.emit(Malformed(self.calls, "".join(self._raw), self.reason))
+        self.emit(Malformed(self.calls, "".join(self._raw), self._call.reason))
         self._raw.clear()
         self.calls += 1
-        self.announced = False
+        self._call = Call()
 
     def _hold_scratch(self) -> None:
         """Keep raw what the state has kept."""
+        self.repeatable = False
         scratch = self.scratch
-        self.flowed = False
-        if scratch.text or scratch.parts:
-            self._raw += [scratch.text, *scratch.parts]
-            scratch.text, scratch.parts = "", []
+        if scratch.text or self._parts:
+            self._raw += [scratch.text, *self._parts]
+            scratch.text = ""
+            self._parts.clear()
 
     def _forget(self) -> None:
         """Drop what was kept: it was emitted, as it is or as something else."""
-        self.flowed = False
+        self.repeatable = False
         self.scratch.text = ""
-        self.scratch.parts.clear()
+        self._parts.clear()
         self._raw.clear()
 
     def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:

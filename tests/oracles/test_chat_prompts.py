@@ -132,7 +132,7 @@ def test_a_prompt_of_phi_3_has_the_ids_of_llama_cpp():
     prompt = ours.chat_template.render([{"role": "user", "content": "Hi"}], True)
     # Its own template, as the file has it, and what llama.cpp's `parse_special` makes of it.
     assert prompt == Rendered(
-        "<s><|user|>\nHi<|end|>\n<|assistant|>\n", (), ((0, 3), (3, 11), (14, 21), (22, 35))
+        "<s><|user|>\nHi<|end|>\n<|assistant|>\n", ((0, 3), (3, 11), (14, 21), (22, 35))
     )
     ids = (1, 32010, 6324, 32007, 32001)
     assert ours.encode(prompt.text, allowed_special="all").ids == ids

@@ -269,8 +269,3 @@ def test_the_states_have_a_limit_that_changes_nothing(monkeypatch):
         for _, pieces in chunkings(text, every_cut=False):
             assert scan(pieces, scanner) == (len(text), None)
         assert len(scanner._states) <= 3
-
-
-def test_a_state_says_whether_the_text_is_in_a_string():
-    inside = [scan(['{"a": "b\\u0041", "c": 1'[:end]])[1].in_string for end in range(23)]
-    assert "".join("#" if flag else "." for flag in inside) == "..##...########...##..."

@@ -17,11 +17,12 @@ from test_pipeline import OTHER, SESSIONS, TOKENIZERS, ids_of, make, trace
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text import create_tool_parser
+from mini_vllm.text.events import TextDelta
 from mini_vllm.text.formats import find_format
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Memory
 from mini_vllm.text.object_state import Object
 from mini_vllm.text.stop import StopMatcher
-from mini_vllm.text.stream_parser import StreamParser
+from mini_vllm.text.stream_parser import Format, StreamParser
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -122,6 +123,63 @@ def test_it_changes_nothing_where_arguments_are_the_first_behind_markup(format, 
             monkeypatch,
             lambda order=order: [traces([lambda: create_tool_parser(format)], [s]) for s in order],
         )
+
+
+class Letters:
+    """A state that does with each letter, by methods of the parser, what the letter says."""
+
+    def __init__(self, does):
+        self.does = does
+
+    def take(self, parser, text):
+        if text[0] in self.does:
+            self.does[text[0]](parser)
+        return text[1:]
+
+    def waiting(self, parser):
+        return ""
+
+    def end(self, parser):
+        if parser.call.announced:
+            parser.malformed()
+        return True
+
+
+def count(parser):
+    parser.scratch.json = ((parser.scratch.json or 0) + 1) % 3
+    parser.emit(TextDelta(f"{parser.scratch.json}"))
+
+
+def test_it_changes_nothing_whatever_states_do(monkeypatch):
+    """isolated: what is remembered depends on no state to say what it uses."""
+    anywhere = {
+        "c": count,
+        "k": lambda parser: parser.keep("K"),
+        "n": lambda parser: parser.note("N"),
+        "h": lambda parser: parser.hold("H"),
+        "r": lambda parser: parser.emit(TextDelta(parser.recall())),
+        "f": lambda parser: parser.fail("f"),
+        "1": lambda parser: setattr(parser.call, "parameter", "one"),
+        "2": lambda parser: setattr(parser.call, "parameter", "two"),
+        "?": lambda parser: parser.emit(TextDelta(str(parser.schema_types()))),
+        "o": lambda parser: parser.emit(TextDelta(str(parser.offers("f")))),
+    }
+    outside = {"a": lambda parser: (parser.announce("f"), parser.go("broken"))}
+    inside = {
+        "a": lambda parser: parser.arguments("x"),
+        "e": lambda parser: (parser.complete_call(), parser.go("content")),
+        "m": lambda parser: (parser.malformed(), parser.go("content")),
+    }
+    states = {"content": Letters(anywhere | outside), "broken": Letters(anywhere | inside)}
+    format = Format("letters", states)
+    types = [{"f": {"one": frozenset(["null"])}}, {"g": {}}, {}]
+    generator = random.Random(2)
+    letters = [*anywhere, *inside]
+    weights = [1 if letter in "nhfem" else 3 for letter in letters]
+    makers = [lambda t=t: StreamParser(format, types=t) for t in types * 2]
+    for _ in range(50):
+        streams = [generator.choices(letters, weights, k=100) for _ in makers]
+        in_every_memory(monkeypatch, lambda streams=streams: traces(makers, streams))
 
 
 def test_it_changes_nothing_for_stops(monkeypatch):
@@ -300,7 +358,7 @@ def test_what_is_kept_makes_no_positions(reply):
         parser = create_tool_parser(format, tools=TOOLS)
         for char in reply.replace("2", "2" * times):
             parser.feed(char)
-        found.append((len(MEMORY), MEMORY.steps))
+        found.append((len(MEMORY._nodes), MEMORY.steps))
     assert found[0] == found[1]
 
 
@@ -329,7 +387,7 @@ def test_the_memory_has_a_limit_and_the_work_stays_linear(monkeypatch):
         assert pipelines[0].feed([token_id]) == pipelines[1].feed([token_id])
         # What streams may still stand on is empty, once the memory has started anew.
         nodes |= {id(node): node for node in MEMORY._nodes.values()}
-        found = [len(MEMORY), sum(map(steps_of, nodes.values()))]
+        found = [len(MEMORY._nodes), sum(map(steps_of, nodes.values()))]
         assert found[1] == MEMORY.steps
         most = [*map(max, most, found)]
     assert most == [49, 200]

@@ -39,6 +39,8 @@ from mini_vllm.text.events import (
 )
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.json_scanner import JsonScanner
+from mini_vllm.text.memory import NOWHERE, Memory
+from mini_vllm.text.schemas import parameter_types
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.text.tool_parsers import create_tool_parser, main
 
@@ -65,7 +67,7 @@ LOOK_ALIKES = [
 ODD_NAMES = ["first name", "a[0].b", 'say "it"', "l'été", "{k}|(1)=2"]
 SAMPLES = {name: style.sample for name, style in STYLES.items()}
 
-ALLOWED = create_tool_parser("hermes", tools=TOOLS).types
+ALLOWED = parameter_types(TOOLS)
 
 
 def make(style):
@@ -659,9 +661,6 @@ class Counting:
     def end(self, parser):
         return self.state.end(parser)
 
-    def flows(self, scratch):
-        return False
-
 
 def work(monkeypatch, name, pieces):
     """Count what a fresh format examines and is given, when nothing is remembered."""
@@ -672,6 +671,7 @@ def work(monkeypatch, name, pieces):
     fresh = {key: dataclasses.replace(state) for key, state in format.states.items()}
     counts = {"given": 0}
     states = {key: Counting(state, counts) for key, state in fresh.items()}
+    monkeypatch.setattr(Memory, "learn", lambda *_: NOWHERE)
     run(StreamParser(dataclasses.replace(format, states=states)), pieces)
     scanners = [state.scanner for state in fresh.values() if hasattr(state, "scanner")]
     return counts["given"], scanner.examined + sum(one.examined for one in scanners)

@@ -24,7 +24,7 @@ from mini_vllm.chat_template.files import (
     load_chat_template_from_file,
 )
 from mini_vllm.chat_template.process import WorkerProcess
-from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, Rendered, TemplateLimits
+from mini_vllm.chat_template.template import ChatMessage, ChatTemplate, TemplateLimits
 from mini_vllm.chat_template.worker import Renderer, answer
 from mini_vllm.tokenizer_errors import (
     ChatTemplateError,
@@ -186,17 +186,15 @@ def test_loop_controls_python_isms_and_the_date():
     assert text in (before, datetime.now().strftime("%Y-%m-%d"))
 
 
-def test_generation_spans(make):
-    template = make(
-        "{% for m in messages %}[{{ m.role }}]"
-        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}é{% endgeneration %}"
-        "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+def test_generation_blocks_are_text_like_any_other_and_keep_their_variables():
+    text = render(
+        "{% set x = 1 %}{% for m in messages %}[{{ m.role }}]"
+        "{% if m.role == 'assistant' %}"
+        "{% generation %}{% set x = 2 %}{{ m.content }}{{ x }}é{% endgeneration %}"
+        "{% else %}{{ m.content }}{% endif %}{{ x }}{% endfor %}",
+        messages=TALK[:2],
     )
-    for _ in range(2):
-        made = template.render([*TALK, ChatMessage.assistant("🙂")])
-        assert made.text == "[user]Hello[assistant]Hié[user]Bye[assistant]🙂é"
-        assert [made.text[start:end] for start, end in made.generation_spans] == ["Hié", "🙂é"]
-    assert template.render(HI) == Rendered("[user]Hi")
+    assert text == "[user]Hello1[assistant]Hi2é1"
 
 
 def test_reasoning_has_several_names_and_what_is_none_is_left_out(make):
@@ -329,8 +327,6 @@ HOSTILE = {
     "a character too many": ("{{ 'a' * (10_000 + messages | length) }}", "limit of 10000 char"),
     "one huge piece": ("{{ 'a' * (2_000_000 + messages | length) }}", "output"),
     "many pieces": ("{% for i in range(99999) %}{{ i }} {% endfor %}", "output"),
-    "many spans": ("{% for i in range(25000) %}{% generation %}{% endgeneration %}{% endfor %}",
-        "output"),
     "recursion": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "too deeply"),
     "range": ("{% for i in range(10**9) %}{% endfor %}", "Range too big"),
     "huge message": ("{{ raise_exception('a' * 10**6) }}", "^a{2000}$"),
@@ -352,6 +348,12 @@ def test_a_hostile_render_is_stopped_and_the_next_one_works(make, chatml):
             template.apply_chat_template(HI, case=case)
         assert template.apply_chat_template(HI) == "a" * 10_000
     assert chatml.apply_chat_template(HI) == "<|im_start|>user\nHi<|im_end|>\n"
+
+
+def test_the_spans_of_special_tokens_count_as_output(make):
+    template = make("{{ 'x' * (9_999 + messages | length) }}", special_tokens="x", limits=TIGHT)
+    with pytest.raises(ChatTemplateError, match="output"):
+        template.apply_chat_template(HI)
 
 
 def test_a_render_without_end_is_stopped_and_the_next_one_works(make):

@@ -127,7 +127,7 @@ def test_what_a_message_says_is_never_the_templates_own(family):
 def test_a_lone_surrogate_leaves_no_special_tokens():
     template = ChatTemplate("<s>{{ messages[0].content }}", special_tokens=["<s>"])
     assert template.render([{"role": "user", "content": "<s>"}]) == Rendered(
-        "<s><s>", (), ((0, 3),), clean=False
+        "<s><s>", ((0, 3),), clean=False
     )
     assert template.render([{"role": "user", "content": "\ud800"}]) == Rendered(
         "<s>\ud800", clean=False
@@ -135,7 +135,7 @@ def test_a_lone_surrogate_leaves_no_special_tokens():
     # What a call sets is not the template's own, not even BOS.
     own = ChatTemplate("{{ bos_token }}", bos_token="<s>").with_special_tokens(["<s>"])
     assert own.with_special_tokens(["<s>"]) is own
-    assert own.render([]) == Rendered("<s>", (), ((0, 3),))
+    assert own.render([]) == Rendered("<s>", ((0, 3),))
     assert own.render([], bos_token="<s>") == Rendered("<s>", clean=False)
     template.close()
     own.close()
@@ -144,7 +144,7 @@ def test_a_lone_surrogate_leaves_no_special_tokens():
 def test_what_is_json_is_text():
     """Marks would be escaped like all that is not ASCII."""
     made = answer(Renderer("{{ {'k': '<a>'} | tojson(ensure_ascii=True) }}", 99, ["<a>"]), {})
-    assert made == {"text": '{"k": "<a>"}', "spans": [], "special": [], "clean": False}
+    assert made == {"text": '{"k": "<a>"}', "special": [], "clean": False}
 
 
 def test_an_error_has_the_usual_letters():

@@ -39,14 +39,14 @@ HERMES = Format(
 def _mistral_name(parser: StreamParser, name: str, marker: str) -> str | None:
     if marker != "[CALL_ID]":
         return announce(parser, name, marker)
-    parser.name = name
+    parser.call.name = name
     return "" if name else None
 
 
 def _mistral_id(parser: StreamParser, id: str, marker: str) -> str | None:
     if not id:
         return None
-    parser.announce(parser.name, id)
+    parser.announce(parser.call.name, id)
     return ""
 
 

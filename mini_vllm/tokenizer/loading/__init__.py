@@ -1,1 +1,1 @@
-"""From a name or a file to a tokenizer."""
+"""From a file, a folder or the hub to a tokenizer."""

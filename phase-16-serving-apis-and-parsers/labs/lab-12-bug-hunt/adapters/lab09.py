@@ -59,7 +59,7 @@ class _Members(Object):
     """The object of a call, whose name comes out at once."""
 
     def take(self, parser: StreamParser, text: str) -> str:
-        progress, bare = parser.progress, text.lstrip(SPACE)
+        progress, bare = parser.call.progress, text.lstrip(SPACE)
         ends = bare[:1] == "}" and progress and progress.expects in ("comma or end", "key or end")
         if ends and not progress.seen.issuperset(_COUNTED):
             parser.hold(text[: len(text) - len(bare)])
@@ -79,7 +79,7 @@ class _Members(Object):
         if text[0] != wanted:
             return parser.fail(f"{progress.member} begins with {text[0]!r}", text)
         self._begin(progress, text, in_key=False)
-        if progress.member == "arguments" and parser.announced:
+        if progress.member == "arguments" and parser.call.announced:
             progress.expects = "comma or end"
             parser.go("arguments")
         return text
