@@ -3,6 +3,7 @@
 Only what is counted is judged, for that is equal on every machine; a figure need only be a number.
 """
 
+import ast
 import json
 import math
 import shutil
@@ -174,3 +175,42 @@ def test_help_says_what_it_does(name):
 def test_an_unknown_group_is_named():
     said = f"no such group: decod; there are lab_start, {', '.join(GROUPS)}\n"
     assert run("benchmarks", "decod", code=2) == said
+
+
+def names_in(path):
+    """Return the names that a module may bind, or None if it makes up names when asked."""
+    tree, names = ast.parse(path.read_text(encoding="utf-8")), set()
+    if any(getattr(node, "name", None) == "__getattr__" for node in tree.body):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tests/oracles").rglob("*.py")],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_what_is_imported_of_the_repository_is_there(path):
+    """Without the peers most of these modules cannot be imported, so a lost name would not show."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or node.level:
+            continue
+        place = ROOT.joinpath(*node.module.split("."))
+        module = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if not module.exists():
+            # A namespace package, or a module that is not of the repository.
+            assert node.module.partition(".")[0] not in ("labkit", "mini_vllm"), node.module
+            continue
+        names = names_in(module)
+        for alias in node.names:
+            submodule = place / alias.name
+            is_there = names is None or alias.name in names
+            is_module = submodule.is_dir() or submodule.with_suffix(".py").exists()
+            assert is_there or is_module, f"{node.module} has no {alias.name}"

@@ -28,7 +28,8 @@ def _equal_runs_once(monkeypatch):
             source = choose(implementation, [lab], root)[lab.path].source()
         except LoadFailure:
             return RUN_LAB(root, lab, implementation, *how)
-        key = (source, lab.test_file.read_bytes(), (lab.path / "course/lab.toml").read_bytes())
+        files = (lab.test_file, lab.path / "course/lab.toml", lab.path / "course/mistakes.py")
+        key = (source, *(file.read_bytes() for file in files))
         if key not in OUTCOMES:
             OUTCOMES[key] = RUN_LAB(root, lab, implementation, *how)
         return OUTCOMES[key]
@@ -156,8 +157,13 @@ FAULTS = [
     ("attempts", f"{ATTEMPTS}/attempts.toml", "score = 0", "score = 6", "at most 5"),
     ("attempts", f"{ATTEMPTS}/attempts.toml", "score = 0\n", "", "missing"),
     ("bugs", "bugs.toml", 'name = "triples"', 'name = "thirds"', "thirds: is taken for triples"),
+    ("bugs", "mistakes.py", "@mistake(task=2)\ndef keeps", "@mistake(task=1)\ndef keeps",
+     "its probe keeps is of task 1, and is asked only if a test of that task fails"),
+    ("bugs", "mistakes.py", "@mistake(task=1)\ndef space(lab)", "def space(lab)",
+     "write its probe `def space(lab)`"),
+    ("bugs", "mistakes.py", '== [" "]', '== ["  "]', "its probe space does not answer"),
     ("bugs", "bugs.toml", '["test_pairs", "test_held"]', '["test_pairs"]',
-     "failing but not listed"),
+     'killed_by = [\n    "test_pairs",\n    "test_held",\n]'),
     ("bugs", "bugs.toml", 'killed_by = ["test_flush_once"]',
      'killed_by = ["test_flush_once", "test_held"]', "listed but passing"),
     ("bugs", "bugs.toml", 'find = "even ="', 'find = "no such text"', "occurs 0 times"),
@@ -223,7 +229,7 @@ def test_what_shows_without_a_run_is_found_before_any(
 def test_a_bug_that_lists_no_killers_yet_is_run_and_its_killers_are_told(tiny, tiny_lab):
     edit(tiny_lab.path / "course/bugs.toml", '["test_flush_once"]', "[]")
     found = findings("bugs", tiny)
-    assert any("failing but not listed: ['test_flush_once']" in said for said in found), found
+    assert any("failing but not listed: test_flush_once." in said for said in found), found
 
 
 def test_gates_share_the_runs_of_an_implementation(tiny, tiny_lab, monkeypatch, capsys):

@@ -31,7 +31,11 @@ def _check(lab: Lab, root: Path) -> list[str]:
     mistakes = read_mistakes(lab.path)
     names = {mistake.name for mistake in mistakes}
     tasks = {task.number for task in lab.tasks}
-    faults = [f"bug {bug.name} has no probe" for bug in lab.bugs if bug.name not in names]
+    faults = [
+        f"bug {bug.name} has no probe `def {bug.name.replace('-', '_')}(lab)`"
+        for bug in lab.bugs
+        if bug.name not in names
+    ]
     for mistake in mistakes:
         if mistake.task not in tasks:
             faults.append(f"{mistake.name}: task {mistake.task} is not in lab.toml")

@@ -12,6 +12,7 @@ from labkit.errors import LoadFailure
 from labkit.gates.finding import Finding, of_labs
 from labkit.gates.lab_runs.runs import Outcome, Question, answers
 from labkit.gates.pools import exemptions
+from labkit.running.diagnose import FILE, read_mistakes
 from labkit.running.lab_impl import Implementation
 from labkit.running.result_kind import ResultKind
 
@@ -130,20 +131,38 @@ def _wrong(lab: Lab, bug: Bug, outcome: Outcome) -> list[str]:
         return ["survives every test"]
     faults = []
     if failed.keys() != bug.killed_by:
-        missing = sorted(bug.killed_by - failed.keys())
-        extra = sorted(failed.keys() - bug.killed_by)
+        missing = ", ".join(sorted(bug.killed_by - failed.keys())) or "none"
+        extra = ", ".join(sorted(failed.keys() - bug.killed_by)) or "none"
+        rows = "".join(f'\n    "{test.name}",' for test in lab.tests if test.name in failed)
         faults.append(
             f"killed_by is not exact; listed but passing: {missing}; "
-            f"failing but not listed: {extra}"
+            f"failing but not listed: {extra}. All that fail:\nkilled_by = [{rows}\n]"
         )
     if lab.hunt is None and outcome["looks_like"] != bug.name:
-        faults.append(f"is taken for {outcome['looks_like'] or 'no known mistake'}")
+        tasks = {test.task for test in lab.tests if test.name in failed}
+        faults.append(_why_not_diagnosed(lab, bug, tasks, outcome["looks_like"]))
     for name, result in failed.items():
         if not _is_fair_kill(lab, name, result):
             faults.append(
                 f"{name} fails by {result['kind']}, not by assertion: {result['message']}"
             )
     return faults
+
+
+def _why_not_diagnosed(lab: Lab, bug: Bug, tasks: set[int | None], looks_like: str) -> str:
+    """Return why the diagnosis of a bug, which fails tests of `tasks`, is not the bug itself."""
+    if looks_like:
+        return f"is taken for {looks_like}"
+    function = bug.name.replace("-", "_")
+    probe = next((probe for probe in read_mistakes(lab.path) if probe.name == bug.name), None)
+    if probe is None:
+        return f"is taken for no known mistake: write its probe `def {function}(lab)` in {FILE}"
+    if probe.task not in tasks:
+        return (
+            f"is taken for no known mistake: its probe {function} is of task {probe.task}, and is "
+            "asked only if a test of that task fails"
+        )
+    return f"is taken for no known mistake: its probe {function} does not answer"
 
 
 def _is_fair_kill(lab: Lab, name: str, result: Outcome) -> bool:

@@ -16,7 +16,7 @@ from typing import Literal
 import pytest
 
 from benchmarks.peers.detokenizers import ROOT, SGLANG, VLLM
-from benchmarks.peers.text_layers import HAS_SGLANG, HAS_VLLM_PARSERS, _package, _vllm_given
+from benchmarks.peers.text_layers import HAS_SGLANG, HAS_VLLM_PARSERS, _package, _vllm_stubs
 from mini_vllm.text.events import ArgsDelta, CallStart, Malformed, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.tool_parsers import create_tool_parser
@@ -139,7 +139,7 @@ def vllm_plugin(old=False):
         "vllm.entrypoints.generate.base.protocol",
         "vllm.entrypoints.openai.engine.protocol",
     )
-    given = _vllm_given() | {before if old else new: vllm_messages()}
+    given = _vllm_stubs() | {before if old else new: vllm_messages()}
     given["vllm.renderers.chat_utils"] = {
         "make_tool_call_id": lambda: f"chatcmpl-tool-{next(numbers)}"
     }

@@ -104,8 +104,8 @@ def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding
             return [Finding(FOLDER, f"{error}: {(error.stderr or b'').decode().strip()}")]
         editions = {name: clones.folder(name) for name in dict.fromkeys(EDITIONS)}
         trials, findings = plan(rows, editions)
-        if labs is not None:
-            numbers = {lab.number for lab in labs}
+        numbers = None if labs is None else {lab.number for lab in labs}
+        if numbers is not None:
             for lane, every in trials.items():
                 trials[lane] = [trial for trial in every if numbers & _labs_in(trial.command)]
         chains = [
@@ -114,7 +114,7 @@ def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding
             if not lane.after
         ]
         with ThreadPoolExecutor() as pool:
-            runs = [pool.submit(_keep, clones, trials, chain) for chain in chains]
+            runs = [pool.submit(_keep, clones, trials, chain, numbers) for chain in chains]
             return [*findings, *(finding for run in runs for finding in run.result())]
 
 
@@ -235,11 +235,13 @@ def _malformed(row: Promise) -> Iterator[str]:
         yield f"there is no lane {lane!r}; the lanes are {', '.join(LANES)}"
 
 
-def _keep(clones: Clones, trials: dict[str, list[Trial]], chain: list[str]) -> list[Finding]:
+def _keep(
+    clones: Clones, trials: dict[str, list[Trial]], chain: list[str], labs: set[str] | None
+) -> list[Finding]:
     findings = []
     for lane in chain:
         if trials[lane]:
-            clones.set_up(lane)
+            clones.set_up(lane, labs)
         for trial in trials[lane]:
             place = f"{trial.place}, `{trial.command}` in {lane}"
             ended, wrong = _try(clones, lane, trial)
