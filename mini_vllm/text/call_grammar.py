@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mini_vllm.text.formats import FORMATS, find_format
-from mini_vllm.text.object_state import Object
-from mini_vllm.text.parser_states import Gap, Header, Json, Prose, announce
+from mini_vllm.text.states.basic import Gap, Header, Json, Prose, announce
+from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On
 
 # What stands in a header, where that is not the name alone.

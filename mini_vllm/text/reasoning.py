@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from mini_vllm.text.events import ReasoningDelta
-from mini_vllm.text.parser_states import Gap, Prose
 from mini_vllm.text.reasoning_formats import ReasoningFormat, find_reasoning_format
+from mini_vllm.text.states.basic import Gap, Prose
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 

@@ -1,9 +1,9 @@
 """The machine behind all tool-call formats and reasoning splitters: states are data.
 
 A `Format` is a table of states; each state says what it does with the text between markers, and
-where each marker leads. The kinds of states are in `parser_states` and the `*_state` files beside
-it. What is taken in but could still turn out to be plain text is kept raw, so that nothing is ever
-lost: until a call is announced it may become text again, afterwards an explicit `Malformed`.
+where each marker leads. The kinds of states are in `states`. What is taken in but could still turn
+out to be plain text is kept raw, so that nothing is ever lost: until a call is announced it may
+become text again, afterwards an explicit `Malformed`.
 
 Most text stays within a state: it is emitted, or kept until the state ends, and all that matters of
 the call is its number. Such steps are remembered (`memory`). A step that uses more of the call, or
@@ -98,7 +98,8 @@ class Format:
 class Scratch:
     """Where in its present state a stream is: made anew with each state.
 
-    It is part of the position, so its attributes are hashable, and never change in place.
+    It is part of the position, so its attributes never change in place. A state may put something
+    into `json` that does and is not hashable: then there is no position until the state ends.
 
     Attributes:
         marker: the state of an automaton of markers.
@@ -196,10 +197,12 @@ class StreamParser(Machine):
         return "".join([*self._raw, scratch.text, *self._parts, self.state.waiting(self)])
 
     @property
-    def position(self) -> Position:
-        """What a step depends on, unless it is not `repeatable`."""
+    def position(self) -> Position | None:
+        """What a step depends on, unless it is not `repeatable`; None where that is no value."""
         self._settle()
         scratch = self.scratch
+        if scratch.json.__hash__ is None:
+            return None
         # Arguments have the call's number, and replace what was kept before them.
         call = self.calls if self._call.announced else 0
         return (

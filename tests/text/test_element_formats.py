@@ -13,8 +13,8 @@ from chunking import same_under_all
 from families import STYLES
 from renderers import Expected
 
-from mini_vllm.text.element_state import DEEPEST
 from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, Malformed
+from mini_vllm.text.states.element import DEEPEST
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 MARKERS = {style.format: style.markers for style in STYLES.values()}

@@ -13,7 +13,7 @@ from renderers import json_value
 
 from mini_vllm.text import json_scanner
 from mini_vllm.text.json_scanner import DEEPEST, FAILED, JsonScanner
-from mini_vllm.text.python_literals import to_json
+from mini_vllm.text.states.python_literals import to_json
 from mini_vllm.text.whole_json import JsonDepthError, check_json_depth, load_json
 
 EXAMPLES = 5_000 if os.environ.get("SOAK") else 50

@@ -20,7 +20,7 @@ from mini_vllm.text import create_tool_parser
 from mini_vllm.text.events import TextDelta
 from mini_vllm.text.formats import find_format
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Memory
-from mini_vllm.text.object_state import Object
+from mini_vllm.text.states.object import Object
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import Format, StreamParser
 from mini_vllm.tokenizer import ByteTokenizer

@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 from references import Invalid
 from renderers import NAMES, PARAMETERS, TOOLS, Call, with_references
 
-from mini_vllm.text import object_state, parser_states
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -41,6 +40,8 @@ from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.json_scanner import JsonScanner
 from mini_vllm.text.memory import NOWHERE, Memory
 from mini_vllm.text.schemas import parameter_types
+from mini_vllm.text.states import basic
+from mini_vllm.text.states import object as states_object
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.text.tool_parsers import create_tool_parser, main
 
@@ -665,8 +666,8 @@ class Counting:
 def work(monkeypatch, name, pieces):
     """Count what a fresh format examines and is given, when nothing is remembered."""
     scanner = JsonScanner()
-    monkeypatch.setattr(parser_states, "JSON", scanner)
-    monkeypatch.setattr(object_state, "JSON", scanner)
+    monkeypatch.setattr(basic, "JSON", scanner)
+    monkeypatch.setattr(states_object, "JSON", scanner)
     format = FORMATS[name]
     fresh = {key: dataclasses.replace(state) for key, state in format.states.items()}
     counts = {"given": 0}

@@ -7,10 +7,10 @@ request's tools give it, unless the markup says one.
 
 from dataclasses import replace
 
-from mini_vllm.text.element_state import Element, read_element
-from mini_vllm.text.parameter_state import Value, read_name, read_parameter, read_type
-from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Prose
 from mini_vllm.text.schemas import EVERY_TYPE
+from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Prose
+from mini_vllm.text.states.element import Element, read_element
+from mini_vllm.text.states.parameter import Value, read_name, read_parameter, read_type
 from mini_vllm.text.stream_parser import Format, On, State
 
 

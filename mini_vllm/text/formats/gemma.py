@@ -4,8 +4,8 @@ Above each table stands its grammar. B is an object `{k:v,...}`, where v is a st
 markers, a literal, `[v,...]` or such an object.
 """
 
-from mini_vllm.text.bare_object_state import BareObject
-from mini_vllm.text.parser_states import Broken, Gap, Header, Prose, announce
+from mini_vllm.text.states.bare_object import BareObject
+from mini_vllm.text.states.basic import Broken, Gap, Header, Prose, announce
 from mini_vllm.text.stream_parser import Format, On
 
 # (<|tool_call> call:nB <tool_call|>)*   with <|"|> around strings, where `call` may be missing

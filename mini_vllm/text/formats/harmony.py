@@ -6,7 +6,7 @@ Its grammar stands above the table; J is a JSON object.
 import re
 
 from mini_vllm.text.events import ReasoningDelta
-from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose
+from mini_vllm.text.states.basic import Broken, Gap, Header, Json, Prose
 from mini_vllm.text.stream_parser import Format, On, StreamParser
 
 _HARMONY_RECIPIENT = re.compile(r"to=(\S+?)(?=\s|<\||$)")

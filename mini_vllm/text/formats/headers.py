@@ -6,7 +6,7 @@ Above each table stands its grammar; J is a JSON object.
 import re
 from collections.abc import Mapping
 
-from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Json, Prose, announce
+from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Json, Prose, announce
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 

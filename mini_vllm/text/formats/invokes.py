@@ -7,7 +7,8 @@ type that the schemas of the request's tools give it, unless the markup says one
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mini_vllm.text.parameter_state import (
+from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Json, Prose
+from mini_vllm.text.states.parameter import (
     ANY_JSON,
     TEXT,
     Value,
@@ -15,7 +16,6 @@ from mini_vllm.text.parameter_state import (
     read_offered_name,
     read_parameter,
 )
-from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Json, Prose
 from mini_vllm.text.stream_parser import Format, On
 
 

@@ -6,8 +6,8 @@ Above each table stands its grammar; NL is a line break, J a JSON object.
 from collections.abc import Mapping
 from typing import Any
 
-from mini_vllm.text.object_state import Object
-from mini_vllm.text.parser_states import Broken, Gap, Header, Json, Prose, announce
+from mini_vllm.text.states.basic import Broken, Gap, Header, Json, Prose, announce
+from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 # (<tool_call> {"name": n, "arguments": J} </tool_call>)*

@@ -3,9 +3,9 @@
 Above each table stands its grammar; J is a JSON object.
 """
 
-from mini_vllm.text.object_state import Object
-from mini_vllm.text.parser_states import Broken, Gap, Json, Prose
-from mini_vllm.text.pythonic_state import PythonCall
+from mini_vllm.text.states.basic import Broken, Gap, Json, Prose
+from mini_vllm.text.states.object import Object
+from mini_vllm.text.states.pythonic import PythonCall
 from mini_vllm.text.stream_parser import Format, On
 
 # [f(k=literal, ...), ...] <|python_end|>?   where the text begins, or anywhere behind

@@ -3,9 +3,9 @@
 Its grammar stands above the table; a value's type is an attribute of its argument.
 """
 
-from mini_vllm.text.parameter_state import Value, read_name, read_parameter, read_type
-from mini_vllm.text.parser_states import LINE, Broken, Gap, Header, Prose
 from mini_vllm.text.schemas import EVERY_TYPE
+from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Prose
+from mini_vllm.text.states.parameter import Value, read_name, read_parameter, read_type
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 

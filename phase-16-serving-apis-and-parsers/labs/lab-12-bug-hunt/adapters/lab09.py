@@ -12,8 +12,8 @@ from typing import Any
 from mini_vllm.text.events import ReasoningDelta
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.json_scanner import JsonScanner as EngineScanner
-from mini_vllm.text.object_state import Object
-from mini_vllm.text.parser_states import SPACE, Broken, Gap, Json, Prose
+from mini_vllm.text.states.basic import SPACE, Broken, Gap, Json, Prose
+from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On, StreamParser
 
 vars(sys.modules["mini_vllm.text.json_scanner"])["DEEPEST"] = 1 << 30

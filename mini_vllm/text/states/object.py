@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, field
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
-from mini_vllm.text.parser_states import JSON, SPACE
+from mini_vllm.text.states.basic import JSON, SPACE
 from mini_vllm.text.stream_parser import On, StreamParser
 
 
@@ -53,8 +53,11 @@ class Object:
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Go through the members."""
-        call = parser.call
-        progress = call.progress = call.progress or _Progress()
+        scratch = parser.scratch
+        if scratch.json is None:
+            call = parser.call
+            scratch.json = call.progress = call.progress or _Progress()
+        progress: _Progress = scratch.json
         if progress.expects == "rest":
             return self._rest(parser, progress, text)
         bare = text.lstrip(SPACE)

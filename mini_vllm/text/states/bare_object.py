@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from mini_vllm.text.markers import MarkerScanner
-from mini_vllm.text.parameter_state import TEXT
-from mini_vllm.text.parser_states import SPACE
 from mini_vllm.text.schemas import canonical, escaped, typed
+from mini_vllm.text.states.basic import SPACE
+from mini_vllm.text.states.parameter import TEXT
 from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64

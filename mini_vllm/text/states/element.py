@@ -8,9 +8,9 @@ waits for its end. Members of one name become a list; text beside elements goes 
 import re
 from dataclasses import dataclass
 
-from mini_vllm.text.parameter_state import TEXT, allowed_types, read_parameter
-from mini_vllm.text.parser_states import SPACE, Marked
 from mini_vllm.text.schemas import Allowed, canonical, escaped, typed_value
+from mini_vllm.text.states.basic import SPACE, Marked
+from mini_vllm.text.states.parameter import TEXT, allowed_types, read_parameter
 from mini_vllm.text.stream_parser import StreamParser
 
 DEEPEST = 128

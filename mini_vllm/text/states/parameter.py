@@ -11,8 +11,8 @@ in which the model wrote them.
 from dataclasses import dataclass
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
-from mini_vllm.text.parser_states import JSON, SPACE, Marked
 from mini_vllm.text.schemas import EVERY_TYPE, escaped, type_named, typed
+from mini_vllm.text.states.basic import JSON, SPACE, Marked
 from mini_vllm.text.stream_parser import StreamParser
 
 # For `Value.types`.

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mini_vllm.text.parser_states import SPACE
-from mini_vllm.text.python_literals import EscapeError, split_string, to_json, unescape
 from mini_vllm.text.schemas import canonical, escaped
+from mini_vllm.text.states.basic import SPACE
+from mini_vllm.text.states.python_literals import EscapeError, split_string, to_json, unescape
 from mini_vllm.text.stream_parser import On, StreamParser
 
 _DEEPEST = 64

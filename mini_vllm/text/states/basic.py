@@ -1,7 +1,6 @@
 """The states that most formats are made of: prose, gaps, headers, JSON, and the rest of a mess.
 
-Larger kinds have files of their own: `object_state`, `parameter_state`, `pythonic_state` and
-`bare_object_state`.
+Larger kinds have files of their own beside this one.
 """
 
 import re
