@@ -82,8 +82,6 @@ class Host:
             `WorkerError` said.
         own_time: what the submission may cost this side; keep what is done with answers within its
             `limit`.
-        sample: which runs of the test that is on go call by call.
-        alone: whether the worker has once not answered several runs that it was asked for at once.
     """
 
     def __init__(
@@ -106,8 +104,7 @@ class Host:
         self._bytes_left = 0
         self.killed: list[str] = []
         self.own_time = OwnTime()
-        self.sample = Sample("")
-        self.alone = False
+        self._sample = Sample("")
 
     def begin(self, limit: float, seed: str = "") -> None:
         """Note that a test starts.
@@ -117,7 +114,7 @@ class Host:
             seed: of which runs go call by call.
         """
         self._limit = limit
-        self.sample = Sample(seed)
+        self._sample = Sample(seed)
         self._bytes_left = _MOST_BYTES_OF_TEST
         if self._parts is not None:
             self._parts.begin(limit)
@@ -181,44 +178,43 @@ class Host:
         Raises:
             WorkerError: the answer does not follow the protocol, or there is none.
         """
-        parts = self.sample.parts(len(calls))
-        if parts is None:
-            (trace,) = self.perform_all([(new, calls, watch)])
-            return trace
-        return self.perform_in_parts((new, calls, watch), parts)
+        call_counts = self._sample.call_counts(len(calls))
+        if call_counts is None:
+            return self.perform_at_once((new, calls, watch))
+        return self.perform_in_rounds((new, calls, watch), call_counts)
 
-    def perform_all(self, plans: Sequence[Plan]) -> list[Trace]:
-        """Have runs carried out one after the other, at one round trip.
+    def perform_at_once(self, plan: Plan) -> Trace:
+        """Have a run carried out at one round trip.
 
         Raises:
             WorkerError: as `perform` does.
         """
-        answers = self._ask("perform", *((*pack_calls(*plan[:2]), plan[2]) for plan in plans))
-        return self._shaped(_traces, plans, answers)
+        new, calls, watch = plan
+        return self._shaped(_trace, *plan, *self._ask("perform", *pack_calls(new, calls), watch))
 
-    def perform_in_parts(self, plan: Plan, parts: Sequence[int]) -> Trace:
+    def perform_in_rounds(self, plan: Plan, call_counts: Sequence[int]) -> Trace:
         """Have a run carried out so that the worker learns of some calls only when it has answered
         those before.
 
         Args:
             plan: the run.
-            parts: how many calls to send at a time.
+            call_counts: how many calls to send in each round.
 
         Raises:
             WorkerError: as `perform` does.
         """
         (new, calls, watch), done = plan, 0
         whole = Trace(tuple(new), [])
-        for count in parts:
-            part = (() if done else new, calls[done : done + count], watch)
-            answer = self._ask("go_on" if done else "begin", *pack_calls(*part[:2]), watch)
-            (trace,) = self._shaped(_traces, [part], [[*answer, []]])
+        for count in call_counts:
+            made, called = () if done else new, calls[done : done + count]
+            answer = self._ask("go_on" if done else "begin", *pack_calls(made, called), watch)
+            trace = self._shaped(_trace, made, called, watch, *answer, [])
             done += count
             whole.steps += trace.steps
             whole.raised = trace.raised
             if trace.raised is not None:
                 break
-        (whole.changed,) = self._shaped(_changes_only, self._ask("end"))
+        whole.changed = self._shaped(_changes, *self._ask("end"))
         return whole
 
     def _shaped(self, make: Callable[..., _T], *args: Any) -> _T:
@@ -398,10 +394,6 @@ class PartsHost(Host):
         return HEAD.pack(len(content), PART) + content
 
 
-def _traces(plans: Sequence[Plan], answers: Sequence[Any]) -> list[Trace]:
-    return [_trace(*plan, *answer) for plan, answer in zip(plans, answers, strict=True)]
-
-
 def _trace(
     new: Sequence[New],
     calls: Sequence[Call],
@@ -429,10 +421,6 @@ def _raised(*fields: Any) -> Raised:
     if not type(kind) is type(message) is type(line) is type(call) is str:
         raise TypeError("an error is described in texts")
     return Raised(kind_of(kind), *(text[:MOST_CHARACTERS] for text in (message, line, call)))
-
-
-def _changes_only(answer: Any) -> list[list[str]]:
-    return [_changes(texts) for texts in answer]
 
 
 def _changes(texts: Any) -> list[str]:

@@ -127,7 +127,7 @@ class Hunter:
                 if failure is not None:
                     return Verdict(VerdictKind.FAILED, failure)
                 self._implementations.count()
-                (trace,) = host.perform_all([(plan(test), (), "")])
+                trace = host.perform(plan(test), (), "")
                 host.end()
             reason = self._implementations.count()
             verdict = Verdict(VerdictKind.FAILED, reason) if reason else verdict_of(trace.raised)

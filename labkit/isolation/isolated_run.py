@@ -16,7 +16,6 @@ from types import ModuleType
 
 from labkit.course.manifest import Test
 from labkit.errors import InfrastructureError, LoadFailure
-from labkit.isolation.batches import Batches
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
@@ -33,7 +32,6 @@ from labkit.running.score import (
     Result,
     classify,
 )
-from labkit.running.shrink import ahead
 from labkit.running.tests_without_pytest import test_functions
 
 _LABKIT = str(Path(__file__).parents[1])
@@ -94,7 +92,7 @@ def _outcome(function: Callable[..., object], seed: str, host: Host, given: _Giv
             failure = host.load()
             if failure is not None:
                 raise LoadFailure(failure)
-            _drive(function, seed, host, given)
+            function(Driver(host.perform, seed, given))
             host.end()
         else:
             function()
@@ -141,15 +139,3 @@ def _without_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _drive(function: Callable[..., object], seed: str, host: Host, given: _Given) -> None:
-    """Call a test, with the submission behind the pipe as its `lab`."""
-    batches = Batches(host)
-    lab = Driver(batches.perform, seed, given)
-    batches.random = lab.random
-    token = ahead.set(batches.cases)
-    try:
-        function(lab)
-    finally:
-        ahead.reset(token)

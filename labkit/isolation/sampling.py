@@ -26,7 +26,7 @@ class Sample:
         self._run = 0
         self._next = 0
 
-    def parts(self, calls: int) -> list[int] | None:
+    def call_counts(self, calls: int) -> list[int] | None:
         """Return how many calls of the next run to send at a time; None for all at once.
 
         Args:

@@ -115,11 +115,8 @@ class Server:
         WORK.begin(most_calls)
         return [reason]
 
-    def perform(self, *plans: Any) -> list[Any]:
-        """Carry out whole runs, one after the other; answer with the parts of each trace."""
-        return [self._performed(plan) for plan in plans]
-
-    def _performed(self, plan: Any) -> list[Any]:
+    def perform(self, *plan: Any) -> list[Any]:
+        """Carry out a whole run; answer with what its trace is made of."""
         new, calls, watch = unpack_calls(*plan)
         trace = perform(self._modules.resolve, new, self._modules.following(calls), watch)
         return [*_outcome(trace, trace.steps, watch), trace.changed]

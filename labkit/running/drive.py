@@ -65,7 +65,7 @@ def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: 
 
 
 class Run:
-    """A run under way: its calls may come in any number of parts.
+    """A run under way: its calls may come in any number of rounds.
 
     The implementation gets copies of arguments that can change, so it never touches a test's data.
 

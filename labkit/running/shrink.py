@@ -1,7 +1,6 @@
 """Making a failing case small before anybody reads it, by deleting pieces and halving."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from labkit.running.platform import processor_time
@@ -13,8 +12,6 @@ _C = TypeVar("_C")
 MOST_TRIES = 400
 _MOST_PIECES = 100_000
 _MOST_SECONDS = 1.0
-# Set where a run is a round trip: yields the cases, and has made many of their runs at once.
-ahead: ContextVar[Callable[[Any, Any], Iterable[Any]] | None] = ContextVar("ahead", default=None)
 
 
 def check(rule: Callable[[_C], object], cases: Iterable[_C]) -> None:
@@ -26,13 +23,10 @@ def check(rule: Callable[[_C], object], cases: Iterable[_C]) -> None:
             one with pieces deleted and numbers halved, so a rule must hold for those too; a case
             that makes the rule itself raise is left alone.
 
-    A rule may be begun more than once for a case, so it changes nothing but its own variables.
-
     Raises:
         Failure: of the smallest case that was found; `shrunk` says whether that is another one.
     """
-    prepared = ahead.get()
-    for case in cases if prepared is None else prepared(rule, cases):
+    for case in cases:
         try:
             rule(case)
         except Failure as failure:

@@ -42,8 +42,7 @@ def read(end, size):
     return SEEN[0]
 os.read = read
 def LATER():
-    number, do, *plans = marshal.loads(SEEN[0][5:])
-    names, args, *_ = plans[0][1] if do == "perform" else plans[1]
+    number, do, new, (names, args, *_), watch = marshal.loads(SEEN[0][5:])
     return [*zip([names] * len(args) if type(names) is str else names, args)]
 """
     + _AHEAD,

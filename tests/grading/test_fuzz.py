@@ -83,16 +83,19 @@ def value(draw, depth=0):
     )
 
 
-def answers(draw, parts):
+def answers(draw, in_rounds):
     """Return what a worker answers that follows the protocol, by and large."""
     count = draw.choice([0, 2, *[3] * 9])
     results, held = [value(draw) for _ in range(count)], [value(draw) for _ in range(count)]
     raised = [draw.choice(KINDS), *draw.choices(TEXTS, k=3)] if draw.random() < 0.3 else None
     changed = draw.choices(TEXTS, k=draw.choice([0, 0, 1, 30]))
     first, why = draw.choice([1] * 20 + [2]), draw.choice([None] * 30 + ["", "x" * 9_000])
-    if parts:
-        return [[first, why, results, held, raised], [2, None, changed]]
-    return [[first, why, [results, held, raised, changed]]]
+    if in_rounds:
+        return [
+            [first, why, results, held, raised],
+            [2, None, *[changed] * draw.choice([1] * 19 + [0, 2])],
+        ]
+    return [[first, why, results, held, raised, changed]]
 
 
 def altered(draw, told):
@@ -164,11 +167,11 @@ def test_a_worker_says_what_it_likes():
     draw = random.Random(0)
     traces, told = 0, set()
     for number in range(FRAMES):
-        parts = draw.random() < 0.4
-        frames = [framed(draw, one) for one in answers(draw, parts)]
+        in_rounds = draw.random() < 0.4
+        frames = [framed(draw, one) for one in answers(draw, in_rounds)]
         host = Fed(frames, draw.choice([1, 9, 1 << 18]))
         try:
-            trace = host.perform_in_parts(PLAN, [3]) if parts else host.perform_all([PLAN])[0]
+            trace = host.perform_in_rounds(PLAN, [3]) if in_rounds else host.perform_at_once(PLAN)
         except WorkerError as error:
             told.add((error.kind, 0 < len(str(error)) < 5_000))
             continue
