@@ -3,7 +3,8 @@
 That process never has a submission (see `labkit.isolation.parts`), so nothing of a reference is in
 this one. To ask it takes as long as a hundred calls here, so a proxy asks ahead: a part is usually
 fed what the test feeds to the submission, or what the part before it has just returned. A wrong
-guess changes nothing, because the other side takes back the calls that did not happen.
+guess changes nothing, because the other side takes back the calls that did not happen. Without
+guesses the reference of lab 05 takes about ten times as long to grade.
 """
 
 import builtins

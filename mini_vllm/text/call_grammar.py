@@ -14,7 +14,7 @@ from mini_vllm.text.states.basic import Gap, Header, Json, Prose, announce
 from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On
 
-# What stands in a header, where that is not the name alone.
+# What stands in a header, where that is not the name alone and `announce` does not read it.
 _HEADERS = {
     ("kimi_k2", "header"): '"functions." {name} ":" /[0-9]+/',
     ("deepseek_v3", "header"): '"function"',
@@ -56,7 +56,7 @@ def _arguments(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 class UnwritableFormatError(ValueError):
-    """A format whose arguments are not JSON."""
+    """A format whose arguments are not JSON, or whose table has a state without a rule here."""
 
 
 def call_grammar(
@@ -85,10 +85,32 @@ def call_grammar(
     functions = [tool["function"] for tool in tools]
     own = FORMATS[FALLBACK] if format is None else find_format(format)
     try:
-        return own.name, _Writer(own, functions, parallel, spell).write(answer)
+        return own.name, format_grammar(own, functions, parallel, answer, spell)
     except UnwritableFormatError:
-        writer = _Writer(FORMATS[FALLBACK], functions, parallel, spell)
-        return FALLBACK, writer.write(answer)
+        fallback = FORMATS[FALLBACK]
+        return FALLBACK, format_grammar(fallback, functions, parallel, answer, spell)
+
+
+def format_grammar(
+    format: Format,
+    functions: Sequence[Mapping[str, Any]],
+    parallel: bool = True,
+    answer: str | None = None,
+    spell: Callable[[str], str] = json.dumps,
+) -> str:
+    """Return the grammar of one call or more as a format writes them.
+
+    Args:
+        format: of the calls.
+        functions: what the tools have under `function`.
+        parallel: as in `call_grammar`.
+        answer: as there.
+        spell: as there.
+
+    Raises:
+        UnwritableFormatError: its table does not say how; the message has the state.
+    """
+    return _Writer(format, functions, parallel, spell).write(answer)
 
 
 class _Writer:
@@ -153,7 +175,10 @@ class _Writer:
             return self._header(state, name, function)
         if isinstance(state, Json) and function is not None:
             return f"W arguments_{function} {self._rule(state.then.next, None, called=True)}"
-        raise UnwritableFormatError(f"{self._format.name} has the state {name}")
+        kind = type(state).__name__
+        raise UnwritableFormatError(
+            f"{self._format.name} has the state {name!r}: there is no rule for {kind}"
+        )
 
     @property
     def _numbers(self) -> range:
@@ -174,7 +199,9 @@ class _Writer:
             self._repeats |= len(ends) < len(on)
             on = on if self._parallel or not ends else ends
         if not on:
-            raise UnwritableFormatError(f"{self._format.name} has the gap {name}")
+            raise UnwritableFormatError(
+                f"{self._format.name} has the gap {name!r}, of which no marker leads to a call"
+            )
         return [self._follow(marker, way, function, called) for marker, way in on.items()]
 
     def _calls(self, name: str, seen: set[str]) -> bool:
@@ -205,7 +232,10 @@ class _Writer:
     def _header(self, state: Header, name: str, function: int | None) -> str:
         key = self._format.name, name
         if state.read is not announce and key not in _HEADERS:
-            raise UnwritableFormatError(f"{self._format.name} has the header {name}")
+            raise UnwritableFormatError(
+                f"{self._format.name} has the header {name!r}: it needs `read=announce`, or a row "
+                "of _HEADERS with what stands in it"
+            )
         ways = []
         for number in self._numbers:
             said = json.dumps(self._functions[number]["name"])

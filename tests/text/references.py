@@ -15,6 +15,8 @@ SPACE = re.compile(r"[ \t\r\n]*")
 NAME = r"([^\s<>\"'{}()\[\]|]{1,200})"
 # A name between markers of its own; of names with angle brackets readers have no opinion.
 LINE = r"([^\s<>](?:[^<>\n]{0,198}[^\s<>])?)"
+# The shortest of them, where what ends a name may be in it too.
+SHORT = r"([^\s<>](?:[^<>\n]{0,198}?[^\s<>])??)"
 
 
 class Invalid(Exception):

@@ -340,6 +340,8 @@ def tagged_call(header, parameter, closer, value_of=tagged_value):
 class Style:
     """One way in which a format is written.
 
+    Renderers are made of the functions above, references of those in `references`.
+
     Attributes:
         format: its name.
         read: the reference.
@@ -348,10 +350,15 @@ class Style:
         openers: those that mean something in prose.
         closers: those that may not be in the text of a parameter.
         opening: what prose may not begin with, in a format that has no marker.
-        sample: a text to be cut in every way.
+        sample: a text to be cut in every way, which calls `f`, or `f` and then `g`.
         punctuation: a regex of what stands between calls, besides markers and white space.
         python: whether calls are written as Python writes them.
         reads: what makes values of texts, besides the readers of JSON and of Python.
+        sections: whether there is markup that may stand without a call, and vanishes then.
+        one_list: whether calls are items of one list, so that a malformed one takes all others
+            with it.
+        open_end: whether nothing shows where the last call ends, so that a malformed one takes
+            the rest of the text with it.
     """
 
     format: str
@@ -365,6 +372,9 @@ class Style:
     punctuation: str = ""
     python: bool = False
     reads: tuple = ()
+    sections: bool = False
+    one_list: bool = False
+    open_end: bool = False
 
     @property
     def json(self):

@@ -50,7 +50,11 @@ def test_a_template_shows_the_format_that_it_writes(name):
     shown = detect_format(template(CALLS[name], taught=TAUGHT.get(name, "")))
     # XTML has one kind of tag for all that a turn has, reasoning too.
     reasoning = "kimi_k3" if name == "kimi_k3" else None
-    assert shown == (NEVER_SHOWN.get(name, name), reasoning)
+    assert shown == (NEVER_SHOWN.get(name, name), reasoning), (
+        "add to TOOL_MARKERS in mini_vllm/text/detect.py what a template of "
+        f"{name} has and no other does: before any row that is more general, and, if no call "
+        "shows it, here to TAUGHT; if it has nothing of its own, name it in NEVER_SHOWN"
+    )
 
 
 @pytest.mark.parametrize("name", REASONING_FORMATS)

@@ -1,8 +1,17 @@
 """The names of formats: every name that an engine knows is one of ours, or says why it is not."""
 
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
 import pytest
 
+from mini_vllm import text
+from mini_vllm.text import formats
 from mini_vllm.text.formats import ALIASES, FORMATS, UNREAD
+from mini_vllm.text.stream_parser import Format
 from mini_vllm.text.tool_parsers import create_tool_parser
 
 # `--tool-call-parser` of vLLM 0.33.0, vllm/tool_parsers/__init__.py.
@@ -27,6 +36,19 @@ SGLANG = [
     "minimax-m3", "mistral", "muse", "nanbeige", "poolside_v1", "pythonic", "qwen", "qwen25",
     "qwen3_coder", "response_template", "spark25", "step3", "step3p5", "trinity",
 ]  # fmt: skip
+
+
+def test_the_page_about_formats_shows_the_table_that_is_used():
+    page = (Path(text.__file__).parent / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"```python\n(HERMES = .*?)```", page, re.DOTALL)[1]
+    assert table in inspect.getsource(formats.json_calls)
+
+
+@pytest.mark.parametrize("file", [file.name for file in pkgutil.iter_modules(formats.__path__)])
+def test_the_formats_of_every_file_are_known(file):
+    names = vars(importlib.import_module(f"{formats.__name__}.{file}")).values()
+    missing = [one.name for one in names if isinstance(one, Format) and one.name not in FORMATS]
+    assert not missing, f"add {file} to _FILES in mini_vllm/text/formats/__init__.py"
 
 
 def test_every_name_of_an_engine_is_a_format_an_alias_or_says_what_it_takes():

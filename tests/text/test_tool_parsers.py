@@ -21,7 +21,7 @@ import sys
 
 import pytest
 from chunking import chunkings, cut_at, norm, run, same_under_all, sized
-from families import STYLES, headers, reference
+from families import STYLES, reference
 from families.python_calls import read_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +66,8 @@ LOOK_ALIKES = [
 
 # Whatever the markup around a name allows.
 ODD_NAMES = ["first name", "a[0].b", 'say "it"', "l'été", "{k}|(1)=2"]
+# A format that reads this name reads any: it is a string with escapes.
+ANY_NAME = '\n"}]> <'
 SAMPLES = {name: style.sample for name, style in STYLES.items()}
 
 ALLOWED = parameter_types(TOOLS)
@@ -78,6 +80,13 @@ def make(style):
 
 def parse(style, text):
     return run(make(style), [text])
+
+
+@functools.cache
+def reads_name(style, name):
+    """Whether a call may have this name in a format, by the format's own reference."""
+    text, expected = style.render([Call(name, {})], ["", ""], Plain())
+    return reference(style, text, TYPES) == expected
 
 
 # Drawing texts.
@@ -119,10 +128,11 @@ def calls(style):
         keys = st.sampled_from([*PARAMETERS, "größe", "x-1", *ODD_NAMES])
     else:
         names, keys = st.sampled_from(NAMES), texts(style, 3)
-        if style.format in ("hermes", "llama_json"):
+        if reads_name(style, ANY_NAME):
             names |= texts(style, 3).filter(bool)
-    if style.format in ("qwen3_coder", "minimax_m2", *headers.STYLES):
-        names |= st.sampled_from(ODD_NAMES)
+    odd = [name for name in ODD_NAMES if reads_name(style, name)]
+    if odd:
+        names |= st.sampled_from(odd)
     arguments = st.dictionaries(keys, values(style), max_size=3)
     return st.builds(Call, names, arguments)
 
@@ -190,7 +200,9 @@ def test_each_prefix_of_a_drawn_text_has_every_property(style, data):
 
 def check_p1_p5_valid(style, text, expected):
     """However it is cut, a valid text gives the events of its renderer and of the reference."""
-    assert reference(style, text, TYPES) == expected
+    read = reference(style, text, TYPES)
+    assert read is not None, f"the reference reads what its renderer writes as Invalid: {text!r}"
+    assert read == expected
     assert same_under_all(lambda: make(style), text, style.markers, every_cut=False) == expected
 
 
@@ -212,13 +224,7 @@ def check_p2_prefixes(style, text):
 
 
 def check_p7_without_a_call_all_is_text(style, text, events):
-    sections = {
-        "harmony", "minimax_m2", "cohere_command3", "ernie45", "gigachat3", "deepseek_v32",
-        "deepseek_v4", "deepseek_v41", "gigachat35", "step3", "hy_v3", "k2_horizon", "dots",
-        "minimax_m3", "kimi_k3",
-        *headers.STYLES,
-    }  # fmt: skip
-    closed = style.format in sections and any(marker in text for marker in style.openers)
+    closed = style.sections and any(marker in text for marker in style.openers)
     if not closed and not any(isinstance(event, CallStart) for event in events):
         assert events == ([TextDelta(text)] if text else [])
 
@@ -271,6 +277,7 @@ def check_p13_interleaved(style, texts):
 def test_p1_p5_samples_under_every_cut(name):
     style, text = STYLES[name], SAMPLES[name]
     expected = reference(style, text, TYPES)
+    assert expected is not None, "the reference reads its own sample as Invalid"
     assert [event.name for event in expected if isinstance(event, CallStart)] in (["f", "g"], ["f"])
     assert same_under_all(lambda: make(style), text, style.markers, seeds=20) == expected
 
@@ -560,18 +567,21 @@ def is_json(text):
     return True
 
 
-# A malformed call is skipped, and no more than that.
+@every_style
+def test_p7_markup_without_a_call_vanishes_only_in_formats_with_sections(style):
+    vanished = []
+    for opener, mark in itertools.product(style.openers, ("", *style.markers)):
+        text = f"a {opener}{mark} b"
+        events = parse(style, text)
+        if events != [TextDelta(text)] and not any(isinstance(e, CallStart) for e in events):
+            vanished.append(text)
+    if style.sections:
+        assert vanished, "no markup vanishes without a call: its Style needs no `sections`"
+    else:
+        assert not vanished, "is markup without a call dropped rightly? its Style has `sections`"
 
-# In these nothing shows where a malformed call ends: calls are items of one list, and the list goes
-# with it; where the list has no closing marker either, so does the rest of the text.
-LISTS = {
-    "mistral-array", "llama_json", "jamba", "phi4_mini_json", "granite", "cohere_command3", "xlam",
-    "xlam-fenced", "xlam-tagged", "apertus", "lfm2-json", "olmo3", "pythonic",
-}  # fmt: skip
-ENDLESS = {
-    "mistral-array", "mistral-ids", "mistral-args", "llama_json", "phi4_mini_json", "granite",
-    "granite_20b_fc", "gigachat3", "pythonic",
-}  # fmt: skip
+
+# A malformed call is skipped, and no more than that.
 
 
 def recovers(style, calls, broken):
@@ -594,10 +604,50 @@ def recovers(style, calls, broken):
 
 @every_style
 def test_what_follows_a_malformed_call_is_read(style):
-    name = next(name for name, one in STYLES.items() if one is style)
     long, short = Call("f", {"path": "x"}), Call("g", {})
-    assert recovers(style, [long, short], 0) == (name not in LISTS)
-    assert recovers(style, [short, long], 1) == (name not in ENDLESS)
+    assert recovers(style, [long, short], 0) != style.one_list, (
+        "is the call behind a malformed one read? if not, and rightly, its Style has `one_list`"
+    )
+    assert recovers(style, [short, long], 1) != style.open_end, (
+        "is the text behind a malformed call read? if not, and rightly, its Style has `open_end`"
+    )
+
+
+# A call without its closing marker.
+
+
+def closers(style):
+    """The markers that end a call, by the format's table."""
+    return dict.fromkeys(
+        marker
+        for state in FORMATS[style.format].states.values()
+        if isinstance(state, basic.Gap)
+        for marker, on in state.on.items()
+        if on.do == "end" and not on.keep
+    )
+
+
+@every_style
+def test_a_closing_marker_may_be_missing_where_the_reference_says_so(style):
+    """At the end, before the end of a section, and before the next call."""
+    f, g = Call("f", {"path": "x"}), Call("g", {})
+    for drawn in ([f], [g], [f, g], [g, f]):
+        text, _ = style.render(drawn, [""] * (len(drawn) + 1), Plain())
+        for closer in closers(style):
+            before, _, behind = text.partition(closer)
+            for lacking in (before, before + behind) if closer in text else ():
+                events = same_under_all(
+                    lambda: make(style), lacking, style.markers, every_cut=False
+                )
+                expected = reference(style, lacking, TYPES)
+                if expected is not None:
+                    assert events == expected, (
+                        f"without {closer}: see `may_end` of Gap, and rows with `keep=True`"
+                    )
+                else:
+                    assert any(isinstance(event, Malformed) for event in events), (
+                        f"without {closer} a call is complete, but Invalid for the reference"
+                    )
 
 
 @every_style
@@ -758,9 +808,15 @@ def test_p13_formats_are_isolated_too():
 # What a format has that others lack.
 
 
-def test_every_format_has_a_style_and_a_sample():
-    assert {style.format for style in STYLES.values()} == set(FORMATS)
-    assert set(SAMPLES) == set(STYLES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_a_style_and_a_sample(name):
+    samples = [style.sample for style in STYLES.values() if style.format == name]
+    assert samples, f"add a Style to tests/text/families/: {name}"
+    assert all(samples)
+
+
+def test_every_style_is_of_a_format():
+    assert {style.format for style in STYLES.values()} <= set(FORMATS)
 
 
 def test_all_kinds_of_chunkings_are_there():

@@ -236,7 +236,7 @@ def _malformed(row: Promise) -> Iterator[str]:
 
 
 def _keep(
-    clones: Clones, trials: dict[str, list[Trial]], chain: list[str], labs: set[str] | None
+    clones: Clones, trials: dict[str, list[Trial]], chain: list[str], labs: set[str] | None = None
 ) -> list[Finding]:
     findings = []
     for lane in chain:

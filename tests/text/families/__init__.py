@@ -1,33 +1,14 @@
 """The tool-call formats as tests know them: how each is written, and what its texts stand for."""
 
-from references import Invalid
+import importlib
+import pkgutil
 
-from families import (
-    elements,
-    gemma,
-    harmony,
-    headers,
-    json_arrays,
-    json_calls,
-    nested_elements,
-    python_calls,
-    xtml,
-)
+from references import Invalid
 
 STYLES = {
     name: style
-    for family in (
-        json_calls,
-        json_arrays,
-        python_calls,
-        gemma,
-        elements,
-        nested_elements,
-        headers,
-        harmony,
-        xtml,
-    )
-    for name, style in family.STYLES.items()
+    for file in pkgutil.iter_modules(__path__)
+    for name, style in importlib.import_module(f"{__name__}.{file.name}").STYLES.items()
 }
 
 

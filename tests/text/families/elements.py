@@ -3,7 +3,7 @@
 import re
 from functools import partial
 
-from references import LINE, NAME, Invalid, S, blocks, element, expect, section, tagged
+from references import LINE, NAME, SHORT, Invalid, S, blocks, element, expect, section, tagged
 from renderers import (
     Expected,
     Style,
@@ -13,9 +13,6 @@ from renderers import (
     tagged_call,
     tagged_value,
 )
-
-# The shortest of them: what follows may look like more of it.
-SHORT = r"([^\s<>](?:[^<>\n]{0,198}?[^\s<>])??)"
 
 
 def functions(format, call="tool_call", framed=True, sample=""):
@@ -131,6 +128,7 @@ def keys(
         begin[:1] or (opener,),
         (marks[3],),
         sample=sample,
+        sections=bool(around),
         punctuation=rf"(?<={kinds[0]})\w+".replace("|", r"\|") if types else "",
     )
 
@@ -207,6 +205,7 @@ def invokes(
         openers,
         (key_end, key, end) if dsml else (key_end,),
         sample=sample,
+        sections=True,
     )
 
 

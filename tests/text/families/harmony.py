@@ -86,5 +86,6 @@ STYLES = {
         sample="<|channel|>analysis<|message|>Hm <|end|><|start|>assistant<|channel|>commentary "
         'to=functions.f <|constrain|>json<|message|>{"a": "<|call|>"}<|call|>'
         "<|start|>assistant<|channel|>final<|message|>Done.",
+        sections=True,
     ),
 }

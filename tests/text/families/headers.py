@@ -95,6 +95,7 @@ STYLES = {
         sample="Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
         '{"code": "```"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n'
         "```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        sections=True,
     ),
     "plamo3": Style(
         "plamo3",
@@ -105,6 +106,7 @@ STYLES = {
         sample='Ok.{0}{1}{2}f{3}{4}{{"a": "{5}"}}{5}{6}\n{1}{2}g{3}{4}{{}}{5}{6}{7}'.format(
             *_PLAMO
         ),
+        sections=True,
     ),
     "kimi_k2": Style(
         "kimi_k2",
@@ -116,6 +118,7 @@ STYLES = {
         '<|tool_call_argument_begin|>{"a": "<|tool_call_end|>"}<|tool_call_end|>'
         "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
         "<|tool_calls_section_end|>",
+        sections=True,
     ),
     "deepseek_v31": Style(
         "deepseek_v31",
@@ -126,5 +129,6 @@ STYLES = {
         sample="Ok.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
         '{"code": 123}<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜>'
         "<｜tool▁calls▁end｜>",
+        sections=True,
     ),
 }

@@ -119,6 +119,7 @@ STYLES = {
         punctuation=_ARRAY,
         sample='Ok. <tool_calls>[\n  {"name": "f", "arguments": {"a": "</tool_calls>]"}},\n'
         '  {"name": "g", "arguments": {}}\n]</tool_calls> [1]',
+        one_list=True,
     ),
     "phi4_mini_json": Style(
         "phi4_mini_json",
@@ -129,6 +130,8 @@ STYLES = {
         punctuation=_ARRAY,
         sample='So functools[{"name": "f", "arguments": {"a": "functools[]"}}, '
         '{"name": "g", "parameters": {}}] f]',
+        one_list=True,
+        open_end=True,
     ),
     "granite": Style(
         "granite",
@@ -139,6 +142,8 @@ STYLES = {
         punctuation=_ARRAY,
         sample='Hm <|tool_call|>[\n    {"arguments": {"a": "<tool_call>[{"}, "name": "f"}\n]'
         '<tool_call> [{"name": "g", "arguments": {}}] a[0]',
+        one_list=True,
+        open_end=True,
     ),
     "cohere_command3": Style(
         "cohere_command3",
@@ -150,6 +155,8 @@ STYLES = {
         sample="<|START_RESPONSE|>So.<|END_RESPONSE|><|START_ACTION|>[\n"
         '    {"tool_call_id": "0", "tool_name": "f", "parameters": {"name": "<|END_ACTION|>"}},\n'
         '    {"tool_call_id": "1", "tool_name": "g", "parameters": {}}\n]<|END_ACTION|>',
+        sections=True,
+        one_list=True,
     ),
     "xlam": Style(
         "xlam",
@@ -160,6 +167,7 @@ STYLES = {
         opening="[",
         punctuation=_ARRAY,
         sample=' [{"name": "f", "arguments": {"a": "```"}},\n{"name": "g", "arguments": {}}] a.',
+        one_list=True,
     ),
     "xlam-fenced": Style(
         "xlam",
@@ -171,6 +179,7 @@ STYLES = {
         punctuation=f"{_ARRAY}|json",
         sample='I.\n```json\n[{"name": "f", "arguments": {"a": "]```"}}, '
         '{"name": "g", "arguments": {}}]\n```\nDone. ``',
+        one_list=True,
     ),
     "xlam-tagged": Style(
         "xlam",
@@ -182,6 +191,7 @@ STYLES = {
         punctuation=_ARRAY,
         sample='I.<tool_call>[{"name": "f", "arguments": {"a": "[TOOL_CALLS]"}}]</tool_call> '
         '[TOOL_CALLS][{"name": "g", "arguments": {}}]\n',
+        one_list=True,
     ),
     "apertus": Style(
         "apertus",
@@ -191,5 +201,6 @@ STYLES = {
         _APERTUS[:1],
         punctuation=r'[,\[\]{}:"]',
         sample='I. <|tools_prefix|>[{"f": {"a": "<|tools_suffix|>"}}, {"g": {}}]<|tools_suffix|>',
+        one_list=True,
     ),
 }

@@ -158,6 +158,8 @@ STYLES = {
         sample='Hm.[TOOL_CALLS] [{"name": "f", "arguments": {"a": "]}[TOOL_CALLS]"}, '
         '"id": "abc123XYZ"}, {"name": "g", "arguments": {}}] a[0]',
         punctuation=r"[,\[\]]",
+        one_list=True,
+        open_end=True,
     ),
     "mistral-ids": Style(
         "mistral",
@@ -168,6 +170,7 @@ STYLES = {
         sample='I.[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{"a": "[ARGS]"}[TOOL_CALLS]g[CALL_ID]x1'
         "[ARGS]{}",
         punctuation=r"[,\[\]]",
+        open_end=True,
     ),
     "mistral-args": Style(
         "mistral",
@@ -177,6 +180,7 @@ STYLES = {
         _MISTRAL[:1],
         sample='[TOOL_CALLS]f[ARGS]{"a": {"b": "}"}}[TOOL_CALLS]g{} done',
         punctuation=r"[,\[\]]",
+        open_end=True,
     ),
     "llama_json": Style(
         "llama_json",
@@ -188,6 +192,8 @@ STYLES = {
         sample=' <|python_tag|>{"name": "f", "parameters": {"a": "; {"}}; '
         '{"type": "function", "name": "g", "parameters": {}}',
         punctuation=";",
+        one_list=True,
+        open_end=True,
     ),
     "longcat": Style(
         "longcat",
@@ -207,6 +213,7 @@ STYLES = {
         sample='<response>\nSo.\n</response>\n<tool_call>\n{"name": "f", "arguments": '
         '{"a": "<response>"}}\n</tool_call>\n<tool_call>\n{"name": "g", "arguments": {}}\n'
         "</tool_call>\n",
+        sections=True,
     ),
     "internlm": Style(
         "internlm",
@@ -225,6 +232,7 @@ STYLES = {
         _GRANITE_20B,
         sample='I.\n<function_call> {"name": "f", "arguments": {"a": "<function_call>"}}\n'
         '<function_call> {"name": "g", "arguments": {}}}',
+        open_end=True,
     ),
     "gigachat3": Style(
         "gigachat3",
@@ -234,5 +242,7 @@ STYLES = {
         _GIGACHAT,
         sample='Hm.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "f", "arguments": '
         '{"a": "<|message_sep|>"}}<|function_call|>{"name": "g", "arguments": {}}<|message_sep|>\n',
+        sections=True,
+        open_end=True,
     ),
 }

@@ -146,5 +146,6 @@ STYLES = {
             lambda text, kind=kind: _meant(_read_inside(f"{text}{NS}</x>", 0, "x")[0], kind)
             for kind in (None, "array")
         ),
+        sections=True,
     ),
 }

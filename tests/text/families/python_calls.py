@@ -208,6 +208,8 @@ STYLES = {
         sample="[f(a='b)]\\'\\u00e9', n=-1, l=[1, (2, 'x')], o={'k': None}), g()]",
         python=True,
         punctuation=r"[\[\](),='\"]|\\\n",
+        one_list=True,
+        open_end=True,
     ),
     "lfm2": Style(
         "lfm2",
@@ -229,6 +231,7 @@ STYLES = {
         punctuation=r"[,\[\]]",
         sample='<|tool_call_start|>[{"name": "f", "arguments": {"a": "<|tool_call_end|>"}}, '
         '{"name": "g", "parameters": {}}]<|tool_call_end|>',
+        one_list=True,
     ),
     "olmo3": Style(
         "olmo3",
@@ -240,5 +243,6 @@ STYLES = {
         punctuation=r"[\[\](),='\"]|\\\n",
         sample="I. <function_calls>f(a='</function_calls>', n=-1, l=[1, (2, 'x')], o=None)\ng()\n"
         "</function_calls> Ok.",
+        one_list=True,
     ),
 }

@@ -70,5 +70,6 @@ STYLES = {
         '<|close|>call<|sep|><|open|>call tool="g" index="2"<|sep|><|close|>call<|sep|>'
         "<|close|>tools<|sep|><|close|>message<|sep|>",
         punctuation=r'(?<=index=")\d+|(?<=type=")[a-z]+',
+        sections=True,
     ),
 }
