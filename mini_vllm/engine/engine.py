@@ -96,6 +96,7 @@ class Engine:
 
     Attributes:
         state: whether it takes requests.
+        intake: checks requests.
         structured_outputs: compiles grammars, of this tokenizer's vocabulary.
         forwards_grammars: whether the model has another server keep to them.
         thread_id: of the thread that stepped last.
@@ -124,23 +125,23 @@ class Engine:
         room = num_blocks * block_size
         self.max_model_len = room if max_model_len is None else min(max_model_len, room)
         self.max_num_seqs = max_num_seqs
-        self._scheduler: Scheduler[SlotStreamState] = Scheduler(
-            self._pool,
-            max_num_seqs,
-            self.max_model_len,
-            self.max_model_len if max_num_batched_tokens is None else max_num_batched_tokens,
-        )
+        if max_num_batched_tokens is None:
+            max_num_batched_tokens = self.max_model_len
         if max_waiting is not None and max_waiting < 0:
             raise ValueError(f"max_waiting is {max_waiting}; it must be at least 0, or None")
         self._max_waiting = max_waiting
         self.structured_outputs = StructuredOutputManager(tokenizer)
         self.forwards_grammars = forwards_structured_outputs(model)
-        self._intake = Intake(
+        self.intake = Intake(
             tokenizer,
             make_text_path or TextPathFactory(tokenizer),
-            self._scheduler.check_can_run,
+            max_model_len=self.max_model_len,
+            max_num_batched_tokens=max_num_batched_tokens,
             may_block=max_num_seqs == 1,
             compile_grammar=None if self.forwards_grammars else self.structured_outputs.compile,
+        )
+        self._scheduler: Scheduler[SlotStreamState] = Scheduler(
+            self._pool, max_num_seqs, max_num_batched_tokens
         )
         self._core = EngineCore(
             model if self.forwards_grammars else ConstrainedModel(model),
@@ -164,18 +165,6 @@ class Engine:
         # For the table of slots: held during an iteration, and by `stats`.
         self._table_lock = threading.RLock()
         self._stepping = threading.Lock()
-
-    def room_after(self, prompt_tokens: int, max_tokens: int = 1) -> int:
-        """Return how many tokens the answer to a prompt may have; any thread.
-
-        Args:
-            prompt_tokens: the tokens of the prompt.
-            max_tokens: the tokens that the answer must have room for.
-
-        Raises:
-            ContextLengthError: prompt and answer do not fit together; `submit` would refuse them.
-        """
-        return self._scheduler.room_after(prompt_tokens, max_tokens)
 
     @property
     def has_work(self) -> bool:
@@ -325,7 +314,7 @@ class Engine:
         try:
             validate_streaming_submission(requests, channels)
             places = channels or [None] * sum(request.params.n for request in requests)
-            submitted = self._intake.prepare(requests, places)
+            submitted = self.intake.prepare(requests, places)
             with self._lock:
                 self._check_takes(submitted)
                 rows = [row for submission in submitted for row in submission.rows]

@@ -27,7 +27,7 @@ from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.outputs import Handle
 from mini_vllm.engine.pipe import OverflowPolicy, Owner, Pipe
 from mini_vllm.engine.request import Request
-from mini_vllm.engine.scheduler import ChoiceState, Row
+from mini_vllm.engine.scheduler import ChoiceState, Row, check_at_least_1
 from mini_vllm.engine.slot_stream import SlotStreamState
 from mini_vllm.engine.structured_output_manager import CompileGrammar, MissingBackendError
 from mini_vllm.engine.text_path import MakeTextPath
@@ -127,7 +127,8 @@ class Intake:
     Args:
         tokenizer: encodes prompts.
         make_text_path: makes the text path of a choice.
-        check_can_run: raises if a choice could never run.
+        max_model_len: most tokens of a prompt and its answer together.
+        max_num_batched_tokens: most prompt tokens that one iteration takes in.
         may_block: whether a channel may hold the engine up.
         compile_grammar: makes grammars of structured outputs; None where the model sees to them.
     """
@@ -136,17 +137,35 @@ class Intake:
         self,
         tokenizer: Tokenizer,
         make_text_path: MakeTextPath,
-        check_can_run: Callable[[ChoiceState], None],
         *,
+        max_model_len: int,
+        max_num_batched_tokens: int,
         may_block: bool,
         compile_grammar: CompileGrammar | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._compile_grammar = compile_grammar
         self._make_text_path = make_text_path
-        self._check_can_run = check_can_run
+        check_at_least_1(max_model_len=max_model_len)
+        self._max_model_len = max_model_len
+        self._max_num_batched_tokens = max_num_batched_tokens
         self._may_block = may_block
         self._piece_of = pieces_of(tokenizer)
+
+    def room_after(self, prompt_tokens: int, max_tokens: int = 1) -> int:
+        """Return how many tokens the answer to a prompt may have.
+
+        Args:
+            prompt_tokens: the tokens of the prompt.
+            max_tokens: the tokens that the answer must have room for.
+
+        Raises:
+            ContextLengthError: prompt and answer do not fit together; `prepare` refuses them.
+        """
+        room = self._max_model_len - prompt_tokens
+        if room < max_tokens:
+            raise ContextLengthError(self._max_model_len, prompt_tokens, max_tokens)
+        return room
 
     def prepare(self, requests: Sequence[Request], channels: Channels) -> list[Submitted]:
         """Return what can run, for each request. Nothing is attached yet.
@@ -167,6 +186,7 @@ class Intake:
     def _prepare(self, index: int, request: Request, channels: Channels) -> Submitted:
         try:
             prompt = self._encode(request.prompt)
+            self._check_length(len(prompt), request.params.max_tokens)
             handle = Handle(request.request_id or f"request-{token_hex(16)}", len(channels))
             rows = [
                 self._row(request, prompt, handle, place, channel)
@@ -198,10 +218,18 @@ class Intake:
         if params.structured_outputs is not None and self._compile_grammar is not None:
             view.grammar = self._compile_grammar(params.structured_outputs)
         choice = ChoiceState(view, eos | params.stop_token_ids)
-        self._check_can_run(choice)
         text_path = self._make_text_path(request, prompt)
         stream = SlotStreamState(text_path, handle, request, self._piece_of, monotonic())
         return Row(choice, stream)
+
+    def _check_length(self, prompt_tokens: int, max_tokens: int) -> None:
+        """Refuse what could never run, however many slots and blocks are free."""
+        if prompt_tokens > self._max_num_batched_tokens:
+            raise ValueError(
+                f"the prompt has {prompt_tokens} tokens; an iteration takes in at most "
+                f"max_num_batched_tokens, {self._max_num_batched_tokens}"
+            )
+        self.room_after(prompt_tokens, max_tokens)
 
     def _encode(self, prompt: str | tuple[int, ...]) -> tuple[int, ...]:
         if isinstance(prompt, str):

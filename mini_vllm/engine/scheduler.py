@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from mini_vllm.engine.engine_errors import ContextLengthError
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.finish_reason import Ending, FinishReason
 
@@ -109,7 +108,7 @@ class KVBlockPool:
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
-        _check_at_least_1(num_blocks=num_blocks, block_size=block_size)
+        check_at_least_1(num_blocks=num_blocks, block_size=block_size)
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._free = list(range(num_blocks - 1, -1, -1))
@@ -190,7 +189,6 @@ class Scheduler(Generic[S]):
     Args:
         pool: the blocks.
         max_num_seqs: slots.
-        max_model_len: most tokens of a prompt and its answer together; the pool has room for them.
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
 
     Attributes:
@@ -204,17 +202,11 @@ class Scheduler(Generic[S]):
         self,
         pool: KVBlockPool,
         max_num_seqs: int,
-        max_model_len: int,
         max_num_batched_tokens: int,
     ) -> None:
-        _check_at_least_1(
-            max_num_seqs=max_num_seqs,
-            max_model_len=max_model_len,
-            max_num_batched_tokens=max_num_batched_tokens,
-        )
+        check_at_least_1(max_num_seqs=max_num_seqs, max_num_batched_tokens=max_num_batched_tokens)
         self._pool = pool
         self._max_num_seqs = max_num_seqs
-        self._max_model_len = max_model_len
         self._max_num_batched_tokens = max_num_batched_tokens
         self._waiting: deque[Row[S]] = deque()
         self.slots: SlotTable[S] = SlotTable()
@@ -228,36 +220,6 @@ class Scheduler(Generic[S]):
     def num_running(self) -> int:
         """How many choices have a slot."""
         return len(self.slots)
-
-    def room_after(self, prompt_tokens: int, max_tokens: int = 1) -> int:
-        """Return how many tokens the answer to a prompt may have.
-
-        Args:
-            prompt_tokens: the tokens of the prompt.
-            max_tokens: the tokens that the answer must have room for.
-
-        Raises:
-            ContextLengthError: prompt and answer do not fit together.
-        """
-        room = self._max_model_len - prompt_tokens
-        if room < max_tokens:
-            raise ContextLengthError(self._max_model_len, prompt_tokens, max_tokens)
-        return room
-
-    def check_can_run(self, choice: ChoiceState) -> None:
-        """Demand that a choice can run as soon as slots and blocks are free.
-
-        Raises:
-            ContextLengthError: prompt and answer do not fit together.
-            ValueError: the prompt is longer than one iteration takes in.
-        """
-        prompt_tokens = len(choice.view.prompt_token_ids)
-        if prompt_tokens > self._max_num_batched_tokens:
-            raise ValueError(
-                f"the prompt has {prompt_tokens} tokens; an iteration takes in at most "
-                f"max_num_batched_tokens, {self._max_num_batched_tokens}"
-            )
-        self.room_after(prompt_tokens, choice.view.params.max_tokens)
 
     def add(self, row: Row[S]) -> None:
         """Put a row at the end of the line."""
@@ -318,7 +280,12 @@ class Scheduler(Generic[S]):
         self._waiting.clear()
 
 
-def _check_at_least_1(**numbers: int) -> None:
+def check_at_least_1(**numbers: int) -> None:
+    """Check limits, by name.
+
+    Raises:
+        ValueError: a number is below 1.
+    """
     for name, value in numbers.items():
         if value < 1:
             raise ValueError(f"{name} is {value}; it must be at least 1")

@@ -215,7 +215,7 @@ class Service:
         """
         name, max_tokens = max_tokens_param
         try:
-            return self.engine.room_after(len(prompt), max_tokens or 1)
+            return self.engine.intake.room_after(len(prompt), max_tokens or 1)
         except ContextLengthError as error:
             raise ApiError(
                 400,

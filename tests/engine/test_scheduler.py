@@ -21,7 +21,7 @@ from scenes import (
     text_of,
 )
 
-from mini_vllm.engine import ContextLengthError, Ending, FinishReason, SlotView
+from mini_vllm.engine import Ending, FinishReason, SlotView, StreamingSubmissionError
 from mini_vllm.engine.scheduler import (
     ChoiceState,
     KVBlockPool,
@@ -42,7 +42,7 @@ class Line:
 
     def __init__(self, blocks=100, seqs=8, batched=1000, block_size=4):
         self.pool = KVBlockPool(blocks, block_size)
-        self.scheduler = Scheduler(self.pool, seqs, blocks * block_size, batched)
+        self.scheduler = Scheduler(self.pool, seqs, batched)
 
     def add(self, *names, **size):
         for name in names:
@@ -104,23 +104,28 @@ def test_nobody_overtakes():
 
 
 def test_what_could_never_run_is_said_before():
-    line = Line(blocks=4, batched=10)
-    line.scheduler.check_can_run(sequence("A", prompt=10, most=6))
-    with pytest.raises(ContextLengthError, match=r"16 tokens.* 17 tokens \(10 in the prompt, 7 in"):
-        line.scheduler.check_can_run(sequence("A", prompt=10, most=7))
-    with pytest.raises(ValueError, match="max_num_batched_tokens, 10"):
-        line.scheduler.check_can_run(sequence("A", prompt=11))
+    engine = engine_of(num_blocks=4, block_size=4, max_num_batched_tokens=10)
+    for prompt, most, said in (
+        (10, 6, ""),
+        (10, 7, r"16 tokens.* 17 tokens \(10 in the prompt, 7 in"),
+        (11, 1, "max_num_batched_tokens, 10"),
+    ):
+        asked = request(prompt=(1,) * prompt, max_tokens=most)
+        if said:
+            with pytest.raises(StreamingSubmissionError, match=said):
+                engine.submit([asked])
+        else:
+            engine.submit([asked])
 
 
 @pytest.mark.parametrize(
     ("numbers", "name"),
     [
-        ((0, 1, 9, 9, 9), "num_blocks is 0"),
-        ((1, 0, 9, 9, 9), "block_size is 0"),
-        ((4, 4, 0, 9, 9), "max_num_seqs is 0"),
-        ((4, 4, -1, 9, 9), "max_num_seqs is -1"),
-        ((4, 4, 9, 0, 9), "max_model_len is 0"),
-        ((4, 4, 9, 9, 0), "batched_tokens is 0"),
+        ((0, 1, 9, 9), "num_blocks is 0"),
+        ((1, 0, 9, 9), "block_size is 0"),
+        ((4, 4, 0, 9), "max_num_seqs is 0"),
+        ((4, 4, -1, 9), "max_num_seqs is -1"),
+        ((4, 4, 9, 0), "batched_tokens is 0"),
     ],
 )
 def test_limits_below_1_are_refused(numbers, name):

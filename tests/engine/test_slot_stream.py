@@ -50,7 +50,8 @@ class Slot:
     ):
         tokenizer = tokenizer or ByteTokenizer()
         self.params = params(**changes)
-        intake = Intake(tokenizer, TextPathFactory(tokenizer), lambda _: None, may_block=False)
+        limits = {"max_model_len": 10**6, "max_num_batched_tokens": 10**6}
+        intake = Intake(tokenizer, TextPathFactory(tokenizer), **limits, may_block=False)
         self.channel = StreamChannel.create()
         self.channel.set_stream_interval(interval)
         self.channel.set_return_held(held)

@@ -1,18 +1,24 @@
-"""A client that goes: noticed while its answer is made or sent, streamed or whole."""
+"""A client that goes before it has its answer: what it asked for is cancelled in the engine."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from starlette.types import Receive
 
+from mini_vllm.engine import Handle, Response
 
-async def until_disconnect(
-    receive: Receive, *, wake: Callable[[], Awaitable[float]] | None = None
+
+async def cancel_on_disconnect(
+    receive: Receive,
+    cancel: Callable[[], None],
+    *,
+    wake: Callable[[], Awaitable[float]] | None = None,
 ) -> None:
-    """Return when the client has closed its connection.
+    """Wait until the client has closed its connection, then cancel.
 
     Args:
         receive: of the ASGI request.
+        cancel: cancels the client's choices.
         wake: awaited now and then: it returns after how many seconds it is to be awaited again.
     """
     seconds = None if wake is None else await wake()
@@ -24,4 +30,39 @@ async def until_disconnect(
             seconds = None if wake is None else await wake()
             continue
         if message["type"] == "http.disconnect":
+            cancel()
             return
+
+
+async def responses_unless_disconnected(
+    handles: Sequence[Handle], receive: Receive
+) -> list[Response] | None:
+    """Wait for the responses; return None, and cancel the requests, if the client goes before.
+
+    Args:
+        handles: of the client's requests.
+        receive: of the ASGI request.
+
+    Raises:
+        EngineDeadError: the engine failed.
+    """
+
+    def cancel() -> None:
+        for handle in handles:
+            handle.cancel()
+
+    # A task that is cancelled is silent; what `gather` returns complains of it to the log.
+    responses = asyncio.create_task(_responses(handles))
+    gone = asyncio.create_task(cancel_on_disconnect(receive, cancel))
+    try:
+        await asyncio.wait((responses, gone), return_when=asyncio.FIRST_COMPLETED)
+        return responses.result() if responses.done() else None
+    finally:
+        gone.cancel()
+        responses.cancel()
+        # The server may also end the task that waits here.
+        cancel()
+
+
+async def _responses(handles: Sequence[Handle]) -> list[Response]:
+    return [await asyncio.wrap_future(handle.future) for handle in handles]

@@ -21,7 +21,6 @@ from mini_vllm.engine import (
     EngineOverloadedError,
     EngineStateError,
     FinishReason,
-    Handle,
     RemoteModelError,
     Request,
     StreamChannel,
@@ -29,8 +28,10 @@ from mini_vllm.engine import (
     StreamingSubmissionError,
     StructuredOutputError,
 )
-from mini_vllm.engine import Response as EngineResponse
-from mini_vllm.server.endpoints.disconnect import until_disconnect
+from mini_vllm.server.endpoints.disconnect import (
+    cancel_on_disconnect,
+    responses_unless_disconnected,
+)
 from mini_vllm.server.service import ReadChannels, Service
 from mini_vllm.server.wire.api_errors import ApiError, JsonResponse, broken_off
 from mini_vllm.server.wire.sse import PING, Events
@@ -124,8 +125,7 @@ class EventStream:
             await self._send(send, PING)
             return self._ping_seconds
 
-        await until_disconnect(receive, wake=ping)
-        self._cancel()
+        await cancel_on_disconnect(receive, self._cancel, wake=ping)
 
     def _cancel(self) -> None:
         for channel in self._channels:
@@ -172,25 +172,11 @@ async def reply_whole(
         handles = service.engine.submit(
             [replace(request, whole_calls=True) for request in requests]
         )
-    # A task that is cancelled is silent; what `gather` returns complains of it to the log.
-    answers = asyncio.create_task(_responses(handles))
-    gone = asyncio.ensure_future(until_disconnect(receive))
-    try:
-        await asyncio.wait((answers, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not answers.done():
-            return Response(status_code=499)
-        with engine_errors():
-            outputs = [output for response in answers.result() for output in response.outputs]
-        return JsonResponse(answer(outputs))
-    finally:
-        gone.cancel()
-        answers.cancel()
-        for handle in handles:
-            handle.cancel()
-
-
-async def _responses(handles: Sequence[Handle]) -> list[EngineResponse]:
-    return [await asyncio.wrap_future(handle.future) for handle in handles]
+    with engine_errors():
+        responses = await responses_unless_disconnected(handles, receive)
+    if responses is None:
+        return Response(status_code=499)
+    return JsonResponse(answer([output for each in responses for output in each.outputs]))
 
 
 @contextmanager
