@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 import traceback
+from dataclasses import fields
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError, LabkitError, UsageError
@@ -107,26 +108,11 @@ def report_options(args: argparse.Namespace) -> "ReportOptions":
     from labkit.grading.marks.marking import MarkOptions
     from labkit.grading.reports.options import ReportOptions
 
-    return ReportOptions(
-        json=args.json,
-        csv=args.csv,
-        junit=args.junit,
-        html=args.html,
-        canvas=args.canvas,
-        moodle=args.moodle,
-        anonymous_key=args.anonymous_key,
-        feedback=args.feedback,
-        earlier=args.earlier,
-        anonymous=args.anonymous,
-        marks=MarkOptions(
-            roster=args.roster,
-            times=args.times,
-            due=args.due,
-            late=args.late,
-            points=args.points,
-            ledger=args.ledger,
-        ),
-    )
+    def chosen(options: type) -> dict[str, Any]:
+        return {field.name: getattr(args, field.name) for field in fields(options)}
+
+    args.marks = MarkOptions(**chosen(MarkOptions))
+    return ReportOptions(**chosen(ReportOptions))
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
