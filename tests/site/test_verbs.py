@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import pytest
 from interpreter import LONG
+from rich._unicode_data._versions import VERSIONS
 
 from labkit.browser.labs import labs_data
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.grading.reading.bundles import make_bundle
 from labkit.publish.packing import write_folder, write_zip
-from labkit.publish.site.archive import make_archive
+from labkit.publish.site.archive import make_archive, make_packages
 from labkit.publish.site.bench import write_archives
 from labkit.publish.site.checks import folder_bytes
 from labkit.publish.student_edition import make_edition
@@ -64,6 +65,11 @@ def ask(unpacked):
 def test_the_archives_are_small(tmp_path):
     write_archives(ROOT, ROOT, tmp_path)
     assert folder_bytes(tmp_path) < MOST_BYTES
+
+
+def test_of_richs_widths_of_characters_only_those_that_it_reads_are_packed():
+    widths = [name for name in make_packages() if name.startswith("rich/_unicode_data/unicode")]
+    assert widths == [f"rich/_unicode_data/unicode{VERSIONS[-1].replace('.', '-')}.py"]
 
 
 @LONG

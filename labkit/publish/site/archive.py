@@ -3,6 +3,7 @@
 Modules are found, not listed: whatever the browser's verbs import, directly or through others.
 """
 
+import re
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
@@ -30,6 +31,8 @@ _NO_SUFFIXES = (".pyc", ".pyi", ".typed", ".so", ".exe", ".rst", ".md")
 _NO_FOLDERS = ("__pycache__", "tests", "bin", "sboms")
 _LEXERS = PurePosixPath("pygments/lexers")
 _LEXERS_KEPT = ("__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py")
+# The widths of characters by version of Unicode, of which rich reads the last.
+_WIDTHS = re.compile(r"rich/_unicode_data/unicode(\d+)-(\d+)-(\d+)\.py")
 
 
 def make_archive(course: Path, root: Path) -> dict[str, bytes]:
@@ -84,6 +87,9 @@ def make_packages() -> dict[str, bytes]:
             place = PurePosixPath(path)
             if _is_kept(place):
                 files[place.as_posix()] = Path(str(path.locate())).read_bytes()
+    widths = {name: match for name in files if (match := _WIDTHS.fullmatch(name))}
+    for name in sorted(widths, key=lambda name: [*map(int, widths[name].groups())])[:-1]:
+        del files[name]
     if not files:
         raise UsageError("pytest and its packages are not installed here: make site installs them")
     return dict(sorted(files.items()))
