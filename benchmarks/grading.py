@@ -41,8 +41,7 @@ from labkit.running.trace import Call, New
 
 TINY = ROOT / "tests" / "tiny_repo"
 MODE = "sandbox" if shutil.which("bwrap") else "trust"
-# Lab 04's tests make thousands of short runs, each of them a round trip.
-LEAST_RATIO = 0.4
+LEAST_RATIO = 0.7
 # Where there are two processors, two jobs are at least this much faster than one.
 LEAST_SCALING = 1.6
 ECHO = b"class Echo:\n    held = ''\n    def feed(self, text):\n        return text\n"
