@@ -58,7 +58,7 @@ help:
 	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
 	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
 	@echo "  make pythons           labs and tests on Debian's own Pythons, each in a chroot (as root); ARGS=--help"
-	@echo "  make matrix            write the ladders and the kill matrices into their pages"
+	@echo "  make matrix            write the generated parts of pages: ladder, kill matrix, files of labs"
 	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
 
 lab:

@@ -1,41 +1,45 @@
-"""The generated parts of a phase: the ladder in its README, and the kill matrix on its own page.
+"""The generated parts of a phase: the ladder, the kill matrix, and parts of the labs' READMEs.
 
-Each stands between `<!-- begin NAME -->` and `<!-- end NAME -->`; `make matrix` writes it.
+Each part is between `<!-- begin NAME -->` and `<!-- end NAME -->`; `make matrix` writes it.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
+from labkit.course.lab_page import files_part, run_part
 from labkit.errors import LabFolderError
 
-_MATRIX = "KILL_MATRIX.md"
 
+def generated_pages(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each page that has generated parts, and its text with these parts up to date.
 
-def generated_pages(root: Path) -> list[Path]:
-    """Return the pages that have a generated part.
-
-    They are each phase's README, and its kill matrix unless no lab has bugs, as in a student
-    edition.
-    """
-    labs = find_labs(root)
-    readmes = {lab.path.parents[1] / "README.md" for lab in labs}
-    return sorted(readmes | {lab.path.parents[1] / _MATRIX for lab in labs if lab.bugs})
-
-
-def filled(page: Path, root: Path) -> str:
-    """Return the text of a page with its generated part written afresh.
+    They are each phase's README, its kill matrix unless no lab has bugs, as in a student edition,
+    and the READMEs of labs.
 
     Raises:
-        LabFolderError: the part's markers are missing.
+        LabFolderError: the markers of a part are missing.
     """
-    labs = [lab for lab in find_labs(root) if lab.path.parents[1] == page.parent]
+    every = find_labs(root)
+    for phase in sorted({lab.path.parents[1] for lab in every}):
+        labs = [lab for lab in every if lab.path.parents[1] == phase]
+        yield phase / "README.md", _filled(phase / "README.md", {"ladder": _ladder(labs)})
+        if any(lab.bugs for lab in labs):
+            page = phase / "KILL_MATRIX.md"
+            yield page, _filled(page, {"kill matrix": _matrix(labs)})
+    for lab in every:
+        yield lab.readme, _filled(lab.readme, {"files": files_part(lab), "run": run_part(lab)})
+
+
+def _filled(page: Path, parts: dict[str, str]) -> str:
     text = page.read_text(encoding="utf-8") if page.exists() else ""
-    name, make = ("kill matrix", _matrix) if page.name == _MATRIX else ("ladder", _ladder)
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    if begin not in text or end not in text:
-        raise LabFolderError(f"{page} has no lines {begin} and {end} to write between")
-    head, _, rest = text.partition(begin)
-    return f"{head}{begin}\n\n{make(labs)}\n\n{end}{rest.partition(end)[2]}"
+    for name, part in parts.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if begin not in text or end not in text:
+            raise LabFolderError(f"{page} has no lines {begin} and {end} to write between")
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}\n\n{part}\n\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 def _ladder(labs: list[Lab]) -> str:
@@ -72,8 +76,7 @@ def _lab_matrix(lab: Lab) -> str:
 def write(root: Path) -> list[Path]:
     """Write all generated parts; return the files that changed."""
     changed = []
-    for page in generated_pages(root):
-        text = filled(page, root)
+    for page, text in generated_pages(root):
         if text != page.read_text(encoding="utf-8"):
             page.write_text(text, encoding="utf-8")
             changed.append(page)

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from labkit.course.hints import read_hints
-from labkit.course.lab import COURSE, Lab, find_labs
-from labkit.course.matrix import filled, generated_pages
+from labkit.course.lab import Lab, find_labs
+from labkit.course.matrix import generated_pages
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.gates.promises.documents import documents
@@ -15,6 +15,8 @@ HEADINGS = [
     "Run", "Tasks", "What the tests prove", "Not in scope", "Stuck?", "Hitchhiker's notes",
     "Going further", "References",
 ]  # fmt: skip
+# The words that a student reads before the first line of code, folded text included.
+MOST_WORDS = 600
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)#\s]+)")
 
 
@@ -64,17 +66,18 @@ def _lab(lab: Lab) -> list[str]:
     faults += [
         f"the table of tests has {name}, which does not exist" for name in set(table) - set(names)
     ]
-    files = _section(text, "Files")
-    own = [path for path in lab.path.iterdir() if path.suffix in (".py", ".toml")]
-    shown = [f"{COURSE}/", *(path.name for path in sorted({*own, *lab.given_files}))]
-    faults += [f"{name} is not named under Files" for name in shown if f"`{name}`" not in files]
+    words = len(re.findall(r"\S*\w\S*", _before_code(text)))
+    if words > MOST_WORDS:
+        faults.append(
+            f"{words} words from the title to the end of task 1; {MOST_WORDS} are the most: move "
+            "background to the task that needs it"
+        )
     return faults
 
 
-def _section(text: str, heading: str) -> str:
-    """Return what stands under a `##` heading, without what only the student edition shows."""
-    shown = re.sub(r"^<!-- edition$.*?^-->$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return shown.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+def _before_code(text: str) -> str:
+    """Return the text that a student reads before the first line of code."""
+    return re.split(r"^### Task 2\b", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def _headings(text: str) -> list[str]:
@@ -85,13 +88,13 @@ def _headings(text: str) -> list[str]:
 
 def _generated(root: Path) -> list[Finding]:
     findings: list[Finding] = []
-    for page in generated_pages(root):
-        try:
-            if filled(page, root) != page.read_text(encoding="utf-8"):
+    try:
+        for page, text in generated_pages(root):
+            if text != page.read_text(encoding="utf-8"):
                 message = "its generated part is out of date: run make matrix"
                 findings.append(Finding(str(page.relative_to(root)), message))
-        except LabFolderError as error:
-            findings.append(Finding(str(page.relative_to(root)), str(error)))
+    except LabFolderError as error:
+        findings.append(Finding(str(root), str(error)))
     return findings
 
 

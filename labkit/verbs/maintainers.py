@@ -13,12 +13,12 @@ def _matrix(args: argparse.Namespace, root: Path) -> int:
     for path in changed:
         print(f"wrote {path.relative_to(root)}")
     if not changed:
-        print("Ladder and kill matrix are up to date.")
+        print("All generated parts are up to date.")
     return 0
 
 
 TABLE = Table("For maintainers", "check marks readmes", {
     "check": ("run the gates, all or some", in_module("labkit.gates.command")),
     "soak": ("run the randomised tests for long, and all mutants", in_module("labkit.gates.soak")),
-    "matrix": ("write the ladders and the kill matrices into their pages", here(_matrix)),
+    "matrix": ("write the generated parts of pages", here(_matrix)),
 })  # fmt: skip
