@@ -65,7 +65,8 @@ def make_edition(root: Path) -> dict[str, bytes]:
     for lab in labs:
         files |= _lab_files(lab, root)
         phase = lab.path.parents[1]
-        for path in (phase / "README.md", *phase.glob("demo.py"), *phase.glob("script.toml")):
+        for path in (phase / "README.md", *phase.glob("guide/*.md"), *phase.glob("demo.py"),
+                     *phase.glob("script.toml")):  # fmt: skip
             files[path.relative_to(root).as_posix()] = path.read_bytes()
     files["README.md"] = (root / "README.md").read_bytes()
     files["Makefile"] = _makefile((root / "Makefile").read_text("utf-8")).encode()

@@ -25,12 +25,17 @@ _ROOTS = (
 )
 _SETTINGS = ("conftest.py", "pyproject.toml")
 _LAB_FILES = (FACTS, "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
-# Of packages: what is there for people, for type checkers, for their own tests, or to be run from a
-# shell; and the lexers of pygments, of which Python's is enough.
+# Parts of packages for people, for type checkers, for their own tests, or to be run from a shell.
 _NO_SUFFIXES = (".pyc", ".pyi", ".typed", ".so", ".exe", ".rst", ".md")
 _NO_FOLDERS = ("__pycache__", "tests", "bin", "sboms")
-_LEXERS = PurePosixPath("pygments/lexers")
-_LEXERS_KEPT = ("__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py")
+# Folders of which reports and solutions, Python in a terminal's colours, need these files only.
+_FILES_KEPT = {
+    PurePosixPath("pygments/lexers"): (
+        "__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py",
+    ),
+    PurePosixPath("pygments/formatters"): ("__init__.py", "_mapping.py", "terminal.py"),
+    PurePosixPath("pygments/styles"): ("__init__.py", "_mapping.py", "default.py", "monokai.py"),
+}  # fmt: skip
 # The widths of characters by version of Unicode, of which rich reads the last.
 _WIDTHS = re.compile(r"rich/_unicode_data/unicode(\d+)-(\d+)-(\d+)\.py")
 
@@ -100,4 +105,4 @@ def _is_kept(path: PurePosixPath) -> bool:
         return False
     if path.parts[0].endswith(".dist-info"):
         return path.name in ("METADATA", "entry_points.txt") or "licenses" in path.parts
-    return path.parent != _LEXERS or path.name in _LEXERS_KEPT
+    return path.name in _FILES_KEPT.get(path.parent, (path.name,))

@@ -19,6 +19,8 @@ from labkit.publish.site.links import headings, leads_out, relink, slug, without
 
 _START = "README.md"
 _MAP = "upstream/README.md"
+# The folder of a phase with pages that belong to no lab.
+_GUIDE = "guide"
 _FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
 # What only the student edition shows, and comments such as the markers of generated parts.
 _COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
@@ -191,7 +193,10 @@ class _Reader:
         for lab in self.labs:
             tracks.setdefault(lab.track, []).append(self._place_of_lab(lab))
         (first, labs), *more = tracks.items()
+        guides = tuple(f"{posixpath.dirname(name)}/{_GUIDE}/" for name in phases)
+        guide = [place for name, place in self.places.items() if name.startswith(guides)]
         nav = self._rows([_place(_START), *(self.places[name] for name in phases)])
+        nav += [{"Words, rules and reports": self._rows(guide)}] if guide else []
         nav += [{f"{first.capitalize()} track": self._rows(labs)}]
         nav += self._rows(dict.fromkeys(self.cut.values()))
         nav += [{f"{track.capitalize()} track": self._rows(labs)} for track, labs in more]
