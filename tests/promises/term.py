@@ -1,7 +1,7 @@
-"""What INSTRUCTORS.md takes for granted, at the root of a clone: `python term.py LAB`.
+"""What the instructors' pages take for granted, at the root of a clone: `python term.py LAB`.
 
 It writes a zip of submissions to the lab and a folder of repositories, the lists of students,
-times and points as that page shows them, and the hidden test that it shows.
+times and points as these pages show them, and the hidden test that they show.
 """
 
 import re
@@ -11,7 +11,8 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
-PAGE = Path("INSTRUCTORS.md").read_text(encoding="utf-8")
+PAGES = ("INSTRUCTORS.md", "labkit/grading/FORMATS.md")
+TEXT = "".join(Path(name).read_text(encoding="utf-8") for name in PAGES)
 LISTS = {"student,id,name,email": "roster.csv", "student,submitted_at": "times.csv",
          "student,points,reason": "points.csv"}  # fmt: skip
 
@@ -31,7 +32,7 @@ def main(number):
             folder = Path("repositories", student, lab)
             folder.mkdir(parents=True)
             (folder / "starter.py").write_text(source, encoding="utf-8")
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     for _, block in blocks:
         name = LISTS.get(block.partition("\n")[0])
         if name:
