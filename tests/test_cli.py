@@ -158,7 +158,7 @@ def test_predictions_are_asked_explained_and_counted(tiny, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "Right. The odd one waits." in out
     assert "Type one of a, b, c, or the value" in out
-    assert "No: 1. Two of the three have come out." in out
+    assert "No: 1. Two of the three have been emitted." in out
     assert "1 of 3 right, 1 not answered." in out
     main(["progress"], tiny)
     assert re.search(r"predicted .*\n.* 1/3 ", capsys.readouterr().out)

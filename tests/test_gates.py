@@ -11,6 +11,7 @@ from labkit.course.matrix import write
 from labkit.errors import LoadFailure
 from labkit.gates import GATES, RUNNING
 from labkit.gates.lab_runs import runs
+from labkit.gates.wording import CEILINGS, counts_of, lower_ceilings
 from labkit.running.lab_impl import choose
 
 OUTCOMES = {}
@@ -91,6 +92,7 @@ FAULTS = [
      "a hint is for task 3"),
     ("readmes", "hints.toml", "symptom = \"symptom 3\"", "", "missing"),
     ("readmes", "hints.toml", "symptom = \"symptom 3\"", "symptom = 3", "must be text"),
+    ("wording", "README.md", "## Goal\n\nText.", "## Goal\n\nReturn what is held.", "1 times"),
     ("predictions", "predict.toml", "answer = \"1\"", "answer = \"3\"",
      "question 2: the reference gives 1, the answer is 3"),
     ("predictions", "predict.toml", "answer = \"1\"", "answer = \"2\"", "not among the choices"),
@@ -288,6 +290,37 @@ NAMES = [
     ("labkit/grading/x.py", "def f(given): pass", ["given"]),
     ("tests/x.py", "told = 1", []),
 ]
+
+
+WORDINGS = [
+    ("It returns what is held.", "what"), ("It says what is held.", ""), ("What is held?", ""),
+    ("| `x` | what is held |", "what"), ("The text comes late.", "come"), ("`come`", ""),
+    ("Such a one may be late.", "one"), ("The last ones are late.", "one"),
+    ("Where no lab passes, it ends.", "where"), ("Where no lab passes?", ""),
+    ("It is late. Of two stops, one wins.", "of"), ("Nobody knows.", "nobody"),
+    ("It is no string.", "is no"), ("There is no string.", ""), ("It is no longer late.", ""),
+    ("The text is out.", "words"), ("Mend it. To mend it is late.", "words"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "word"), WORDINGS)
+def test_a_wording_that_readers_stumble_over_is_counted(tmp_path, sentence, word):
+    (tmp_path / "README.md").write_text(sentence)
+    assert counts_of(tmp_path) == ({"README.md": {word: 1}} if word else {})
+
+
+def test_a_ceiling_is_lowered_and_never_raised(tmp_path):
+    ceilings = tmp_path / CEILINGS
+    ceilings.parent.mkdir(parents=True)
+    ceilings.write_text('"README.md" = { "come" = 2, "one" = 1 }\n"gone.md" = { "come" = 1 }\n')
+    (tmp_path / "README.md").write_text("It comes. It came with this one and that one.")
+    messages = findings("wording", tmp_path)
+    assert [message.split(":")[0] for message in messages] == ["README.md", "gone.md"]
+    assert "2 times the wording 'one', and 1 are allowed" in messages[0]
+    assert lower_ceilings(tmp_path)
+    assert '"README.md" = { "come" = 2, "one" = 1 }' in ceilings.read_text()
+    assert "gone.md" not in ceilings.read_text()
+    assert not lower_ceilings(tmp_path)
 
 
 @pytest.mark.parametrize(("file", "source", "words"), NAMES)

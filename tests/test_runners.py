@@ -127,4 +127,4 @@ def test_each_failure_tells_editors_what_the_report_tells(run_pytest, tiny, tiny
     solve(tiny_lab, WRONG)
     file = tmp_path / "junit.xml"
     run_pytest("starter", "-q", "--junit-xml", str(file))
-    assert "rule      Characters come out two by two." in file.read_text()
+    assert "rule      Characters are emitted two by two." in file.read_text()

@@ -21,6 +21,7 @@ from labkit.gates.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
 from labkit.gates.style import style_is_uniform, types_hold
 from labkit.gates.tables import tables_earn_little
+from labkit.gates.wording import wording_improves
 
 GATES: dict[str, Gate] = {
     "style": style_is_uniform,
@@ -30,6 +31,7 @@ GATES: dict[str, Gate] = {
     "pristine": starter_is_pristine,
     "signatures": starter_matches_solution,
     "readmes": readmes_are_true,
+    "wording": wording_improves,
     "predictions": predictions_are_true,
     "diagnoses": mistakes_are_known,
     "races": races_are_fair,

@@ -8,8 +8,9 @@ from labkit.verbs import Table, here, in_module
 
 def _matrix(args: argparse.Namespace, root: Path) -> int:
     from labkit.course.matrix import write
+    from labkit.gates.wording import CEILINGS, lower_ceilings
 
-    changed = write(root)
+    changed = write(root) + [root / CEILINGS] * lower_ceilings(root)
     for path in changed:
         print(f"wrote {path.relative_to(root)}")
     if not changed:

@@ -104,7 +104,7 @@ def test_mistakes_are_told_in_words(tmp_path, tiny):
     grades[0] = replace(grades[0], looks_like="triples")
     _, text = page_of(tmp_path, grades, sources, labs)
     assert "<code>triples</code>" in text
-    assert "Text comes in threes." in text
+    assert "Text is emitted in threes." in text
 
 
 def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path, tiny):

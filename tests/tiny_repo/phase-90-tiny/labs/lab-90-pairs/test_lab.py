@@ -19,7 +19,7 @@ def test_two_is_even():
 @pytest.mark.task(1)
 @pytest.mark.points(15)
 def test_pairs(lab):
-    """Characters come out two by two."""
+    """Characters are emitted two by two."""
     trace = lab.script(lab.new("Pairs"), [("feed", "abc"), ("feed", "d")])
     expect(trace.outputs, ["ab", "cd"], trace)
     text = drawn(lab, 7)
@@ -66,7 +66,7 @@ def test_flush_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(15)
 def test_property_chunk_invariant(lab):
-    """complete: however it is cut, the text comes out."""
+    """complete: however it is cut, all text is emitted."""
     for text in ("abcdé", drawn(lab, 8)):
         for pieces in chunkings(text, lab.random):
             trace = lab.stream(lab.new("Pairs"), pieces)

@@ -4,13 +4,13 @@ from labkit.testing import mistake
 
 
 def outputs(lab, *calls):
-    """Return what the calls return on a new object."""
+    """Return the results of calls on a new object."""
     return lab.script(lab.new("Pairs"), calls, watch="").outputs
 
 
 @mistake(task=1)
 def triples(lab):
-    """Text comes in threes.
+    """Text is emitted in threes.
 
     A pair is two characters: look at the number that you divide by.
     """
@@ -30,7 +30,7 @@ def eager(lab):
 def space(lab):
     """An empty piece gives a space.
 
-    What should come out when nothing went in?
+    What should be emitted when nothing was fed?
     """
     return outputs(lab, ("feed", "")) == [" "]
 
@@ -46,7 +46,7 @@ def drops(lab):
 
 @mistake(task=2)
 def keeps(lab):
-    """The last character comes twice.
+    """The last character is emitted twice.
 
     After `flush` nothing waits any more: empty what you hold.
     """

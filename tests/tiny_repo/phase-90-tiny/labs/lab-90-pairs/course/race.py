@@ -28,5 +28,5 @@ class Pairs:
 
 
 def others() -> dict:
-    """Return what else runs beside."""
+    """Return the other versions to measure."""
     return {"library": Pairs}
