@@ -1,4 +1,4 @@
-"""Errors whose message is written for the person who can mend them."""
+"""Errors whose message is written for the person who can fix them."""
 
 
 class LabkitError(Exception):

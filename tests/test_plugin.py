@@ -219,7 +219,7 @@ def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
 def test_one_task_can_be_run_alone_and_then_there_is_no_score(run_pytest, student):
     student()
     out = run_pytest("starter", "-q", "-k", "test_pairs").stdout
-    assert "score       only of a whole run: 7 tests are left out" in out
+    assert "score       shown for a full run only (7 tests not run)" in out
     out = run_pytest("starter", "-q", "--lab-task", "1").stdout
     assert "3 passed, 5 deselected" in out
     assert "not run" in out

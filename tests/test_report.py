@@ -31,7 +31,7 @@ ONE = Result(ResultKind.UNWRITTEN, "lab-90 task 1: feed is not written yet")
 TWO = Result(ResultKind.UNWRITTEN, "lab-90 task 2: flush is not written yet")
 BARE = Result(ResultKind.UNWRITTEN, "feed (line 9) is not written yet")
 LOAD = Result(ResultKind.LOAD, "starter.py line 3 is not valid Python: invalid syntax")
-LATE = Result(ResultKind.NOT_RUN, "2 tests ran into the time limit; mend those first")
+LATE = Result(ResultKind.NOT_RUN, "2 tests ran into the time limit; fix those first")
 RULE = replace(LAB.tests[1], rule="The rule.")
 
 
@@ -84,8 +84,8 @@ def test_a_task_may_wait_for_the_one_before_the_last():
 
 def test_of_a_choice_of_tests_there_is_no_score():
     text = report(run_of(None, OK, given=None))
-    assert "score       only of a whole run: 4 tests are left out" in text
-    assert "given, to look at     0/1        -   not run" in text
+    assert "score       shown for a full run only (4 tests not run)" in text
+    assert "demonstrations     0/1        -   not run" in text
     some = report(run_of(OK, None, test_flush=OK))
     assert re.search(r"2 flush +1/1 of 4 ", some)
     assert "next:       the whole lab: make lab N=90" in some
@@ -109,9 +109,9 @@ SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", 
     [
         (run_of(ONE, ONE), "README.md, then work on task 1: make lab N=90 T=1"),
         (run_of(WRONG, WRONG), "README.md, then work on task 1: make lab N=90 T=1"),
-        (run_of(LOAD, LOAD), "mend the error shown above, then make lab N=90"),
+        (run_of(LOAD, LOAD), "fix the error shown above, then make lab N=90"),
         (run_of(OK, TWO), "write task 2, then make lab N=90 T=2 (stuck? make hint N=90 T=2)"),
-        (run_of(OK, OK, test_flush=WRONG), "mend task 2, then make lab N=90 T=2 (stuck? make hint"),
+        (run_of(OK, OK, test_flush=WRONG), "fix task 2, then make lab N=90 T=2 (stuck? make hint"),
         (run_of(OK, OK), "lab-91-more/README.md, then make lab N=91"),
         (run_of(OK, None), "task 2: make lab N=90 T=2"),
         (run_of(None, OK), "the whole lab: make lab N=90"),

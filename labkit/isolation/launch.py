@@ -159,10 +159,10 @@ class Zygote:
         missing = self._line()
         if missing:
             copied = "TMPDIR be on a disk that is not mounted with noexec"
-            mend = copied if self._mode == "container" else "not lie in /tmp"
+            fix = copied if self._mode == "container" else "not lie in /tmp"
             raise InfrastructureError(
                 "submissions would lack a module of Python's library, which loads outside of their "
-                f"walls: {missing}. Let its files be readable by all users, and {mend}"
+                f"walls: {missing}. Let its files be readable by all users, and {fix}"
             )
 
     def ended(self, seconds: float) -> bool:

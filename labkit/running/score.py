@@ -21,7 +21,7 @@ from labkit.running.trace import Failure
 PUBLIC_SEED = "0"
 TEST_LIMIT = 5.0
 TIMEOUTS_ALLOWED = 2
-ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; mend those first"
+ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; fix those first"
 # Of what an error says.
 _MOST_CHARACTERS = 4_000
 TOO_LONG = (

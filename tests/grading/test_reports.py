@@ -262,7 +262,7 @@ def test_junit_has_an_error_where_the_code_was_not_judged_and_a_failure_where_it
     ("student", "words"),
     [
         ("bug", ["lab-90-pairs, handed in by bug", "mode trust (NOT walled in",
-                 "1 feed 3/3 45/45 PASS", "2 flush 1/4 10/55 FAIL", "given, to look at 1/1 - PASS",
+                 "1 feed 3/3 45/45 PASS", "2 flush 1/4 10/55 FAIL", "demonstrations 1/1 - PASS",
                  "FAIL test_flush (task 2, 15 points)", " rule flush returns the odd one.",
                  "looks like: The last character is missing.", "score 55/100"]),
         ("starter", ["1 feed 0/3 0/45 FAIL", "2 flush 0/4 0/55 BLOCKED by task 1", "score 0/100"]),

@@ -174,8 +174,8 @@ def test_a_module_that_does_not_load_within_ends_grading(walled, monkeypatch):
     library = python_library()
     broken = replace(library, modules={**library.modules, "_strange": "/nowhere/_strange.so"})
     monkeypatch.setattr(launch, "python_library", lambda: broken)
-    mend = {"sandbox": "not lie in /tmp", "container": "TMPDIR be .* noexec"}[walled]
-    with WorkerRoot() as root, pytest.raises(InfrastructureError, match=rf"_strange \(.* {mend}$"):
+    fix = {"sandbox": "not lie in /tmp", "container": "TMPDIR be .* noexec"}[walled]
+    with WorkerRoot() as root, pytest.raises(InfrastructureError, match=rf"_strange \(.* {fix}$"):
         root.zygote(walled)
 
 

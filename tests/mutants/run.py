@@ -114,7 +114,7 @@ def copy(root: Path, folder: Path) -> Path:
 
 
 def report(results: dict[str, Result], against: Path | None) -> int:
-    """Print the counts and what to mend; return the exit code."""
+    """Print the counts and what to fix; return the exit code."""
     for outcome in ("killed", "survived", "not applicable"):
         names = [name for name, result in results.items() if result.outcome == outcome]
         print(f"{len(names)} {outcome}", *(names if outcome != "killed" else ()), sep="\n  ")

@@ -28,11 +28,11 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
         return _after(run, labs) if run.complete else _more(run)
     missed = [test for test in tests if test.task == task and test.ran and not test.passed]
     if any(test.kind is ResultKind.LOAD for test in missed):
-        return f"mend the error shown above, then {command(run)}"
+        return f"fix the error shown above, then {command(run)}"
     if run.score == 0 and not any(test.kind is ResultKind.RAISED for test in missed):
         readme = os.path.relpath(run.lab.readme)
         return f"read {readme}, then work on task {task}: {command(run, task)}"
-    verb = "write" if all(test.kind is ResultKind.UNWRITTEN for test in missed) else "mend"
+    verb = "write" if all(test.kind is ResultKind.UNWRITTEN for test in missed) else "fix"
     hint = f"make hint N={run.lab.number} T={task}"
     return f"{verb} task {task}, then {command(run, task)} (stuck? {hint})"
 

@@ -93,8 +93,8 @@ def _print_failed(console: Console, run: LabRun) -> None:
         print_score(console, run.score, run.most)
     else:
         left = sum(not test.ran for test in tests)
-        those = "1 test is" if left == 1 else f"{left} tests are"
-        console.print(Text(f"score       only of a whole run: {those} left out"))
+        tests_left = "1 test" if left == 1 else f"{left} tests"
+        console.print(Text(f"score       shown for a full run only ({tests_left} not run)"))
 
 
 def print_tests(console: Console, lab: Lab, tests: Sequence[GradedTest]) -> None:

@@ -55,7 +55,7 @@ def given_row(tests: Sequence[GradedTest]) -> TaskRow | None:
         return None
     ran = [test for test in given if test.ran and test.kind is not ResultKind.NOT_RUN]
     failed = not all(test.passed for test in ran)
-    return _row(None, "given, to look at", given, FAIL if failed else PASS if ran else NOT_RUN)
+    return _row(None, "demonstrations", given, FAIL if failed else PASS if ran else NOT_RUN)
 
 
 def _row(number: int | None, title: str, own: Sequence[GradedTest], status: str) -> TaskRow:

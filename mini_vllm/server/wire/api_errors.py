@@ -51,7 +51,7 @@ class ApiError(Exception):
 
     Attributes:
         status: the HTTP status. In the middle of a stream it is too late to send it.
-        message: what is wrong and how to mend it, for people.
+        message: what is wrong and how to fix it, for people.
         type: the kind of error, as clients know it; by default the usual one for the status.
         param: the field at fault, such as `messages[0].role`, or None.
         code: a name for programs, or None.
