@@ -185,7 +185,7 @@ def test_answers_from_a_table_fail_hidden_tests_only_and_these_are_marked(
     told = (failed["name"], failed["max_score"], failed["visibility"])
     assert told == ("test_hidden_unknown_ids", 2, "hidden")
     assert (one["score"], one["max_score"]) == (98, 100)
-    assert "FAIL test_hidden_unknown_ids (task 2, 2 points, hidden)" in capsys.readouterr().out
+    assert "FAIL test_hidden_unknown_ids (task 4, 2 points, hidden)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_work_gets_what_it_earns_and_is_told_why(on, platform, source, score, wo
         assert failed == "test_encode_rejects_lone_surrogates"
         score = 100 - told.tests[failed][1]
         assert score > 80
-        assert "make hint N=02 T=1" in told.page
+        assert "make hint N=02 T=4" in told.page
     assert told.scores == (score, 100)
     assert [word for word in words if word not in told.page] == []
 

@@ -1,7 +1,7 @@
 """The smallest complete tokenizer: one id per UTF-8 byte, and three special ids without text.
 
-It does not compress: a real tokenizer has one id for many a frequent byte sequence. It decodes
-whole sequences; decoding a stream is lab-03.
+It does not compress: a real tokenizer has one id for each of many frequent byte sequences. It
+decodes whole sequences; decoding a stream is lab-03.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ class ByteTokenizer:
 
         Args:
             text: any text. The name of a special token is plain text: `"<eos>"` is five characters.
-            add_special_tokens: put BOS in front. Nothing is appended.
+            add_special_tokens: whether to put BOS first. Nothing is appended.
 
         Raises:
-            ValueError: `text` has a lone surrogate, which has no UTF-8 form; two that would be a
-                pair in UTF-16 are two lone ones here. The message gives the first one's code point,
-                as `U+D800`, and its position in the text, in characters.
+            ValueError: `text` has a lone surrogate, which has no UTF-8 form. The two halves of a
+                UTF-16 pair are two lone surrogates in a `str`. The message has the code point of
+                the first one, as `U+D800`, and its position in the text, in characters.
 
         >>> ByteTokenizer().encode("a🚀")
         [97, 240, 159, 154, 128]
@@ -48,10 +48,10 @@ class ByteTokenizer:
         return [self.bos_token_id, *ids] if add_special_tokens else ids
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes that one id stands for; a special id stands for none.
+        """Return the bytes of one id: one byte for 0-255, no bytes for a special id.
 
         Raises:
-            ValueError: the id is outside 0-258. The message gives the id.
+            ValueError: the id is outside 0-258. The message has the id.
 
         >>> ByteTokenizer().token_bytes(240), ByteTokenizer().token_bytes(257)
         (b'\\xf0', b'')
@@ -63,19 +63,20 @@ class ByteTokenizer:
         return b""
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of a whole id sequence.
+        """Return the text of a whole sequence of ids.
 
-        Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does.
+        Ill-formed bytes become U+FFFD, as `errors="replace"` does. No call depends on earlier
+        calls.
 
         Args:
-            ids: ids 0-258, in a list or a tuple; only read.
+            ids: ids 0-258, in a list or a tuple, which is never changed.
             skip_special_tokens: if true, special ids leave no trace: the bytes before and after
-                one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
-                and no character reaches across one.
+                a special id may form a character. If false, special ids are shown as `<bos>`,
+                `<eos>`, `<pad>`, and no character spans a special id.
 
         Raises:
-            ValueError: an id is outside 0-258. The message gives the id and its position in
-                `ids`, special ids counted; of several, the first.
+            ValueError: an id is outside 0-258. The message has the id and its position in `ids`,
+                which counts special ids. If several ids are unknown, the first is reported.
 
         >>> ByteTokenizer().decode([0xF0, 0x9F, 256, 0x9A, 0x80])
         '🚀'

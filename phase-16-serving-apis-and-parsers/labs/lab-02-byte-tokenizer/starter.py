@@ -1,5 +1,6 @@
 """Lab 02: write the byte tokenizer here. README.md has the story and the tasks.
 
+Tasks 1 to 3 need no error handling: every `Raises` below is part of task 4.
 Check your work with `make lab N=02`. Stuck? `make hint N=02`.
 """
 
@@ -26,12 +27,12 @@ class ByteTokenizer:
 
         Args:
             text: any text. The name of a special token is plain text: `"<eos>"` is five characters.
-            add_special_tokens: put BOS in front. Nothing is appended.
+            add_special_tokens: whether to put BOS first. Nothing is appended.
 
         Raises:
-            ValueError: `text` has a lone surrogate, which has no UTF-8 form; two that would be a
-                pair in UTF-16 are two lone ones here. The message gives the first one's code point,
-                as `U+D800`, and its position in the text, in characters.
+            ValueError: `text` has a lone surrogate, which has no UTF-8 form. The two halves of a
+                UTF-16 pair are two lone surrogates in a `str`. The message has the code point of
+                the first one, as `U+D800`, and its position in the text, in characters.
 
         >>> ByteTokenizer().encode("a🚀")
         [97, 240, 159, 154, 128]
@@ -39,10 +40,10 @@ class ByteTokenizer:
         raise NotImplementedError("lab-02 task 1: encode")
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes that one id stands for; a special id stands for none.
+        """Return the bytes of one id: one byte for 0-255, no bytes for a special id.
 
         Raises:
-            ValueError: the id is outside 0-258. The message gives the id.
+            ValueError: the id is outside 0-258. The message has the id.
 
         >>> ByteTokenizer().token_bytes(240), ByteTokenizer().token_bytes(257)
         (b'\\xf0', b'')
@@ -50,19 +51,20 @@ class ByteTokenizer:
         raise NotImplementedError("lab-02 task 2: token_bytes")
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return the text of a whole id sequence.
+        """Return the text of a whole sequence of ids.
 
-        Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does.
+        Ill-formed bytes become U+FFFD, as `errors="replace"` does. No call depends on earlier
+        calls.
 
         Args:
-            ids: ids 0-258, in a list or a tuple; only read.
+            ids: ids 0-258, in a list or a tuple, which is never changed.
             skip_special_tokens: if true, special ids leave no trace: the bytes before and after
-                one may form a character. If false, they are shown as `<bos>`, `<eos>`, `<pad>`,
-                and no character reaches across one.
+                a special id may form a character. If false, special ids are shown as `<bos>`,
+                `<eos>`, `<pad>`, and no character spans a special id.
 
         Raises:
-            ValueError: an id is outside 0-258. The message gives the id and its position in
-                `ids`, special ids counted; of several, the first.
+            ValueError: an id is outside 0-258. The message has the id and its position in `ids`,
+                which counts special ids. If several ids are unknown, the first is reported.
 
         >>> ByteTokenizer().decode([0xF0, 0x9F, 256, 0x9A, 0x80])
         '🚀'

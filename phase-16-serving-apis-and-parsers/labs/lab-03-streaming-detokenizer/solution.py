@@ -1,8 +1,8 @@
-"""A streaming UTF-8 detokenizer for byte tokens: complete characters out, at most 3 bytes held.
+"""A streaming UTF-8 detokenizer for byte tokens: emits complete characters, holds at most 3 bytes.
 
-It follows the exact rule, not the lead-byte table alone: the byte that makes it impossible for a
-sequence to become a character also settles it, as one U+FFFD for its maximal subpart. WHATWG
-decoders and CPython's `errors="replace"` give the same text.
+It follows the exact rule, not the table of first bytes alone: the byte after which a sequence
+cannot become a character also settles the sequence, as one U+FFFD for its maximal subpart. WHATWG
+decoders and CPython's `errors="replace"` return the same text.
 
 It completes code points. Joining code points into one visible glyph is the terminal's work.
 """
@@ -15,11 +15,11 @@ def utf8_expected_len(first_byte: int) -> int:
         first_byte: a byte, 0-255.
 
     Returns:
-        1, 2, 3 or 4; 0 if no character starts with it: continuation bytes (80-BF), bytes that
-        start only overlong forms (C0, C1), and bytes that lead beyond U+10FFFF (F5-FF).
+        1, 2, 3 or 4; or 0 if no character starts with `first_byte`: continuation bytes (80-BF),
+        bytes that start only overlong forms (C0, C1), and bytes that lead beyond U+10FFFF (F5-FF).
 
     Raises:
-        ValueError: `first_byte` is outside 0-255; the message gives the value.
+        ValueError: `first_byte` is outside 0-255. The message has the value.
 
     >>> [utf8_expected_len(byte) for byte in b"a\\xc3\\xe4\\xf0"]
     [1, 2, 3, 4]
@@ -41,8 +41,8 @@ def utf8_expected_len(first_byte: int) -> int:
     return 0
 
 
-# The four first bytes after which not every continuation byte is legal: the others would spell
-# overlong forms (E0, F0), surrogates (ED), or more than U+10FFFF (F4). Unicode, table 3-7.
+# The four first bytes after which not every continuation byte is legal: the illegal ones would
+# spell overlong forms (E0, F0), surrogates (ED), or more than U+10FFFF (F4). Unicode, table 3-7.
 _SECOND_BYTE = {
     0xE0: range(0xA0, 0xC0),
     0xED: range(0x80, 0xA0),
@@ -55,8 +55,8 @@ _CONTINUATION = range(0x80, 0xC0)
 class StreamingDetokenizer:
     """Turn byte tokens into text, one token at a time.
 
-    Ids 0-255 are bytes. Every other id, negative ones included, has no text: `feed` returns `""`
-    and nothing changes, so such an id may even come inside a character.
+    Ids 0-255 are bytes. Every other id, negative ids included, has no text: `feed` returns `""`
+    and changes nothing, so such an id may even occur inside a character.
 
     >>> detokenizer = StreamingDetokenizer()
     >>> [detokenizer.feed(byte) for byte in "a🚀".encode()]
@@ -68,15 +68,15 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character, at most 3."""
+        """The bytes that can still become a character with the next bytes, at most 3."""
         return self._held
 
     def feed(self, token_id: int) -> str:
-        """Take one token; return the text that is now certain, or `""` if there is none yet.
+        """Feed one token; return the text that is now certain, or `""` if there is none.
 
         The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")`. Each
-        character comes out with the byte that completes it, and each U+FFFD with the byte after
-        which nothing else is possible. Only bytes that can still become a character are held.
+        character is emitted with the byte that completes it, and each U+FFFD with the byte that
+        makes it certain. Only bytes that can still become a character are held.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held
@@ -96,11 +96,10 @@ class StreamingDetokenizer:
         return broken
 
     def flush(self) -> str:
-        """Return what is held as text, and start afresh.
+        """End the stream: return the held bytes as text, and reset.
 
-        The end of the stream settles what was still open: a cut-off character is one U+FFFD. A
-        second `flush` returns `""`. Afterwards the object is as new: what is fed next is another
-        stream.
+        A character that is cut off at the end of the stream is one U+FFFD. A second `flush` returns
+        `""`. Afterwards the object has fresh state: the next token begins another stream.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()

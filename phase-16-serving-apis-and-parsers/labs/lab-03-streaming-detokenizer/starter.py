@@ -1,5 +1,6 @@
 """Lab 03: write the streaming detokenizer here. README.md has the story and the tasks.
 
+The `ValueError` of `utf8_expected_len` is part of task 3.
 Check your work with `make lab N=03`. Stuck? `make hint N=03`.
 """
 
@@ -11,11 +12,11 @@ def utf8_expected_len(first_byte: int) -> int:
         first_byte: a byte, 0-255.
 
     Returns:
-        1, 2, 3 or 4; 0 if no character starts with it: continuation bytes (80-BF), bytes that
-        start only overlong forms (C0, C1), and bytes that lead beyond U+10FFFF (F5-FF).
+        1, 2, 3 or 4; or 0 if no character starts with `first_byte`: continuation bytes (80-BF),
+        bytes that start only overlong forms (C0, C1), and bytes that lead beyond U+10FFFF (F5-FF).
 
     Raises:
-        ValueError: `first_byte` is outside 0-255; the message gives the value.
+        ValueError: `first_byte` is outside 0-255. The message has the value.
 
     >>> [utf8_expected_len(byte) for byte in b"a\\xc3\\xe4\\xf0"]
     [1, 2, 3, 4]
@@ -30,8 +31,8 @@ def utf8_expected_len(first_byte: int) -> int:
 class StreamingDetokenizer:
     """Turn byte tokens into text, one token at a time.
 
-    Ids 0-255 are bytes. Every other id, negative ones included, has no text: `feed` returns `""`
-    and nothing changes, so such an id may even come inside a character.
+    Ids 0-255 are bytes. Every other id, negative ids included, has no text: `feed` returns `""`
+    and changes nothing, so such an id may even occur inside a character.
 
     >>> detokenizer = StreamingDetokenizer()
     >>> [detokenizer.feed(byte) for byte in "a🚀".encode()]
@@ -43,15 +44,15 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character, at most 3."""
+        """The bytes that can still become a character with the next bytes, at most 3."""
         raise NotImplementedError("lab-03 task 2: held")
 
     def feed(self, token_id: int) -> str:
-        """Take one token; return the text that is now certain, or `""` if there is none yet.
+        """Feed one token; return the text that is now certain, or `""` if there is none.
 
         The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")`. Each
-        character comes out with the byte that completes it, and each U+FFFD with the byte after
-        which nothing else is possible. Only bytes that can still become a character are held.
+        character is emitted with the byte that completes it, and each U+FFFD with the byte that
+        makes it certain. Only bytes that can still become a character are held.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held
@@ -62,11 +63,10 @@ class StreamingDetokenizer:
         raise NotImplementedError("lab-03 task 2: feed")
 
     def flush(self) -> str:
-        """Return what is held as text, and start afresh.
+        """End the stream: return the held bytes as text, and reset.
 
-        The end of the stream settles what was still open: a cut-off character is one U+FFFD. A
-        second `flush` returns `""`. Afterwards the object is as new: what is fed next is another
-        stream.
+        A character that is cut off at the end of the stream is one U+FFFD. A second `flush` returns
+        `""`. Afterwards the object has fresh state: the next token begins another stream.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xF0), detokenizer.feed(0x9F), detokenizer.flush(), detokenizer.flush()

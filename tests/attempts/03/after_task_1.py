@@ -1,6 +1,4 @@
 def utf8_expected_len(first_byte):
-    if first_byte < 0 or first_byte > 255:
-        raise ValueError(f"{first_byte} is not a byte")
     if first_byte <= 0x7F:
         return 1
     if 0xC2 <= first_byte <= 0xDF:

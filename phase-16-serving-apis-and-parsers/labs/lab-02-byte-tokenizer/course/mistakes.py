@@ -1,4 +1,4 @@
-"""The common mistakes of this lab, each with a probe that only it answers."""
+"""The common mistakes of this lab. Each has a probe to which only that mistake answers True."""
 
 import re
 
@@ -10,30 +10,30 @@ SPECIAL = (256, 257, 258)
 
 
 def encode(lab, text, bos=None):
-    """Return the ids of a text; `bos` is not passed on unless it is given."""
+    """Return the ids of a text; `bos` is passed only if it is not None."""
     options = {} if bos is None else {"add_special_tokens": bos}
     return lab.call(lab.new("ByteTokenizer"), "encode", text, **options)
 
 
 def token(lab, *ids):
-    """Return the bytes of each of the ids, and for one that is refused the text of the error."""
+    """Return the bytes of each id, or the text of the error if the id is refused."""
     new = lab.new("ByteTokenizer")
     return [_outcome(lab, new, "token_bytes", token_id) for token_id in ids]
 
 
 def decode(lab, ids, skip=None):
-    """Return the text of the ids; `skip` is not passed on unless it is given."""
+    """Return the text of the ids; `skip` is passed only if it is not None."""
     options = {} if skip is None else {"skip_special_tokens": skip}
     return lab.call(lab.new("ByteTokenizer"), "decode", ids, **options)
 
 
 def refusal(lab, method, argument, **options):
-    """Return the kind and the text of the exception; none is ("", "")."""
+    """Return the kind and the text of the exception, or ("", "") if there is none."""
     return error_of(lab.call, lab.new("ByteTokenizer"), method, argument, **options)
 
 
 def numbers(message):
-    """Return the numbers that a message has."""
+    """Return the numbers in a message."""
     return set(re.findall(r"-?\d+", message))
 
 
@@ -48,7 +48,7 @@ def encodes(lab):
 
 
 def joins(lab):
-    """Return whether a character of several bytes comes back whole."""
+    """Return whether decode returns a character of several bytes whole."""
     return decode(lab, [97, *ROCKET, 98]) == "a🚀b"
 
 
@@ -56,7 +56,7 @@ def joins(lab):
 def other_signature(lab):
     """`encode` does not take the argument `add_special_tokens`.
 
-    Whoever calls it uses the names of the starter. Leave the `def` lines as they were handed out.
+    Callers use the parameter names of the starter. Keep the `def` lines unchanged.
     """
     kind, message = refusal(lab, "encode", "a", add_special_tokens=True)
     return kind == "TypeError" and "unexpected keyword argument" in message
@@ -66,8 +66,7 @@ def other_signature(lab):
 def returns_none(lab):
     """`encode` returns None.
 
-    Is there a `return`? Beware of methods such as `insert` and `append`: they change a list and
-    return None.
+    Is there a `return`? Methods such as `insert` and `append` change a list and return None.
     """
     return encode(lab, "a") is None
 
@@ -76,8 +75,7 @@ def returns_none(lab):
 def none_with_bos(lab):
     """With `add_special_tokens=True`, `encode` returns None.
 
-    Methods such as `insert` and `append` change a list and return None; do not assign what they
-    return.
+    Methods such as `insert` and `append` change a list and return None; do not assign their result.
     """
     return encode(lab, "a", bos=True) is None and encode(lab, "a") == [97]
 
@@ -93,9 +91,10 @@ def always_empty(lab):
 
 @mistake(task=1)
 def code_points(lab):
-    """An id for each character: é is one id, and 🚀 is 128640.
+    """`encode` returns one id for each character: é is one id, and 🚀 is 128640.
 
-    `ord` counts characters. An id is a byte, and é has two: which method of `str` gives bytes?
+    `ord` returns code points. An id is a byte, and é has two bytes: which method of `str` returns
+    bytes?
     """
     return encode(lab, "aé🚀") == [97, 233, 0x1F680]
 
@@ -114,14 +113,14 @@ def not_a_list(lab):
 def eos_appended(lab):
     """EOS is appended to the text.
 
-    A model that reads 257 thinks that the text is over. Only BOS is asked for.
+    For a model, 257 means that the text has ended. Only BOS is added, and only on request.
     """
     return encode(lab, "a", bos=True) == [256, 97, 257]
 
 
 @mistake(task=1)
 def always_bos(lab):
-    """BOS is in front whether it was asked for or not.
+    """BOS is put first even if it was not requested.
 
     What is the default of `add_special_tokens`, and does your code look at it?
     """
@@ -130,9 +129,9 @@ def always_bos(lab):
 
 @mistake(task=1)
 def never_bos(lab):
-    """BOS is missing although it was asked for.
+    """BOS is missing although it was requested.
 
-    With `add_special_tokens=True` there is one id more, in front.
+    With `add_special_tokens=True` the list has one more id, at its start.
     """
     return encode(lab, "a", bos=True) == [97] == encode(lab, "a")
 
@@ -141,7 +140,7 @@ def never_bos(lab):
 def no_bos_if_empty(lab):
     """The empty text gets no BOS.
 
-    Nothing is a text too: with `add_special_tokens=True` it begins with BOS.
+    The empty text is a text as well: with `add_special_tokens=True` its ids are `[256]`.
     """
     return encode(lab, "", bos=True) == [] and encode(lab, "a", bos=True) == [256, 97]
 
@@ -150,70 +149,17 @@ def no_bos_if_empty(lab):
 def special_names(lab):
     """The name of a special token in the text is not taken as text.
 
-    Whoever writes <eos> writes five characters. If a name became an id, every user could end the
+    A user who types <eos> types five characters. If a name became an id, every user could end the
     prompt.
     """
     return encodes(lab) and encode(lab, "a<eos>b") in ([97, 98], [97, 257, 98])
-
-
-@mistake(task=1)
-def surrogate_replaced(lab):
-    """A lone surrogate becomes a question mark, or nothing, or bytes that are no UTF-8.
-
-    Leave the error handler of `str.encode` as it is: it tells you where the trouble is, and that
-    is what the caller needs.
-    """
-    ids = encode(lab, "a\ud800b")
-    return encodes(lab) and ids in ([97, 63, 98], [97, 98], [97, 0xED, 0xA0, 0x80, 98])
-
-
-@mistake(task=1)
-def surrogate_gives_nothing(lab):
-    """A text with a lone surrogate gives no ids at all, and no error.
-
-    An exception that is caught and answered with `[]` looks like an empty text. Raise a ValueError
-    instead, which says what is wrong and where.
-    """
-    return encodes(lab) and encode(lab, "a\ud800b") in ([], None)
-
-
-@mistake(task=1)
-def surrogates_joined(lab):
-    """Two surrogates, one after the other, are joined to one character.
-
-    That is so in UTF-16. In a `str` they are two characters, neither of which has bytes in UTF-8.
-    """
-    kind, _ = refusal(lab, "encode", "a\ud800")
-    return kind != "" and encode(lab, "\ud83d\ude80") == ROCKET
-
-
-@mistake(task=1)
-def message_of_python(lab):
-    """A lone surrogate is refused with Python's own message, which has no `U+D800`.
-
-    Catch the UnicodeEncodeError and raise a ValueError of your own. What it should say is in the
-    docstring; the exception's attribute `start` helps.
-    """
-    kind, message = refusal(lab, "encode", "a\ud800")
-    return kind == "UnicodeEncodeError" and "surrogates not allowed" in message
-
-
-@mistake(task=1)
-def byte_position(lab):
-    """The position of a lone surrogate is counted in bytes.
-
-    The caller has a `str`, and looks for `text[position]`. How many characters come before it?
-    """
-    first = refusal(lab, "encode", "🚀é\udfff")[1].replace("U+DFFF", "")
-    second = refusal(lab, "encode", "ééé\udfff")[1].replace("U+DFFF", "")
-    return "6" in first and "6" in second and "2" not in first and "3" not in second
 
 
 @mistake(task=2)
 def no_token_bytes(lab):
     """`token_bytes` returns None.
 
-    Is there a `return`? What you print is seen by people, what you return by the program.
+    Is there a `return`? Printing a value does not return it.
     """
     return token(lab, 65, 255) == [None, None]
 
@@ -222,7 +168,7 @@ def no_token_bytes(lab):
 def always_no_bytes(lab):
     """`token_bytes` returns `b""` for every id.
 
-    Begin with 0-255: each of those ids stands for the one byte with its value.
+    Begin with 0-255: each of these ids is the one byte with that value.
     """
     return token(lab, 0, 65, 255) == [b""] * 3
 
@@ -231,16 +177,16 @@ def always_no_bytes(lab):
 def zeros(lab):
     """`token_bytes(65)` is 65 zero bytes.
 
-    `bytes(65)` asks for a length. For one byte of value 65, what has to be given to `bytes`?
+    The argument of `bytes(65)` is a length. What must the argument be for one byte of value 65?
     """
     return token(lab, 1, 65) == [bytes(1), bytes(65)]
 
 
 @mistake(task=2)
 def latin_1(lab):
-    """Every id from 128 on stands for two bytes, as if it were a character.
+    """Every id from 128 on has two bytes, as if it were a character.
 
-    `chr` and `encode` make UTF-8 of a character. Here the byte itself is asked for.
+    `chr` and `encode` return the UTF-8 form of a character. `token_bytes` returns the byte itself.
     """
     return token(lab, 65, 0xE9) == [b"A", "é".encode()]
 
@@ -249,17 +195,17 @@ def latin_1(lab):
 def text_for_bytes(lab):
     """`token_bytes` returns a `str`.
 
-    Most bytes are no text on their own. Stay with `bytes`; only `decode` makes text.
+    Most bytes are not text on their own. Return `bytes`; only `decode` returns text.
     """
     return token(lab, 65) == ["A"] and refusal(lab, "token_bytes", 65)[0] == ""
 
 
 @mistake(task=2)
 def special_bytes(lab):
-    """A special id stands for the bytes of its name.
+    """A special id has the bytes of its name.
 
-    A skipped special id must leave no trace, so it stands for no bytes at all. Its name is for
-    `decode` to show.
+    A skipped special id must leave no trace, so it has no bytes at all. Only `decode` shows its
+    name.
     """
     return token(lab, *SPECIAL) == [b"<bos>", b"<eos>", b"<pad>"]
 
@@ -268,7 +214,7 @@ def special_bytes(lab):
 def specials_refused(lab):
     """A special id is refused, as if it were not in the vocabulary.
 
-    256, 257 and 258 exist; they stand for no bytes.
+    256, 257 and 258 are in the vocabulary; they have no bytes.
     """
     kinds = {refusal(lab, "token_bytes", special)[0] for special in SPECIAL}
     return "" not in kinds and token(lab, 65) == [b"A"]
@@ -276,61 +222,18 @@ def specials_refused(lab):
 
 @mistake(task=2)
 def last_byte_refused(lab):
-    """255 is refused, though it is a byte.
+    """255 is refused, although it is a byte.
 
-    Is the end of your range part of it? With `range(a, b)` and `<` it is not.
+    Does your range include its end? `range(a, b)` and `<` do not.
     """
     return token(lab, 65, 254) == [b"A", b"\xfe"] and refusal(lab, "token_bytes", 255)[0] != ""
-
-
-@mistake(task=2)
-def table_lookup(lab):
-    """A list is asked for any id: 259 is an IndexError, and -1 counts from the end of the list.
-
-    Python's indices may be negative, ids may not. Check the range before you look the id up.
-    """
-    right = token(lab, 65, *SPECIAL) == [b"A", b"", b"", b""]
-    kinds = [refusal(lab, "token_bytes", wrong)[0] for wrong in (259, -1)]
-    return right and kinds == ["IndexError", ""]
-
-
-@mistake(task=2)
-def unknown_ignored(lab):
-    """An id that is not in the vocabulary is taken without complaint, from 259 on or below 0.
-
-    The vocabulary has 259 ids, 0 to 258. A wrong id is the caller's mistake, and the caller wants
-    to know which.
-    """
-    right = token(lab, 65, *SPECIAL) == [b"A", b"", b"", b""]
-    return right and any(refusal(lab, "token_bytes", wrong)[0] == "" for wrong in (259, -1))
-
-
-@mistake(task=2)
-def not_named(lab):
-    """An id that is not in the vocabulary is refused with a message that does not name it.
-
-    `bytes([300])` raises a message of its own, and so does a bare `ValueError()`. Put the id into
-    yours.
-    """
-    messages = [(refusal(lab, "token_bytes", wrong), str(wrong)) for wrong in (300, -7)]
-    return any(kind == "ValueError" and number not in text for (kind, text), number in messages)
-
-
-@mistake(task=2)
-def other_error(lab):
-    """An id that is not in the vocabulary is refused, but not by a ValueError.
-
-    Conversions and look-ups raise errors of their own. Check the range before you convert.
-    """
-    kinds = {refusal(lab, "token_bytes", wrong)[0] for wrong in (300, -7)}
-    return bool(kinds & {"KeyError", "IndexError", "OverflowError", "TypeError"})
 
 
 @mistake(task=3)
 def no_text(lab):
     """`decode` returns None.
 
-    Is there a `return`? What you print is seen by people, what you return by the program.
+    Is there a `return`? Printing a value does not return it.
     """
     return decode(lab, [65]) is None
 
@@ -346,18 +249,18 @@ def always_no_text(lab):
 
 @mistake(task=3)
 def byte_as_character(lab):
-    """A byte is taken for the character with that number: é comes back as Ã©.
+    """A byte is taken for the character with that number: é becomes Ã©.
 
-    `chr` knows characters, not bytes. Collect bytes, and decode them as UTF-8.
+    `chr` takes a code point, not a byte. Collect bytes, and decode them as UTF-8.
     """
     return decode(lab, [0xC3, 0xA9]) == "Ã©"
 
 
 @mistake(task=3)
 def changes_ids(lab):
-    """`decode` changes the list that it was given.
+    """`decode` changes the caller's list.
 
-    `pop`, `clear` and `del` change the caller's list. Walk over the ids with `for` instead.
+    `pop`, `clear` and `del` change that list. Loop over the ids with `for` instead.
     """
     trace = lab.script(lab.new("ByteTokenizer"), [("decode", [65, 66])], watch="")
     return trace.outputs == ["AB"] and bool(trace.changed)
@@ -365,9 +268,9 @@ def changes_ids(lab):
 
 @mistake(task=3)
 def leftover(lab):
-    """What one call of `decode` left open comes out of the next call.
+    """A character cut off in one call of `decode` is completed by the next call.
 
-    Where does the run live? A local variable begins anew with each call, an attribute does not.
+    Where do you keep the run? A local variable starts empty in each call, an attribute does not.
     """
     calls = [("decode", [72, 0xF0, 0x9F]), ("decode", [0x9A, 0x80])]
     first, second = lab.script(lab.new("ByteTokenizer"), calls, watch="").outputs
@@ -379,25 +282,25 @@ def leftover(lab):
 def decode_alone(lab):
     """Every id is decoded alone: the rocket becomes four U+FFFD.
 
-    No byte of 🚀 is text on its own. Join bytes first, and decode a whole run in one go.
+    No single byte of 🚀 is text. Join the bytes first, and decode a whole run in one go.
     """
     return decode(lab, [97, *ROCKET]) == "a" + BAD * 4
 
 
 @mistake(task=3)
 def decode_alone_ignoring(lab):
-    """Every id is decoded alone and errors are dropped: only ASCII is left of the text.
+    """Every id is decoded alone and errors are dropped: only the ASCII characters are left.
 
-    No byte of 🚀 is text on its own. Join bytes first, and decode a whole run in one go.
+    No single byte of 🚀 is text. Join the bytes first, and decode a whole run in one go.
     """
     return decode(lab, [97, *ROCKET, 98]) == "ab"
 
 
 @mistake(task=3)
 def ignore_errors(lab):
-    """Ill-formed bytes vanish without a trace.
+    """Ill-formed bytes are dropped from the text.
 
-    `errors="ignore"` hides the damage. Which error handler leaves a mark?
+    `errors="ignore"` hides the damage. Which error handler shows it?
     """
     return joins(lab) and decode(lab, [65, 0xFF, 66]) == "AB"
 
@@ -406,18 +309,18 @@ def ignore_errors(lab):
 def strict(lab):
     """Ill-formed bytes make `decode` raise.
 
-    A model may put any byte after any other, and the text has to come out all the same. Which error
-    handler leaves a mark instead?
+    A model may emit any byte after any other, and `decode` must return text for all of them. Which
+    error handler returns U+FFFD instead?
     """
     return joins(lab) and refusal(lab, "decode", [65, 0xFF])[0] == "UnicodeDecodeError"
 
 
 @mistake(task=3)
 def end_ignored(lab):
-    """A character that is cut off at the end of the ids leaves no trace.
+    """A character that is cut off at the end of the ids is dropped.
 
-    No more bytes will come, so what is open is one U+FFFD. An incremental decoder has to be told
-    that this was all: `final=True`.
+    At the end of the ids, an incomplete character is one U+FFFD. An incremental decoder needs
+    `final=True` for its last bytes.
     """
     inside = decode(lab, [65, 0xFF, 66]) == "A" + BAD + "B"
     return inside and decode(lab, [65, 66]) == "AB" and decode(lab, [67, 0xF0, 0x9F]) == "C"
@@ -427,24 +330,24 @@ def end_ignored(lab):
 def merges_replacements(lab):
     """Several U+FFFD in a row become one.
 
-    Each ill-formed sequence has a U+FFFD of its own, and two may follow each other. Do not repair
-    the text afterwards.
+    Each ill-formed sequence has its own U+FFFD, and several may be adjacent. Do not edit the text
+    after decoding.
     """
     return joins(lab) and decode(lab, [65, 0xFF, 0xFF, 0xFF, 66]) == "A" + BAD + "B"
 
 
 @mistake(task=3)
 def names_never_shown(lab):
-    """Special ids are skipped even if they should be shown.
+    """Special ids are skipped even with `skip_special_tokens=False`.
 
-    What does your code do with `skip_special_tokens=False`?
+    Does your code look at `skip_special_tokens`?
     """
     return joins(lab) and decode(lab, [65, 257, 66], skip=False) == "AB"
 
 
 @mistake(task=3)
 def names_always_shown(lab):
-    """Special ids are shown even if they should be skipped.
+    """Special ids are shown even if `skip_special_tokens` is true.
 
     What is the default of `skip_special_tokens`, and does your code look at it?
     """
@@ -455,18 +358,18 @@ def names_always_shown(lab):
 def skip_breaks(lab):
     """A skipped special id ends the character before it.
 
-    It leaves no trace, so the bytes on both sides are one run. When does a run end: at a special
-    id, or at a special id that is shown?
+    A skipped special id leaves no trace, so the bytes before and after it are one run. Does a run
+    end at every special id, or only at one that is shown?
     """
     return joins(lab) and decode(lab, [0xC3, 256, 0xA9], skip=True) == BAD * 2
 
 
 @mistake(task=3)
 def shown_transparent(lab):
-    """The names of special ids are not in their place, because the bytes before them come later.
+    """The names of special ids are not in their places relative to the text.
 
-    A shown special id ends the run: first the text of the bytes that are open, then the name, then
-    a new run.
+    A shown special id ends the run: first add the text of the run, then the name, then start an
+    empty run.
     """
     moved = decode(lab, [65, 257, 66], skip=False) in ("<eos>AB", "AB<eos>")
     return joins(lab) and moved
@@ -476,7 +379,7 @@ def shown_transparent(lab):
 def last_run_lost(lab):
     """The bytes after the last special id are missing.
 
-    When the ids are over, a run may still be open, and nobody decodes it but you.
+    At the end of the ids, the last run still has to be decoded.
     """
     return decode(lab, [65, 257, 66], skip=False) == "A<eos>"
 
@@ -485,72 +388,169 @@ def last_run_lost(lab):
 def names_removed(lab):
     """Special ids are skipped by removing their names from the text.
 
-    The text itself may contain `<eos>`, five characters that somebody wrote. Whether something is
-    special can be seen in the id, not in the text.
+    The text itself may contain the five characters `<eos>`. Only the id shows whether a token is
+    special.
     """
     return joins(lab) and decode(lab, [*b"a<eos>b"]) == "ab"
 
 
 @mistake(task=3)
 def real_replacement_removed(lab):
-    """U+FFFD is removed from the text, even where it was written.
+    """U+FFFD is removed from the text, even if the ids spell it.
 
-    EF BF BD is a character like any other. Do not repair the text afterwards.
+    EF BF BD is a character like any other. Do not edit the text after decoding.
     """
     return joins(lab) and decode(lab, [65, 0xEF, 0xBF, 0xBD, 66]) == "AB"
 
 
-@mistake(task=3)
-def no_position(lab):
-    """The error for an unknown id does not say where it is.
+@mistake(task=3, overdue=["test_property_linear_in_one_run", "test_property_linear_in_special_ids"])
+def slice_rest(lab):
+    """The running time of `decode` grows faster than the number of ids.
 
-    `token_bytes` knows the id, `decode` knows the position: catch, add it, and raise again.
-    `enumerate` counts.
+    What is copied at each id? `ids[1:]` and `ids.pop(0)` move all remaining ids, and
+    `out = out + more` copies all earlier output.
+    """
+    return joins(lab)
+
+
+@mistake(task=4)
+def surrogate_replaced(lab):
+    """A lone surrogate becomes a question mark, or nothing, or bytes that are not valid UTF-8.
+
+    Keep the default error handler of `str.encode`: its exception has the position of the surrogate,
+    and the caller needs that position.
+    """
+    ids = encode(lab, "a\ud800b")
+    return encodes(lab) and ids in ([97, 63, 98], [97, 98], [97, 0xED, 0xA0, 0x80, 98])
+
+
+@mistake(task=4)
+def surrogate_gives_nothing(lab):
+    """A text with a lone surrogate gives no ids at all, and no error.
+
+    If you catch the exception and return `[]`, the text looks empty. Raise a ValueError that has
+    the code point and its position.
+    """
+    return encodes(lab) and encode(lab, "a\ud800b") in ([], None)
+
+
+@mistake(task=4)
+def surrogates_joined(lab):
+    """Two adjacent surrogates are joined to one character.
+
+    UTF-16 joins them. In a `str` they are two lone surrogates, and neither has a UTF-8 form.
+    """
+    kind, _ = refusal(lab, "encode", "a\ud800")
+    return kind != "" and encode(lab, "\ud83d\ude80") == ROCKET
+
+
+@mistake(task=4)
+def message_of_python(lab):
+    """A lone surrogate is refused with Python's own message, which has no `U+D800`.
+
+    Catch the UnicodeEncodeError and raise a ValueError of your own. The docstring says what its
+    message must have; the exception's attribute `start` is the position.
+    """
+    kind, message = refusal(lab, "encode", "a\ud800")
+    return kind == "UnicodeEncodeError" and "surrogates not allowed" in message
+
+
+@mistake(task=4)
+def byte_position(lab):
+    """The position of a lone surrogate is counted in bytes.
+
+    The caller has a `str`, and looks at `text[position]`. How many characters are before the
+    surrogate?
+    """
+    first = refusal(lab, "encode", "🚀é\udfff")[1].replace("U+DFFF", "")
+    second = refusal(lab, "encode", "ééé\udfff")[1].replace("U+DFFF", "")
+    return "6" in first and "6" in second and "2" not in first and "3" not in second
+
+
+@mistake(task=4)
+def table_lookup(lab):
+    """A list is indexed with any id: 259 is an IndexError, and -1 returns the last entry.
+
+    Indices may be negative in Python, ids may not. Check the range before you look up the id.
+    """
+    right = token(lab, 65, *SPECIAL) == [b"A", b"", b"", b""]
+    kinds = [refusal(lab, "token_bytes", wrong)[0] for wrong in (259, -1)]
+    return right and kinds == ["IndexError", ""]
+
+
+@mistake(task=4)
+def unknown_ignored(lab):
+    """An id outside the vocabulary is accepted, from 259 on or below 0.
+
+    The vocabulary has 259 ids, 0 to 258. Any other id is the caller's mistake, and the message says
+    which id it is.
+    """
+    right = token(lab, 65, *SPECIAL) == [b"A", b"", b"", b""]
+    return right and any(refusal(lab, "token_bytes", wrong)[0] == "" for wrong in (259, -1))
+
+
+@mistake(task=4)
+def not_named(lab):
+    """An id outside the vocabulary is refused with a message that does not have the id.
+
+    `bytes([300])` raises an error with its own message. Raise a ValueError of your own, with the id
+    in its message.
+    """
+    messages = [(refusal(lab, "token_bytes", wrong), str(wrong)) for wrong in (300, -7)]
+    return any(kind == "ValueError" and number not in text for (kind, text), number in messages)
+
+
+@mistake(task=4)
+def other_error(lab):
+    """An id outside the vocabulary is refused, but not with a ValueError.
+
+    Conversions and lookups raise other errors. Check the range before you convert.
+    """
+    kinds = {refusal(lab, "token_bytes", wrong)[0] for wrong in (300, -7)}
+    return bool(kinds & {"KeyError", "IndexError", "OverflowError", "TypeError"})
+
+
+@mistake(task=4)
+def no_position(lab):
+    """The error for an unknown id does not have its position.
+
+    `token_bytes` knows the id, `decode` knows the position: catch the error, and raise one that has
+    the position as well. `enumerate` counts.
     """
     kind, message = refusal(lab, "decode", [65, 66, 67, 68, 300])
     return joins(lab) and kind == "ValueError" and "300" in message and "4" not in message
 
 
-@mistake(task=3)
+@mistake(task=4)
 def skips_before_counting(lab):
     """The position of an unknown id is counted without the special ids before it.
 
-    The caller looks for `ids[position]`, and special ids are in `ids` too. Count first, skip
-    afterwards.
+    The caller looks at `ids[position]`, and `ids` has the special ids as well. Count first, then
+    skip.
     """
-    told = [
+    reported = [
         numbers(refusal(lab, "decode", [65, *[257] * many, 66, 300], skip_special_tokens=True)[1])
         for many in (3, 5)
     ]
-    return joins(lab) and all("2" in some and not {"5", "7"} & some for some in told)
+    return joins(lab) and all("2" in some and not {"5", "7"} & some for some in reported)
 
 
-@mistake(task=3)
+@mistake(task=4)
 def other_unknown(lab):
-    """Of several unknown ids, another than the first is reported.
+    """If several ids are unknown, another one than the first is reported.
 
-    The caller reads `ids` from the front. Stop at the first id that is wrong; neither its value nor
-    what follows matters.
+    The caller reads `ids` from the start. Stop at the first unknown id; neither its value nor the
+    later ids matter.
     """
-    told = numbers(refusal(lab, "decode", [65, 66, 700, -8, 700, 900])[1])
+    several = numbers(refusal(lab, "decode", [65, 66, 700, -8, 700, 900])[1])
     alone = numbers(refusal(lab, "decode", [65, 66, 700])[1])
-    return {"700", "2"} <= alone and "2" not in told and bool({"3", "4", "5"} & told)
+    return {"700", "2"} <= alone and "2" not in several and bool({"3", "4", "5"} & several)
 
 
-@mistake(task=3)
+@mistake(task=4)
 def unknown_skipped(lab):
-    """`decode` passes over ids that do not exist.
+    """`decode` skips unknown ids.
 
-    Its bytes come from `token_bytes`, which refuses such an id; is it asked about each of them?
+    `token_bytes` refuses such an id. Does `decode` call it for every id?
     """
     return joins(lab) and decode(lab, [65, 300, 66]) == "AB"
-
-
-@mistake(task=3, overdue=["test_property_linear_in_one_run", "test_property_linear_in_special_ids"])
-def slice_rest(lab):
-    """`decode` takes far longer for a long list than for its parts.
-
-    What is copied at each id? `ids[1:]`, `ids.pop(0)` and `out = out + more` all move everything
-    that is there.
-    """
-    return joins(lab)

@@ -1,12 +1,12 @@
-"""The common mistakes of this lab, each with a probe that only it answers."""
+"""The common mistakes of this lab. Each has a probe to which only that mistake answers True."""
 
 from labkit.testing import error_of, mistake
 
 BAD = "\ufffd"
 ROCKET = [0xF0, 0x9F, 0x9A, 0x80]
 TABLE = [1] * 0x80 + [0] * 0x42 + [2] * 0x1E + [3] * 0x10 + [4] * 5 + [0] * 11
-# The limits of the second byte after E0, ED, F0 and F4: (first byte, a legal and an illegal one),
-# next to the limit and far from it.
+# The limits of the second byte after E0, ED, F0 and F4: (first byte, a legal second byte, an
+# illegal second byte), next to the limit and far from it.
 LIMITS = [(0xE0, 0xA0, 0x9F), (0xED, 0x9F, 0xA0), (0xF0, 0x90, 0x8F), (0xF4, 0x8F, 0x90)]
 INSIDE = [(0xE0, 0xB0, 0x80), (0xED, 0x90, 0xBF), (0xF0, 0xA0, 0x80), (0xF4, 0x80, 0xBF)]
 
@@ -17,22 +17,22 @@ def lengths(lab):
 
 
 def fed(lab, *ids, end=""):
-    """Return what each id gives, fed to a new detokenizer."""
+    """Return the output for each id, fed to a new detokenizer."""
     return lab.stream(lab.new("StreamingDetokenizer"), ids, end=end, watch="").outputs
 
 
 def flushed(lab, *ids):
-    """Return what each id and the flush at the end give."""
+    """Return the output for each id and for the flush at the end."""
     return fed(lab, *ids, end="flush")
 
 
 def error(lab, *ids):
-    """Return the kind and the text of the exception that the ids lead to; none is ("", "")."""
+    """Return the kind and the text of the exception that the ids raise, or ("", "")."""
     return error_of(fed, lab, *ids)
 
 
 def held(lab, *ids):
-    """Return `held` after the ids, or in words why it cannot be read."""
+    """Return `held` after the ids, or the reason why it cannot be read."""
     calls = [*(("feed", token_id) for token_id in ids), "held"]
     try:
         return lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs[-1]
@@ -41,26 +41,26 @@ def held(lab, *ids):
 
 
 def waits_for_whole_characters(lab):
-    """Return whether valid text comes out right, character by character."""
-    wanted = ["a", "", "é", "", "", "你", "", "", "", "🚀", "b"]
-    return fed(lab, *"aé你🚀b".encode()) == wanted
+    """Return whether valid text is emitted right, character by character."""
+    expected = ["a", "", "é", "", "", "你", "", "", "", "🚀", "b"]
+    return fed(lab, *"aé你🚀b".encode()) == expected
 
 
 def holds(lab, first, second):
-    """Return whether the two bytes are held; None if the answer is neither yes nor a right no."""
+    """Return whether the two bytes are held; None if they are neither held nor settled."""
     return {("", ""): True, ("", BAD * 2): False}.get(tuple(fed(lab, first, second)))
 
 
 def holds_wrongly(lab, pairs):
-    """Return for each of the pairs whether its legal or its illegal second byte is misjudged."""
+    """Return for each pair whether its legal or its illegal second byte is misjudged."""
     answers = [(holds(lab, first, good), holds(lab, first, bad)) for first, good, bad in pairs]
-    if None in {one for pair in answers for one in pair}:
+    if None in {answer for pair in answers for answer in pair}:
         return None
     return [answer != (True, False) for answer in answers]
 
 
 def differs(lab, expected):
-    """Return whether the table of lengths is right but for the given entries."""
+    """Return whether the table of lengths is right except for these entries."""
     table = TABLE.copy()
     for byte, length in expected.items():
         table[byte] = length
@@ -71,7 +71,7 @@ def differs(lab, expected):
 def constant_length(lab):
     """`utf8_expected_len` gives the same answer for every byte.
 
-    Begin with the first row of the table: which bytes are a character on their own?
+    Begin with the first row of the table: which bytes are a whole character?
     """
     answers = lengths(lab)
     return answers == answers[:1] * 256
@@ -81,7 +81,7 @@ def constant_length(lab):
 def lead_c0(lab):
     """C0 and C1 count as first bytes of two-byte characters.
 
-    What could C0 or C1 start that does not fit into one byte? Look at the row of two-byte
+    Every character that C0 or C1 could start fits into one byte. Look at the row of two-byte
     characters in the table: it begins a little later than the bits suggest.
     """
     return differs(lab, {0xC0: 2, 0xC1: 2})
@@ -89,7 +89,7 @@ def lead_c0(lab):
 
 @mistake(task=1)
 def high_bits(lab):
-    """The length is read off the high bits alone, so C0, C1 and F5 to F7 seem to start something.
+    """The length comes from the high bits alone, so C0, C1 and F5 to F7 seem to start a character.
 
     The bit pattern is necessary, not sufficient: C0 and C1 would spell what one byte can, F5 to F7
     lead beyond U+10FFFF. Compare values with the ranges of the table instead.
@@ -103,7 +103,7 @@ def high_bits(lab):
 def beyond_f4(lab):
     """First bytes beyond F4 have a length, though U+10FFFF, the last character, begins with F4.
 
-    Where does the last row of the table end, and does your range end there too?
+    Where does the last row of the table end, and does your range end there as well?
     """
     return (
         differs(lab, {0xF5: 4})
@@ -114,9 +114,9 @@ def beyond_f4(lab):
 
 @mistake(task=1)
 def before_f4(lab):
-    """F4 has length 0, though it starts the characters from U+100000 on.
+    """F4 has length 0, although it starts the characters from U+100000 on.
 
-    Is the end of your last range part of it? With `range(a, b)` and `<` it is not.
+    Does your last range include its end? `range(a, b)` and `<` do not.
     """
     return differs(lab, {0xF4: 0})
 
@@ -125,7 +125,8 @@ def before_f4(lab):
 def continuation_length(lab):
     """Continuation bytes, 80 to BF, have length 1, as if they were characters.
 
-    They only go on with a character, and none starts with them. What does the table give them?
+    They only continue a character, and no character starts with them. Which length does the table
+    have for them?
     """
     return differs(lab, dict.fromkeys(range(0x80, 0xC0), 1))
 
@@ -143,25 +144,16 @@ def counts_what_follows(lab):
 def dead_bytes_raise(lab):
     """A byte that starts no character, such as 80, raises a ValueError instead of giving 0.
 
-    80 is a byte, and the answer to "how long?" is 0. Only what is no byte at all is refused.
+    80 is a byte, and its length is 0. Only values outside 0-255 are refused.
     """
     return bool(lab.rejects("utf8_expected_len", 0x80)) and lab.call("utf8_expected_len", 65) == 1
 
 
-@mistake(task=1)
-def any_int(lab):
-    """A value outside 0-255 gets a length instead of a ValueError.
-
-    256 and -1 are no bytes. Check both ends before you look at ranges.
-    """
-    return any(type(lab.call("utf8_expected_len", value)) is int for value in (256, -1))
-
-
 @mistake(task=2)
 def init_argument(lab):
-    """`StreamingDetokenizer()` cannot be made, because `__init__` wants an argument.
+    """`StreamingDetokenizer()` raises, because `__init__` requires an argument.
 
-    Whoever uses the class calls it without arguments. What has no value yet starts empty.
+    Callers pass no arguments. Initialise the attributes in `__init__` itself.
     """
     kind, message = error(lab)
     return kind == "TypeError" and "__init__() missing" in message
@@ -169,10 +161,10 @@ def init_argument(lab):
 
 @mistake(task=2)
 def shared(lab):
-    """A new detokenizer already holds what another one was fed.
+    """A new detokenizer already holds the bytes that another detokenizer was fed.
 
-    Where does the buffer live? At the level of the module, of the class or of a default argument
-    there is one for all; in `__init__`, on `self`, there is one each.
+    Where do you keep the buffer? A buffer of the module, of the class or in a default argument is
+    shared by all objects; a buffer made in `__init__`, on `self`, belongs to one object.
     """
     fresh = held(lab)
     if isinstance(fresh, bytes | list) and fresh:
@@ -187,10 +179,10 @@ def shared(lab):
 
 @mistake(task=2)
 def feeds_itself(lab):
-    """A byte that has to wait is fed again by `feed` itself, so it comes out broken at once.
+    """`feed` feeds an incomplete byte to itself again, so it is emitted broken at once.
 
-    `feed` takes one token and returns: if there is no text yet, that is `""`. The next token comes
-    with the next call.
+    `feed` takes one token and returns; if no text is certain, it returns `""`. The next call brings
+    the next token.
     """
     if error(lab, 0xC3)[0] == error(lab, 0xF0)[0] == "RecursionError":
         return fed(lab, 0x41) == ["A"]
@@ -202,16 +194,16 @@ def feeds_itself(lab):
 def always_empty(lab):
     """`feed` returns `""` for every token, even for a letter.
 
-    Begin with ASCII: such a byte is a whole character, so its text is certain at once.
+    Begin with ASCII: an ASCII byte is a whole character, so its text is certain at once.
     """
     return held(lab) in (b"", None) and fed(lab, *b"abcdefgh", *ROCKET, 0x41) == [""] * 13
 
 
 @mistake(task=2)
 def none_for_nothing(lab):
-    """`feed` returns None while a character is open.
+    """`feed` returns None while a character is incomplete.
 
-    A way through `feed` that ends without `return` returns None. The text so far is `""`.
+    A path through `feed` that ends without `return` returns None. Return `""` there.
     """
     return fed(lab, 0x41, 0xC3) == ["A", None]
 
@@ -220,7 +212,7 @@ def none_for_nothing(lab):
 def always_none(lab):
     """`feed` returns None, whatever it is fed.
 
-    Is there a `return`? What you print is seen by people, what you return by the program.
+    Is there a `return`? Printing a value does not return it.
     """
     return fed(lab, 0x41, 0x42) == [None, None]
 
@@ -229,16 +221,16 @@ def always_none(lab):
 def decode_alone(lab):
     """Every byte is decoded alone: the rocket becomes four U+FFFD.
 
-    No byte of 🚀 is text on its own. Which bytes have to be kept until the others have come?
+    No single byte of 🚀 is text. Which bytes must be held until the others have arrived?
     """
     return fed(lab, *ROCKET, 0xC3, 0xA9, 0x41) == [BAD] * 6 + ["A"]
 
 
 @mistake(task=2)
 def decode_alone_ignoring(lab):
-    """Every byte is decoded alone and errors are dropped: only ASCII is left of the text.
+    """Every byte is decoded alone and errors are dropped: only the ASCII characters are left.
 
-    No byte of 🚀 is text on its own. Which bytes have to be kept until the others have come?
+    No single byte of 🚀 is text. Which bytes must be held until the others have arrived?
     """
     return flushed(lab, *ROCKET, 0xC3, 0xA9, 0x41) == [""] * 6 + ["A", ""]
 
@@ -247,26 +239,28 @@ def decode_alone_ignoring(lab):
 def byte_as_character(lab):
     """A byte is taken for the character with that number: é becomes Ã©.
 
-    `chr` knows characters, not bytes. Make a `bytes` of what you have and decode it as UTF-8.
+    `chr` takes a code point, not a byte. Make a `bytes` object of the held bytes and decode it as
+    UTF-8.
     """
     return fed(lab, 0xC3, 0xA9) == ["Ã", "©"]
 
 
 @mistake(task=2)
 def one_late(lab):
-    """Every character comes one token late.
+    """Every character is emitted one token late.
 
-    When is a character complete: with its last byte, or with the byte after it? Compare what is
-    held with the length after adding the byte, not before.
+    Is a character complete with its last byte, or with the byte after it? Compare the number of
+    held bytes with the length after adding the byte, not before.
     """
     return fed(lab, 0x41, 0x42, *ROCKET, 0x43) == ["", "A", "B", "", "", "", "🚀"]
 
 
 @mistake(task=2)
 def waits_for_four(lab):
-    """Text comes out in blocks of four bytes, even ASCII.
+    """Text is emitted in blocks of four bytes, even ASCII.
 
-    Four is the longest character, not each. What does the first byte announce?
+    Four bytes is the length of the longest characters only. Which length does the first byte
+    announce?
     """
     return fed(lab, *b"abcdefgh") == ["", "", "", "abcd", "", "", "", "efgh"]
 
@@ -275,8 +269,8 @@ def waits_for_four(lab):
 def no_replacement(lab):
     """U+FFFD is filtered out of the text, even where the model wrote one.
 
-    EF BF BD is a character like any other, and ill-formed bytes must leave a mark. Do not repair
-    the text afterwards: decide about bytes, before they are text.
+    EF BF BD is a character like any other, and ill-formed bytes must become U+FFFD. Do not edit the
+    text after decoding: decide on the bytes.
     """
     real = fed(lab, 0xEF, 0xBF, 0xBD, 0x41) == ["", "", "", "A"]
     return real and fed(lab, 0xE2, 0x41) == ["", "A"] and waits_for_whole_characters(lab)
@@ -284,10 +278,10 @@ def no_replacement(lab):
 
 @mistake(task=2)
 def ignore_errors(lab):
-    """Bytes that are no UTF-8 vanish without a trace.
+    """Bytes that are not valid UTF-8 are dropped.
 
-    `errors="ignore"` hides the damage. What becomes of E2 when 41 follows it, and what shows the
-    reader that something was there?
+    `errors="ignore"` hides the damage. When 41 follows E2, which character shows the reader that a
+    character was broken?
     """
     vanish = fed(lab, 0xE2, 0x41) == ["", "A"] and fed(lab, 0xFF, 0x41) == ["", "A"]
     real = fed(lab, 0xEF, 0xBF, 0xBD) == ["", "", BAD]
@@ -296,10 +290,10 @@ def ignore_errors(lab):
 
 @mistake(task=2)
 def try_decode(lab):
-    """After one bad byte nothing comes out any more: all that follows waits with it.
+    """After one bad byte no text is emitted any more: all later bytes are held as well.
 
     A strict `decode` fails in two cases: the bytes are not a character *yet*, or they never will
-    be. The second case has to be told from the first, and settled.
+    be. Distinguish the two cases, and settle the bytes in the second case.
     """
     stuck = all(fed(lab, bad, *b"ABCDEF") == [""] * 7 for bad in (0xE2, 0xFF))
     return stuck and waits_for_whole_characters(lab)
@@ -307,10 +301,10 @@ def try_decode(lab):
 
 @mistake(task=2)
 def trust_lead(lab):
-    """The announced number of bytes is awaited, whatever the bytes are: E2 swallows the A after it.
+    """The announced number of bytes is collected, whatever they are: E2 swallows the A after it.
 
-    Look at each byte when it arrives, not when the count is full: can it continue what is held? If
-    not, the held bytes are settled now.
+    Look at each byte when it arrives, not when the count is complete: can it continue the held
+    bytes? If not, settle the held bytes now.
     """
     swallow = fed(lab, 0xC3, 0x41)[0] == "" and fed(lab, 0xE2, 0x41) == ["", ""]
     three, four = fed(lab, 0xE2, 0x41, 0x42), fed(lab, 0xF0, 0x41, 0x42, 0x43)
@@ -322,28 +316,28 @@ def trust_lead(lab):
 def swallows_the_byte(lab):
     """The byte that ends a broken character is swallowed with it.
 
-    E2 41 is two things: a character that was cut off, and an A. When 41 has settled E2, it still
-    has to be judged itself.
+    E2 41 is a character that was cut off, followed by an A. After 41 has settled E2, judge 41
+    itself.
     """
     return fed(lab, 0xE2, 0x41, 0x42) == ["", BAD, "B"] and waits_for_whole_characters(lab)
 
 
 @mistake(task=2)
 def judged_one_late(lab):
-    """The byte that ends a broken character waits, though it is a character itself.
+    """The byte that ends a broken character is held, although it is a character itself.
 
-    E2 41 is two things: a character that was cut off, and an A. When 41 has settled E2, what
-    remains is to be judged again, at once.
+    E2 41 is a character that was cut off, followed by an A. After 41 has settled E2, judge 41
+    again, in the same call.
     """
     return fed(lab, 0xE2, 0x41, 0x42)[:2] == ["", BAD] and held(lab, 0xE2, 0x41) == b"A"
 
 
 @mistake(task=2)
 def first_byte_swallowed(lab):
-    """The first byte of a character is taken for the next byte of the one before it.
+    """The first byte of a character is taken for the next byte of the previous character.
 
-    C3 C3 A9 is a character that was cut off, and an é. Only 80 to BF can continue a character; any
-    other byte begins anew.
+    C3 C3 A9 is a character that was cut off, followed by an é. Only 80 to BF can continue a
+    character; every other byte ends it.
     """
     right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
     return right and fed(lab, 0xC3, 0xC3, 0xA9) == ["", BAD * 2, BAD]
@@ -351,10 +345,10 @@ def first_byte_swallowed(lab):
 
 @mistake(task=2)
 def waits_for_a_fourth(lab):
-    """Bytes that can become nothing wait until there are four of them.
+    """Bytes that can never become a character are held until there are four of them.
 
-    FF is beyond help at once, and E2 when 41 follows it. "Not yet" and "never" are to be told apart
-    by the bytes, not by their number.
+    FF can never become a character, and E2 cannot once 41 follows it. Distinguish "not yet" and
+    "never" by the values of the bytes, not by their number.
     """
     dead = fed(lab, 0xFF, 0x41, 0x42, 0x43) == ["", "", "", BAD + "ABC"]
     cut = fed(lab, 0xE2, 0x41, 0x42, 0x43) == ["", "", "", BAD + "ABC"]
@@ -365,18 +359,18 @@ def waits_for_a_fourth(lab):
 def replaces_each_byte(lab):
     """A character that breaks off gives one U+FFFD for each of its bytes.
 
-    E2 82 is the beginning of one character, so one U+FFFD stands for it when 41 shows that it ends
-    there. Decode what is held in one go.
+    E2 82 is the beginning of one character, so it becomes one U+FFFD when 41 ends it. Decode the
+    held bytes in one call.
     """
     return fed(lab, 0xE2, 0x82, 0x41) == ["", "", BAD * 2 + "A"] and waits_for_whole_characters(lab)
 
 
 @mistake(task=2)
 def looks_at_the_text(lab):
-    """Text that ends in U+FFFD is held back, so one that the model wrote waits as well.
+    """Text that ends in U+FFFD is held, even if the model wrote that U+FFFD.
 
-    EF BF BD is a whole character. Whether something is open can be seen in the bytes; in the text
-    an open character, a broken one and a real U+FFFD look the same.
+    EF BF BD is a whole character. Only the bytes show whether a character is incomplete: in the
+    text, an incomplete character, a broken character and a real U+FFFD look the same.
     """
     real = fed(lab, 0xEF, 0xBF, 0xBD, 0x41) == ["", "", "", BAD + "A"]
     return real and fed(lab, 0xFF, 0x41) == ["", BAD + "A"]
@@ -384,9 +378,9 @@ def looks_at_the_text(lab):
 
 @mistake(task=2)
 def dead_bytes_wait(lab):
-    """A byte that starts no character, such as FF, is held until the next one comes.
+    """A byte that starts no character, such as FF, is held until the next byte arrives.
 
-    Can any later byte make a character of FF? If not, nothing is left to wait for.
+    Can any later byte make a character of FF? If not, emit U+FFFD at once.
     """
     right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
     return right and fed(lab, 0xFF, 0x41) == ["", BAD + "A"]
@@ -396,7 +390,7 @@ def dead_bytes_wait(lab):
 def dead_bytes_vanish(lab):
     """A byte that starts no character, such as FF, is dropped.
 
-    It was in the stream and it is no text: the reader sees a U+FFFD in its place, at once.
+    The byte is ill-formed, so the reader sees a U+FFFD in its place, at once.
     """
     right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
     return right and fed(lab, 0xFF, 0x41) == ["", "A"]
@@ -404,10 +398,11 @@ def dead_bytes_vanish(lab):
 
 @mistake(task=2)
 def incremental_decoder(lab):
-    """ED A0 waits, as in Python's own incremental decoder, though no third byte can help.
+    """ED A0 is held, as in Python's own incremental decoder, although no third byte can complete
+    it.
 
-    That decoder gives the right text, but after ED it looks at the second byte too late. Judge the
-    second byte yourself: after some first bytes not every continuation byte is legal.
+    That decoder returns the right text, but it checks the byte after ED too late. Check the second
+    byte yourself: after some first bytes not every continuation byte is legal.
     """
     late = fed(lab, 0xED, 0xA0, 0x41) == ["", "", BAD * 2 + "A"]
     return late and all(
@@ -419,8 +414,8 @@ def incremental_decoder(lab):
 def any_second_byte(lab):
     """After E0, ED, F0 and F4 every continuation byte is taken for legal.
 
-    ED A0 is held, though no character begins so. Look at the column of second bytes in the table:
-    four first bytes are special.
+    ED A0 is held, although no character begins with it. Look at the table of second bytes: four
+    first bytes have a range of their own.
     """
     far, right = holds_wrongly(lab, INSIDE), fed(lab, 0xE2, 0x41) == ["", BAD + "A"]
     return far == [True] * 4 and right and waits_for_whole_characters(lab)
@@ -430,7 +425,7 @@ def any_second_byte(lab):
 def some_second_bytes(lab):
     """The second byte is checked after some of E0, ED, F0 and F4, but not after all of them.
 
-    Go through the column of second bytes in the table, row by row: which one is missing?
+    Go through the table of second bytes, row by row: which row is missing in your code?
     """
     far = holds_wrongly(lab, INSIDE)
     return far is not None and 0 < sum(far) < 4 and fed(lab, 0xE2, 0x41) == ["", BAD + "A"]
@@ -438,10 +433,10 @@ def some_second_bytes(lab):
 
 @mistake(task=2)
 def second_byte_limit(lab):
-    """A limit of the second byte after E0, ED, F0 or F4 is not where the table has it.
+    """A limit of the second byte after E0, ED, F0 or F4 differs from the table.
 
-    The ends of ranges are easily one off: `range(0x80, 0xA0)` ends with 9F, and `<` leaves out what
-    `<=` takes in. Compare each of the four with the table.
+    The last value of `range(0x80, 0xA0)` is 9F, and `<` excludes a value that `<=` includes.
+    Compare each of the four ranges with the table.
     """
     far, near = holds_wrongly(lab, INSIDE), holds_wrongly(lab, LIMITS)
     return far == [False] * 4 and near is not None and any(near)
@@ -449,18 +444,18 @@ def second_byte_limit(lab):
 
 @mistake(task=2)
 def wrap_ids(lab):
-    """An id that is not a byte is turned into one: EOS, 257, comes out as U+0001.
+    """An id that is not a byte is turned into a byte: EOS, 257, is emitted as U+0001.
 
-    Ids outside 0-255 have no text. What should `feed` do with one before it thinks about bytes?
+    Ids outside 0-255 have no text. Check for them before you make a byte of the id.
     """
     return fed(lab, 0x41, 257, 321) == ["A", "\x01", "A"]
 
 
 @mistake(task=2)
 def odd_id_ends(lab):
-    """An id that is not a byte ends the character that is open.
+    """An id that is not a byte ends the incomplete character.
 
-    Such an id changes nothing: what was held before it is held after it.
+    Such an id changes nothing: the same bytes are held before and after it.
     """
     whole = fed(lab, 0xC3, 0xA9) == ["", "é"]
     return whole and all(fed(lab, 0xC3, odd, 0xA9)[2] != "é" for odd in (257, -1))
@@ -470,8 +465,8 @@ def odd_id_ends(lab):
 def unchecked_ids(lab):
     """An id that is not a byte makes `feed` raise.
 
-    EOS is 257, and engines have passed on -1. Such ids have no text: look at the id before you
-    make a byte of it.
+    EOS is 257, and engines have passed on -1. Such ids have no text: check the id before you make a
+    byte of it.
     """
     raising = {error(lab, odd)[0] for odd in (257, -1)} & {"ValueError", "OverflowError"}
     return bool(raising) and fed(lab, 0x41) == ["A"]
@@ -479,18 +474,18 @@ def unchecked_ids(lab):
 
 @mistake(task=2)
 def held_method(lab):
-    """`held` is a method, and it is read without a call.
+    """`held` is a method, but callers read it without a call.
 
-    In the starter it has `@property` above it: put that back.
+    In the starter it has the decorator `@property`: put it back.
     """
     return "is a method" in str(held(lab))
 
 
 @mistake(task=2)
 def held_recursion(lab):
-    """`held` asks itself for its value, until Python gives up.
+    """`held` reads itself until Python raises a RecursionError.
 
-    The property and the attribute in which you keep the bytes need two names.
+    The property and the attribute that has the bytes need different names.
     """
     return "RecursionError" in str(held(lab)) and fed(lab, 0x41) == ["A"]
 
@@ -499,16 +494,16 @@ def held_recursion(lab):
 def held_none(lab):
     """`held` is None.
 
-    A property is a function: without `return` its value is None.
+    A property is a method: without `return` its value is None.
     """
     return held(lab) is None and held(lab, 0xF0) is None
 
 
 @mistake(task=2)
 def held_type(lab):
-    """`held` is not a `bytes`.
+    """`held` is not a `bytes` object.
 
-    Keep the bytes as you like; what `held` returns is made by `bytes(...)`.
+    How you keep the bytes is up to you; `held` returns `bytes(...)` of them.
     """
     shown = held(lab, 0xF0, 0x9F)
     return shown == [0xF0, 0x9F] or "bytearray" in str(shown)
@@ -518,8 +513,8 @@ def held_type(lab):
 def no_flush(lab):
     """`flush` returns `""` although a character was cut off.
 
-    The stream is over and the missing bytes will not come. What does the reader get to see in
-    place of the bytes that were held?
+    The stream has ended and the missing bytes will not arrive. Which character shows the reader
+    that a character was cut off?
     """
     return flushed(lab, 0xF0) == ["", ""] and flushed(lab, 0x41, 0xE2, 0x82) == ["A", "", "", ""]
 
@@ -528,7 +523,7 @@ def no_flush(lab):
 def flush_none(lab):
     """`flush` returns None.
 
-    With or without something held, it returns a `str`; nothing is `""`.
+    `flush` always returns a `str`; if nothing is held, it returns `""`.
     """
     return flushed(lab, 0x41)[-1] is None
 
@@ -537,17 +532,16 @@ def flush_none(lab):
 def one_per_byte(lab):
     """A character that was cut off gives one U+FFFD for each of its bytes.
 
-    What is held is always the beginning of *one* character. Decode it in one go, and count what
-    you get.
+    The held bytes are always the beginning of *one* character. Decode them in one call.
     """
     return flushed(lab, 0xF0, 0x9F)[-1] == BAD * 2 and flushed(lab, 0xF0)[-1] == BAD
 
 
 @mistake(task=3)
 def flush_keeps(lab):
-    """A second `flush` repeats what the first one returned.
+    """A second `flush` returns the text of the first one again.
 
-    What is held after a flush? Empty the buffer before you return.
+    Empty the buffer before you return.
     """
     calls = [("feed", 0xF0), ("flush",), ("flush",)]
     outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
@@ -556,10 +550,10 @@ def flush_keeps(lab):
 
 @mistake(task=3)
 def flush_forgets_the_count(lab):
-    """After a `flush` a character still counts as open, though its bytes are gone.
+    """After a `flush` a character still counts as incomplete, although its bytes are gone.
 
-    The first byte of the next stream ends it and makes a second U+FFFD. Besides the buffer, what
-    else does your object remember? `flush` has to reset all of it.
+    The first byte of the next stream ends that character and emits a second U+FFFD. Which
+    attributes besides the buffer depend on the past? `flush` must reset all of them.
     """
     calls = [("feed", 0xF0), ("flush",), ("feed", 0x41), ("feed", 0x42)]
     outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
@@ -568,19 +562,28 @@ def flush_forgets_the_count(lab):
 
 @mistake(task=3)
 def flush_ends(lab):
-    """After a `flush` nothing comes out any more.
+    """After a `flush` nothing is emitted any more.
 
-    A flush ends a stream, not the object: afterwards it is as new.
+    A flush ends the stream, not the object: afterwards the object has fresh state.
     """
     calls = [("feed", 0x41), ("flush",), ("feed", 0x41), ("feed", 0xC3), ("feed", 0xA9)]
     outputs = lab.script(lab.new("StreamingDetokenizer"), calls, watch="").outputs
     return outputs == ["A", "", "", "", ""]
 
 
+@mistake(task=3)
+def any_int(lab):
+    """A value outside 0-255 gets a length instead of a ValueError.
+
+    256 and -1 are not bytes. Check both limits first.
+    """
+    return any(type(lab.call("utf8_expected_len", value)) is int for value in (256, -1))
+
+
 @mistake(task=2, overdue=["test_property_linear"])
 def redecode_all(lab):
-    """Each token of a long stream takes longer than the one before.
+    """Each token of a long stream takes longer than the previous token.
 
-    What grows with the stream? Text that has been emitted is settled: its bytes are needed no more.
+    What grows with the stream? The bytes of emitted text are no longer needed.
     """
     return True

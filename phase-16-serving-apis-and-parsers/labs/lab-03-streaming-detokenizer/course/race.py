@@ -12,9 +12,9 @@ def workload() -> list[int]:
 
 
 class StreamingDetokenizer:
-    """Keep every byte, decode them all at each token, and return what was not yet out.
+    """Keep every byte, decode all of them at each token, and return the text not yet emitted.
 
-    But: text that really ends in U+FFFD waits.
+    But: it holds text that really ends in U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """Everything: no byte is ever let go."""
+        """All bytes: none is ever released."""
         return self._bytes
 
     def feed(self, token_id: int) -> str:
-        """Take one token; return the new end of the whole text."""
+        """Feed one token; return the new end of the whole text."""
         self._bytes += bytes([token_id])
         text = self._bytes.decode("utf-8", "replace").rstrip("\ufffd")
         new = text[self._shown :]
@@ -35,7 +35,7 @@ class StreamingDetokenizer:
         return new
 
     def flush(self) -> str:
-        """Return the rest, and start afresh."""
+        """Return the rest, and reset."""
         new = self._bytes.decode("utf-8", "replace")[self._shown :]
         self._bytes, self._shown = b"", 0
         return new

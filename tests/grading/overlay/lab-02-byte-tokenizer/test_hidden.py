@@ -16,7 +16,7 @@ def test_hidden_scripts(lab):
         expect(lab.call(new, "encode", text), list(text.encode()), f"encode({text!r})")
 
 
-@pytest.mark.task(2)
+@pytest.mark.task(4)
 @pytest.mark.points(2)
 @pytest.mark.varies("test_token_bytes_rejects_unknown_ids")
 def test_hidden_unknown_ids(lab):

@@ -1,0 +1,25 @@
+SPECIAL = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
+
+
+class ByteTokenizer:
+    bos_token_id = 256
+    eos_token_id = 257
+    pad_token_id = 258
+    vocab_size = 259
+
+    def encode(self, text, *, add_special_tokens=False):
+        ids = list(text.encode())
+        return [256, *ids] if add_special_tokens else ids
+
+    def token_bytes(self, token_id):
+        return b"" if token_id in SPECIAL else bytes([token_id])
+
+    def decode(self, ids, *, skip_special_tokens=True):
+        texts = []
+        run = bytearray()
+        for token_id in ids:
+            run += self.token_bytes(token_id)
+            if token_id in SPECIAL and not skip_special_tokens:
+                texts += [run.decode("utf-8", "replace"), SPECIAL[token_id]]
+                run.clear()
+        return "".join(texts) + run.decode("utf-8", "replace")
