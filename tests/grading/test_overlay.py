@@ -124,7 +124,7 @@ import pytest
 from labkit.testing import expect
 
 
-@pytest.mark.task(1)
+@pytest.mark.task(4)
 @pytest.mark.points(2)
 @pytest.mark.varies("test_rejects_a_bare_string")
 @pytest.mark.visibility("hidden")
@@ -153,10 +153,10 @@ def test_a_good_overlay_is_read(tmp_path):
         ('varies("test_rejects_a_bare_string")', 'varies("test_new_rule")', "NAME one of"),
         ('@pytest.mark.varies("test_rejects_a_bare_string")\n', "", "say which test it varies"),
         ("test_rejects_a_bare_string", "test_naive_check_leaks_the_stop", "NAME one of"),
-        ("task(1)", "task(2)", "is of task 1"),
+        ("task(4)", "task(2)", "is of task 4"),
         ("points(2)", "points(0)", "at least 1"),
-        ("points(2)", "points(4)", "take 4 of its 4 points"),
-        ("points(2)", "points(99)", "take 99 of its 4 points"),
+        ("points(2)", "points(3)", "take 3 of its 3 points"),
+        ("points(2)", "points(99)", "take 99 of its 3 points"),
         ('visibility("hidden")', 'visibility("secret")', "'secret' is unknown"),
         ("    lab.rejects", '    """A new rule."""\n    lab.rejects', "remove its docstring"),
         ("def test_hidden_one", "def test_flush_once", "rename"),

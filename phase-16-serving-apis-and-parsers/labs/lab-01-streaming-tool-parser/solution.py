@@ -1,10 +1,10 @@
-"""A streaming parser for tool calls in tags: text passes through, a call comes out as one event.
+"""A streaming parser for tool calls in tags: text passes through, a call is emitted as one event.
 
-Outside calls it holds back only what may be the start of a tag. Inside, it holds the whole call,
-because until the close tag nobody can tell whether it is one. Each body is parsed once, at its
-close tag; streaming the arguments as they arrive is what a full engine adds.
+Outside calls it holds only text that may be the start of a tag. Inside a call it holds the whole
+source, because only the close tag decides whether it is a call. Each body is parsed once, at its
+close tag; a full engine also streams the arguments as they arrive.
 
-But: it never repairs. A body that is not a call comes out as the text that the model wrote, tags
+But: it never repairs. A body that is not a call is emitted as the text that the model wrote, tags
 included.
 """
 
@@ -36,7 +36,7 @@ class StreamingToolParser:
     """Split a stream into text and tool calls.
 
     A call is `open_tag`, a JSON object (RFC 8259) with a string `name` and an object `arguments`,
-    and `close_tag`. Where a key occurs twice, its last value counts. All else is text.
+    and `close_tag`. If a key occurs twice, its last value counts. All other input is text.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -66,17 +66,17 @@ class StreamingToolParser:
 
     @property
     def held(self) -> str:
-        """The source that has not come out yet: the open call, or the possible start of a tag."""
+        """The source that is not emitted yet: the open call, or the possible start of a tag."""
         return "".join(self._call) + self._pending
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
-        """Take the next piece of text, of any length; return what is now certain, in order.
+        """Take the next piece of text, of any length; return the events now certain, in order.
 
         Outside calls everything is text, including newlines between calls and a stray close tag.
         The body of a call runs to the first close tag that is not inside a JSON string.
 
         Returns:
-            Events, never an empty `TextDelta`; `[]` when nothing is certain yet.
+            Events, never an empty `TextDelta`; `[]` if no event is certain yet.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed("a <tool"), parser.held
@@ -93,10 +93,10 @@ class StreamingToolParser:
         return events
 
     def flush(self) -> list[TextDelta | ToolCall]:
-        """End the stream: return what is held as text, as it can no longer become a call.
+        """End the stream: return the held text, which can no longer become a call.
 
-        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
-        another stream, whose calls count from 0 again.
+        Afterwards the parser has fresh state: another `flush` returns `[]`, and the next `feed`
+        begins another stream, whose calls count from 0 again.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed('<tool_call>{"name"'), parser.flush(), parser.flush()
@@ -194,11 +194,11 @@ def _member_source(body: str, wanted: str) -> str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    """Raise where Python's decoder would read NaN or Infinity, which RFC 8259 does not have."""
+    """Raise if Python's decoder would read NaN or Infinity, which RFC 8259 does not have."""
     raise ValueError(f"{constant} is not JSON")
 
 
-# Where `json` itself gives up depends on the Python: from 1,000 levels to about 80,000.
+# The depth at which `json` gives up depends on the Python: from 1,000 levels to about 80,000.
 _DEEPEST = 200
 _JSON = json.JSONDecoder(parse_constant=_refuse)
 _STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)

@@ -23,7 +23,7 @@ class StreamingToolParser:
     """Split a stream into text and tool calls.
 
     A call is `open_tag`, a JSON object (RFC 8259) with a string `name` and an object `arguments`,
-    and `close_tag`. Where a key occurs twice, its last value counts. All else is text.
+    and `close_tag`. If a key occurs twice, its last value counts. All other input is text.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -51,17 +51,17 @@ class StreamingToolParser:
 
     @property
     def held(self) -> str:
-        """The source that has not come out yet: the open call, or the possible start of a tag."""
+        """The source that is not emitted yet: the open call, or the possible start of a tag."""
         raise NotImplementedError("lab-01 task 2: held")
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
-        """Take the next piece of text, of any length; return what is now certain, in order.
+        """Take the next piece of text, of any length; return the events now certain, in order.
 
         Outside calls everything is text, including newlines between calls and a stray close tag.
         The body of a call runs to the first close tag that is not inside a JSON string.
 
         Returns:
-            Events, never an empty `TextDelta`; `[]` when nothing is certain yet.
+            Events, never an empty `TextDelta`; `[]` if no event is certain yet.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed("a <tool"), parser.held
@@ -72,10 +72,10 @@ class StreamingToolParser:
         raise NotImplementedError("lab-01 task 2: feed")
 
     def flush(self) -> list[TextDelta | ToolCall]:
-        """End the stream: return what is held as text, as it can no longer become a call.
+        """End the stream: return the held text, which can no longer become a call.
 
-        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
-        another stream, whose calls count from 0 again.
+        Afterwards the parser has fresh state: another `flush` returns `[]`, and the next `feed`
+        begins another stream, whose calls count from 0 again.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed('<tool_call>{"name"'), parser.flush(), parser.flush()

@@ -1,6 +1,6 @@
 """Lab 01: the streaming tool parser. Each docstring states the rule that its test pins.
 
-A test begins with cases to read and goes on with cases that are drawn from the seed.
+A test begins with readable cases and continues with cases drawn from the seed.
 """
 
 import itertools
@@ -253,7 +253,7 @@ def test_naive_regex_per_piece_misses_the_call():
 
 @pytest.mark.given
 def test_empty_tags_are_rejected(lab):
-    """An empty tag raises ValueError; this check is given."""
+    """An empty tag raises ValueError; the starter already has this check."""
     lab.rejects(lab.new("StreamingToolParser", ""))
     lab.rejects(lab.new("StreamingToolParser", "<call>", ""))
 
@@ -261,7 +261,7 @@ def test_empty_tags_are_rejected(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_held_suffix_len_of_tags(lab):
-    """held_suffix_len is the length of the longest end of the text that begins the marker but is
+    """held_suffix_len is the length of the longest suffix of the text that begins the marker but is
     not the whole marker; 0 if there is none.
     """
     texts = {"": 0, "a < b": 0, "so <": 1, "so <tool_call": 10, OPEN: 0, "<tool<tool": 5, "<<": 1}
@@ -275,7 +275,7 @@ def test_held_suffix_len_of_tags(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(6)
 def test_held_suffix_len_by_definition(lab):
-    """The definition holds for every text, also where a marker overlaps itself: the longest suffix
+    """The definition holds for every text, even if the marker overlaps itself: the longest suffix
     of the text that is a proper prefix of the marker.
     """
     markers = "a", "aa", "ab", "aab", "aba", "abab", "aabaa"
@@ -291,7 +291,7 @@ def test_held_suffix_len_by_definition(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_plain_text_streams_at_once(lab):
-    """Text that cannot begin a tag comes out at once, piece by piece; an empty piece gives []."""
+    """Text that cannot begin a tag is emitted at once, piece by piece; an empty piece gives []."""
     trace = feed(lab, ["Hello", "", ", world > 3 <"])
     expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3 ")]], trace)
     check_streams(lab, "outputs", drawn(lab, 20, any_words, half_a_tag), "few")
@@ -311,7 +311,7 @@ def test_possible_tag_is_held(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_lookalikes_are_text(lab):
-    """Other tags, tags in other case and broken tags are text and come out unchanged."""
+    """Other tags, tags in other case and broken tags are text and are emitted unchanged."""
     text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call> "
     for pieces in ([text + "<tool"], list(text + "<tool")):
         trace = feed(lab, pieces)
@@ -323,7 +323,7 @@ def test_lookalikes_are_text(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_stray_close_tag_is_text(lab):
-    """A close tag outside a call is text, unchanged, and nothing is held for it."""
+    """A close tag outside a call is text, unchanged, and no text is held for it."""
     trace = feed(lab, ["a </tool_", "call> b <"])
     wanted = [[TextDelta("a </tool_")], [TextDelta("call> b ")]]
     expect(trace.outputs, wanted, trace)
@@ -365,7 +365,7 @@ def test_call_in_one_piece(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_call_one_character_at_a_time(lab):
-    """A call that arrives character by character comes out with the last character of its close
+    """A call that arrives character by character is emitted with the last character of its close
     tag.
     """
     body, name, source = CALLS[1]
@@ -411,7 +411,7 @@ def test_key_order_and_extra_keys(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_last_of_equal_keys_counts(lab):
-    """Where a key occurs twice, its last value counts, for what is judged and what comes out."""
+    """If a key occurs twice, its last value counts: that value is judged and emitted."""
     calls = [
         ('{"name":"f","arguments":"x","arguments":{}}', "f", "{}"),
         ('{"name":"f","arguments":{"x":1},"arguments":{"y":2}}', "f", '{"y":2}'),
@@ -449,8 +449,8 @@ def test_escaped_quotes_and_backslashes(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_index_counts_calls(lab):
-    """`index` counts the calls that came out, from 0, however many come in one piece; newlines
-    between calls are text.
+    """`index` counts the emitted calls, from 0, however many are in one piece; newlines between
+    calls are text.
     """
     f, g = GOOD.source, in_tags(*CALLS[2]).source
     trace = feed(lab, [f"{f}\n{g}{f}"])
@@ -467,8 +467,8 @@ def test_index_counts_calls(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_other_tags(lab):
-    """The tags are the constructor's: any two non-empty strings, even special or equal ones, or
-    ones that overlap themselves or hold quotes.
+    """The tags are the constructor's: any two non-empty strings, even if they are special or equal,
+    overlap themselves or contain quotes.
     """
     r = lab.random
     tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "¶")]
@@ -488,7 +488,7 @@ def test_other_tags(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_malformed_call_is_text(lab):
-    """A body that is not a call, for whatever reason, comes out unchanged, tags included, and uses
+    """A body that is not a call, for whatever reason, is emitted unchanged, tags included, and uses
     no index.
     """
     streams = [[Part("a "), in_tags(body), Part(" b"), GOOD] for body in NOT_CALLS]
@@ -499,7 +499,7 @@ def test_malformed_call_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_nan_and_infinity_are_not_json(lab):
-    """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body with one of them is text."""
+    """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body that contains one is text."""
     r, numbers = lab.random, ["NaN", "Infinity", "-Infinity"]
     sources = [f'{{"x": {number}}}' for number in numbers]
     for _ in range(12):
@@ -523,8 +523,8 @@ def test_malformed_call_is_not_scanned_again(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_what_python_cannot_read_is_text(lab):
-    """Numbers too long for Python's `json` and 90,000 levels of nesting are text too: no input
-    makes feed raise. 200 levels are read.
+    """A body with a number too long for Python's `json`, or with 90,000 levels of nesting, is also
+    text: no input makes feed raise. 200 levels are read.
     """
     r = lab.random
     values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000]
@@ -545,7 +545,7 @@ def test_what_python_cannot_read_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_unfinished_call_is_text_at_flush(lab):
-    """At flush an unfinished call is text, open tag included; nothing is added to complete it."""
+    """At flush an unfinished call is text, open tag included; no character is added to it."""
     sources = [
         '<tool_call>{"name": "f", "arguments": {"x": 1}}',
         '<tool_call>{"x": "</tool_call>',
@@ -562,7 +562,7 @@ def test_unfinished_call_is_text_at_flush(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_flush_once(lab):
-    """flush returns what is held as text, once; a second flush returns [], and nothing is held."""
+    """flush returns the held text, once; a second flush returns [], and no text is held."""
 
     def rule(case):
         before, tag = (part.source for part in case)
@@ -577,8 +577,8 @@ def test_flush_once(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_flush_ends_the_stream(lab):
-    """After flush a fresh stream begins: wherever the first one ended, inside a tag, a call or a
-    string, nothing of it is left.
+    """After flush a new stream begins: wherever the first stream ended, inside a tag, a call or a
+    string, none of its state is left.
     """
 
     def rule(case):
@@ -624,9 +624,7 @@ def test_property_chunk_invariant(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_property_eager(lab):
-    """eager: whatever character comes next, only the possible start of a tag or the open call
-    waits.
-    """
+    """eager: after every character, only the possible start of a tag or the open call is held."""
     check_streams(lab, "outputs", [any_stream(lab.random) for _ in range(30)], "single")
 
 
@@ -671,7 +669,7 @@ def test_property_linear_in_a_call(lab):
 @pytest.mark.points(4)
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_stream(lab):
-    """linear: the work for a piece does not grow with what has come out; 3,000,000 characters of
+    """linear: the work for a piece does not grow with the emitted text; 3,000,000 characters of
     text with 1,600 to 2,000 calls in it, in 40,000 pieces, finish well within the time limit.
     """
     count = lab.random.randint(1_600, 2_000)

@@ -1,25 +1,27 @@
 """Lab 04: stop strings. Each docstring states the rule that its test pins.
 
-A test shows its rule on a few cases in full, then asks it again of cases drawn by `lab.random`.
+A test shows its rule on a few cases in full, then checks it on cases drawn by `lab.random`.
 """
 
 import itertools
-from functools import cache, partial
+from functools import cache
 
 import pytest
 
-from labkit.testing import check, chunkings, expect, expect_in, expect_untouched
+from labkit.testing import Call, check, chunkings, expect, expect_in, expect_untouched
 
 STOP_SETS = [
     ["b"], ["ab"], ["aab"], ["abab"], ["a", "b"], ["ab", "b"], ["b", "ab"], ["ba", "ab"],
     ["abc", "bc"], ["abcd", "bc"], ["aba", "bab"], ["aaa", "ab"], ["cab", "abc", "b"],
     ["acb", "cc"], ["cc", "acb"], ["ab", "ab"], ["ab", "abc"], ["abcabc", "cc"],
 ]  # fmt: skip
+# Runs that share one round trip to the code under test.
+TOGETHER = 60
 CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ<>#:\n"
 
 
 def reference(stops, text):
-    """The contract on whole text, by definition: (what is shown, the stop that won or None)."""
+    """The contract on whole text, by definition: (the emitted text, the stop that won or None)."""
     for end in range(1, len(text) + 1):
         ending = [stop for stop in stops if text[:end].endswith(stop)]
         if ending:
@@ -37,7 +39,7 @@ def must_hold(stops, text):
 
 @cache
 def so_far(stops, text, include=False):
-    """The contract after some of the text: (all that is shown, what is held, the winner)."""
+    """The contract after some of the text: (the emitted text, the held text, the winner)."""
     shown, winner = reference(stops, text)
     if winner is not None:
         return shown + winner * include, "", winner
@@ -46,7 +48,7 @@ def so_far(stops, text, include=False):
 
 
 def shown_by(stops, pieces, include=False):
-    """The contract for each piece: all that no stop can take back any more, and nothing else."""
+    """The contract for each piece: all text that cannot be part of a stop any more, no other."""
     texts = itertools.accumulate(pieces, initial="")
     by_now = [so_far(tuple(stops), text, include)[0] for text in texts]
     return [after[len(before) :] for before, after in itertools.pairwise(by_now)]
@@ -64,37 +66,80 @@ def match(lab, stops, pieces):
 
 
 def streams(lab, case, ended=False):
-    """The rule of (stops, pieces) in which no stop completes, or one does."""
+    """The run of (stops, pieces) in which no stop completes, or in which a stop does."""
     stops, pieces = case
-    if "" not in stops and (so_far(tuple(stops), "".join(pieces))[2] is not None) is ended:
-        trace = feed(lab, stops, pieces)
-        expect(trace.outputs, shown_by(stops, pieces), trace)
+    if "" in stops or (so_far(tuple(stops), "".join(pieces))[2] is not None) is not ended:
+        return None
+    calls = [Call("feed", (piece,)) for piece in pieces]
+    return lab.new("StopStringMatcher", stops), calls, shown_by(stops, pieces)
 
 
 def ends(lab, case):
-    """The rule of (stops, pieces) in which one does, and `matched` is read."""
+    """The run of (stops, pieces) in which a stop completes, and `matched` is read."""
     stops, pieces = case
     winner = None if "" in stops else so_far(tuple(stops), "".join(pieces))[2]
-    if winner is not None:
-        trace = match(lab, stops, pieces)
-        expect(trace.outputs, [*shown_by(stops, pieces), winner], trace)
+    if winner is None:
+        return None
+    calls = [*(Call("feed", (piece,)) for piece in pieces), Call("matched", None)]
+    return lab.new("StopStringMatcher", stops), calls, [*shown_by(stops, pieces), winner]
+
+
+def ended(lab, case):
+    """The run of `streams` in which a stop completes."""
+    return streams(lab, case, ended=True)
 
 
 def flushes(lab, case, reads=()):
-    """The rule of (stops, texts in pieces, include_stop), with a flush after each text."""
+    """The run of (stops, texts in pieces, include_stop), with a flush after each text."""
     stops, texts, include = case
     if "" in stops:
-        return
-    calls, wanted, over = [], [], None
+        return None
+    calls, expected, over = [], [], None
     for pieces in texts:
-        calls += [*(("feed", piece) for piece in pieces), *reads, ("flush",)]
+        calls += [Call("feed", (piece,)) for piece in pieces]
+        calls += [*(Call(name, None) for name in reads), Call("flush")]
         shown, held = ["" for _ in pieces], ""
         if over is None:
             shown = shown_by(stops, pieces, include)
             _, held, over = so_far(tuple(stops), "".join(pieces), include)
-        wanted += [*shown, *(over for _ in reads), held]
-    trace = lab.script(lab.new("StopStringMatcher", stops, include_stop=include), calls)
-    expect(trace.outputs, wanted, trace)
+        expected += [*shown, *(over for _ in reads), held]
+    return lab.new("StopStringMatcher", stops, include_stop=include), calls, expected
+
+
+def flushes_and_reads(lab, case):
+    """The run of `flushes` in which `matched` is read before each flush."""
+    return flushes(lab, case, reads=["matched"])
+
+
+def check_runs(lab, run_of, cases):
+    """Check the run of each case: (object, calls, expected results), or None for no run.
+
+    Many runs share a round trip. If any of them is wrong, each is carried out again alone, so the
+    report is of the first case that fails alone.
+    """
+
+    def rule(case):
+        run = run_of(lab, case)
+        if run is not None:
+            new, calls, expected = run
+            trace = lab.script(new, calls)
+            expect(trace.outputs, expected, trace)
+
+    cases = [*cases]
+    for start in range(0, len(cases), TOGETHER):
+        some = cases[start : start + TOGETHER]
+        if not all_right(lab, [run for case in some if (run := run_of(lab, case)) is not None]):
+            check(rule, some)
+
+
+def all_right(lab, runs):
+    """Whether all runs give the expected results, one after the other in one round trip."""
+    calls = [call._replace(object=n) for n, (_, calls, _) in enumerate(runs) for call in calls]
+    try:
+        trace = lab.script([new for new, _, _ in runs], calls)
+    except AssertionError:
+        return False
+    return trace.outputs == [result for _, _, expected in runs for result in expected]
 
 
 def words(lab, count, letters=CAPITALS):
@@ -112,6 +157,12 @@ def start_of(lab, word):
 def plain(lab):
     """Draw text with no letter of `words`."""
     return "".join(lab.random.choices("abc, é", k=lab.random.randint(1, 9)))
+
+
+def unended(stops, text):
+    """Return the text up to just before the end of the first stop that completes."""
+    shown, winner = reference(stops, text)
+    return text if winner is None else (shown + winner)[:-1]
 
 
 def tangled(lab, stops):
@@ -135,7 +186,7 @@ def cut(lab, text):
 
 @pytest.mark.given
 def test_naive_check_leaks_the_stop():
-    """Looking for the stop in each piece alone shows both halves of a stop that was cut in two."""
+    """Looking for the stop in each piece alone emits both halves of a stop that was cut in two."""
     shown = [piece for piece in ("the E", "ND, and more") if "END" not in piece]
     assert "".join(shown) == "the END, and more"
 
@@ -148,131 +199,82 @@ def test_naive_fixed_window_holds_plain_text():
 
 
 @pytest.mark.task(1)
-@pytest.mark.points(4)
-def test_rejects_a_bare_string(lab):
-    """stops="END" would be the three stops E, N and D: ValueError, whose message shows ["END"]."""
-    message = lab.rejects(lab.new("StopStringMatcher", "END"))
-    expect_in('["END"]', message, 'StopStringMatcher("END")')
-    for word in [plain(lab) for _ in range(8)]:
-        lab.script(lab.new("StopStringMatcher", [word]), [])
-        message = lab.rejects(lab.new("StopStringMatcher", word))
-        expect_in('["END"]', message, f"StopStringMatcher({word!r})")
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(2)
-def test_rejects_an_empty_stop(lab):
-    """An empty stop would match everywhere: ValueError, whether alone or among others."""
-    for stops in ([""], ["END", ""], ("", "END")):
-        lab.rejects(lab.new("StopStringMatcher", stops))
-    for count in (1, 2, 3, 4):
-        stops = [plain(lab) for _ in range(count)]
-        lab.script(lab.new("StopStringMatcher", stops), [])
-        stops.insert(lab.random.randint(0, count), "")
-        lab.rejects(lab.new("StopStringMatcher", stops))
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(2)
-def test_leaves_the_stops_as_they_are(lab):
-    """The collection of stops belongs to the caller: nothing is added, removed or sorted."""
-    drawn = [lab.random.choices(["b", "ab", "aab", "bb", "ba"], k=count) for count in (2, 3, 4, 5)]
-    for stops in (["bc", "abcd", "b"], ["b", "ab", "b"], ["END"], [], *drawn):
-        expect_untouched(lab.script(lab.new("StopStringMatcher", stops), []))
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(4)
-def test_plain_text_streams_at_once(lab):
-    """Text that cannot begin a stop comes out at once, piece by piece; without stops, all text."""
-    for stops in (["END", "###"], ("END", "###")):
-        trace = feed(lab, stops, ["Hello", ", ", "", "world", "E"])
-        expect(trace.outputs, ["Hello", ", ", "", "world", ""], trace)
-    trace = feed(lab, [], ["Hello", ", ", "", "E"])
-    expect(trace.outputs, ["Hello", ", ", "", "E"], trace)
-
-    def case():
-        stops = words(lab, lab.random.randint(1, 3))
-        return stops, [*cut(lab, plain(lab)), plain(lab), lab.random.choice(stops)[0]]
-
-    check(partial(streams, lab), [case() for _ in range(12)])
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(4)
+@pytest.mark.points(7)
 def test_possible_stop_is_held(lab):
-    """Only the text that may begin a stop is held: of "the EN", only "EN"."""
+    """A stop may be cut in two: the text that may be its beginning is held, and no other text. Of
+    "the EN" only "EN" is held, since the next piece may begin with "D".
+    """
     trace = feed(lab, ["END"], ["the EN", "", "GIN!"])
     expect(trace.outputs, ["the ", "", "ENGIN!"], trace)
 
     def case():
-        stops = words(lab, lab.random.randint(1, 3))
-        held = start_of(lab, lab.random.choice(stops))
+        stops = words(lab, 1)
+        held = start_of(lab, stops[0])
         return stops, [*cut(lab, plain(lab) + held), "", plain(lab)]
 
-    check(partial(streams, lab), [case() for _ in range(12)])
+    check_runs(lab, streams, [case() for _ in range(12)])
 
 
-@pytest.mark.task(2)
-@pytest.mark.points(4)
+@pytest.mark.task(1)
+@pytest.mark.points(5)
+def test_plain_text_streams_at_once(lab):
+    """Text that cannot begin the stop is emitted at once, piece by piece."""
+    for stops in (["END"], ("END",)):
+        trace = feed(lab, stops, ["Hello", ", ", "", "world", "E"])
+        expect(trace.outputs, ["Hello", ", ", "", "world", ""], trace)
+
+    def case():
+        stops = words(lab, 1)
+        return stops, [*cut(lab, plain(lab)), plain(lab), stops[0][0]]
+
+    check_runs(lab, streams, [case() for _ in range(12)])
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(5)
 def test_false_alarm_is_released_at_once(lab):
-    """The character that rules out a possible stop releases it, in the same call."""
+    """The character that rules out a possible stop releases the held text, in the same call."""
     trace = feed(lab, ["###"], ["#", "#", "c", "#", "# #d## e#"])
     expect(trace.outputs, ["", "", "##c", "", "## #d## e"], trace)
 
     def case():
-        stops = words(lab, lab.random.randint(1, 3))
-        alarms = [start_of(lab, lab.random.choice(stops)) for _ in range(4)]
+        stops = words(lab, 1)
+        alarms = [start_of(lab, stops[0]) for _ in range(4)]
         return stops, [piece for alarm in alarms for piece in (alarm, plain(lab)[0])]
 
-    check(partial(streams, lab), [case() for _ in range(12)])
+    check_runs(lab, streams, [case() for _ in range(12)])
 
 
-@pytest.mark.task(2)
-@pytest.mark.points(5)
+@pytest.mark.task(1)
+@pytest.mark.points(8)
 def test_overlapping_starts(lab):
-    """A false start may contain the next one: with "aab", "aaa" shows one "a" and holds "aa"."""
+    """A false start may contain the next start: with "aab", "aaa" emits one "a" and holds "aa"."""
     trace = feed(lab, ["aab"], ["a", "a", "a", "a", "c"])
     expect(trace.outputs, ["", "", "a", "a", "aac"], trace)
     trace = feed(lab, ["abcabd"], ["abcab", "c", "abx"])
     expect(trace.outputs, ["", "abc", "abcabx"], trace)
 
-    def case():
-        start = "".join(lab.random.choices("ab", k=lab.random.randint(1, 4)))
-        stop = start * lab.random.randint(2, 3) + "c"
-        return [stop], cut(lab, start * lab.random.randint(4, 6) + lab.random.choice("ab!"))
+    def cases():
+        for stop in ("aab", "abab", "aaa", "abcab", "aabaa"):
+            for _ in range(6):
+                yield [stop], [*unended([stop], tangled(lab, [stop]))]
+        for _ in range(12):
+            start = "".join(lab.random.choices("ab", k=lab.random.randint(1, 4)))
+            stop = start * lab.random.randint(2, 3) + "c"
+            text = start * lab.random.randint(4, 6) + lab.random.choice("ab!")
+            yield [stop], cut(lab, text)
 
-    check(partial(streams, lab), [case() for _ in range(12)])
+    check_runs(lab, streams, cases())
 
 
-@pytest.mark.task(2)
+@pytest.mark.task(1)
 @pytest.mark.points(5)
-def test_stop_that_can_never_win_holds_nothing(lab):
-    """A stop that contains another one before its own last character never completes first, so
-    nothing is held for it.
-    """
-    trace = feed(lab, ["abcd", "bc"], ["a", "x", "ab", "x"])
-    expect(trace.outputs, ["a", "x", "a", "bx"], trace)
-    trace = feed(lab, ["\nUser: ", "User"], ["Hi\n", "\nUs"])
-    expect(trace.outputs, ["Hi\n", "\n"], trace)
-
-    def case():
-        before, stop, after, other = words(lab, 4)
-        stops = lab.random.sample([before + stop + after, stop, other], k=3)
-        starts = [start_of(lab, before), before + start_of(lab, stop), start_of(lab, before)]
-        return stops, [plain(lab) + start for start in starts]
-
-    check(partial(streams, lab), [case() for _ in range(12)])
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(3)
 def test_held_shows_what_waits(lab):
-    """`held` is exactly the text that waits; "" when none does."""
+    """`held` is exactly the held text, and "" if no text is held."""
     trace = feed(lab, ["abc"], ["xa", "b", "", "d", "ab", "x"])
     expect(trace.held, ["a", "ab", "ab", "", "ab", ""], trace, "held")
-    trace = feed(lab, ["aab", "bcd", "bca"], ["aa", "a", "ac", "abc", "bc", ""])
-    expect(trace.held, ["aa", "aa", "", "bc", "bc", "bc"], trace, "held")
+    trace = feed(lab, ["aab"], ["aa", "a", "", "c"])
+    expect(trace.held, ["aa", "aa", "aa", ""], trace, "held")
 
     def rule(case):
         stops, pieces = case
@@ -282,8 +284,8 @@ def test_held_shows_what_waits(lab):
             expect(trace.held, [held for _, held, _ in now], trace, "held")
 
     def case():
-        stops = words(lab, lab.random.randint(1, 3))
-        parts = [plain(lab) + start_of(lab, lab.random.choice(stops)) for _ in range(3)]
+        stops = words(lab, 1)
+        parts = [plain(lab) + start_of(lab, stops[0]) for _ in range(3)]
         return stops, cut(lab, "".join(parts))
 
     check(rule, [case() for _ in range(12)])
@@ -291,24 +293,10 @@ def test_held_shows_what_waits(lab):
 
 @pytest.mark.task(2)
 @pytest.mark.points(5)
-def test_property_holds_the_least(lab):
-    """eager: until a stop completes, each piece shows all that can no longer belong to one."""
-
-    def cases():
-        for stops in [*STOP_SETS, *drawn_sets(lab)]:
-            for text in [tangled(lab, stops) for _ in range(30)]:
-                shown, winner = reference(stops, text)
-                text = text if winner is None else (shown + winner)[:-1]
-                yield stops, list(text)
-                yield stops, cut(lab, text)
-
-    check(partial(streams, lab), cases())
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(4)
 def test_stop_across_pieces(lab):
-    """A stop cut into several pieces ends the stream, and no part of it is shown, however long."""
+    """A stop cut into several pieces ends the stream, and no part of it is emitted, however long
+    it is.
+    """
     trace = match(lab, ["DEFGHIJ"], ["abcDEF", "G", "", "HI", "J and more"])
     expect(trace.outputs, ["abc", "", "", "", "", "DEFGHIJ"], trace)
     rule = "=" * 100 + " END"
@@ -321,66 +309,26 @@ def test_stop_across_pieces(lab):
         rest = cut(lab, stop[len(start) :] + plain(lab))
         return [stop], [*cut(lab, plain(lab) + start), *rest]
 
-    check(partial(ends, lab), [case() for _ in range(12)])
+    check_runs(lab, ends, [case() for _ in range(12)])
 
 
-@pytest.mark.task(3)
-@pytest.mark.points(6)
-def test_stop_that_ends_first_wins(lab):
-    """Of several stops, the one that ends first wins, whatever their order in the list."""
-    for stops in itertools.permutations(["a", "is", ","]):
-        trace = match(lab, list(stops), [" The user is a, b"])
-        expect(trace.outputs, [" The user ", "is"], trace)
-    for stops in itertools.permutations(["abcd", "bc", "END OF TEXT", "END"]):
-        trace = match(lab, list(stops), ["abcd"])
-        expect(trace.outputs, ["a", "bc"], trace)
-        trace = match(lab, list(stops), ["the END OF TEXT"])
-        expect(trace.outputs, ["the ", "END"], trace)
-
-    def case():
-        before, stop, after, *others = words(lab, 5)
-        stops = lab.random.sample([before + stop + after, stop, *others], k=4)
-        text = [before + stop + after, *others]
-        return stops, ["".join(plain(lab) + word for word in lab.random.sample(text, k=3))]
-
-    check(partial(ends, lab), [case() for _ in range(12)])
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(5)
-def test_longest_wins_a_tie(lab):
-    """Of stops that end at the same character, the longest wins, so no part of it is shown."""
-    for stops in itertools.permutations(["b", "ab", "xab"]):
-        trace = match(lab, list(stops), ["yx", "ab"])
-        expect(trace.outputs, ["y", "", "xab"], trace)
-
-    def case():
-        (stop,) = words(lab, 1)
-        stops = [stop[first:] for first in range(len(stop))]
-        lab.random.shuffle(stops)
-        return stops, [plain(lab) + stop]
-
-    check(partial(ends, lab), [case() for _ in range(12)])
-
-
-@pytest.mark.task(3)
+@pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_nothing_after_a_match(lab):
-    """After the stop nothing is shown nor held, and `matched` does not change."""
-    trace = match(lab, ["END", "X"], ["a END b E", "c X", "", "E"])
+    """After a match no text is emitted or held, and `matched` does not change."""
+    trace = match(lab, ["END"], ["a END b E", "c END", "", "E"])
     expect(trace.outputs, ["a ", "", "", "", "END"], trace)
     expect(trace.held, [""] * 5, trace, "held")
 
     def case():
-        stops = words(lab, 2)
-        first, then = lab.random.sample(stops, k=2)
-        later = plain(lab) + then + plain(lab) + start_of(lab, first)
-        return stops, [plain(lab) + first + plain(lab), *cut(lab, later)]
+        (stop,) = words(lab, 1)
+        later = plain(lab) + stop + plain(lab) + start_of(lab, stop)
+        return [stop], [plain(lab) + stop + plain(lab), *cut(lab, later)]
 
-    check(partial(ends, lab), [case() for _ in range(12)])
+    check_runs(lab, ends, [case() for _ in range(12)])
 
 
-@pytest.mark.task(3)
+@pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_stops_in_any_script(lab):
     """Stops are made of characters, not bytes: " ×", "。" and "🚀🚀" work like any other."""
@@ -401,8 +349,8 @@ def test_stops_in_any_script(lab):
     check(rule, [case() for _ in range(12)])
 
 
-@pytest.mark.task(3)
-@pytest.mark.points(2)
+@pytest.mark.task(2)
+@pytest.mark.points(3)
 def test_stops_are_taken_literally(lab):
     """Character by character: no pattern, no ignored case, no trimmed space, no equivalent form."""
     rows = [("END", "end End ENd eND "), ("a.c?", "abc ac "), ("$", "US\n"), (" \n", "x\n\n"),
@@ -417,13 +365,112 @@ def test_stops_are_taken_literally(lab):
         almost = [stop[:place] + "x" + stop[place + 1 :], stop[:place] + stop[place + 1 :]]
         return [stop], [f"{stop.swapcase()[1:]} {lab.random.choice(almost)} ", f"x{stop}z"]
 
-    check(partial(streams, lab, ended=True), [case() for _ in range(12)])
+    check_runs(lab, ended, [case() for _ in range(12)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_several_stops_hold_the_longest(lab):
+    """With several stops, the longest suffix that begins any of them is held, whatever their order.
+    Without stops, no text is held.
+    """
+    for stops in itertools.permutations(["aab", "bcd", "bca"]):
+        trace = feed(lab, list(stops), ["aa", "a", "ac", "abc", "bc", ""])
+        expect(trace.held, ["aa", "aa", "", "bc", "bc", "bc"], trace, "held")
+        expect(trace.outputs, ["", "a", "aaac", "a", "bc", ""], trace)
+    for stops in (["END", "###"], ("END", "###")):
+        trace = feed(lab, stops, ["Hello", ", ", "", "world", "E"])
+        expect(trace.outputs, ["Hello", ", ", "", "world", ""], trace)
+    trace = feed(lab, [], ["Hello", ", ", "", "E"])
+    expect(trace.outputs, ["Hello", ", ", "", "E"], trace)
+
+    def cases():
+        for _ in range(12):
+            stops = words(lab, lab.random.randint(2, 3))
+            starts = [start_of(lab, lab.random.choice(stops)) for _ in range(4)]
+            yield stops, [piece for start in starts for piece in cut(lab, plain(lab) + start)]
+
+    check_runs(lab, streams, cases())
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_stop_that_ends_first_wins(lab):
+    """If several stops are in the text, the one that ends first wins, whatever the list's order."""
+    for stops in itertools.permutations(["a", "is", ","]):
+        trace = match(lab, list(stops), [" The user is a, b"])
+        expect(trace.outputs, [" The user ", "is"], trace)
+    for stops in itertools.permutations(["abcd", "bc", "END OF TEXT", "END"]):
+        trace = match(lab, list(stops), ["abcd"])
+        expect(trace.outputs, ["a", "bc"], trace)
+        trace = match(lab, list(stops), ["the END OF TEXT"])
+        expect(trace.outputs, ["the ", "END"], trace)
+
+    def case():
+        before, stop, after, *others = words(lab, 5)
+        stops = lab.random.sample([before + stop + after, stop, *others], k=4)
+        text = [before + stop + after, *others]
+        return stops, ["".join(plain(lab) + word for word in lab.random.sample(text, k=3))]
+
+    check_runs(lab, ends, [case() for _ in range(12)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_longest_wins_a_tie(lab):
+    """If several stops end at the same character, the longest wins; no part of it is emitted."""
+    for stops in itertools.permutations(["b", "ab", "xab"]):
+        trace = match(lab, list(stops), ["yx", "ab"])
+        expect(trace.outputs, ["y", "", "xab"], trace)
+
+    def case():
+        (stop,) = words(lab, 1)
+        stops = [stop[first:] for first in range(len(stop))]
+        lab.random.shuffle(stops)
+        return stops, [plain(lab) + stop]
+
+    check_runs(lab, ends, [case() for _ in range(12)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_stop_that_can_never_win_holds_nothing(lab):
+    """A stop in which another stop ends before its last character never completes first, so no
+    text is held for it.
+    """
+    trace = feed(lab, ["abcd", "bc"], ["a", "x", "ab", "x"])
+    expect(trace.outputs, ["a", "x", "a", "bx"], trace)
+    trace = feed(lab, ["\nUser: ", "User"], ["Hi\n", "\nUs"])
+    expect(trace.outputs, ["Hi\n", "\n"], trace)
+
+    def case():
+        before, stop, after, other = words(lab, 4)
+        stops = lab.random.sample([before + stop + after, stop, other], k=3)
+        starts = [start_of(lab, before), before + start_of(lab, stop), start_of(lab, before)]
+        return stops, [plain(lab) + start for start in starts]
+
+    check_runs(lab, streams, [case() for _ in range(12)])
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_property_holds_the_least(lab):
+    """eager: until a stop completes, each piece emits all text that cannot be part of a stop."""
+
+    def cases():
+        for stops in [*STOP_SETS, *drawn_sets(lab)]:
+            for text in [tangled(lab, stops) for _ in range(30)]:
+                text = unended(stops, text)
+                yield stops, list(text)
+                yield stops, cut(lab, text)
+
+    check_runs(lab, streams, cases())
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_property_ends_where_a_stop_does(lab):
-    """complete: on short texts with a stop in them, what is shown and which one wins is exact, in
+    """complete: on short texts that contain a stop, the emitted text and the winner are exact, in
     one piece, character by character, and cut at random.
     """
 
@@ -434,15 +481,15 @@ def test_property_ends_where_a_stop_does(lab):
                 yield stops, list(text)
                 yield stops, cut(lab, text)
 
-    check(partial(ends, lab), cases())
+    check_runs(lab, ends, cases())
 
 
 @pytest.mark.task(3)
-@pytest.mark.points(8)
+@pytest.mark.points(6)
 @pytest.mark.timeout(4)
 def test_property_linear(lab):
     """linear: more than 300,000 characters in one piece and as many as 40,000 small pieces finish
-    within the time limit; what has been shown is not searched again.
+    within the time limit; emitted text is not searched again.
     """
     dash, size = lab.random.choice("-=~#"), lab.random.randint(2, 4)
     start = "🚀" + dash * lab.random.randint(300_000, 350_000) + "🚀"
@@ -450,9 +497,9 @@ def test_property_linear(lab):
     pieces = [*dash * before, start, *dash * after, "🚀", dash, dash * (size - 1) + "> and more"]
     new = lab.new("StopStringMatcher", [dash * size + ">", "\n\nUser:"])
     trace = lab.script(new, [*(("feed", piece) for piece in pieces), "matched"], watch="")
-    wanted = dash * before + start + dash * after + "🚀"
-    right = "".join(trace.outputs[:-1]) == wanted
-    expect(right, True, f"the {len(wanted):,} characters up to the stop are shown")
+    expected = dash * before + start + dash * after + "🚀"
+    right = "".join(trace.outputs[:-1]) == expected
+    expect(right, True, f"the {len(expected):,} characters up to the stop are emitted")
 
 
 @pytest.mark.task(3)
@@ -468,13 +515,13 @@ def test_property_long_stop(lab):
     new = lab.new("StopStringMatcher", ["END", "a" * held + "b"])
     trace = lab.script(new, [*(("feed", piece) for piece in pieces), "matched"], watch="")
     right = "".join(trace.outputs[:-1]) == text[: more + 1]
-    expect(right, True, f"the {more + 1:,} characters up to the stop are shown")
+    expect(right, True, f"the {more + 1:,} characters up to the stop are emitted")
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_flush_releases_what_was_held(lab):
-    """At flush no stop can complete any more: what is held is text, and comes out."""
+    """At flush no stop can complete any more: the held text is released."""
     trace = lab.stream(lab.new("StopStringMatcher", ["<|im_end|>"]), ["x <", "|im_"])
     expect(trace.outputs, ["x ", "", "<|im_"], trace)
 
@@ -483,13 +530,13 @@ def test_flush_releases_what_was_held(lab):
         held = start_of(lab, lab.random.choice(stops))
         return stops, [[plain(lab) + held[0], *cut(lab, held[1:])]], False
 
-    check(partial(flushes, lab), [case() for _ in range(12)])
+    check_runs(lab, flushes, [case() for _ in range(12)])
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_flush_once(lab):
-    """A second flush returns "", and so does one of a new matcher; after it nothing is held."""
+    """A second flush returns "", and so does a new matcher's; after a flush no text is held."""
     calls = [("flush",), ("feed", "E"), ("flush",), ("flush",)]
     trace = lab.script(lab.new("StopStringMatcher", ["END"]), calls)
     expect(trace.outputs, ["", "", "E", ""], trace)
@@ -499,13 +546,13 @@ def test_flush_once(lab):
         (stop,) = words(lab, 1)
         return [stop], [[], [plain(lab) + stop[:-1]], []], False
 
-    check(partial(flushes, lab), [case() for _ in range(12)])
+    check_runs(lab, flushes, [case() for _ in range(12)])
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_fresh_after_flush(lab):
-    """Text after a flush is a new stream: nothing from before joins it, and stops work again."""
+    """Text after a flush is a new stream: no earlier text joins it, and stops work again."""
     streams = [("feed", "a EN"), ("flush",), ("feed", "D b E"), ("flush",), ("feed", "ND E")]
     calls = [*streams, ("feed", "ND"), ("feed", "c")]
     trace = lab.script(lab.new("StopStringMatcher", ["END"]), calls)
@@ -520,13 +567,13 @@ def test_fresh_after_flush(lab):
                  stop[len(again) :] + plain(lab) + stop]  # fmt: skip
         return [stop], [cut(lab, text) for text in texts], lab.random.random() < 0.5
 
-    check(partial(flushes, lab), [case() for _ in range(12)])
+    check_runs(lab, flushes, [case() for _ in range(12)])
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_match_outlives_flush(lab):
-    """A flush after a match returns "", `matched` stays, and later text is not shown either."""
+    """A flush after a match returns "", `matched` stays, and later text is not emitted."""
     calls = [("feed", "a END b"), ("flush",), "matched", ("feed", "c"), ("feed", "END"), ("flush",)]
     for include, shown in ((False, "a "), (True, "a END")):
         new = lab.new("StopStringMatcher", ["END", "c"], include_stop=include)
@@ -539,13 +586,13 @@ def test_match_outlives_flush(lab):
         first = [plain(lab) + stop + plain(lab)]
         return stops, [first, cut(lab, later)], lab.random.random() < 0.5
 
-    check(partial(flushes, lab, reads=["matched"]), [case() for _ in range(12)])
+    check_runs(lab, flushes_and_reads, [case() for _ in range(12)])
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_include_stop_shows_the_stop(lab):
-    """With include_stop the text is shown through the end of the stop, and no further."""
+    """With include_stop the text is emitted up to the end of the stop, and no further."""
     for pieces, shown in ((["a END b"], ["a END"]), (["a E", "ND b", "c"], ["a E", "ND", ""])):
         trace = lab.stream(lab.new("StopStringMatcher", ["END"], include_stop=True), pieces)
         expect(trace.outputs, [*shown, ""], trace)
@@ -554,13 +601,13 @@ def test_include_stop_shows_the_stop(lab):
         (stop,) = words(lab, 1)
         return [stop], [cut(lab, plain(lab) + stop + plain(lab))], True
 
-    check(partial(flushes, lab), [case() for _ in range(12)])
+    check_runs(lab, flushes, [case() for _ in range(12)])
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_include_stop_never_holds(lab):
-    """With include_stop there is nothing to hide, so nothing is ever held."""
+    """With include_stop the stop is emitted anyway, so no text is ever held."""
     trace = lab.stream(lab.new("StopStringMatcher", ["END"], include_stop=True), [*"the END!"])
     expect(trace.outputs, [*"the END", "", ""], trace)
     expect(trace.held, [""] * 9, trace, "held")
@@ -569,14 +616,57 @@ def test_include_stop_never_holds(lab):
         (stop,) = words(lab, 1)
         return [stop], [[*(start_of(lab, stop) + plain(lab)), *stop, *plain(lab)]], True
 
-    check(partial(flushes, lab), [case() for _ in range(12)])
+    check_runs(lab, flushes, [case() for _ in range(12)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_rejects_a_bare_string(lab):
+    """stops="END" would be the three stops E, N and D: ValueError, whose message shows ["END"]."""
+    expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
+    message = lab.rejects(lab.new("StopStringMatcher", "END"))
+    expect_in('["END"]', message, 'StopStringMatcher("END")')
+    for word in [plain(lab) for _ in range(8)]:
+        for stops in (word, word + "x"):
+            message = lab.rejects(lab.new("StopStringMatcher", stops))
+            expect_in('["END"]', message, f"StopStringMatcher({stops!r})")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_rejects_an_empty_stop(lab):
+    """An empty stop would match everywhere: ValueError, whether alone or among others."""
+    expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
+    for stops in ([""], ["END", ""], ("", "END")):
+        lab.rejects(lab.new("StopStringMatcher", stops))
+    for count in (1, 2, 3, 4):
+        stops = [plain(lab) for _ in range(count)]
+        lab.script(lab.new("StopStringMatcher", stops), [])
+        stops.insert(lab.random.randint(0, count), "")
+        lab.rejects(lab.new("StopStringMatcher", stops))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_leaves_the_stops_as_they_are(lab):
+    """The collection of stops belongs to the caller: nothing is added to it, removed or sorted."""
+    expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
+    trace = feed(lab, ["END"], ["a END b"])
+    expect(trace.outputs, ["a "], trace)
+    drawn = [lab.random.choices(["b", "ab", "aab", "bb", "ba"], k=count) for count in (2, 3, 4, 5)]
+    for stops in (["bc", "abcd", "b"], ["b", "ab", "b"], ["END"], [], *drawn):
+        calls = [("feed", "xyz"), ("flush",)]
+        trace = lab.script(lab.new("StopStringMatcher", stops), calls)
+        expect(trace.text, "xyz", trace)
+        expect_untouched(trace)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_property_chunk_invariant(lab):
-    """chunk-invariant: on random stops and texts, however they are cut, each piece shows what it
-    must, the same stop wins, and flush gives the rest; with the stop shown and without.
+    """chunk-invariant: on random stops and texts, however they are cut, each piece emits the
+    same text as the rule demands, the same stop wins, and flush returns the rest; with and
+    without include_stop.
     """
 
     def cases():
@@ -587,11 +677,11 @@ def test_property_chunk_invariant(lab):
             for pieces in lab.random.sample([*chunkings(text, lab.random)], k=10):
                 yield stops, [pieces], lab.random.random() < 0.5
 
-    check(partial(flushes, lab, reads=["matched"]), cases())
+    check_runs(lab, flushes_and_reads, cases())
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 def test_property_isolated(lab):
     """isolated: matchers fed in turns, of equal stops or others, give what each gives alone."""
     new = [lab.new("StopStringMatcher", stops) for stops in (["aab"], ["ab", "c"], ["aab"])]

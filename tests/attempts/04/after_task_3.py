@@ -9,13 +9,13 @@ from collections.abc import Collection
 class StopStringMatcher:
     """Pass text through until a stop string completes.
 
-    The stop that *ends first* wins; of several that end at the same character, the longest. Stops
-    are compared character by character, as they are.
+    The stop that *ends first* wins; if several end at the same character, the longest wins. Stops
+    are compared character by character, exactly as they are.
 
     Args:
-        stops: non-empty strings in a list, a tuple or another collection, which is left as it is;
-            if there are none, nothing is ever held.
-        include_stop: show the stop itself too. Then there is nothing to hold back.
+        stops: non-empty strings in a list, a tuple or another collection, which is not changed.
+            Without stops, all text passes at once.
+        include_stop: emit the stop too. Then no text is ever held.
 
     Raises:
         ValueError: `stops` is a bare `str` (the message shows what to write, `["END"]`), or one of
@@ -29,44 +29,34 @@ class StopStringMatcher:
     """
 
     def __init__(self, stops: Collection[str], *, include_stop: bool = False) -> None:
-        self._stops = self._winnable(stops)
+        self._stops = [stop for stop in stops if not any(other in stop[:-1] for other in stops)]
         self._include_stop = include_stop
         self._matched: str | None = None
         self._held = ""
 
-    def _winnable(self, stops: Collection[str]) -> list[str]:
-        """Return the stops without those that hold another stop before their own last character.
-
-        Wherever such a stop would complete, the shorter one has completed earlier, so text would be
-        held for nothing.
-        """
-        if isinstance(stops, str):
-            raise ValueError(f'{stops!r} is one str; write ["END"]')
-        stops = list(stops)
-        if "" in stops:
-            raise ValueError("an empty stop matches everywhere")
-        return [stop for stop in stops if not any(other in stop[:-1] for other in stops)]
-
     @property
     def matched(self) -> str | None:
-        """The stop that ended the stream, also after `flush`; None as long as none has."""
+        """The stop that ended the stream; None if none has. `flush` does not change it."""
         return self._matched
 
     @property
     def held(self) -> str:
-        """The text that is held back: the longest end of the stream so far that begins a stop.
+        """The held text: the longest suffix of the stream so far that is a proper prefix of a stop.
 
-        Always `""` after a match, after `flush`, and with `include_stop`.
+        Only stops that can still win count. `""` after a match, after `flush`, and with
+        `include_stop`.
         """
         return self._held
 
     def feed(self, text: str) -> str:
-        """Take the next piece of text, of any length; return what may be shown now.
+        """Take the next piece of text, of any length; return the text that is now certain.
 
         Returns:
-            If a stop completes in this piece, the text up to it (with `include_stop`, through it);
-            otherwise everything but `held`. After a match, always `""`. The work grows with the
-            piece, however long the text before it and the stops are.
+            If a stop completes in this piece, the text up to the stop (with `include_stop`, up to
+            the end of the stop); otherwise all text but `held`. After a match, always `""`.
+
+        The work grows with the length of the piece, but not with that of the earlier text or of a
+        stop.
 
         >>> matcher = StopStringMatcher(["aab"])
         >>> [matcher.feed(char) for char in "aaab"], matcher.held, matcher.matched
@@ -74,14 +64,12 @@ class StopStringMatcher:
         """
         if self._matched is not None:
             return ""
-        unshown = self._held + text
-        tail = self._held
-        for end, char in enumerate(text, start=len(tail) + 1):
+        unshown, tail = self._held + text, self._held
+        for end, char in enumerate(text, start=len(self._held) + 1):
             tail += char
-            complete = [stop for stop in self._stops if tail.endswith(stop)]
-            if complete:
-                self._matched = max(complete, key=len)
-                self._held = ""
+            done = [stop for stop in self._stops if tail.endswith(stop)]
+            if done:
+                self._matched, self._held = max(done, key=len), ""
                 return unshown[: end - len(self._matched)]
             while tail and not any(stop.startswith(tail) for stop in self._stops):
                 tail = tail[1:]
@@ -89,10 +77,10 @@ class StopStringMatcher:
         return unshown[: len(unshown) - len(tail)]
 
     def flush(self) -> str:
-        """End the stream: return what is held, as no stop can complete any more.
+        """End the stream and return the held text: no stop can complete any more.
 
-        A second `flush` returns `""`. Text that is fed later is a new stream, with no memory of
-        this one; but after a match `feed` stays `""`, and `matched` stays what it is.
+        A second `flush` returns `""`. The next `feed` begins a new stream, with no memory of this
+        one. After a match, `feed` still returns `""` and `matched` stays.
 
         >>> matcher = StopStringMatcher(["END"])
         >>> matcher.feed("the EN"), matcher.flush(), matcher.flush()

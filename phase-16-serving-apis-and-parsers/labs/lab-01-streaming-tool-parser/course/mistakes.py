@@ -11,7 +11,7 @@ CALL = ToolCall(0, "f", "{}")
 
 
 def length(lab, text, marker=OPEN):
-    """What held_suffix_len says of a text."""
+    """Return held_suffix_len of a text."""
     return lab.call("held_suffix_len", text, marker)
 
 
@@ -57,8 +57,8 @@ def is_text(lab, body):
 
 
 def right(lab):
-    """Whether short streams come out right, so that the cost is what is left; `flush` is not asked
-    of those who have not written it.
+    """Whether short streams are right, so that only the cost can be wrong; a missing `flush` is not
+    counted.
     """
     bodies = "no", "[]", '{"name":1,"arguments":{}}', '{"name":"f","arguments":[]}', "{}"
     if not all(is_text(lab, body) for body in bodies):
@@ -96,23 +96,23 @@ def leaks(lab, piece):
 def whole_marker(lab):
     """A whole marker counts as one that has begun.
 
-    A *proper* prefix is shorter than the marker: a whole tag needs no waiting.
+    A *proper* prefix is shorter than the marker: a whole tag is not held.
     """
     return length(lab, OPEN) == 11 and length(lab, "xab", "ab") == 2
 
 
 @mistake(task=1)
 def shortest_match(lab):
-    """The shortest end of the text that begins the marker is counted, not the longest.
+    """The shortest suffix of the text that begins the marker is counted, not the longest.
 
-    Several ends of `aa` begin `aab`. In which order do you try them, and which do you return?
+    Several suffixes of `aa` begin `aab`. In which order do you try them, and which do you return?
     """
     return (length(lab, "aa", "aab"), length(lab, "aab", "aabx"), length(lab, "<tool")) == (1, 3, 5)
 
 
 @mistake(task=1)
 def last_first_character(lab):
-    """Only the last place where the marker's first character stands is looked at.
+    """Only the last place of the marker's first character is checked.
 
     In `aa` the marker `aab` may have begun at the first `a` too. Ask one question for each length.
     """
@@ -121,19 +121,19 @@ def last_first_character(lab):
 
 @mistake(task=1)
 def first_first_character(lab):
-    """Only the first place where the marker's first character stands is looked at.
+    """Only the first place of the marker's first character is checked.
 
-    In `a < b <tool` the first `<` is a false alarm. What matters is how the text *ends*.
+    In `a < b <tool` the first `<` is a false alarm. Only the *end* of the text matters.
     """
     return length(lab, "a < b <tool") == 0 and length(lab, "a <tool") == 5
 
 
 @mistake(task=1)
 def off_by_one(lab):
-    """The longest length that is possible is never tried.
+    """The longest possible length is never tried.
 
-    Which is the longest: for the text `<`, and for a text that ends in all but one character of
-    the marker? Is that one in your `range`?
+    Which length is the longest: for the text `<`, and for a text that ends in all but one character
+    of the marker? Is that length in your `range`?
     """
     if length(lab, "so <tool") != 5:
         return False
@@ -142,26 +142,26 @@ def off_by_one(lab):
 
 @mistake(task=2)
 def shared_text(lab):
-    """A new parser already holds what another one was fed.
+    """A new parser already holds text that another parser was fed.
 
-    State that stands in the class, in a default argument or in a global belongs to all parsers.
-    Make it in `__init__`.
+    All parsers share state in the class, in a default argument or in a global. Make it in
+    `__init__`.
     """
     return leaks(lab, "<tool")
 
 
 @mistake(task=2)
 def echo(lab):
-    """Each piece comes out as it is; nothing is held and no tag is looked for.
+    """Each piece is emitted unchanged; no text is held, and no tag is searched.
 
-    Start with the end of the piece: `held_suffix_len` says how much of it must wait.
+    Start with the end of the piece: `held_suffix_len` says how much of it must be held.
     """
     return outputs(lab, "a <tool", GOOD) == [text("a <tool"), text(GOOD)]
 
 
 @mistake(task=2)
 def none_for_nothing(lab):
-    """feed returns None where it should return `[]`.
+    """feed returns None instead of `[]`.
 
     Every way out of `feed` needs a `return` with a list.
     """
@@ -179,7 +179,7 @@ def bare_event(lab):
 
 @mistake(task=2)
 def no_events(lab):
-    """What comes out is not a list of events: strings, tuples or dicts are.
+    """feed returns strings, tuples or dicts instead of events.
 
     Import `TextDelta` and `ToolCall` from `mini_vllm.text.events`, and return a list of those.
     """
@@ -190,7 +190,7 @@ def no_events(lab):
 
 @mistake(task=2)
 def empty_delta(lab):
-    """An empty TextDelta comes out where there is no text.
+    """An empty TextDelta is emitted if there is no text.
 
     Append an event only if its text is not empty.
     """
@@ -199,7 +199,7 @@ def empty_delta(lab):
 
 @mistake(task=2)
 def minus_zero(lab):
-    """Where nothing must be held, everything is held.
+    """If no text should be held, all of it is held.
 
     `text[-0:]` is the whole text, and `text[:-0]` is nothing. Count from the front instead:
     `len(text) - n`.
@@ -210,9 +210,9 @@ def minus_zero(lab):
 
 @mistake(task=2)
 def late(lab):
-    """Every piece comes out one call late.
+    """Every piece is emitted one call late.
 
-    A piece that cannot begin a tag is certain at once: do not wait for the next one to emit it.
+    A piece that cannot begin a tag is certain at once: emit it in the same call.
     """
     pieces = ["one, which is long", "two, which is long", "three"]
     return outputs(lab, *pieces) == [[], text(pieces[0]), text(pieces[1])]
@@ -220,7 +220,7 @@ def late(lab):
 
 @mistake(task=2)
 def hold_nothing(lab):
-    """Half a tag is shown, and its call is never found.
+    """Half a tag is emitted, and its call is never found.
 
     The end of a piece may be the start of a tag. Keep that much in an attribute, and put it in
     front of the next piece.
@@ -233,9 +233,9 @@ def hold_nothing(lab):
 
 @mistake(task=2)
 def fixed_window(lab):
-    """The last ten characters always wait, whether they may be a tag or not.
+    """The last ten characters are always held, whether they may be a tag or not.
 
-    Hold only what really is the start of a tag: how long is that?
+    Hold only the start of a tag: how long is it?
     """
     plain = "plain text, and long"
     return outputs(lab, plain, plain) == [text(plain[:-10]), text(plain[-10:] + plain[:-10])]
@@ -243,29 +243,28 @@ def fixed_window(lab):
 
 @mistake(task=2)
 def holds_any_bracket(lab):
-    """From the first `<` on everything waits, though it can no longer become the tag.
+    """All text from the first `<` on is held, though it can no longer become the tag.
 
-    `< b` does not begin the tag. Ask again at each piece what the *end* of the text can become.
+    `< b` does not begin the tag. Check at each piece whether the *end* of the text begins it.
     """
     return outputs(lab, "a < b") == [text("a ")] and held(lab, "a < b") == ["< b"]
 
 
 @mistake(task=2)
 def false_alarm(lab):
-    """What was held is lost when it turns out not to be a tag.
+    """Held text is lost when it turns out not to be a tag.
 
-    Put what is held in front of the next piece before you look at anything: then a false alarm is
-    just text.
+    Put the held text in front of the next piece before you search: then a false alarm is just text.
     """
     return events(lab, "a <", "b") == text("a b") and events(lab, "a <b") == text("a <b")
 
 
 @mistake(task=2)
 def false_alarm_is_gone(lab):
-    """After a false alarm the tag that begins right in it is missed.
+    """After a false alarm, a tag that begins inside the false start is missed.
 
-    `<<tool` is a `<` and the start of a tag. When the text that waits fails to become the tag, its
-    end may still begin one.
+    `<<tool` is a `<` and the start of a tag. If the held text is not the tag, its end may still
+    begin a tag.
     """
     found = [list(out) for out in outputs(lab, "<tool", "<tool")]
     return found[0] == [] and "".join(event.text for event in found[1]) == "<tool<tool"
@@ -275,7 +274,7 @@ def false_alarm_is_gone(lab):
 def stripped_text(lab):
     """Spaces or newlines at the ends of a text are lost.
 
-    Every character of the text comes out as the model wrote it: no `strip`.
+    Every character of the text is emitted as the model wrote it: no `strip`.
     """
     return outputs(lab, "\n hi\n ") in ([text("hi")], [text("hi\n ")], [text("\n hi")])
 
@@ -284,7 +283,7 @@ def stripped_text(lab):
 def held_is_empty(lab):
     """`held` is always empty, though a possible tag is held.
 
-    `held` returns the text that waits.
+    `held` returns the held text.
     """
     trace = lab.stream(lab.new(PARSER), ["a <tool", "box"], end="")
     return trace.outputs == [text("a "), text("<toolbox")] and trace.held == ["", ""]
@@ -292,17 +291,16 @@ def held_is_empty(lab):
 
 @mistake(task=3)
 def shared_call(lab):
-    """A new parser is already in a call that another one was fed.
+    """A new parser is already in a call that another parser was fed.
 
-    A list that stands in the class or in a default argument belongs to all parsers. Make it in
-    `__init__`.
+    All parsers share a list in the class or in a default argument. Make it in `__init__`.
     """
     return leaks(lab, OPEN + '{"x')
 
 
 @mistake(task=3)
 def call_in_one_piece_only(lab):
-    """A call is found only if it comes in one piece.
+    """A call is found only if it is in one piece.
 
     Once the open tag is complete the parser is *in* a call until the close tag, over any number of
     pieces: keep that in an attribute.
@@ -313,7 +311,7 @@ def call_in_one_piece_only(lab):
 
 @mistake(task=3)
 def close_tag_in_one_piece_only(lab):
-    """A close tag that comes in two pieces is not seen.
+    """A close tag that is cut in two is missed.
 
     The end of a piece may be the start of the close tag, as with the open tag.
     """
@@ -324,16 +322,16 @@ def close_tag_in_one_piece_only(lab):
 
 @mistake(task=3)
 def call_before_its_close_tag(lab):
-    """A call comes out before its close tag is there.
+    """A call is emitted before its close tag has arrived.
 
-    JSON that is complete is not yet a call: only the close tag tells that nothing follows.
+    Complete JSON is not yet a call: more text may follow before the close tag.
     """
     return outputs(lab, OPEN + F) == [[CALL]]
 
 
 @mistake(task=3)
 def late_call(lab):
-    """A call comes out one call of feed after its close tag is complete.
+    """A call is emitted one call of feed after its close tag is complete.
 
     The last character of the close tag makes the call certain: emit it at once.
     """
@@ -342,9 +340,9 @@ def late_call(lab):
 
 @mistake(task=3)
 def one_call_per_piece(lab):
-    """Of two calls in one piece only the first comes out at once.
+    """If two calls are in one piece, only the first is emitted at once.
 
-    After a call go on with the rest of the piece, until nothing is left.
+    After a call continue with the rest of the piece, to its end.
     """
     second = ToolCall(1, "f", "{}")
     found = outputs(lab, GOOD + GOOD, "x")
@@ -353,7 +351,7 @@ def one_call_per_piece(lab):
 
 @mistake(task=3)
 def calls_itself(lab):
-    """feed calls itself for what follows a call, until Python gives up.
+    """feed calls itself for the text after a call, until Python gives up.
 
     One piece may hold more calls than Python nests: use a loop.
     """
@@ -364,7 +362,7 @@ def calls_itself(lab):
 def empty_refused(lab):
     """A call whose arguments are `{}`, or whose name is empty, is taken for text.
 
-    `{}` and `""` are false in Python. Ask for the type of a value, not whether it is true.
+    `{}` and `""` are false in Python. Check the type of a value, not whether it is true.
     """
     full = '{"name":"f","arguments":{"x":1}}'
     return is_call(lab, full, "f", '{"x":1}') and is_text(lab, F)
@@ -374,7 +372,7 @@ def empty_refused(lab):
 def before_call_lost(lab):
     """Text before a call in the same piece is lost.
 
-    What stands before the open tag is text, and comes out before the call.
+    The text before the open tag is emitted before the call.
     """
     return events(lab, "a " + GOOD + "b") in ([CALL, TextDelta("b")], [CALL])
 
@@ -383,7 +381,7 @@ def before_call_lost(lab):
 def after_call_lost(lab):
     """Text after a call in the same piece is lost.
 
-    After the close tag go on with the rest of the piece: it may hold text, and more calls.
+    After the close tag continue with the rest of the piece: it may contain text, and more calls.
     """
     found = events(lab, "a " + GOOD + "b", "c")
     return found in ([TextDelta("a "), CALL], [TextDelta("a "), CALL, TextDelta("c")])
@@ -393,7 +391,7 @@ def after_call_lost(lab):
 def text_between_calls_lost(lab):
     """A newline between two calls is lost.
 
-    All that stands outside of calls is text, whitespace included.
+    Everything outside calls is text, whitespace included.
     """
     found = events(lab, GOOD + "\n" + GOOD + "a")
     return found[:1] == [CALL] and found[1:] == [ToolCall(1, "f", "{}"), TextDelta("a")]
@@ -401,7 +399,7 @@ def text_between_calls_lost(lab):
 
 @mistake(task=3)
 def no_str_in_a_call(lab):
-    """A ToolCall comes out whose name or arguments are not a str.
+    """A ToolCall is emitted whose name or arguments are not a str.
 
     `arguments` is text: the slice of the source from { to }, not the parsed value.
     """
@@ -439,8 +437,7 @@ def quote_after_backslash(lab):
 def backslash_after_backslash(lab):
     r"""The quote after `\\` does not end the string, so that the call never ends.
 
-    A backslash that is escaped itself escapes nothing. To look at the character before is not
-    enough.
+    An escaped backslash escapes nothing. Checking the previous character is not enough.
     """
     one, two = r'{"s":"\"' + CLOSE + '"}', r'{"s":"\\"}'
     source = OPEN + '{"name":"f","arguments":' + two + "}" + CLOSE
@@ -451,8 +448,8 @@ def backslash_after_backslash(lab):
 def close_tag_starts_over(lab):
     """A close tag that begins in a false start of itself is missed.
 
-    Of three newlines the last two may begin the tag. Where a possible tag fails, its end may still
-    begin one.
+    With three newlines, the last two may begin the tag. If a possible tag fails, its end may still
+    begin a tag.
     """
     source = "<" + F + "\n\n\n)"
     return finds_calls(lab) and events(lab, source, tags=("<", "\n\n)")) == []
@@ -460,9 +457,9 @@ def close_tag_starts_over(lab):
 
 @mistake(task=3)
 def re_serialised(lab):
-    """The arguments are parsed and written again.
+    """The arguments are parsed and serialised again.
 
-    Use the parsed value to judge the call only. What comes out is a slice of the body.
+    Use the parsed value only to judge the call. Emit a slice of the body.
     """
     return arguments(lab, '{"x":1}') == '{"x": 1}' or arguments(lab, '{ "x": 1e2}') == '{"x":100.0}'
 
@@ -489,18 +486,18 @@ def nested_key(lab):
 
 @mistake(task=3)
 def braces_in_strings(lab):
-    """The arguments end at a brace that stands in a string.
+    """The arguments end at a brace inside a string.
 
-    Braces count outside of strings only. A JSON decoder can tell you where a value ends.
+    Braces count only outside strings. A JSON decoder returns the place where a value ends.
     """
     return arguments(lab, '{"s":"}{"}') == '{"s":"}'
 
 
 @mistake(task=3)
 def first_of_equal_keys(lab):
-    """Of two equal keys the first comes out, not the last.
+    """If two keys are equal, the first value is emitted, not the last.
 
-    `json.loads` keeps the last. What you emit must be what you have checked.
+    `json.loads` keeps the last. Emit the value that you have checked.
     """
     return is_call(lab, '{"name":"f","arguments":"x","arguments":{}}', "f", '"x"') or is_call(
         lab, '{"name":"f","arguments":{"x":1},"arguments":{}}', "f", '{"x":1}'
@@ -509,7 +506,7 @@ def first_of_equal_keys(lab):
 
 @mistake(task=3)
 def escaped_name(lab):
-    """The name comes out with its escapes.
+    """The name is emitted with its escapes.
 
     The name is a decoded string; only the arguments stay source.
     """
@@ -532,7 +529,7 @@ def escaped_key(lab):
 def index_stays_0(lab):
     """Every call has index 0.
 
-    Count the calls that have come out, in an attribute.
+    Count the emitted calls in an attribute.
     """
     return events(lab, GOOD, GOOD, GOOD) == [CALL] * 3
 
@@ -541,7 +538,7 @@ def index_stays_0(lab):
 def fixed_tags(lab):
     """The tags of the constructor are ignored.
 
-    Use `self._open_tag` and `self._close_tag` wherever a tag is written out.
+    Use `self._open_tag` and `self._close_tag` instead of literal tags.
     """
     found = events(lab, "[A]" + F + "[B]", GOOD, tags=("[A]", "[B]"))
     return found == [TextDelta("[A]" + F + "[B]"), CALL]
@@ -551,16 +548,16 @@ def fixed_tags(lab):
 def tags_as_patterns(lab):
     """Tags are taken for regular expressions.
 
-    A tag may hold any characters: use `re.escape`, or no pattern at all.
+    A tag may contain any characters: use `re.escape`, or no pattern at all.
     """
     return events(lab, "axb" + F + "cxd", tags=("a.b", "c.d")) == [CALL]
 
 
 @mistake(task=3)
 def held_without_the_call(lab):
-    """Inside a call `held` is not the whole of its source: the call or its open tag is missing.
+    """Inside a call `held` is not its whole source: the call or its open tag is missing.
 
-    `held` is all that was fed and has not come out, open tag first.
+    `held` is all text that was fed and not emitted, open tag first.
     """
     return outputs(lab, OPEN + F, CLOSE) == [[], [CALL]] and held(lab, OPEN + F) in ([""], [F])
 
@@ -569,7 +566,7 @@ def held_without_the_call(lab):
 def held_without_the_close_tag(lab):
     """Inside a call `held` lacks the start of the close tag.
 
-    The possible tag at the end waits too: it stands behind the collected call.
+    The possible tag at the end is also held: append it to the collected call.
     """
     return outputs(lab, OPEN + F + "</tool", "_call>") == [[], [CALL]] and held(
         lab, OPEN + F + "</tool"
@@ -578,9 +575,9 @@ def held_without_the_close_tag(lab):
 
 @mistake(task=3)
 def tag_in_half_a_string(lab):
-    """A close tag in a string ends the call if the rest of the string is yet to come.
+    """A close tag in a string ends the call if the rest of the string has not arrived.
 
-    No JSON parser can judge half a body. Know at each character whether you are in a string.
+    A JSON parser cannot judge half a body. Know at each character whether you are in a string.
     """
     inner = '{"s":"' + CLOSE + '"}'
     first, rest = OPEN + '{"name":"f","arguments":{"s":"' + CLOSE, '"}}' + CLOSE
@@ -589,10 +586,9 @@ def tag_in_half_a_string(lab):
 
 @mistake(task=4)
 def shared(lab):
-    """One parser works; of two that are fed in turns, one gets what belongs to the other.
+    """One parser works alone; if two are fed in turns, one emits text of the other.
 
-    State that is made once, in the class or in a default argument, belongs to all parsers. Make it
-    in `__init__`.
+    All parsers share state in the class or in a default argument. Make it in `__init__`.
     """
     if leaks(lab, OPEN + '{"x'):
         return True
@@ -606,7 +602,7 @@ def shared(lab):
 def raises_on_bad_json(lab):
     """A body that is not JSON ends the stream with an exception.
 
-    A model may write anything. Where the body cannot be parsed, its source is text.
+    A model may write anything. If the body cannot be parsed, its source is text.
     """
     return finds_calls(lab) and "Error" in error(lab, BAD)
 
@@ -615,7 +611,7 @@ def raises_on_bad_json(lab):
 def raises_on_other_json(lab):
     """A body that is JSON but not a call ends the stream with an exception.
 
-    It may be a list, a number, or an object without a name. Look before you use a value.
+    It may be a list, a number, or an object without a name. Check a value before you use it.
     """
     if error(lab, BAD) or not finds_calls(lab):
         return False
@@ -638,9 +634,9 @@ def not_all_errors(lab):
 
 @mistake(task=4)
 def malformed_goes_on(lab):
-    """A body that is not a call goes on behind its close tag.
+    """A body that is not a call does not end at its close tag.
 
-    The first close tag outside of a string ends the body, whatever it is. Judge it then, once.
+    The first close tag outside a string ends every body. Judge the body then, once.
     """
     return finds_calls(lab) and outputs(lab, BAD + "x") == [[]]
 
@@ -649,8 +645,8 @@ def malformed_goes_on(lab):
 def strings_of_json_only(lab):
     """In a body that is not JSON, a close tag inside a string ends it.
 
-    Where strings begin and end does not depend on what stands between them: two bits tell it, not
-    the errors of a JSON parser.
+    The places of strings do not depend on the text between them: two bits are enough. The errors of
+    a JSON parser are not needed.
     """
     inside, source = '{"s":"' + CLOSE + '"}', OPEN + 'no "' + CLOSE
     return arguments(lab, inside) == inside and outputs(lab, source) == [text(source)]
@@ -660,14 +656,14 @@ def strings_of_json_only(lab):
 def malformed_lost(lab):
     """A body that is not a call is lost.
 
-    It is text: what the model wrote comes out, tags included.
+    It is text: emit the source that the model wrote, tags included.
     """
     return events(lab, "a" + BAD + "b") == text("ab")
 
 
 @mistake(task=4)
 def malformed_without_tags(lab):
-    """A body that is not a call comes out without its tags.
+    """A body that is not a call is emitted without its tags.
 
     The text is the whole source, from the open tag to the close tag.
     """
@@ -678,14 +674,14 @@ def malformed_without_tags(lab):
 def malformed_takes_an_index(lab):
     """A body that is not a call takes an index.
 
-    Raise the count only where a call comes out.
+    Raise the count only when a call is emitted.
     """
     return events(lab, BAD, GOOD) == [TextDelta(BAD), ToolCall(1, "f", "{}")]
 
 
 @mistake(task=4)
 def any_shape(lab):
-    """JSON of the wrong shape comes out as a call.
+    """JSON of the wrong shape is emitted as a call.
 
     A call is an object whose name is a string and whose arguments are an object. Check all three.
     """
@@ -705,7 +701,7 @@ def any_shape(lab):
 def rescanned(lab):
     """A body that was not a call is searched for calls.
 
-    What has come out as text is final. Go on after the close tag.
+    Emitted text is final. Continue after the close tag.
     """
     source = OPEN + "oops " + GOOD
     return finds_calls(lab) and events(lab, source) == [TextDelta(OPEN + "oops "), CALL]
@@ -722,9 +718,9 @@ def nan(lab):
 
 @mistake(task=4)
 def escapes_outside_strings(lab):
-    """A backslash outside of strings escapes a quote.
+    """A backslash outside strings escapes a quote.
 
-    Only in a string does a backslash escape. Elsewhere the next quote opens a string.
+    A backslash escapes only inside a string. Elsewhere the next quote opens a string.
     """
     if outputs(lab, OPEN + 'no "' + CLOSE) != [[]]:
         return False
@@ -747,9 +743,9 @@ def stripped_body(lab):
 
 @mistake(task=4)
 def no_flush(lab):
-    """flush throws away what is held.
+    """flush throws away the held text.
 
-    What waits at the end can no longer become a call, so it is text.
+    At the end the held text can no longer become a call, so it is text.
     """
     return outputs(lab, "a <tool", end="flush") == [text("a "), []] and events(
         lab, GOOD, end="flush"
@@ -760,7 +756,8 @@ def no_flush(lab):
 def flush_without_the_call(lab):
     """flush returns a possible tag, but not the whole source of an open call.
 
-    All that is held is text at the end: the call from its open tag on, and the tag behind it.
+    At the end all held source is text: the call from its open tag on, and the possible tag after
+    the call.
     """
     if outputs(lab, "a <tool", end="flush")[-1] != text("<tool"):
         return False
@@ -773,7 +770,7 @@ def flush_without_the_call(lab):
 def repaired(lab):
     """flush completes a call that the model did not finish.
 
-    Nothing is made up: an unfinished call is text.
+    An unfinished call is text; never complete it.
     """
     for source in (OPEN + F, OPEN + F + "</tool", OPEN + F[:-1]):
         if outputs(lab, source, end="flush") == [[], [CALL]]:
@@ -783,18 +780,18 @@ def repaired(lab):
 
 @mistake(task=4)
 def flush_returns_none(lab):
-    """flush returns None where it should return a list.
+    """flush returns None instead of a list.
 
-    Every way out of `flush` needs a `return` with a list, also where nothing is held.
+    Every way out of `flush` needs a `return` with a list, even if no text is held.
     """
     return None in (outputs(lab, end="flush")[0], outputs(lab, "<", end="flush")[1])
 
 
 @mistake(task=4)
 def flush_repeats(lab):
-    """A second flush returns again what the first returned.
+    """A second flush returns the same text as the first.
 
-    Empty whatever holds text before you return it.
+    Empty the attributes with held text before you return.
     """
     calls = [("feed", "<tool"), ("flush",), ("flush",)]
     trace = lab.script(lab.new(PARSER), calls, watch="")
@@ -803,7 +800,7 @@ def flush_repeats(lab):
 
 @mistake(task=4)
 def ended_by_flush(lab):
-    """After a flush nothing comes out any more.
+    """After a flush no event is emitted any more.
 
     flush ends the stream, not the parser: the next `feed` begins another stream.
     """
@@ -814,10 +811,10 @@ def ended_by_flush(lab):
 
 @mistake(task=4)
 def string_outlives_flush(lab):
-    """A stream that ended inside a string leaves the next one inside it.
+    """A stream that ended inside a string leaves the next stream inside it.
 
-    flush begins a fresh stream. Of all attributes, which say where in a call the parser is, and
-    which of them does it reset?
+    After flush a new stream begins. Which attributes say where in a call the parser is, and which
+    does flush reset?
     """
     broken = OPEN + '{"name":"'
     if after_flush(lab, OPEN + "{", GOOD + "x") != [CALL, TextDelta("x")]:
@@ -827,7 +824,7 @@ def string_outlives_flush(lab):
 
 @mistake(task=4)
 def index_goes_on(lab):
-    """Calls after a flush go on counting.
+    """Calls after a flush continue the count.
 
     `index` is the position in the stream, and after a flush another stream begins.
     """
@@ -838,8 +835,8 @@ def index_goes_on(lab):
 def reparse(lab):
     """The longer the open call is, the longer each piece of it takes.
 
-    Look for work on all that was collected: a `+=` on a long text, a search from its start, a join
-    or a parse at each piece. Look at each new character once, and join at the close tag.
+    Look for work on the whole collected text: a `+=` on a long text, a search from its start, a
+    join or a parse at each piece. Look at each new character once, and join at the close tag.
     """
     return right(lab)
 
@@ -848,6 +845,6 @@ def reparse(lab):
 def keeps_the_stream(lab):
     """The longer the stream is, the longer each piece of its text takes.
 
-    What has come out is never needed again: keep only what waits.
+    Emitted text is never needed again: keep only the held text.
     """
     return right(lab)
