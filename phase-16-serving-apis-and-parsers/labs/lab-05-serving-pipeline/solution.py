@@ -1,10 +1,10 @@
 """The text path of a serving engine: token ids in, events for the client out.
 
 Each of the three layers is a hold-back buffer with its own rule, and no layer knows the others: the
-output of one is the honest input of the next. The pipeline holds no text of its own. It pours, and
-at the end makes sure that what any layer held passes through all the layers after it.
+output of one is the honest input of the next. The pipeline holds no text of its own. It passes text
+on, and at the end makes sure that held text passes through all the layers after its own.
 
-It does not choose tokens, count them, or know `max_tokens`: whoever does calls `finish`.
+It does not choose tokens, count them, or know `max_tokens`: the engine does, and calls `finish`.
 """
 
 from typing import Any
@@ -15,8 +15,8 @@ from mini_vllm.text.events import TextDelta, ToolCall
 class ServingPipeline:
     """Detokenizer, stop matcher and tool parser as one stream.
 
-    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Nothing of
-    other labs is imported here.
+    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Import
+    nothing from other labs.
 
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
@@ -47,14 +47,17 @@ class ServingPipeline:
     def finish_reason(self) -> str | None:
         """Why the stream ended; None while it runs.
 
-        A normal end, by EOS or a stop string, is `tool_calls` if a call came out at any time, else
-        `stop`. An end by `finish` is `length`.
+        A normal end, by EOS or a stop string, is `tool_calls` if a call was emitted at any time,
+        else `stop`. An end by `finish` is `length`.
         """
         return self._finish_reason
 
     @property
     def held(self) -> dict[str, Any]:
-        """What each layer holds now, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
+        """The bytes or text that each layer holds now, by its name.
+
+        The names are `detokenizer`, `stop_matcher` and `tool_parser`.
+        """
         return {
             "detokenizer": self._detokenizer.held,
             "stop_matcher": self._stop_matcher.held,
@@ -62,14 +65,14 @@ class ServingPipeline:
         }
 
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
-        """Take one token; return the events that are now certain.
+        """Feed one token; return the events that are now certain.
 
-        EOS, or a stop string that completes, ends the stream here: the list then also has what the
-        layers still held, and the layers are empty. What a layer held goes through all the layers
-        after it, as any text does.
+        EOS, or a stop string that completes, ends the stream here: the list then also has the
+        events of the text that the layers still held, and the layers are empty. Text that a layer
+        held passes through all the layers after it, as any text does.
 
-        The pipeline then stays ended: every later call returns `[]` and changes nothing, neither
-        `held` nor `finish_reason`.
+        The pipeline then stays ended: every later call returns `[]` and changes neither `held` nor
+        `finish_reason`.
         """
         if self._finish_reason is not None:
             return []
@@ -81,10 +84,10 @@ class ServingPipeline:
         return events
 
     def finish(self) -> list[TextDelta | ToolCall]:
-        """End the stream from outside, for example at `max_tokens`; return what was still held.
+        """End the stream from outside, for example at `max_tokens`; return the held text's events.
 
-        The reason is `length`, unless what was held completes a stop string: then the stream has
-        ended normally after all. After an end `finish` returns `[]` and changes nothing.
+        The reason is `length`, unless held text completes a stop string: then the stream has ended
+        normally after all. After an end, `finish` returns `[]` and changes nothing.
         """
         if self._finish_reason is not None:
             return []

@@ -11,8 +11,8 @@ from mini_vllm.text.events import TextDelta, ToolCall
 class ServingPipeline:
     """Detokenizer, stop matcher and tool parser as one stream.
 
-    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Nothing of
-    other labs is imported here.
+    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Import
+    nothing from other labs.
 
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
@@ -43,32 +43,35 @@ class ServingPipeline:
     def finish_reason(self) -> str | None:
         """Why the stream ended; None while it runs.
 
-        A normal end, by EOS or a stop string, is `tool_calls` if a call came out at any time, else
-        `stop`. An end by `finish` is `length`.
+        A normal end, by EOS or a stop string, is `tool_calls` if a call was emitted at any time,
+        else `stop`. An end by `finish` is `length`.
         """
         raise NotImplementedError("lab-05 task 2: finish_reason")
 
     @property
     def held(self) -> dict[str, Any]:
-        """What each layer holds now, by name: `detokenizer`, `stop_matcher`, `tool_parser`."""
+        """The bytes or text that each layer holds now, by its name.
+
+        The names are `detokenizer`, `stop_matcher` and `tool_parser`.
+        """
         raise NotImplementedError("lab-05 task 1: held")
 
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
-        """Take one token; return the events that are now certain.
+        """Feed one token; return the events that are now certain.
 
-        EOS, or a stop string that completes, ends the stream here: the list then also has what the
-        layers still held, and the layers are empty. What a layer held goes through all the layers
-        after it, as any text does.
+        EOS, or a stop string that completes, ends the stream here: the list then also has the
+        events of the text that the layers still held, and the layers are empty. Text that a layer
+        held passes through all the layers after it, as any text does.
 
-        The pipeline then stays ended: every later call returns `[]` and changes nothing, neither
-        `held` nor `finish_reason`.
+        The pipeline then stays ended: every later call returns `[]` and changes neither `held` nor
+        `finish_reason`.
         """
         raise NotImplementedError("lab-05 task 1: feed")
 
     def finish(self) -> list[TextDelta | ToolCall]:
-        """End the stream from outside, for example at `max_tokens`; return what was still held.
+        """End the stream from outside, for example at `max_tokens`; return the held text's events.
 
-        The reason is `length`, unless what was held completes a stop string: then the stream has
-        ended normally after all. After an end `finish` returns `[]` and changes nothing.
+        The reason is `length`, unless held text completes a stop string: then the stream has ended
+        normally after all. After an end, `finish` returns `[]` and changes nothing.
         """
         raise NotImplementedError("lab-05 task 3: finish")

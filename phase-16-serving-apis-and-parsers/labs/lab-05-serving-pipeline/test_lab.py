@@ -60,7 +60,7 @@ def expect_end(trace, events, reason):
 
 
 def in_one_piece(ids, stops):
-    """The events of a whole stream that ends with finish, and its reason, without any streaming."""
+    """The events of a whole stream that finish ends, and its reason, without any streaming."""
     at_eos = EOS in ids
     text = decoded(data(ids[: ids.index(EOS)] if at_eos else ids))
     stopped = first_stop(text, stops)
@@ -72,7 +72,7 @@ def in_one_piece(ids, stops):
 
 
 def certain(ids, stops):
-    """The events that come out of a stream that has not ended yet, whatever follows."""
+    """The events that a stream has emitted before its end, whatever follows."""
     text = decided(data(ids))
     waits = max((may_begin(stop, text) for stop in stops), default=0)
     return split(text[: len(text) - waits], ended=False)
@@ -84,7 +84,7 @@ def data(ids):
 
 
 def first_stop(text, stops):
-    """Where the stop that ends first begins and ends, the longest of several; None without one."""
+    """Where the stop that ends first begins and ends, the longest of a tie; None without a stop."""
     for end in range(1, len(text) + 1):
         ending = [len(stop) for stop in stops if text.endswith(stop, 0, end)]
         if ending:
@@ -149,14 +149,14 @@ def joined(outputs):
 
 
 def expect_eager(trace, ids, stops):
-    """Before its end the stream has given all that is certain, and nothing else."""
+    """Before its end the stream has emitted all that is certain, and nothing else."""
     before = before_end(ids, stops)
     shown = joined(trace.outputs[: len(before)])
     expect(shown, certain(before, stops), trace, "events before the end")
 
 
 def expect_streams(lab, cases, *, finish=False):
-    """Streams give what is certain, then at their end the rest, and their reason."""
+    """Streams emit all certain text, then at their end the rest, and give their reason."""
 
     def rule(case):
         ids, stops = case
@@ -175,7 +175,7 @@ def drawn(lab, make, number=6):
 
 
 def letters(random, alphabet, least, most):
-    """A word of these letters, at least and at most so long."""
+    """A word of these letters, between `least` and `most` long."""
     return "".join(random.choices(alphabet, k=random.randint(least, most)))
 
 
@@ -200,7 +200,7 @@ def a_call(random):
 
 
 def part(random, whole):
-    """A beginning of a text or of bytes, neither empty nor whole."""
+    """A proper prefix of a text or of bytes, not empty."""
     return whole[: random.randint(1, len(whole) - 1)]
 
 
@@ -210,7 +210,7 @@ def half(random):
 
 
 def waiting(random):
-    """A stream at whose end some layers hold something."""
+    """A stream at whose end some layers hold text or bytes."""
     stop = a_stop(random)
     tails = [part(random, OPEN).encode(), part(random, stop).encode(), half(random)]
     kept = [tail for tail in tails if random.random() < 0.7]
@@ -225,13 +225,13 @@ def test_naive_order_of_layers_breaks():
 
 @pytest.mark.given
 def test_parts_are_there(lab):
-    """The parts can be made: the header of the run says whose they are."""
+    """The three parts can be made; the header of the run says whose code they are."""
     trace = lab.stream(lab.new("StreamingDetokenizer"), tokens("é"))
     assert trace.text == "é"
 
 
 def expect_whole(lab, words, stops=()):
-    """Each word comes out whole, with its last token."""
+    """Each word is emitted whole, with its last token."""
     trace = feeds(lab, tokens("".join(words)), stops)
     wanted = [[[]] * (len(tokens(word)) - 1) + [[TextDelta(word)]] for word in words]
     expect(trace.outputs, [*itertools.chain(*wanted)], trace)
@@ -240,8 +240,8 @@ def expect_whole(lab, words, stops=()):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_text_passes_at_once(lab):
-    """Text that cannot begin a stop or a tag passes all layers at once: one token, one event. What
-    only looked like one comes out with the token that settles it.
+    """Text that cannot begin a stop or a tag passes all layers at once: one token, one event. Text
+    that only looked like a stop or a tag is emitted with the token that shows it.
     """
     expect_whole(lab, "Hi!", ["END"])
 
@@ -257,7 +257,7 @@ def test_text_passes_at_once(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_characters_arrive_whole(lab):
-    """Three silences, then one event with the whole rocket; never an empty TextDelta."""
+    """Three bytes of a rocket give [], the fourth one event with the rocket. No event is empty."""
     for text in ("🚀é", *drawn(lab, lambda random: letters(random, PLAIN + WIDE, 5, 9))):
         expect_whole(lab, text)
 
@@ -307,7 +307,7 @@ def test_layers_hold_in_turn(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_emoji_in_arguments_survives(lab):
-    """A call with an emoji passes all layers unchanged and comes out with its last token."""
+    """A call with an emoji passes all layers unchanged and is emitted with its last token."""
     drawn_cases = drawn(lab, lambda random: (a_text(random), a_call(random)))
     for text, call in [("ok ", CALL), *drawn_cases]:
         trace = feeds(lab, tokens(text + call), ["END"])
@@ -319,8 +319,8 @@ def test_emoji_in_arguments_survives(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_eos_ends_the_stream(lab):
-    """EOS ends the stream inside feed, with reason stop, which was None before; EOS itself has no
-    text, and nothing after it counts.
+    """EOS ends the stream inside feed. The reason is None before it and stop after it. EOS itself
+    has no text, and later ids are ignored.
     """
     for text, later in [("H", "I"), *drawn(lab, lambda random: (a_text(random), a_text(random)))]:
         before = [("feed", i) for i in tokens(text)]
@@ -337,8 +337,8 @@ def test_eos_ends_the_stream(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_eos_token_id_is_a_parameter(lab):
-    """Which id is EOS depends on the tokenizer: the pipeline takes it as a parameter. It may be an
-    id that would have text, or 0; 257 is then one more id without text.
+    """Which id is EOS depends on the tokenizer, so it is a parameter of the pipeline. It may be an
+    id that would have text, or 0; 257 is then just another id without text.
     """
 
     def case(random):
@@ -355,8 +355,8 @@ def test_eos_token_id_is_a_parameter(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_stop_string_ends_the_stream(lab):
-    """A stop string ends the stream inside feed: no part of it is shown, unless the matcher shows
-    stops, and nothing after it. What else came out with its last token is not lost.
+    """A stop string ends the stream inside feed. No part of the stop is shown, unless the matcher
+    shows stops, and no later text. Other text that is emitted with its last token is not lost.
     """
     for text, stops, shown, include in (
         ("a STOP b", ["STOP", "#"], "a ", False),
@@ -382,7 +382,7 @@ def test_stop_string_ends_the_stream(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_stop_inside_a_call(lab):
-    """A stop inside a call cuts it like any text: the unfinished call comes out as text."""
+    """A stop inside a call cuts it like any text: the unfinished call is emitted as text."""
     trace = run(lab, tokens(CALL), ["São"])
     expect_end(trace, [TextDelta(CALL.partition("São")[0])], "stop")
 
@@ -397,8 +397,8 @@ def test_stop_inside_a_call(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_reason_tool_calls(lab):
-    """After a normal end the reason is tool_calls if a call came out at any time, otherwise stop;
-    what is not a call to the parser is text.
+    """After a normal end the reason is tool_calls if a call was emitted at any time, otherwise
+    stop. If the parser returns a broken call as text, that is not a call.
     """
     for text, stops, options, reason in (
         (CALL, (), {}, "tool_calls"),
@@ -425,8 +425,8 @@ def test_reason_tool_calls(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_stays_ended(lab):
-    """After an end inside feed every layer is empty, and every later feed returns [] and changes
-    nothing: not what is held, and not the reason.
+    """After an end inside feed every layer is empty. Every later feed returns [] and changes
+    nothing, neither the held text nor the reason.
     """
 
     def case(random):
@@ -451,7 +451,7 @@ def test_stays_ended(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_eos_flushes_every_layer(lab):
-    """At EOS what the layers hold comes out of that feed, in the order in which it came in."""
+    """At EOS the same feed returns all held text, in the order in which it was fed."""
     for held, text in (
         (b"a <tool", "a <tool"),
         (b"a EN", "a EN"),
@@ -486,8 +486,8 @@ def ends_in_a_stop(random):
 @pytest.mark.task(2)
 @pytest.mark.points(6)
 def test_flush_completes_a_stop(lab):
-    """The U+FFFD of a cut-off character goes through the matcher like any text. There it may
-    complete a stop, together with what the matcher holds.
+    """The U+FFFD of a cut-off character passes through the matcher like any text. There it may
+    complete a stop, together with the text that the matcher holds.
     """
     for held, stop, text in (
         (b"a \xe4", " \ufffd", "a"),
@@ -501,8 +501,8 @@ def test_flush_completes_a_stop(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(6)
 def test_flushed_text_may_be_held_again(lab):
-    """What one layer lets go, the next may hold: U+FFFD may begin a stop, and the last text of the
-    matcher may begin a tag. That comes out of the same feed too.
+    """Text that one layer releases, the next may hold: U+FFFD may begin a stop, and the last text
+    of the matcher may begin a tag. The same feed returns that text too.
     """
     for held, stop, text in (
         (b"a\xe4", "\ufffd!", "a\ufffd"),
@@ -526,8 +526,8 @@ def test_flushed_text_may_be_held_again(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(7)
 def test_call_completed_by_the_flush(lab):
-    """A call whose last characters the matcher held is still a call: it comes out at EOS, and the
-    reason is tool_calls. If a stop takes its last character, it is none.
+    """A call whose last characters the matcher held is still a call: it is emitted at EOS, and the
+    reason is tool_calls. If a stop takes its last character, it is text.
     """
     end = TextDelta("\ufffd")
     for tail, stop, events, reason in (
@@ -551,8 +551,8 @@ def test_call_completed_by_the_flush(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(5)
 def test_finish_is_length(lab):
-    """finish ends the stream from outside: the reason is length, even after a call, even if the
-    call comes out of finish itself.
+    """finish ends the stream from outside: the reason is length, even after a call, and even if
+    finish itself returns the call.
     """
     for text, stops in (("Hi", ()), ("", ()), (CALL, ()), (CALL + " ok", ())):
         trace = run_to_end(lab, tokens(text), stops)
@@ -569,7 +569,7 @@ def test_finish_is_length(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_finish_flushes_every_layer(lab):
-    """finish lets go what the layers hold as EOS does: nothing is lost."""
+    """finish releases the text that the layers hold, as EOS does: no text is lost."""
     for held, text in (
         (b"a <tool", "a <tool"),
         (b"a EN", "a EN"),
@@ -585,8 +585,8 @@ def test_finish_flushes_every_layer(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(6)
 def test_finish_may_complete_a_stop(lab):
-    """If the text that finish lets go completes a stop string, the end was normal after all: the
-    stop is not shown, and the reason is stop, or tool_calls if a call came out.
+    """If text that finish releases completes a stop string, the end is normal after all: the stop
+    is not shown, and the reason is stop, or tool_calls if a call was emitted.
     """
     for held, stops, events, reason in (
         (b"a!\xe4", ["!\ufffd"], [TextDelta("a")], "stop"),
@@ -628,7 +628,7 @@ def test_first_end_wins(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_nothing_held_after_finish(lab):
-    """After finish every layer is empty, and a later feed leaves it so."""
+    """After finish every layer is empty, and stays empty when ids are fed later."""
     for tag, cut in [
         ("<", b"\xc3"),
         *drawn(lab, lambda random: (part(random, OPEN), half(random))),
@@ -674,8 +674,8 @@ def test_property_composition(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_property_display_delay(lab):
-    """eager: outside calls, at most 3 bytes and (longest stop - 1) + (open tag - 1) characters
-    wait.
+    """eager: outside calls, at most 3 bytes and (longest stop - 1) + (open tag - 1) characters are
+    held.
     """
     stops = ["Observation:", "\n\nUser:"]
     bound = max(map(len, stops)) - 1 + len(OPEN) - 1
@@ -690,7 +690,7 @@ def test_property_display_delay(lab):
             shown += sum(len(event.text) for event in step.result)
             received += bytes([byte])
             waits = len(received.decode("utf-8", "ignore")) - shown
-            expect(waits <= bound, True, trace, f"at most {bound} characters wait")
+            expect(waits <= bound, True, trace, f"at most {bound} characters are held")
 
     def case(random):
         return [*random.choices([*words, a_text(random)], k=random.randint(9, 14)), "Obs"]
@@ -719,8 +719,8 @@ def test_property_isolated(lab):
 @pytest.mark.points(5)
 @pytest.mark.timeout(11)
 def test_property_linear_text(lab):
-    """linear: a long text, ill-formed and full of possible stops and tags, takes a token as long at
-    its end as at its beginning.
+    """linear: in a long text, ill-formed and full of possible stops and tags, a token takes as long
+    at the end as at the start.
     """
     text, call = b"\xff\xff\xffE<\xff\xff\xff" * lab.random.randint(9500, 9900), a_call(lab.random)
     ids = [*text, *tokens(call)]
@@ -734,8 +734,8 @@ def test_property_linear_text(lab):
 @pytest.mark.points(5)
 @pytest.mark.timeout(7)
 def test_property_linear_call(lab):
-    """linear: a call with long arguments, all of which the parser must hold, costs no more for a
-    token than any other text.
+    """linear: in a call with long arguments, which the parser must hold, a token costs no more than
+    in any other text.
     """
     text = a_text(lab.random)
     written = f'{{"text": "{text}' + "E" * lab.random.randint(65_000, 69_000) + '"}'

@@ -20,22 +20,22 @@ _TAIL = 8
 
 
 class Tokenizer(Protocol):
-    """What the detokenizer is given."""
+    """The tokenizer that the detokenizer gets."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some ids, special tokens included; unknown ids have none."""
+        """Return the text of the ids, special tokens included; unknown ids have no text."""
 
 
 class IncrementalDetokenizer:
     r"""Turn tokens into the text that they add to a prompt, one token at a time.
 
-    All that `push` and `flush` return, joined, is what `decode(prompt + output)` has beyond
-    `decode(prompt)`; but a character in which the prompt ends comes out whole. Nothing else of the
-    prompt does.
+    All text that `push` and `flush` return, joined, is the text that `decode(prompt + output)` has
+    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole,
+    and nothing else of the prompt.
 
     Args:
-        tokenizer: its `decode(ids)` is all that is used.
-        prompt_ids: the tokens before the output; only the last of them are looked at.
+        tokenizer: only its `decode(ids)` is used.
+        prompt_ids: the tokens before the output; only the last of them are examined.
 
     >>> class Utf8:
     ...     def decode(self, ids):
@@ -48,8 +48,8 @@ class IncrementalDetokenizer:
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
         self._decode = tokenizer.decode
         self._ended = False
-        # The tokens whose text is out, as far as they are needed to decode the next ones; their
-        # text; the tokens that wait; and how much of their text is out already.
+        # The tokens whose text has been emitted, as far as the next ones need them; their text;
+        # the held tokens; and how much of their text has already been emitted.
         self._context: list[int] = []
         self._before = ""
         self._waiting: list[int] = []
@@ -57,12 +57,12 @@ class IncrementalDetokenizer:
         self._begin(prompt_ids)
 
     def push(self, token_id: int) -> str:
-        r"""Take one token; return the text that is now certain, or `""` if there is none yet.
+        r"""Push one token; return the text that is now certain, or `""` if there is none yet.
 
-        A character comes with the token that completes it, and complete text before an unfinished
-        end at once. A U+FFFD that the model wrote looks like such an end: it comes when other text
-        follows, and at most three tokens of text late. An id without text gives `""` and changes
-        nothing, even inside a character. After `flush` all give `""`.
+        A character is emitted with the token that completes it, and complete text before an
+        unfinished end at once. A U+FFFD that the model wrote looks like such an end: it is emitted
+        when other text follows, and at most three tokens of text late. An id without text gives
+        `""` and changes nothing, even inside a character. After `flush` every token gives `""`.
 
         >>> class Utf8:
         ...     def decode(self, ids):
@@ -88,9 +88,9 @@ class IncrementalDetokenizer:
         return new
 
     def flush(self) -> str:
-        r"""End the output: return what waits, once.
+        r"""End the output: return the held text, once.
 
-        A character that was cut off is U+FFFD, as `decode` shows it.
+        A character that was cut off becomes U+FFFD, as `decode` shows it.
 
         >>> class Utf8:
         ...     def decode(self, ids):
@@ -102,12 +102,12 @@ class IncrementalDetokenizer:
         if self._ended:
             return ""
         self._ended = True
-        # Among other bytes a decoder may show more damage than there is in what waits.
+        # Among other bytes a decoder may show more damage than the held tokens have.
         together, alone = self._text_of(len(self._waiting)), self._decode(self._waiting)
         return min(together, alone, key=len)[self._shown :]
 
     def _begin(self, prompt_ids: Sequence[int]) -> None:
-        """Push the last tokens of the prompt, for nobody to read: then all is as if it had run."""
+        """Push the last tokens of the prompt and drop their text, as if the stream began there."""
         with_text = filter(self._has_text, reversed(prompt_ids))
         tail = [*islice(with_text, _TAIL)][::-1]
         start = self._clean_start(tail) if len(tail) == _TAIL else 0
@@ -117,8 +117,8 @@ class IncrementalDetokenizer:
     def _clean_start(self, tail: list[int]) -> int:
         """Return where a character begins among the first of these tokens.
 
-        One U+FFFD or more is shown by a start inside a character, and by an end inside one, so the
-        last tokens are left out as need be.
+        A start inside a character shows at least one U+FFFD, and so does an end inside one. So up
+        to three of the last tokens may be left out.
         """
         ends = range(len(tail) - _MOST_WAITING, len(tail) + 1)
         return min(
@@ -131,17 +131,17 @@ class IncrementalDetokenizer:
         return self._decode([token_id, token_id]) != ""
 
     def _text_of(self, taken: int) -> str:
-        """Return the text of the first tokens that wait, in context."""
+        """Return the text of the first held tokens, in context."""
         return self._decode(self._context + self._waiting[:taken])[len(self._before) :]
 
     def _show(self, text: str) -> str:
-        """Return what of a text is not out yet."""
+        """Return the part of a text that has not been emitted yet."""
         new = text[self._shown :]
         self._shown += len(new)
         return new
 
     def _settle(self, taken: int) -> None:
-        """Make the first tokens that wait the context of the others."""
+        """Make the first held tokens the context of the others."""
         if taken == 0:
             return
         self._shown = max(0, self._shown - len(self._text_of(taken)))
@@ -152,7 +152,7 @@ class IncrementalDetokenizer:
         """Settle the tokens before the unfinished character, if there is one; return their text."""
         last = len(self._waiting)
         texts = {taken: self._text_of(taken) for taken in range(last, last - _MOST_WAITING - 1, -1)}
-        # A cut inside a character shows a U+FFFD too many. Of equally good ones this is the last.
+        # A cut inside a character shows a U+FFFD too many. On a tie this takes the last cut.
         taken = min(texts, key=lambda taken: texts[taken].count(UNFINISHED))
         new = self._show(texts[taken])
         self._settle(taken)

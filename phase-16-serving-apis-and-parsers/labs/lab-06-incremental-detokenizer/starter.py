@@ -1,9 +1,9 @@
 """An incremental detokenizer over any tokenizer that can decode: a window of tokens, and a diff.
 
-It knows nothing of bytes. It decodes the last few tokens with and without the new one, and returns
-the difference. Text that ends in U+FFFD may end inside a character, so that end waits.
+It knows nothing about bytes. It decodes the last few tokens with and without the new one, and
+returns the difference. Text that ends in U+FFFD may end inside a character, so that end is held.
 
-It decodes a stated number of ids per token at most, whatever the text and however long it is.
+It decodes at most a fixed number of ids per token, whatever the text and however long it is.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,22 @@ UNFINISHED = "\ufffd"
 
 
 class Tokenizer(Protocol):
-    """What the detokenizer is given."""
+    """The tokenizer that the detokenizer gets."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some ids, special tokens included; unknown ids have none."""
+        """Return the text of the ids, special tokens included; unknown ids have no text."""
 
 
 class IncrementalDetokenizer:
     r"""Turn tokens into the text that they add to a prompt, one token at a time.
 
-    All that `push` and `flush` return, joined, is what `decode(prompt + output)` has beyond
-    `decode(prompt)`; but a character in which the prompt ends comes out whole. Nothing else of the
-    prompt does.
+    All text that `push` and `flush` return, joined, is the text that `decode(prompt + output)` has
+    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole,
+    and nothing else of the prompt.
 
     Args:
-        tokenizer: its `decode(ids)` is all that is used.
-        prompt_ids: the tokens before the output; only the last of them are looked at.
+        tokenizer: only its `decode(ids)` is used.
+        prompt_ids: the tokens before the output; only the last of them are examined.
 
     >>> class Utf8:
     ...     def decode(self, ids):
@@ -40,18 +40,18 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
         self._decode = tokenizer.decode
-        # The tokens whose text is out, as far as they are needed to decode the next ones.
+        # The tokens whose text has been emitted, as far as the next ones need them.
         self._context = [*prompt_ids]
-        # The tokens whose text is not out, or not all of it.
+        # The held tokens: their text has not been emitted, or not all of it.
         self._waiting: list[int] = []
 
     def push(self, token_id: int) -> str:
-        r"""Take one token; return the text that is now certain, or `""` if there is none yet.
+        r"""Push one token; return the text that is now certain, or `""` if there is none yet.
 
-        A character comes with the token that completes it, and complete text before an unfinished
-        end at once. A U+FFFD that the model wrote looks like such an end: it comes when other text
-        follows, and at most three tokens of text late. An id without text gives `""` and changes
-        nothing, even inside a character. After `flush` all give `""`.
+        A character is emitted with the token that completes it, and complete text before an
+        unfinished end at once. A U+FFFD that the model wrote looks like such an end: it is emitted
+        when other text follows, and at most three tokens of text late. An id without text gives
+        `""` and changes nothing, even inside a character. After `flush` every token gives `""`.
 
         >>> class Utf8:
         ...     def decode(self, ids):
@@ -63,9 +63,9 @@ class IncrementalDetokenizer:
         raise NotImplementedError("lab-06 task 1: push")
 
     def flush(self) -> str:
-        r"""End the output: return what waits, once.
+        r"""End the output: return the held text, once.
 
-        A character that was cut off is U+FFFD, as `decode` shows it.
+        A character that was cut off becomes U+FFFD, as `decode` shows it.
 
         >>> class Utf8:
         ...     def decode(self, ids):

@@ -1,8 +1,8 @@
 """Lab 06: the incremental detokenizer. Each docstring states the rule that its test pins.
 
-Every rule is tried on each tokenizer that is given: fixed cases first, then cases drawn from the
+Every rule is tried on each tokenizer, `byte_level` first: fixed cases, then cases drawn from the
 seed. `LAB_SEED=1 make lab N=06` draws others; `LAB_TOKENIZER=path/to/tokenizer.json make lab N=06`
-tries yours as well.
+also tries yours.
 """
 
 import functools
@@ -49,8 +49,8 @@ def bytes_of(reader, ids):
 
 
 def is_text(reader, *streams):
-    """Return whether the bytes of all streams are UTF-8, or may become it: what is asked of others
-    is another matter.
+    """Return whether the bytes of all streams are UTF-8, or may become it: for invalid bytes other
+    rules hold.
     """
     for data in (bytes_of(reader, ids) for ids in streams):
         try:
@@ -86,7 +86,7 @@ def push(lab, name, prompt, ids, end=""):
 
 
 def emits(lab, name, ids, prompt=(), end=""):
-    """Each id must emit what it settles, and no more; a flush at the end then has nothing to add.
+    """Each id must emit all text that is certain with it, and no more; a flush then adds nothing.
 
     A stream that ends inside a character is not flushed here.
     """
@@ -106,11 +106,13 @@ def emits_after(lab, name, case, end=""):
     emits(lab, name, ids, prompt, end)
 
 
-def in_each(lab, cases):
-    """Yield the name of each tokenizer with what `cases` makes of its reader, in turns."""
-    made = [[(name, case) for case in cases(lab.given.reader(name))] for name in lab.given.NAMES]
-    for row in itertools.zip_longest(*made):
-        yield from (one for one in row if one is not None)
+def in_each(lab, cases, kind=""):
+    """Yield the name of each tokenizer, or of each of a kind, with the cases for its reader:
+    `byte_level` first.
+    """
+    for name in lab.given.NAMES:
+        if kind in ("", lab.given.reader(name).kind):
+            yield from ((name, case) for case in cases(lab.given.reader(name)))
 
 
 def some_text(lab, most=20, characters=MIXED):
@@ -193,8 +195,8 @@ def test_naive_single_tokens_lose_spaces_and_characters(lab):
 
 @pytest.mark.given
 def test_naive_difference_prints_no_face(lab):
-    """Without a guard on U+FFFD the difference is silent at the third token: one character was
-    there before, and one is there now. No later token brings the face back.
+    """Without a guard on U+FFFD the difference is empty at the third token: the text had one
+    character before, and has one now. No later token brings the face back.
     """
     decode = lab.given.reader("byte_level").decode
     before, out, ids = "", [], []
@@ -217,9 +219,9 @@ def test_naive_decode_of_everything_is_quadratic(lab):
 
 
 def window_of_four(reader, prompt, ids, *, holds=True, falls_back=True, counts="tokens"):
-    """Return what each id gives, and the flush: the difference in a window of four tokens.
+    """Return the text of each id, and of the flush: the difference in a window of four tokens.
 
-    An end in U+FFFD holds it; a U+FFFD in the window before makes it fall back on the whole text.
+    An end in U+FFFD is held; a U+FFFD in the window before makes it fall back on the whole text.
     """
     tokens, pieces = [*prompt], []
     out = len(reader.decode(prompt))
@@ -240,8 +242,8 @@ def window_of_four(reader, prompt, ids, *, holds=True, falls_back=True, counts="
 
 @pytest.mark.given
 def test_naive_count_of_characters_empties_the_window(lab):
-    """A window that begins so many *characters* before the end begins beyond it after a few words:
-    it is empty, every token is silent, and all text comes with the flush.
+    """A window whose start is counted in *characters* is empty after a few words, because it begins
+    after the last token: every token gives "", and the flush gives all text.
     """
     reader = lab.given.reader("byte_level")
     prompt, ids = tokens(reader, " Hello", ",") * 4, tokens(reader, " world", "!")
@@ -251,9 +253,9 @@ def test_naive_count_of_characters_empties_the_window(lab):
 
 @pytest.mark.given
 def test_naive_window_loses_the_face_without_its_fallback(lab):
-    """A window that waits while it ends in U+FFFD still loses the face: the text before has a
-    U+FFFD in the place of the face, so the difference is empty. The face comes with the flush; with
-    a fallback on the whole text where the window before has U+FFFD, it comes with its last token.
+    """A window that holds while it ends in U+FFFD still loses the face: the text before has a
+    U+FFFD in the place of the face, so the difference is empty. The flush emits the face. With a
+    fallback on the whole text if the window before has U+FFFD, its last token emits it.
     """
     reader = lab.given.reader("byte_level")
     prompt, face = tokens(reader, "a"), tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
@@ -263,7 +265,7 @@ def test_naive_window_loses_the_face_without_its_fallback(lab):
 
 @pytest.mark.given
 def test_naive_window_that_does_not_wait_prints_damage(lab):
-    """Without the wait, the window gives out a U+FFFD for half the face, and never the face."""
+    """A window that does not hold emits a U+FFFD for half the face, and never the face."""
     reader = lab.given.reader("byte_level")
     prompt, face = tokens(reader, "a"), tokens(reader, b"\xf0\x9f", b"\xab", b"\xa8")
     naive = window_of_four(reader, prompt, face, holds=False, falls_back=False)
@@ -273,8 +275,8 @@ def test_naive_window_that_does_not_wait_prints_damage(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_whole_tokens_come_at_once(lab):
-    """A token of whole characters comes out at once, as it stands in the whole text: with its
-    spaces, and with nothing of the tokens before it.
+    """A token of whole characters is emitted at once, as it appears in the whole text: with its
+    spaces, and with no text of the tokens before it.
     """
 
     def cases(reader):
@@ -287,9 +289,9 @@ def test_whole_tokens_come_at_once(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_spaces_are_as_in_the_whole_text(lab):
-    """Alone, `byte_fallback` decodes the tokens of " Hello" and " world" without their spaces. In
-    a stream only the first token loses one: several spaces in a row, at the start, in the middle
-    or at the end, come out as `decode` of the whole shows them.
+    """Decoded alone with `byte_fallback`, the tokens " Hello" and " world" lose their spaces. In a
+    stream only the first token loses one. Several spaces in a row, at the start, in the middle or
+    at the end, are emitted as `decode` of the whole shows them.
     """
 
     def cases(reader):
@@ -306,7 +308,7 @@ def test_spaces_are_as_in_the_whole_text(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_special_tokens_are_shown(lab):
-    """A special token is text like any other: `decode` keeps it, and so does the stream. The word
+    """A special token is text like any other: `decode` shows it, and so does the stream. The word
     after it keeps its space.
     """
 
@@ -322,8 +324,8 @@ def test_special_tokens_are_shown(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_ids_without_text_change_nothing(lab):
-    """An id that the vocabulary does not have, negative and huge ones included, gives "", and the
-    word after it is as it would be without: be it one such id or a hundred.
+    """An id that the vocabulary does not have, negative and huge ids included, gives "". The word
+    after it is emitted as if the id were not there, whether there is one such id or a hundred.
     """
 
     def cases(reader):
@@ -339,8 +341,8 @@ def test_ids_without_text_change_nothing(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(9)
 def test_a_token_decodes_few_ids(lab):
-    """However long the text is, a token costs few ids: 128 at most, 32 on average. The handle
-    counts them. A text of 600 tokens comes out whole.
+    """However long the text is, few ids are decoded for a token: 128 at most, 32 on average. The
+    tokenizer counts them. A text of 600 tokens is emitted whole.
     """
     for name in lab.given.NAMES:
         reader = lab.given.reader(name)
@@ -360,8 +362,8 @@ def test_a_token_decodes_few_ids(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(7)
 def test_a_character_comes_with_the_token_that_completes_it(lab):
-    """A shaking face in three tokens is two silences and a face. Whatever a character's tokens are,
-    it comes whole, with the last of them.
+    """A shaking face in three tokens gives "", "" and the face. Whatever a character's tokens are,
+    it is emitted whole, with the last of them.
     """
 
     def cases(reader):
@@ -375,9 +377,9 @@ def test_a_character_comes_with_the_token_that_completes_it(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_many_characters_in_single_bytes(lab):
-    """Characters in single bytes, one after the other, come one by one: the decoder of
-    `byte_fallback` spoils the whole run while its last character is unfinished, and what is out
-    stays out.
+    """Characters in single bytes, one after the other, are emitted one by one. `byte_fallback`
+    shows the whole run as U+FFFD while its last character is unfinished; emitted text is never
+    taken back.
     """
 
     def cases(reader):
@@ -393,7 +395,7 @@ def test_many_characters_in_single_bytes(lab):
 @pytest.mark.points(5)
 def test_text_before_an_unfinished_end_comes_at_once(lab):
     """A token may be a space and half an emoji, or the end of one character and the beginning of
-    the next: what is complete comes out with it, and only the unfinished character waits.
+    the next: its complete text is emitted at once, and only the unfinished character is held.
     """
 
     def cases(reader):
@@ -412,7 +414,9 @@ def test_text_before_an_unfinished_end_comes_at_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_ids_without_text_inside_a_character(lab):
-    """An id without text gives "" inside a character, too, and the character comes all the same."""
+    """An id without text also gives "" inside a character, and the character is emitted all the
+    same.
+    """
 
     def cases(reader):
         yield [*tokens(reader, b"\xf0\x9f"), -1, *tokens(reader, b"\xab"), 10**12,
@@ -424,7 +428,7 @@ def test_ids_without_text_inside_a_character(lab):
 
 
 def expect_soon(lab, name, ids):
-    """All must come out; at no time more than is certain, nor less than was three tokens ago."""
+    """All text must be emitted: never more than is certain, nor less than was three tokens ago."""
     reader = lab.given.reader(name)
     ids = [*ids, *tokens(reader, "!")]
     if not is_text(reader, ids):
@@ -450,8 +454,9 @@ def expect_soon(lab, name, ids):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_a_real_replacement_character_comes_soon(lab):
-    """A U+FFFD that the model wrote is text. `decode` alone cannot tell it from half a character:
-    it comes when other text follows, and at most three tokens of text late, even among its like.
+    """A U+FFFD that the model wrote is text. `decode` alone cannot distinguish it from half a
+    character, so it is emitted when other text follows, and at most three tokens of text late, even
+    after other U+FFFD.
     """
 
     def cases(reader):
@@ -468,7 +473,7 @@ def test_a_real_replacement_character_comes_soon(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_the_prompt_is_not_repeated(lab):
-    """Nothing of the prompt's text comes out, and the list of its ids stays as it was."""
+    """No text of the prompt is emitted, and the list of its ids is not changed."""
 
     def rule(case):
         name, streams = case
@@ -486,7 +491,7 @@ def test_the_prompt_is_not_repeated(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_the_space_after_a_prompt_stays(lab):
-    """After a prompt the first word of the output keeps its space, also where the prompt ends in
+    """After a prompt the first word of the output keeps its space, even if the prompt ends in
     spaces, in a special token, or in ids without text.
     """
 
@@ -504,34 +509,41 @@ def test_the_space_after_a_prompt_stays(lab):
     check(lambda case: emits_after(lab, *case), in_each(lab, cases))
 
 
+def begun_characters(reader):
+    """Yield prompts of words that end inside a character, each with its output."""
+    for text in (YOU, "é", "🚀"):
+        data = [bytes([b]) for b in text.encode()]
+        for cut in range(1, len(data)):
+            whole = tokens(reader, *(" the", "!") * 5, *data, " a")
+            yield whole[: 10 + cut], whole[10 + cut :]
+
+
+def single_bytes(lab, reader):
+    """Yield prompts that end in many single bytes or other small pieces, each with its output."""
+    for text in ("🙂你", YOU * 6, f"a{YOU * 3}"):
+        data = tokens(reader, *(bytes([b]) for b in f"{text}é".encode()), " b")
+        for left in (2, 3, 4):
+            yield data[:-left], data[-left:]
+    for length in range(6, 30):
+        text = some_text(lab, length, MIXED + YOU * 20)
+        yield cut_anywhere(lab, spelled(lab, reader, text))
+
+
 @pytest.mark.task(3)
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 def test_a_character_that_the_prompt_begins_comes_whole(lab):
-    """A prompt may end inside a character. It comes out whole, with the token that completes it,
-    and so does all after it.
+    """A prompt may end inside a character. The character is emitted whole, with the token that
+    completes it, and the text after it is right.
     """
-
-    def cases(reader):
-        for text in (YOU, "é", "🚀"):
-            data = [bytes([b]) for b in text.encode()]
-            for cut in range(1, len(data)):
-                whole = tokens(reader, *(" the", "!") * 5, *data, " a")
-                yield whole[: 10 + cut], whole[10 + cut :]
-        for text in ("🙂你", YOU * 6, f"a{YOU * 3}"):
-            data = tokens(reader, *(bytes([b]) for b in f"{text}é".encode()), " b")
-            for left in (2, 3, 4):
-                yield data[:-left], data[-left:]
-        for length in range(6, 30):
-            text = some_text(lab, length, MIXED + YOU * 20)
-            yield cut_anywhere(lab, spelled(lab, reader, text))
-
-    check(lambda case: emits_after(lab, *case), in_each(lab, cases))
+    check(lambda case: emits_after(lab, *case), in_each(lab, begun_characters))
+    cases = in_each(lab, lambda reader: single_bytes(lab, reader), "byte_level")
+    check(lambda case: emits_after(lab, *case), cases)
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_a_short_prompt_is_enough(lab):
-    """A prompt may be one token, two, three or four, and all of them the beginning of one
+    """A prompt may have no token, or one to four, and all of them may be the beginning of one
     character.
     """
 
@@ -547,31 +559,49 @@ def test_a_short_prompt_is_enough(lab):
     check(lambda case: emits_after(lab, *case), in_each(lab, cases))
 
 
+def begins_with_few(lab, name, text):
+    """After a long prompt that ends in the text and half a character, few ids must be decoded."""
+    reader = lab.given.reader(name)
+    prompt = [*tokens(reader, " the") * lab.random.randint(18_000, 22_000),
+              *reader.spell(text + YOU, lab.random, 1)[:-1]]  # fmt: skip
+    last = tokens(reader, YOU.encode()[-1:], " a")
+    handle = lab.new("given.tokenizer", name)
+    calls = [*(("push", one) for one in last), Call("decoded", None, object=1)]
+    trace = lab.script([lab.new(DETOKENIZER, handle, prompt), handle], calls, watch="")
+    call = f"with {name}, a prompt of {len(prompt):,} tokens"
+    expect(trace.outputs[:2], [YOU, " a"], call, "the first two pieces")
+    expect_most(trace.outputs[2], MOST_TO_BEGIN, call, "ids decoded")
+
+
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_only_the_end_of_a_long_prompt_is_decoded(lab):
-    """Of a prompt of some 20,000 tokens few ids are decoded before the first token is out: 512 at
-    most.
+    """For a prompt of some 20,000 tokens, few ids are decoded before the first output: at most
+    512.
     """
     for name in lab.given.NAMES:
-        reader = lab.given.reader(name)
-        text = some_text(lab, 40) + YOU
-        prompt = [*tokens(reader, " the") * lab.random.randint(18_000, 22_000),
-                  *reader.spell(text, lab.random, 1)[:-1]]  # fmt: skip
-        last = tokens(reader, YOU.encode()[-1:], " a")
-        handle = lab.new("given.tokenizer", name)
-        calls = [*(("push", one) for one in last), Call("decoded", None, object=1)]
-        trace = lab.script([lab.new(DETOKENIZER, handle, prompt), handle], calls, watch="")
-        call = f"with {name}, a prompt of {len(prompt):,} tokens"
-        expect(trace.outputs[:2], [YOU, " a"], call, "the first two pieces")
-        expect_most(trace.outputs[2], MOST_TO_BEGIN, call, "ids decoded")
+        words = lab.given.reader(name).kind == "byte_fallback"
+        begins_with_few(lab, name, " the the the" if words else some_text(lab, 40))
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_a_prompt_of_single_bytes(lab):
+    """With `byte_fallback`, a prompt may end in a run of single bytes. If the window begins inside
+    a character, `decode` shows the whole run as U+FFFD. The character that the prompt begins is
+    emitted whole all the same, and at most 512 ids are decoded before it.
+    """
+    cases = in_each(lab, lambda reader: single_bytes(lab, reader), "byte_fallback")
+    check(lambda case: emits_after(lab, *case), cases)
+    for name, text in in_each(lab, lambda reader: [some_text(lab, 40)], "byte_fallback"):
+        begins_with_few(lab, name, text)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_gives_what_waits(lab):
-    """Where the output ends inside a character, flush gives U+FFFD for it: one, or one for each of
-    its bytes, and none for a character that is out. Where nothing waits it gives "".
+    """If the output ends inside a character, flush gives U+FFFD for it: one, or one for each of its
+    bytes, and none for a character that has been emitted. If nothing is held it gives "".
     """
 
     def rule(case):
@@ -605,7 +635,7 @@ def test_flush_gives_what_waits(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_ends(lab):
-    """flush gives what waits once, also a U+FFFD that the model wrote. After it push and flush
+    """flush gives the held text once, also a U+FFFD that the model wrote. After it, push and flush
     give "".
     """
 
@@ -637,8 +667,8 @@ def test_flush_ends(lab):
 @pytest.mark.points(8)
 def test_property_exact_and_eager(lab):
     """complete, append-only, honest, eager: any text in any tokens, cut anywhere into prompt and
-    output, with special tokens and ids without text between whole characters: each token emits all
-    that is certain and no more, and flush nothing.
+    output, with special tokens and ids without text between whole characters. Each token emits all
+    text that is certain and no more, and flush emits none.
     """
 
     def cases(reader):
@@ -657,8 +687,8 @@ def test_property_exact_and_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_total(lab):
-    """total: ill-formed bytes raise nothing, are no more text than they are bytes, wait in eight
-    tokens at most, and change nothing of the text that comes ten tokens later.
+    """total: ill-formed bytes raise nothing, give at most one character for each byte, are held in
+    at most eight tokens, and change nothing in the text that follows ten tokens later.
     """
 
     def rule(case):
@@ -693,7 +723,7 @@ def test_property_total(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_property_isolated(lab):
-    """isolated: streams pushed in turns, on one tokenizer, give what each gives alone."""
+    """isolated: streams pushed in turns, on one tokenizer, give the same text as each alone."""
 
     def rule(case):
         name, streams = case
@@ -719,8 +749,8 @@ def test_property_isolated(lab):
 @pytest.mark.points(9)
 @pytest.mark.timeout(4)
 def test_property_linear(lab):
-    """linear: a token costs the same however many came before it, so some 6,000 tokens of text
-    after a prompt of some 2,000 finish well within the time limit.
+    """linear: a token costs the same at the end of a long stream as at its start, so some 6,000
+    tokens of text after a prompt of some 2,000 finish well within the time limit.
     """
     reader = lab.given.reader("byte_fallback")
     size = lab.random.randint(8_000, 9_000)
@@ -736,15 +766,15 @@ def test_property_linear(lab):
 @pytest.mark.points(8)
 @pytest.mark.timeout(6)
 def test_property_bounded(lab):
-    """bounded: some 9,000 bytes of no character, or some 12,000 ids without text, or 3,000
-    inside a character, cost no more each than the first of them, and the text after them is right.
+    """bounded: some 9,000 bytes that complete no character, some 12,000 ids without text, and 3,000
+    of them inside a character cost no more each than the first, and the text after them is right.
     """
     byte_level, byte_fallback = map(lab.given.reader, ("byte_level", "byte_fallback"))
     bad = tokens(byte_fallback, b"\xff") * lab.random.randint(8_500, 9_500)
     silent = [lab.random.choice(NO_TOKENS)] * lab.random.randint(11_000, 13_000)
     words = [" a", "!", " the", "!"] * 3
     for name, ids, least in (
-        # A few show what waits for ever, before the time that it takes does.
+        # A few show text that is held forever, before the time that it takes does.
         ("byte_fallback", bad[:100], 92),
         ("byte_fallback", bad, len(bad) - 8),
         ("byte_fallback", silent, 0),
@@ -755,5 +785,5 @@ def test_property_bounded(lab):
         call = f"{len(ids):,} tokens of {name} that complete no character, then {''.join(words)!r}"
         expect(trace.text.endswith("".join(words[4:])), True, call, "the text after them is right")
         early = "".join(trace.outputs[: len(ids)])
-        expect(early.strip(UNFINISHED), "", call, "what they are but U+FFFD")
-        expect(least <= len(early) <= len(ids), True, call, "their U+FFFD are out")
+        expect(early.strip(UNFINISHED), "", call, "their text without U+FFFD")
+        expect(least <= len(early) <= len(ids), True, call, "their U+FFFD are emitted")

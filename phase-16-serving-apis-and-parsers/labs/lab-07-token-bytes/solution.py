@@ -1,11 +1,11 @@
 r"""Token ids to text by their bytes: a table says which bytes an id stands for, UTF-8 the rest.
 
-The table is made once for a tokenizer. A stream costs one look into it for each id, and at most 3
-bytes wait. No id is decoded in the light of its neighbours, so nothing that was emitted can turn
-out to be something else.
+The table is made once for a tokenizer. A stream costs one table lookup for each id, and holds at
+most 3 bytes. The bytes of an id do not depend on its neighbours, so emitted text is never wrong
+later.
 
 But: only for tokenizers whose text is the bytes of their tokens, one after the other. A decoder
-that rewrites what came before needs decode and compare.
+that rewrites earlier text needs decode and compare.
 """
 
 import re
@@ -16,7 +16,7 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Return GPT-2's map: 188 printable bytes are themselves, the others follow from U+0100 on."""
+    """Return GPT-2's map: 188 visible bytes are themselves, the others follow from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {
@@ -53,15 +53,16 @@ def token_bytes(
     Args:
         vocabulary: the tokens by id, as the tokenizer spells them; None for an id without a token.
         kind: how it spells bytes. `"byte_level"`: each character is a byte, by GPT-2's map; a token
-            with any other character in it is plain text. `"byte_fallback"`: `<0xE4>`, two
-            hexadecimal digits, is that byte; in all other tokens every `▁` (U+2581) is a space.
+            with any other character in it is plain text. `"byte_fallback"`: a token like `<0xE4>`,
+            with two hexadecimal digits, is that byte; in all other tokens every `▁` (U+2581) is a
+            space.
         special: the ids whose token is plain text, whatever its characters.
 
     Returns:
-        For each id its bytes, of plain text the UTF-8; None where the vocabulary has None.
+        For each id its bytes, which for plain text are its UTF-8; None if the vocabulary has None.
 
     Raises:
-        ValueError: the kind is neither of the two; the message gives it.
+        ValueError: `kind` is neither of the two; the message contains it.
 
     >>> token_bytes(["Ġthe", "ðŁ", None, "<s>"], "byte_level", special=frozenset({3}))
     [b' the', b'\xf0\x9f', None, b'<s>']
@@ -80,7 +81,7 @@ def token_bytes(
     ]
 
 
-# The beginning of a character at the end of some bytes. Unicode, table 3-7, less each last byte.
+# A proper prefix of a character at the end of the bytes. Unicode, table 3-7, less each last byte.
 _OPEN_END = re.compile(
     rb"""(?: [\xC2-\xF4]
       | (?: \xE0 [\xA0-\xBF] | \xED [\x80-\x9F] | [\xE1-\xEC\xEE\xEF] [\x80-\xBF] )
@@ -94,18 +95,18 @@ _LONGEST_HOLD = 3
 class TokenDetokenizer:
     r"""Turn token ids into text, by a table of their bytes.
 
-    Ids without bytes add nothing and change nothing, not even in the middle of a character: ids
-    outside the table, negative ones included, ids that the table has None for, and special ids that
-    are skipped.
+    Ids without bytes add nothing and change nothing, not even in the middle of a character. These
+    are ids outside the table, negative ids included, ids for which the table has None, and special
+    ids that are skipped.
 
     Args:
         table: the bytes of each id, as `token_bytes` returns them.
-        special: the ids that `skip_special_tokens` is about.
-        skip_special_tokens: whether they are left out of the text.
-        prompt_ids: the ids before the stream. Their text does not come out, but for a character
-            that they begin and the stream completes: it comes out whole.
+        special: the ids of special tokens.
+        skip_special_tokens: whether special tokens are left out of the text.
+        prompt_ids: the ids before the stream. Their text is not emitted, except for a character
+            that they begin and the stream completes: it is emitted whole.
         strip_first_space: leave out one space where the text begins, as Llama 2's decoder does.
-            After a prompt that has text, the text has begun.
+            A prompt that has text begins the text.
 
     >>> detokenizer = TokenDetokenizer([b" caf", b"\xc3", b"\xa9!", b"<s>"], special=frozenset({3}))
     >>> [detokenizer.feed(token_id) for token_id in (0, 1, 3, 2)]
@@ -126,21 +127,21 @@ class TokenDetokenizer:
         self._held = b""
         self._strip_first_space = strip_first_space
         self._at_start = strip_first_space
-        # What comes out here is text of the prompt.
+        # The text that this returns belongs to the prompt.
         self._decide(self._end_of(prompt_ids))
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character, at most 3."""
+        """The bytes at the end that can still become a character, at most 3."""
         return self._held
 
     def feed(self, token_id: int) -> str:
-        r"""Take one id; return the text that is now certain, or `""` if there is none.
+        r"""Feed one id; return the text that is now certain, or `""` if there is none.
 
-        The text of a stream, flush included, is that of all its bytes: of `bytes.decode("utf-8",
-        "replace")`. Each character comes out with the token that completes it, with all that is
-        before it, and each U+FFFD with the token after which nothing else is possible. Only bytes
-        at the end that can still become a character are held.
+        The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")` for all
+        its bytes. Each character is emitted with the token that completes it, after all text before
+        it, and each U+FFFD with the token after which no other text is possible. Only bytes at the
+        end that can still become a character are held.
 
         >>> detokenizer = TokenDetokenizer([b"a \xf0", b"\x9f\x9a\x80\xe4", b"b"])
         >>> detokenizer.feed(0), detokenizer.held
@@ -151,7 +152,7 @@ class TokenDetokenizer:
         return self._decide(self._bytes_of(token_id))
 
     def feed_many(self, ids: Iterable[int]) -> str:
-        r"""Take a burst of ids; return what feeding them one by one gives, joined.
+        r"""Feed a burst of ids; return the text that feeding them one by one gives, joined.
 
         >>> detokenizer = TokenDetokenizer([b"caf", b"\xc3", b"\xa9"])
         >>> detokenizer.feed_many([0, 1, 2, 1]), detokenizer.held
@@ -160,9 +161,9 @@ class TokenDetokenizer:
         return self._decide(b"".join(map(self._bytes_of, ids)))
 
     def flush(self) -> str:
-        r"""End the stream: return what is held as text, and start afresh.
+        r"""End the stream: return the held bytes as text, and start with fresh state.
 
-        A character that was cut off is one U+FFFD; a second flush returns `""`. What is fed next is
+        A character that was cut off is one U+FFFD; a second flush returns `""`. The next id begins
         another stream, with the same options and without a prompt.
 
         >>> detokenizer = TokenDetokenizer([b"ok \xf0\x9f"])
@@ -180,7 +181,7 @@ class TokenDetokenizer:
         return self._table[token_id] or b""
 
     def _decide(self, data: bytes) -> str:
-        """Take bytes; return the text that is certain now, and hold the rest."""
+        """Add bytes; return the text that is now certain, and hold the rest."""
         if self._at_start and data:
             data = data.removeprefix(b" ")
             self._at_start = False
@@ -191,7 +192,7 @@ class TokenDetokenizer:
         return data[:end].decode("utf-8", "replace")
 
     def _end_of(self, ids: Sequence[int]) -> bytes:
-        """Return the last bytes of these ids, as many as may be held at least."""
+        """Return the last bytes of these ids, at least as many as may be held."""
         end = b""
         for token_id in reversed(ids):
             end = self._bytes_of(token_id) + end

@@ -1,4 +1,4 @@
-"""Lab 07: know the bytes of every token here. README.md has the story and the tasks.
+"""Lab 07: write the table of token bytes and its stream here. README.md has the tasks.
 
 Check your work with `make lab N=07`. Stuck? `make hint N=07`.
 """
@@ -14,15 +14,16 @@ def token_bytes(
     Args:
         vocabulary: the tokens by id, as the tokenizer spells them; None for an id without a token.
         kind: how it spells bytes. `"byte_level"`: each character is a byte, by GPT-2's map; a token
-            with any other character in it is plain text. `"byte_fallback"`: `<0xE4>`, two
-            hexadecimal digits, is that byte; in all other tokens every `▁` (U+2581) is a space.
+            with any other character in it is plain text. `"byte_fallback"`: a token like `<0xE4>`,
+            with two hexadecimal digits, is that byte; in all other tokens every `▁` (U+2581) is a
+            space.
         special: the ids whose token is plain text, whatever its characters.
 
     Returns:
-        For each id its bytes, of plain text the UTF-8; None where the vocabulary has None.
+        For each id its bytes, which for plain text are its UTF-8; None if the vocabulary has None.
 
     Raises:
-        ValueError: the kind is neither of the two; the message gives it.
+        ValueError: `kind` is neither of the two; the message contains it.
 
     >>> token_bytes(["Ġthe", "ðŁ", None, "<s>"], "byte_level", special=frozenset({3}))
     [b' the', b'\xf0\x9f', None, b'<s>']
@@ -38,18 +39,18 @@ def token_bytes(
 class TokenDetokenizer:
     r"""Turn token ids into text, by a table of their bytes.
 
-    Ids without bytes add nothing and change nothing, not even in the middle of a character: ids
-    outside the table, negative ones included, ids that the table has None for, and special ids that
-    are skipped.
+    Ids without bytes add nothing and change nothing, not even in the middle of a character. These
+    are ids outside the table, negative ids included, ids for which the table has None, and special
+    ids that are skipped.
 
     Args:
         table: the bytes of each id, as `token_bytes` returns them.
-        special: the ids that `skip_special_tokens` is about.
-        skip_special_tokens: whether they are left out of the text.
-        prompt_ids: the ids before the stream. Their text does not come out, but for a character
-            that they begin and the stream completes: it comes out whole.
+        special: the ids of special tokens.
+        skip_special_tokens: whether special tokens are left out of the text.
+        prompt_ids: the ids before the stream. Their text is not emitted, except for a character
+            that they begin and the stream completes: it is emitted whole.
         strip_first_space: leave out one space where the text begins, as Llama 2's decoder does.
-            After a prompt that has text, the text has begun.
+            A prompt that has text begins the text.
 
     >>> detokenizer = TokenDetokenizer([b" caf", b"\xc3", b"\xa9!", b"<s>"], special=frozenset({3}))
     >>> [detokenizer.feed(token_id) for token_id in (0, 1, 3, 2)]
@@ -72,16 +73,16 @@ class TokenDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character, at most 3."""
+        """The bytes at the end that can still become a character, at most 3."""
         raise NotImplementedError("lab-07 task 2: held")
 
     def feed(self, token_id: int) -> str:
-        r"""Take one id; return the text that is now certain, or `""` if there is none.
+        r"""Feed one id; return the text that is now certain, or `""` if there is none.
 
-        The text of a stream, flush included, is that of all its bytes: of `bytes.decode("utf-8",
-        "replace")`. Each character comes out with the token that completes it, with all that is
-        before it, and each U+FFFD with the token after which nothing else is possible. Only bytes
-        at the end that can still become a character are held.
+        The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")` for all
+        its bytes. Each character is emitted with the token that completes it, after all text before
+        it, and each U+FFFD with the token after which no other text is possible. Only bytes at the
+        end that can still become a character are held.
 
         >>> detokenizer = TokenDetokenizer([b"a \xf0", b"\x9f\x9a\x80\xe4", b"b"])
         >>> detokenizer.feed(0), detokenizer.held
@@ -92,7 +93,7 @@ class TokenDetokenizer:
         raise NotImplementedError("lab-07 task 2: feed")
 
     def feed_many(self, ids: Iterable[int]) -> str:
-        r"""Take a burst of ids; return what feeding them one by one gives, joined.
+        r"""Feed a burst of ids; return the text that feeding them one by one gives, joined.
 
         >>> detokenizer = TokenDetokenizer([b"caf", b"\xc3", b"\xa9"])
         >>> detokenizer.feed_many([0, 1, 2, 1]), detokenizer.held
@@ -101,9 +102,9 @@ class TokenDetokenizer:
         raise NotImplementedError("lab-07 task 3: feed_many")
 
     def flush(self) -> str:
-        r"""End the stream: return what is held as text, and start afresh.
+        r"""End the stream: return the held bytes as text, and start with fresh state.
 
-        A character that was cut off is one U+FFFD; a second flush returns `""`. What is fed next is
+        A character that was cut off is one U+FFFD; a second flush returns `""`. The next id begins
         another stream, with the same options and without a prompt.
 
         >>> detokenizer = TokenDetokenizer([b"ok \xf0\x9f"])

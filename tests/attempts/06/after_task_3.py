@@ -10,13 +10,8 @@ class IncrementalDetokenizer:
                 last.insert(0, token_id)
             if len(last) == 9:
                 break
-        start = min(range(4), key=lambda s: self._damage(last, s)) if len(last) == 9 else 0
-        for token_id in last[start:]:
+        for token_id in last:
             self.push(token_id)
-
-    def _damage(self, ids, start):
-        ends = range(len(ids) - 3, len(ids) + 1)
-        return min(self._decode(ids[start:end]).count("\ufffd") for end in ends if end > start)
 
     def push(self, token_id):
         if not self._decode([token_id, token_id]):

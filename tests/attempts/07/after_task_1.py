@@ -18,8 +18,6 @@ MAP = make_map()
 
 
 def token_bytes(vocabulary, kind, *, special=frozenset()):
-    if kind not in ("byte_level", "byte_fallback"):
-        raise ValueError(f"unknown kind {kind}")
     table = []
     for token_id, token in enumerate(vocabulary):
         if token is None:

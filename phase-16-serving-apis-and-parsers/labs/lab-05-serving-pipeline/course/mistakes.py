@@ -27,7 +27,7 @@ def fed(lab, ids, stops=(), **options):
 
 
 def ended(lab, ids, stops=(), end=("feed", EOS), **options):
-    """The events of a stream that ends so, a call as @ and U+FFFD as ?, and its reason."""
+    """The events of a stream with this end, a call as @ and U+FFFD as ?, and its reason."""
     calls = [*(("feed", i) for i in ids), *([end] if end else []), "finish_reason"]
     trace = lab.script(pipeline(lab, stops, **options), calls, "")
     text = "".join(getattr(event, "text", "@") for event in trace.events)
@@ -35,18 +35,18 @@ def ended(lab, ids, stops=(), end=("feed", EOS), **options):
 
 
 def reason(lab, text, stops=(), end=("feed", EOS)):
-    """The reason with which a stream of this text ends."""
+    """The reason at the end of a stream of this text."""
     return ended(lab, text.encode(), stops, end)[1]
 
 
 def held(lab, ids, stops=(), end=None):
-    """What the layers hold after these ids."""
+    """The bytes and text that the layers hold after these ids."""
     calls = [*(("feed", i) for i in ids), *([end] if end else [])]
     return lab.script(pipeline(lab, stops), calls).held[-1]
 
 
-# Streams that end while the layers hold something, and what comes out of each if the layers are
-# poured out right, or in the ways in which it goes wrong.
+# Streams that end while the layers hold text, and what each of them gives if the layers are flushed
+# right, or in one of the wrong ways.
 HELD = [
     (b"a<E\xe4", ["E\ufffd"]),
     (b"a\xe4", ["\ufffd!"]),
@@ -93,7 +93,7 @@ WRONG = [
 
 
 def poured(lab, end=("feed", EOS)):
-    """What comes out of each of these streams."""
+    """The text that each of these streams gives."""
     return [ended(lab, ids, stops, end)[0] for ids, stops in HELD]
 
 
@@ -119,7 +119,7 @@ def none_instead_of_list(lab):
 def returns_nothing(lab):
     """`feed` does the work and returns nothing.
 
-    What the tool parser gives back is the answer of `feed`: is there a `return`?
+    `feed` must return the events that the tool parser returns: is there a `return`?
     """
     return fed(lab, b"AB") == [None, None] and held(lab, b"<")["tool_parser"] == "<"
 
@@ -128,7 +128,7 @@ def returns_nothing(lab):
 def decodes_here(lab):
     """Each token is decoded alone, so a character of several bytes falls apart.
 
-    Decode nothing here. `self._detokenizer` takes the ids, and returns `""` while it waits.
+    Decode nothing here. Feed the ids to `self._detokenizer`; it returns `""` while it holds bytes.
     """
     alone = ([[TextDelta("Ã")], [TextDelta("©")]], [[TextDelta("\ufffd")]] * 2, [[], []])
     return fed(lab, b"\xc3\xa9") in alone and fed(lab, b"A") == [A]
@@ -138,7 +138,7 @@ def decodes_here(lab):
 def no_stop_layer(lab):
     """The text goes around the stop matcher: the beginning of a stop is shown at once.
 
-    Follow the picture of the README: what does the matcher get, and where does its output go?
+    Follow the picture in the README: what do you feed to the matcher, and where does its output go?
     """
     return fed(lab, b"E<", ["END"]) == [[TextDelta("E")], []]
 
@@ -147,7 +147,7 @@ def no_stop_layer(lab):
 def no_tool_layer(lab):
     """The text goes around the tool parser: the beginning of a tag is shown at once.
 
-    Follow the picture of the README: the output of the matcher is the input of the parser.
+    Follow the picture in the README: the output of the matcher is the input of the parser.
     """
     return fed(lab, b"<E", ["END"]) == [[TextDelta("<")], []]
 
@@ -156,16 +156,16 @@ def no_tool_layer(lab):
 def waits_for_words(lab):
     """Text is collected until a word ends.
 
-    Keep no text in the pipeline: each layer already holds what must wait, and nothing else may.
+    Keep no text in the pipeline: the layers already hold all the text that must be held.
     """
     return fed(lab, b"AB C") == [[], [], [TextDelta("AB ")], []]
 
 
 @mistake(task=1)
 def one_call_late(lab):
-    """Everything comes out one call late.
+    """All events are returned one call late.
 
-    What a token makes certain belongs into the list of the same `feed`.
+    An event that a token makes certain belongs in the list of the same `feed`.
     """
     return fed(lab, b"ABC") == [[], A, B]
 
@@ -174,7 +174,7 @@ def one_call_late(lab):
 def every_special_ends(lab):
     """BOS, PAD or an id out of range ends the stream.
 
-    Only `self._eos_token_id` does. The detokenizer knows what other ids mean: nothing.
+    Only `self._eos_token_id` does. Leave all other ids to the detokenizer, which returns `""`.
     """
     return fed(lab, [258, 65]) == [[], []] and fed(lab, [65, 66]) == [A, B]
 
@@ -183,7 +183,7 @@ def every_special_ends(lab):
 def held_bytes_as_text(lab):
     """`held["detokenizer"]` is text.
 
-    Half a character is no text yet. Pass on the bytes that the detokenizer holds.
+    Half a character is not text yet. Pass on the bytes that the detokenizer holds.
     """
     return isinstance(held(lab, b"\xc3")["detokenizer"], str)
 
@@ -192,7 +192,7 @@ def held_bytes_as_text(lab):
 def held_leaves_empty_out(lab):
     """`held` leaves out the layers that hold nothing.
 
-    All three keys are always there. What is the value of one whose layer holds nothing?
+    All three keys are always there. What is the value for a layer that holds nothing?
     """
     return held(lab, b"A") == {} and held(lab, b"<") == {"tool_parser": "<"}
 
@@ -238,18 +238,18 @@ def eos_fed_as_text(lab):
 
 @mistake(task=2)
 def eos_no_flush(lab):
-    """EOS sets the reason and forgets what the layers hold.
+    """EOS sets the reason, and the text that the layers hold is lost.
 
-    What does each layer hold at that moment, and who still has to see it?
+    What does each layer hold at that moment, and which layers have not seen that text yet?
     """
     return poured(lab) == NOTHING and reason(lab, "a") == "stop"
 
 
 @mistake(task=2)
 def one_layer_flushed_alone(lab):
-    """At EOS one layer is flushed, and what the two others hold is lost.
+    """At EOS one layer is flushed, and the text that the two others hold is lost.
 
-    All three may hold something at the end. Where does the text go that you flush from one?
+    All three may hold text at the end. Where does the text go that one layer's flush releases?
     """
     return poured(lab) in ONLY_ONE
 
@@ -258,7 +258,7 @@ def one_layer_flushed_alone(lab):
 def no_detokenizer_flush(lab):
     """A character that is cut off by EOS disappears.
 
-    The matcher and the parser are flushed. Who holds the bytes of half a character?
+    The matcher and the parser are flushed. Which layer holds the bytes of half a character?
     """
     return poured(lab) in NO_DETOKENIZER
 
@@ -267,7 +267,7 @@ def no_detokenizer_flush(lab):
 def no_matcher_flush(lab):
     """The possible beginning of a stop string disappears at EOS.
 
-    The detokenizer and the parser are flushed. Who holds `EN`, and who must see it then?
+    The detokenizer and the parser are flushed. Which layer holds `EN`, and which must see it then?
     """
     return poured(lab) in NO_MATCHER
 
@@ -276,7 +276,7 @@ def no_matcher_flush(lab):
 def no_parser_flush(lab):
     """The beginning of a tag, or an unfinished call, disappears at EOS.
 
-    The detokenizer and the matcher are flushed. Who holds `<`, and who asks for it?
+    The detokenizer and the matcher are flushed. Which layer holds `<`, and is it flushed?
     """
     return poured(lab) in NO_PARSER
 
@@ -285,7 +285,8 @@ def no_parser_flush(lab):
 def flush_order(lab):
     """At the end the matcher is flushed before the detokenizer.
 
-    The U+FFFD of a cut-off character comes after the matcher's end. Who must speak first?
+    The U+FFFD of a cut-off character reaches the matcher after its end. Which layer must be flushed
+    first?
     """
     return poured(lab) in ORDER
 
@@ -294,15 +295,15 @@ def flush_order(lab):
 def flushed_from_the_wrong_side(lab):
     """At the end the parser is flushed while the matcher still holds text.
 
-    Text flows from left to right. What the matcher lets go must meet a parser that still holds its
-    own part of it.
+    Text flows from left to right. The parser must get the text that the matcher releases while it
+    still holds the text before it.
     """
     return poured(lab) in REVERSED
 
 
 @mistake(task=2)
 def flushed_apart(lab):
-    """At the end each layer is flushed for itself, and the three texts are joined.
+    """At the end each layer is flushed separately, and the three texts are joined.
 
     Two layers come after the detokenizer, and one after the matcher. They have not seen that text.
     """
@@ -313,14 +314,14 @@ def flushed_apart(lab):
 def detokenizer_goes_around_matcher(lab):
     """At the end the text of the detokenizer goes around the matcher.
 
-    A U+FFFD is text like any other: it may complete a stop, or come after text that is held.
+    A U+FFFD is text like any other: it may complete a stop, or follow text that the matcher holds.
     """
     return poured(lab) in DETOKENIZER_AROUND
 
 
 @mistake(task=2)
 def parser_flushed_too_early(lab):
-    """At the end the parser is flushed before it has seen what the matcher lets go.
+    """At the end the parser is flushed before it has seen the text that the matcher releases.
 
     A second flush saves the text, but the call that this text completes is already lost. When can
     no more text reach the parser?
@@ -349,7 +350,7 @@ def stop_noticed_late(lab):
 
 @mistake(task=2)
 def stop_needs_text(lab):
-    """A stop string ends the stream only if text comes out with its last token.
+    """A stop string ends the stream only if text is emitted with its last token.
 
     The matcher usually returns `""` there. Do you leave `feed` before you look at `matched`?
     """
@@ -361,14 +362,14 @@ def stop_needs_text(lab):
 def stop_not_noticed(lab):
     """A stop string completes, and the stream goes on.
 
-    Who knows that a stop has completed? Ask it each time after you have fed it.
+    Which layer knows that a stop has completed? Ask it each time after you have fed it.
     """
     return ended(lab, b"aEND ", ["END"], None) == ("a", None) and reason(lab, "a") == "stop"
 
 
 @mistake(task=2)
 def stop_without_pouring(lab):
-    """A stop string ends the stream, and what the parser holds is lost.
+    """A stop string ends the stream, and the text that the parser holds is lost.
 
     The text before the stop is still text. End the stream as EOS does.
     """
@@ -378,18 +379,18 @@ def stop_without_pouring(lab):
 
 @mistake(task=2)
 def stop_loses_last_text(lab):
-    """The text that came out with the last token of a stop is lost.
+    """The text that is emitted with the last token of a stop is lost.
 
-    `feed` has two lists then, its own and that of the end. Return both.
+    `feed` has two lists then, the token's events and those of the end. Return both.
     """
     return ended(lab, b"xab?", ["ab!", "b?"], None) == ("x", "stop")
 
 
 @mistake(task=2)
 def tool_calls_by_tag(lab):
-    """A tag in the text makes the reason `tool_calls`, even if no call came out.
+    """A tag in the text makes the reason `tool_calls`, even if no call was emitted.
 
-    What was shown as text is no call. Look at the events: is one of them a `ToolCall`?
+    A tag that is shown as text is not a call. Look at the events: is one of them a `ToolCall`?
     """
     broken = reason(lab, "<tool_call>no</tool_call>")
     return broken == "tool_calls" and reason(lab, "a") == "stop"
@@ -399,15 +400,15 @@ def tool_calls_by_tag(lab):
 def tool_calls_without_call(lab):
     """A stream without a call ends with `tool_calls`.
 
-    Each pipeline must remember for itself whether a call came out. Who else sets your memory of it?
-    A name in the class body or the module belongs to all pipelines.
+    Each pipeline must remember for itself whether a call was emitted. Can another pipeline change
+    that memory? A name in the class body or the module belongs to all pipelines.
     """
     return ended(lab, b"a") == ("a", "tool_calls")
 
 
 @mistake(task=2)
 def tool_calls_only_at_eos(lab):
-    """After a stop string the reason is `stop`, even if a call came out.
+    """After a stop string the reason is `stop`, even if a call was emitted.
 
     EOS and a stop string are both normal ends. Do they run the same code?
     """
@@ -416,9 +417,10 @@ def tool_calls_only_at_eos(lab):
 
 @mistake(task=2)
 def never_tool_calls(lab):
-    """A call has come out, and the reason is `stop`.
+    """A call has been emitted, and the reason is `stop`.
 
-    Remember in one boolean that a `ToolCall` came out, set it wherever events pass, never unset it.
+    Remember in one boolean that a `ToolCall` was emitted: set it wherever events pass, and never
+    unset it.
     """
     return ended(lab, CALL.encode()) == ("@", "stop") and reason(lab, CALL, ["l>!"]) == "stop"
 
@@ -427,7 +429,7 @@ def never_tool_calls(lab):
 def tool_calls_of_last_events(lab):
     """Only a call among the last events makes the reason `tool_calls`.
 
-    Earlier calls count as well: remember them, without collecting all the events so far.
+    Earlier calls count too: remember them, without collecting all the events so far.
     """
     earlier = [reason(lab, text) for text in (CALL, CALL + "a<")]
     return earlier == ["stop", "stop"] and reason(lab, CALL, ["l>!"]) == "tool_calls"
@@ -435,19 +437,19 @@ def tool_calls_of_last_events(lab):
 
 @mistake(task=2)
 def reason_before_pouring(lab):
-    """A call that completes while the layers are poured out does not count for the reason.
+    """A call that completes while the layers are flushed does not count for the reason.
 
-    Is the reason decided after the pouring, and are the events of the whole pouring looked at for a
-    call?
+    Decide the reason after all layers are flushed. Do you look for a call in the events of all
+    three flushes?
     """
     return reason(lab, CALL) == "tool_calls" and ended(lab, *HELD[3]) == ("@", "stop")
 
 
 @mistake(task=2)
 def goes_on_after_end(lab):
-    """Text still comes out after the end.
+    """Text is still emitted after the end.
 
-    What is the very first thing that `feed` must look at?
+    What must `feed` look at first?
     """
     return fed(lab, [65, EOS, 66]) == [A, [], B] and reason(lab, "a") == "stop"
 
@@ -464,9 +466,9 @@ def feeds_after_end(lab):
 
 @mistake(task=3)
 def shared(lab):
-    """With two pipelines at once, the text of one comes out of the other.
+    """With two pipelines at once, the text of one is emitted by the other.
 
-    What do two pipelines have in common? A default argument that can change, the class, the module?
+    What do two pipelines share? A mutable default argument, the class, the module?
     """
     new = [pipeline(lab), pipeline(lab)]
     first, second = lab.interleave(new, [b"<", b"A"], "finish")
@@ -475,18 +477,18 @@ def shared(lab):
 
 @mistake(task=3)
 def finish_no_flush(lab):
-    """`finish` sets the reason and forgets what the layers hold.
+    """`finish` sets the reason, and the text that the layers hold is lost.
 
-    What is left to do at the end does not depend on who ends the stream.
+    Every end has the same work to do, whether EOS, a stop string or the engine ends the stream.
     """
     return poured(lab, ("finish",)) == NOTHING and poured(lab) == RIGHT
 
 
 @mistake(task=3)
 def finish_pours_otherwise(lab):
-    """EOS pours the layers out right, and `finish` does it in another way.
+    """EOS flushes the layers in the right way, and `finish` in another way.
 
-    Both need the same steps in the same order. Let them share one method.
+    Both ends need the same steps in the same order. Let them share one method.
     """
     return poured(lab) == RIGHT and poured(lab, ("finish",)) in WRONG
 
@@ -495,7 +497,7 @@ def finish_pours_otherwise(lab):
 def finish_sets_no_reason(lab):
     """`finish` returns the rest, but the stream has not ended: its reason is `None`.
 
-    Set the reason in `finish` too, after the pouring.
+    Set the reason in `finish` too, after the layers are flushed.
     """
     return reason(lab, "a", end=("finish",)) is None and poured(lab, ("finish",)) == RIGHT
 
@@ -504,7 +506,7 @@ def finish_sets_no_reason(lab):
 def finish_says_stop(lab):
     """`finish` gives the reason `stop`, as if the model had ended the answer.
 
-    An end from outside is `length`; whoever reads it knows that something is missing.
+    An end from outside is `length`, so that the client knows that text may be missing.
     """
     return reason(lab, "a", end=("finish",)) == "stop"
 
@@ -513,8 +515,8 @@ def finish_says_stop(lab):
 def length_hidden(lab):
     """An answer that was cut off by `finish` is reported as `tool_calls`.
 
-    Only a normal end turns into `tool_calls`. `length` tells how the stream ended, not what was in
-    it.
+    Only a normal end turns into `tool_calls`. `length` says how the stream ended, not what it
+    contained.
     """
     cut = [reason(lab, text, end=("finish",)) for text in (CALL, "a")]
     return cut == ["tool_calls", "length"]
@@ -522,9 +524,9 @@ def length_hidden(lab):
 
 @mistake(task=3)
 def stop_in_finish_is_length(lab):
-    """A stop string completes in the pouring of `finish`, and the reason is `length`.
+    """A stop string completes while `finish` flushes the layers, and the reason is `length`.
 
-    Then the answer has ended normally. Look at `matched` once more after the pouring.
+    Then the answer has ended normally. Look at `matched` once more after the layers are flushed.
     """
     return ended(lab, *HELD[0], ("finish",)) == ("a<", "length")
 
@@ -533,7 +535,7 @@ def stop_in_finish_is_length(lab):
 def late_finish(lab):
     """`finish` changes the reason of a stream that has already ended.
 
-    The first end stands. What is the very first thing that `finish` must look at?
+    The first end wins. What must `finish` look at first?
     """
     calls = [("feed", 65), ("feed", EOS), "finish_reason", ("finish",), "finish_reason"]
     return lab.script(pipeline(lab), calls, "").outputs == [A, [], "stop", [], "length"]
@@ -543,7 +545,7 @@ def late_finish(lab):
 def late_eos(lab):
     """EOS changes the reason of a stream that `finish` has already ended.
 
-    The first end stands: ask for it before you look at the id.
+    The first end wins: check for it before you look at the id.
     """
     calls = [("feed", 65), ("finish",), "finish_reason", ("feed", EOS), "finish_reason"]
     return lab.script(pipeline(lab), calls, "").outputs == [A, [], "length", [], "stop"]
@@ -553,7 +555,7 @@ def late_eos(lab):
 def feeds_after_finish(lab):
     """After `finish` the stream goes on.
 
-    `finish` is an end like EOS: what must `feed` look at first?
+    `finish` is an end like EOS. What must `feed` look at first?
     """
     calls = [("finish",), ("feed", 65)]
     return lab.script(pipeline(lab), calls, "").outputs == [[], A]
@@ -563,8 +565,8 @@ def feeds_after_finish(lab):
 def copies_held(lab):
     """Each token of a long call takes longer than the one before.
 
-    While a call is open the parser holds all of it, and reading `held` copies that. Leave `held` to
-    those who ask for it.
+    While a call is open the parser holds all of it, and each read of `held` copies that text. Do
+    not read `held` inside `feed`.
     """
     return True
 

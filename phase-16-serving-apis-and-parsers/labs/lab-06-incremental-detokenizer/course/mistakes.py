@@ -1,4 +1,4 @@
-"""The common mistakes of this lab, each with a probe that only it answers."""
+"""The common mistakes of this lab, each with a probe that only this mistake answers."""
 
 from labkit.testing import Call, mistake
 
@@ -18,7 +18,7 @@ def ids_of(lab, name, pieces):
 
 
 def pushed(lab, name, *pieces, prompt=(), end=""):
-    """Return what each token gives, and the call at the end if there is one."""
+    """Return the text of each token, and of the call at the end if there is one."""
     new = lab.new(
         "IncrementalDetokenizer", lab.new("given.tokenizer", name), ids_of(lab, name, prompt)
     )
@@ -27,7 +27,7 @@ def pushed(lab, name, *pieces, prompt=(), end=""):
 
 
 def decoded(lab, name, pieces, prompt=()):
-    """Return how many ids the tokenizer has been asked to decode after each token."""
+    """Return how many ids the tokenizer has decoded after each token."""
     handle, counted = lab.new("given.tokenizer", name), Call("decoded", None, object=1)
     new = lab.new("IncrementalDetokenizer", handle, ids_of(lab, name, prompt))
     calls = [call for one in ids_of(lab, name, pieces) for call in (("push", one), counted)]
@@ -43,7 +43,7 @@ def bytes_of(text):
 def none_for_nothing(lab):
     """`push` returns None.
 
-    A way through `push` that ends without `return` returns None. The text so far is `""`.
+    A path through `push` that ends without `return` returns None. Return `""` there.
     """
     return None in pushed(lab, LEVEL, "a", *FACE)
 
@@ -59,19 +59,18 @@ def says_nothing(lab):
 
 @mistake(task=1)
 def one_late(lab):
-    """Every token's text comes with the token after it.
+    """Every token's text is emitted with the token after it.
 
-    Which text is certain when a token has arrived: only that of the tokens before it, or its own,
-    too?
+    When a token arrives, is only the text of the tokens before it certain, or also its own?
     """
     return pushed(lab, LEVEL, "a", " the", "!") == ["", "a", " the"]
 
 
 @mistake(task=1)
 def everything_so_far(lab):
-    """`push` returns all text so far instead of what the token adds.
+    """`push` returns all text so far instead of the text that the token adds.
 
-    What has been returned once must not come again. How much of the text was there before?
+    Emitted text must not be emitted again. How long was the text without this token?
     """
     return pushed(lab, LEVEL, "a", " the", "!") == ["a", "a the", "a the!"]
 
@@ -80,8 +79,8 @@ def everything_so_far(lab):
 def token_alone(lab):
     """Every token is decoded without those before it: words lose their spaces.
 
-    What does `decode` make of " Hello" and " world" in one call, and what of each alone? Only the
-    difference between two texts tells what a token adds.
+    Decode " Hello" and " world" in one call, and each alone: what differs? Only the difference
+    between two texts shows the text that a token adds.
     """
     return pushed(lab, FALLBACK, " a", " the", "!") == ["a", "the", "!"]
 
@@ -90,16 +89,17 @@ def token_alone(lab):
 def tokens_for_characters(lab):
     """Text is cut by the number of tokens instead of by the number of characters.
 
-    A token may be many characters, one, or none. Decode what came before, and take its length.
+    A token may be many characters, one, or none. Decode the tokens before it, and take the length
+    of their text.
     """
     return pushed(lab, LEVEL, " the", "!") == [" the", "the!"]
 
 
 @mistake(task=1)
 def spelled_not_decoded(lab):
-    """Tokens come out as the vocabulary spells them, with Ġ or ▁ for a space.
+    """Tokens are emitted as the vocabulary spells them, with Ġ or ▁ for a space.
 
-    A vocabulary's spelling is for machines. What `decode` says is the text.
+    A vocabulary's spelling is for machines. The text is the result of `decode`.
     """
     return pushed(lab, LEVEL, "a", " the") == ["a", "Ġthe"]
 
@@ -108,8 +108,8 @@ def spelled_not_decoded(lab):
 def empty_tokens_count(lab):
     """After some ids without text the next word has lost its space.
 
-    The space is there as long as there is text before it in the window. Which ids need not be in
-    the window at all?
+    The word keeps its space as long as the window has text before it. Which ids need not be in the
+    window at all?
     """
     return (
         pushed(lab, FALLBACK, " a", " the") == ["a", " the"]
@@ -121,8 +121,8 @@ def empty_tokens_count(lab):
 def skips_specials(lab):
     """A special token gives `""` in mid-stream.
 
-    `decode` shows special tokens here. Whoever skips some tokens and not others compares two texts
-    that do not belong together.
+    `decode` shows special tokens here. If you skip some tokens and not others, you compare two
+    unrelated texts.
     """
     special = max(lab.given.reader(LEVEL).special)
     return pushed(lab, LEVEL, " a", special, "!") == [" a", "", "!"]
@@ -130,9 +130,9 @@ def skips_specials(lab):
 
 @mistake(task=1)
 def cleans_spaces(lab):
-    """Two spaces come out as one.
+    """Two spaces are emitted as one.
 
-    Text that is out cannot be cleaned up, and what waits must not be: give what `decode` says.
+    Emitted text cannot be cleaned up, and held text must not be: emit it as `decode` shows it.
     """
     return pushed(lab, LEVEL, " a", "  ", "a") == [" a", " ", "a"]
 
@@ -141,8 +141,8 @@ def cleans_spaces(lab):
 def decode_all(lab):
     """Each token costs more than the one before: all of the stream is decoded again.
 
-    Which of the earlier tokens does the next one need? Those whose text is out, and that no
-    unfinished character touches, can go, but for the last.
+    Which of the earlier tokens does the next one need? Drop those whose text has been emitted,
+    except the last ones.
     """
     counts = decoded(lab, LEVEL, ["a"] * 200)
     return counts[-1] - counts[-2] > 150
@@ -152,8 +152,8 @@ def decode_all(lab):
 def no_guard(lab):
     """A face in three tokens is U+FFFD and then nothing.
 
-    At the third token there is one character, and one was there before: the difference is empty.
-    What does it say of the last character if the text ends in U+FFFD?
+    The text has one character after the third token, and had one before it: the difference is
+    empty. If the text ends in U+FFFD, is its last character certain?
     """
     outputs = pushed(lab, LEVEL, *FACE)
     return outputs[0] == BAD and "\U0001fae8" not in "".join(outputs)
@@ -161,18 +161,18 @@ def no_guard(lab):
 
 @mistake(task=2)
 def one_replacement(lab):
-    """Of a character that is two U+FFFD so far, one gets out.
+    """Half a character is shown as two U+FFFD, and one of them is emitted.
 
-    A decoder with byte fallback shows one for each byte that waits. How many may stand at the end?
+    A tokenizer with byte fallback shows one for each byte. How many U+FFFD may the text end in?
     """
     return pushed(lab, FALLBACK, *bytes_of("你"))[:2] == ["", BAD]
 
 
 @mistake(task=2)
 def deletes_replacements(lab):
-    """U+FFFD never comes out, even where the model wrote one.
+    """U+FFFD is never emitted, even if the model wrote one.
 
-    It may be the model's own. Do not delete: wait, until what follows tells.
+    It may be the model's own. Do not delete it: hold it until the tokens after it decide.
     """
     outputs = pushed(lab, LEVEL, "a", *bytes_of(BAD), " the", "!", end="flush")
     return "".join(outputs) == "a the!"
@@ -180,18 +180,18 @@ def deletes_replacements(lab):
 
 @mistake(task=2)
 def holds_the_whole_token(lab):
-    """A space waits, because half an emoji stands after it in the same token.
+    """A space is held, because half an emoji follows it in the same token.
 
-    Only the end of the text is unfinished. What stands before the last U+FFFD can go.
+    Only the end of the text is unfinished. Emit the text before the U+FFFD at the end.
     """
     return pushed(lab, LEVEL, "a", *ROCKET) == ["a", "", "", " 🚀"]
 
 
 @mistake(task=2)
 def sends_twice(lab):
-    """The space before an emoji comes with the first of its tokens, and with another one again.
+    """The space before an emoji is emitted with the emoji's first token, and once more.
 
-    What comes out of a token that still waits must be remembered, until the token is done.
+    If you emit text of a token that you still hold, remember how much, until the token is done.
     """
     outputs = pushed(lab, LEVEL, "a", *ROCKET)
     return outputs[1] == " " and "".join(outputs).count(" ") > 1
@@ -199,9 +199,9 @@ def sends_twice(lab):
 
 @mistake(task=2)
 def settles_too_much(lab):
-    """Half a character gets out, because much has waited before it.
+    """Half a character is emitted, because many tokens are held before it.
 
-    With four tokens waiting, the oldest is settled, and the last three may not be. Where does the
+    If four tokens are held, the oldest is certain, and the last three may not be. Where does the
     unfinished character begin?
     """
     outputs = pushed(lab, LEVEL, "a", *bytes_of(f"{BAD}🚀"), "!")
@@ -212,48 +212,31 @@ def settles_too_much(lab):
 def no_context(lab):
     """The first word after a prompt has lost its space.
 
-    Without anything before it, `decode` takes a space away at the start. Let the window begin with
-    tokens of the prompt, and let their text count as out.
+    At the start of a text, `decode` may take a space away. Let the window begin with tokens of the
+    prompt, and treat their text as emitted.
     """
     return pushed(lab, FALLBACK, " a", " the", prompt=[" the"]) == ["a", " the"]
 
 
 @mistake(task=3)
 def repeats_the_prompt(lab):
-    """The prompt's text comes out with the first token.
+    """The prompt's text is emitted with the first token.
 
-    The reader knows the prompt. What is the length of its text, before the first token?
+    The reader has the prompt. How long is its text, before the first token?
     """
     return pushed(lab, LEVEL, " a", prompt=["Hello"[:1], " the"])[0].endswith(" the a")
 
 
 @mistake(task=3)
 def drops_the_prompts_character(lab):
-    """A character that the prompt has begun never comes.
+    """A character that the prompt has begun is never emitted.
 
-    What waits at the end of the prompt waits for the output. Its U+FFFD is no text that is out.
+    Tokens that are unfinished at the end of the prompt are held for the output. Their U+FFFD does
+    not count as emitted text.
     """
     return pushed(lab, LEVEL, b"\xa0", "a", prompt=["a", b"\xe4", b"\xbd"])[1:] == ["a"] and pushed(
         lab, LEVEL, b"\xa0", prompt=["a", b"\xe4", b"\xbd"]
     ) in ([""], [BAD])
-
-
-@mistake(task=3)
-def starts_inside(lab):
-    """After a prompt of many single bytes, text is lost or spoiled.
-
-    Your window begins so many tokens before the end, which may be inside a character. A decoder
-    with byte fallback then spoils the whole run. Try a few beginnings: which text has no U+FFFD?
-    """
-    right = pushed(lab, FALLBACK, " a", prompt=[" the"]) == [" a"]
-    data = [[*bytes_of("你🚀" * 3 + one)] for one in "éü"] + [[*bytes_of("你" * 6 + "🚀")]]
-    cuts = [(one[:-left], one[-left:]) for one in data for left in (1, 2, 3)]
-    spoiled = [
-        BAD in "".join(pushed(lab, FALLBACK, *rest, prompt=prompt))
-        or pushed(lab, FALLBACK, *rest, prompt=prompt)[-1] == ""
-        for prompt, rest in cuts
-    ]
-    return right and any(spoiled)
 
 
 @mistake(task=3)
@@ -266,10 +249,29 @@ def whole_prompt(lab):
 
 
 @mistake(task=4)
-def no_flush(lab):
-    """`flush` gives nothing, though half a character waits.
+def starts_inside(lab):
+    """After a prompt of many single bytes, text is lost or spoiled.
 
-    The rest will not come any more. What does `decode` make of what is there?
+    Your window begins a fixed number of tokens before the end, perhaps inside a character. A
+    tokenizer with byte fallback then shows the whole run as U+FFFD. Try a few beginnings: which of
+    the texts has no U+FFFD?
+    """
+    right = pushed(lab, FALLBACK, " a", prompt=[" the"]) == [" a"]
+    data = [[*bytes_of("你🚀" * 3 + one)] for one in "éü"] + [[*bytes_of("你" * 6 + "🚀")]]
+    cuts = [(one[:-left], one[-left:]) for one in data for left in (1, 2, 3)]
+    spoiled = [
+        BAD in "".join(pushed(lab, FALLBACK, *rest, prompt=prompt))
+        or pushed(lab, FALLBACK, *rest, prompt=prompt)[-1] == ""
+        for prompt, rest in cuts
+    ]
+    return right and any(spoiled)
+
+
+@mistake(task=4)
+def no_flush(lab):
+    """`flush` gives nothing, though half a character is held.
+
+    The rest of it will not arrive any more. What does `decode` show for the held tokens?
     """
     return pushed(lab, LEVEL, "a", b"\xf0", end="flush") == ["a", "", ""]
 
@@ -278,7 +280,7 @@ def no_flush(lab):
 def flush_goes_on(lab):
     """After `flush` a token gives text again.
 
-    A stream ends once. Remember that it has.
+    A stream ends once. Remember that it has ended.
     """
     calls = [*(("push", one) for one in ids_of(lab, LEVEL, ["a", b"\xf0"])), ("flush",)]
     calls += [("push", one) for one in ids_of(lab, LEVEL, ["a", " the"])]
@@ -289,9 +291,9 @@ def flush_goes_on(lab):
 
 @mistake(task=4)
 def flush_repeats(lab):
-    """A second `flush` gives what the first one gave.
+    """A second `flush` gives the same text as the first.
 
-    What is out no longer waits, after `flush` as well.
+    Emitted text is no longer held, after `flush` too.
     """
     new = lab.new("IncrementalDetokenizer", lab.new("given.tokenizer", LEVEL), [])
     calls = [("push", *ids_of(lab, LEVEL, [b"\xf0"])), ("flush",), ("flush",)]
@@ -300,8 +302,8 @@ def flush_repeats(lab):
 
 @mistake(task=4)
 def waits_for_ever(lab):
-    """Bytes of no character never come out, however many they are.
+    """Bytes that complete no character are never emitted, however many they are.
 
-    How many tokens can an unfinished character have? What is older than that is settled.
+    How many tokens can an unfinished character have? Older tokens are certain.
     """
     return pushed(lab, FALLBACK, *[b"\xff"] * 40) == [""] * 40
