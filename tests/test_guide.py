@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -25,3 +26,43 @@ def test_the_failing_report_is_that_of_the_code_above_it(tmp_path):
     begin, end = blocks("text")
     assert begin in done.stdout
     assert end in done.stdout
+
+
+def tables(heading):
+    """Yield the rows of each table of a page that has such a first cell, without markup."""
+    page = (GUIDE / "properties.md").read_text(encoding="utf-8")
+    for table in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        first, _, *rows = (line.strip("|").split("|") for line in table.splitlines())
+        if first[0].strip() == heading:
+            yield [[re.findall(r"`([^`]*)`", cell) for cell in row] for row in rows]
+
+
+def made(number, name, *arguments):
+    lab = pick_lab(find_labs(ROOT), number)
+    return runpy.run_path(str(lab.solution))[name](*arguments)
+
+
+def test_the_traces_of_properties_with_a_stop_are_true():
+    assert len([*tables("stop `END`")]) == 2
+    for rows in tables("stop `END`"):
+        matcher = made("04", "StopStringMatcher", ["END"])
+        for piece, emitted, held, *_ in rows:
+            out = matcher.feed(piece[0]) if piece else matcher.flush()
+            assert (out, matcher.held) == ("".join(emitted), "".join(held))
+
+
+def test_the_traces_of_properties_with_pieces_are_true():
+    (rows,) = tables("pieces")
+    for pieces, emitted in rows:
+        matcher = made("04", "StopStringMatcher", ["END"])
+        assert "".join(map(matcher.feed, pieces)) + matcher.flush() == emitted[0]
+
+
+def test_the_traces_of_properties_with_calls_are_true():
+    once, total, isolated = tables("call")
+    matcher, decoder = made("04", "StopStringMatcher", ["END"]), made("03", "StreamingDetokenizer")
+    names = {"first": decoder, "second": made("03", "StreamingDetokenizer")}
+    for rows, where in ((once, "matcher."), (total, "decoder."), (isolated, "")):
+        for call, result, *_ in rows:
+            out = eval(where + call[0], {"matcher": matcher, "decoder": decoder, **names})
+            assert out == result[0].strip('"')
