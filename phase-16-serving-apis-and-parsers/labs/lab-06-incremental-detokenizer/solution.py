@@ -1,9 +1,9 @@
 """An incremental detokenizer over any tokenizer that can decode: a window of tokens, and a diff.
 
-It knows nothing of bytes. It decodes the last few tokens with and without the new one, and returns
-the difference. Text that ends in U+FFFD may end inside a character, so that end waits.
+It knows nothing about bytes. It decodes the last few tokens with and without the new one, and
+returns the difference. Text that ends in U+FFFD may end inside a character, so that end is held.
 
-It decodes a stated number of ids per token at most, whatever the text and however long it is.
+It decodes at most a fixed number of ids per token, whatever the text and however long it is.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Protocol
 
 UNFINISHED = "\ufffd"
-# A character has at most four bytes, and each token of text at least one: whatever is four tokens
-# old is complete, or never will be.
+# A character has at most four bytes, and a token with text at least one: tokens before the last
+# three are complete, or never will be.
 _MOST_WAITING = 3
-# So many tokens at the end of a prompt are enough to begin with: a few where its unfinished
-# character may be, a few where the window may begin inside another one, and one or two that stay.
+# The tokens at the end of a prompt to begin with: up to three of its unfinished character, up to
+# three of a character that the window cuts, and two that remain.
 _TAIL = 8
 
 

@@ -576,6 +576,6 @@ def recount(lab):
     """Each token of a long text takes longer than the one before.
 
     What do you collect as the stream goes on, and look through or copy at every token? To know
-    whether a call came out, one boolean is enough.
+    whether a call was emitted, one boolean is enough.
     """
     return True

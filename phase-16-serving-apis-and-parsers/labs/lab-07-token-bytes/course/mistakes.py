@@ -434,8 +434,8 @@ def any_second_byte(lab):
 def one_per_byte(lab):
     """A character that breaks off gives one U+FFFD for each of its bytes.
 
-    E4 BD is the beginning of one character, so one U+FFFD stands for it. Decode what is held
-    together with what follows, in one go.
+    E4 BD is the beginning of one character, so it becomes one U+FFFD. Decode the held bytes
+    together with the bytes after them, in one call.
     """
     return joins_characters(lab) and run(lab, 1, 2, 0) == ["", "", BAD * 2 + "a"]
 
@@ -785,7 +785,7 @@ def strips_after_prompt(lab):
 
 @mistake(task=4)
 def silent_prompt_counts(lab):
-    """A prompt of nothing but skipped specials keeps the first space from being left out.
+    """After a prompt of only skipped special tokens, the first space is not left out.
 
     Ask whether the prompt has text, not whether it has ids.
     """
