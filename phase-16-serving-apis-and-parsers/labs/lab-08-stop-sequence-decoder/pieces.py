@@ -1,16 +1,16 @@
-"""What this lab gives to the code under test: a detokenizer that is easy to follow."""
+"""The detokenizer that this lab hands to the code under test; it is easy to follow."""
 
 import codecs
 from collections.abc import Sequence
 
 
 class Pieces:
-    """A detokenizer: ids 0-255 are bytes, and from 256 on come the pieces of a table.
+    """A detokenizer: ids 0-255 are bytes; the ids from 256 on are the pieces of a table.
 
-    All other ids have no text. A character comes out with the token that completes it.
+    All other ids have no text. A character is emitted with the token that completes it.
 
     Args:
-        table: the text of the ids from 256 on, as bytes: a piece may begin or end in a character.
+        table: the bytes of the ids from 256 on; a piece may begin or end inside a character.
     """
 
     def __init__(self, table: Sequence[bytes] = ()) -> None:
@@ -19,7 +19,7 @@ class Pieces:
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for the rest of their character."""
+        """The bytes of an incomplete character."""
         return self._decoder.getstate()[0]
 
     def feed(self, token_id: int) -> str:
@@ -28,7 +28,7 @@ class Pieces:
         return self._decoder.decode(self._table[token_id] if known else b"")
 
     def flush(self) -> str:
-        """Return half a character as U+FFFD, and start afresh."""
+        """Return U+FFFD for half a character, else ""; then start with fresh state."""
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return text

@@ -1,10 +1,10 @@
 """A decoder that stops: token ids in, text out, until a stop token or a stop string.
 
-Each stop string counts for itself how much of it the text ends with; the largest count of a hidden
-one is what must be held back. New after lab-04 is that the end is decided among ids: which of them
-count, and what the last one still lets go.
+Each stop string counts how many of its first characters the text ends with; the largest count of a
+hidden stop is the number of characters to hold. New since lab-04: the end is decided among ids,
+which of them count, and which text the last of them still releases.
 
-But: it decodes nothing itself, and keeps no text but what it holds.
+But: it decodes nothing itself, and keeps no text except the held text.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,8 +16,8 @@ from mini_vllm.text.events import StopOutput
 class StopSequenceDecoder:
     """Turn ids into text until a stop ends it: a token or a string, hidden or visible.
 
-    A stop token comes before any string. Of the strings, the one that *ends first* wins; of several
-    that end at the same character, the longest. What is given as hidden and as visible is hidden.
+    A stop token is checked before any string. The string that *ends first* wins; if several end at
+    the same character, the longest wins. A stop in both lists, hidden and visible, is hidden.
 
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str` and `held: bytes`; fresh, and for
@@ -26,8 +26,8 @@ class StopSequenceDecoder:
         visible_stop_token_ids: ids that end the text and are shown.
         stops: strings that end the text; no part of one is shown.
         visible_stops: strings that end the text and are shown.
-        min_tokens: as many tokens end nothing. A string counts if its last character comes out with
-            a later one.
+        min_tokens: the number of tokens that cannot end the text. A string counts if its last
+            character is decoded with a later token.
 
     Raises:
         ValueError: `stops` or `visible_stops` is a bare `str`, or one of the stops is empty.
@@ -72,13 +72,13 @@ class StopSequenceDecoder:
 
     @property
     def held(self) -> str:
-        """The text that is held back because it may become a hidden stop; `""` after an end."""
+        """The text that is held because it may become a hidden stop; `""` after an end."""
         return self._held
 
     def process(self, token_id: int) -> StopOutput:
-        """Take one token; return the text that is now certain, and whether and why it has ended.
+        """Take one token; return the text that is now certain, and whether and why the text ended.
 
-        After an end always `StopOutput("", True, reason)`.
+        After an end, always returns `StopOutput("", True, reason)`.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> decoder.process(0).text, decoder.process(1).reason, decoder.process(0).text
@@ -99,8 +99,8 @@ class StopSequenceDecoder:
         """Take a burst of tokens, up to the one that ends the text.
 
         Returns:
-            An output for each token that was taken, and how many these are, the one that ends the
-            text included. After an end, `[StopOutput("", True, reason)]` and 0.
+            An output for each token that was taken, and the number of these tokens; the token that
+            ends the text is included. After an end, `[StopOutput("", True, reason)]` and 0.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> outputs, taken = decoder.process_many([0, 0, 1, 0, 0])
@@ -117,9 +117,10 @@ class StopSequenceDecoder:
         return outputs, len(outputs)
 
     def flush(self) -> StopOutput:
-        """End the stream from outside; return what waits, half a character as U+FFFD.
+        """End the stream from outside; return the held text, and U+FFFD for half a character.
 
-        If that completes a stop, the text has ended there. Otherwise the decoder is then as new.
+        If this text completes a stop, the text has ended there. Otherwise the decoder then has
+        fresh state.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"the E", b"N"]), stops=["END"])
         >>> decoder.process(0).text, decoder.flush().text, decoder.flush().text
@@ -133,7 +134,7 @@ class StopSequenceDecoder:
         return output
 
     def reset(self) -> None:
-        """Forget all that was fed, an end too: the next token is the first of another stream.
+        """Forget all earlier tokens, even an end: the next token is the first of another stream.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> decoder.process(1).stopped, decoder.reset(), decoder.process(0).text
@@ -143,7 +144,7 @@ class StopSequenceDecoder:
         self._begin()
 
     def _end(self, text: str, token_id: int | None) -> StopOutput:
-        """Let go of all that waits, in order, and through the stops; a stop token is the reason."""
+        """Release all held text in order, through the stops; a stop token is the reason."""
         text = self._read(text + self._detokenizer.flush())
         text, self._held = text + self._held, ""
         if token_id is not None:
@@ -154,7 +155,7 @@ class StopSequenceDecoder:
         return StopOutput(text, self._reason is not None, self._reason)
 
     def _read(self, text: str) -> str:
-        """Return all but what must be held, or all up to a stop that completes and counts."""
+        """Return all text except the text to hold, or all up to a stop that counts."""
         unshown = self._held + text
         counts = self._taken > self._min_tokens
         for end, char in enumerate(text, start=len(self._held) + 1):
@@ -168,21 +169,21 @@ class StopSequenceDecoder:
         return unshown[:shown]
 
     def _hold(self, search: "_Search") -> int:
-        """Return how many characters may become this stop, hidden, before another one ends."""
+        """Return how many characters may become this stop, if hidden, before another stop ends."""
         next_counts = self._taken >= self._min_tokens
         beaten = next_counts and search.found < search.inner_end
         return 0 if beaten or search.stop not in self._stops else search.found
 
 
 class _Search:
-    """How much of a stop the text so far ends with (Knuth, Morris and Pratt, 1977)."""
+    """How many first characters of a stop the text ends with (Knuth, Morris and Pratt, 1977)."""
 
     def __init__(self, stop: str, every: Collection[str]) -> None:
         self.stop = stop
-        self.found = 0  # the longest end of the text that begins the stop, but for all of it
+        self.found = 0  # the length of the longest suffix of the text that is a proper prefix
         ends = [stop.rindex(other, 0, -1) + len(other) for other in every if other in stop[:-1]]
-        self.inner_end = max(ends, default=0)  # of the last of the other stops within this one
-        # How much is found if the character after the first `n` is another one.
+        self.inner_end = max(ends, default=0)  # where the last stop inside this one ends
+        # The prefix length to fall back to if the character after the first `n` does not match.
         self._shorter = [0, 0]
         for char in stop[1:]:
             self._shorter.append(self._after(self._shorter[-1], char))

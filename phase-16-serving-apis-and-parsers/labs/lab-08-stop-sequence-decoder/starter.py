@@ -12,8 +12,8 @@ from mini_vllm.text.events import StopOutput
 class StopSequenceDecoder:
     """Turn ids into text until a stop ends it: a token or a string, hidden or visible.
 
-    A stop token comes before any string. Of the strings, the one that *ends first* wins; of several
-    that end at the same character, the longest. What is given as hidden and as visible is hidden.
+    A stop token is checked before any string. The string that *ends first* wins; if several end at
+    the same character, the longest wins. A stop in both lists, hidden and visible, is hidden.
 
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str` and `held: bytes`; fresh, and for
@@ -22,8 +22,8 @@ class StopSequenceDecoder:
         visible_stop_token_ids: ids that end the text and are shown.
         stops: strings that end the text; no part of one is shown.
         visible_stops: strings that end the text and are shown.
-        min_tokens: as many tokens end nothing. A string counts if its last character comes out with
-            a later one.
+        min_tokens: the number of tokens that cannot end the text. A string counts if its last
+            character is decoded with a later token.
 
     Raises:
         ValueError: `stops` or `visible_stops` is a bare `str`, or one of the stops is empty.
@@ -60,13 +60,13 @@ class StopSequenceDecoder:
 
     @property
     def held(self) -> str:
-        """The text that is held back because it may become a hidden stop; `""` after an end."""
+        """The text that is held because it may become a hidden stop; `""` after an end."""
         raise NotImplementedError("lab-08 task 2: held")
 
     def process(self, token_id: int) -> StopOutput:
-        """Take one token; return the text that is now certain, and whether and why it has ended.
+        """Take one token; return the text that is now certain, and whether and why the text ended.
 
-        After an end always `StopOutput("", True, reason)`.
+        After an end, always returns `StopOutput("", True, reason)`.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> decoder.process(0).text, decoder.process(1).reason, decoder.process(0).text
@@ -78,8 +78,8 @@ class StopSequenceDecoder:
         """Take a burst of tokens, up to the one that ends the text.
 
         Returns:
-            An output for each token that was taken, and how many these are, the one that ends the
-            text included. After an end, `[StopOutput("", True, reason)]` and 0.
+            An output for each token that was taken, and the number of these tokens; the token that
+            ends the text is included. After an end, `[StopOutput("", True, reason)]` and 0.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> outputs, taken = decoder.process_many([0, 0, 1, 0, 0])
@@ -89,9 +89,10 @@ class StopSequenceDecoder:
         raise NotImplementedError("lab-08 task 3: process_many")
 
     def flush(self) -> StopOutput:
-        """End the stream from outside; return what waits, half a character as U+FFFD.
+        """End the stream from outside; return the held text, and U+FFFD for half a character.
 
-        If that completes a stop, the text has ended there. Otherwise the decoder is then as new.
+        If this text completes a stop, the text has ended there. Otherwise the decoder then has
+        fresh state.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"the E", b"N"]), stops=["END"])
         >>> decoder.process(0).text, decoder.flush().text, decoder.flush().text
@@ -100,7 +101,7 @@ class StopSequenceDecoder:
         raise NotImplementedError("lab-08 task 4: flush")
 
     def reset(self) -> None:
-        """Forget all that was fed, an end too: the next token is the first of another stream.
+        """Forget all earlier tokens, even an end: the next token is the first of another stream.
 
         >>> decoder = StopSequenceDecoder(TokenDetokenizer([b"a", b"b"]), stop_token_ids=[1])
         >>> decoder.process(1).stopped, decoder.reset(), decoder.process(0).text

@@ -1,6 +1,6 @@
 """Lab 08: the stop-sequence decoder. Each docstring states the rule that its test pins.
 
-Ids 0-255 are bytes, and from 256 on come the pieces of a table, which the failing call shows.
+Ids 0-255 are bytes; the ids from 256 on are the pieces of a table, which the failing call shows.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from mini_vllm.text.events import StopOutput
 DECODER = "StopSequenceDecoder"
 # An id without text.
 EOS = 2000
-# What no stop that is drawn has; WIDE ones are of several bytes.
+# Characters that no drawn stop contains; WIDE characters have several bytes.
 PLAIN, WIDE = "bdz 0,", "é你🚀"
 
 
@@ -26,7 +26,7 @@ def new(lab, table=(), **options):
 
 def reference(ids, table=(), *, stop_token_ids=(), visible_stop_token_ids=(), stops=(),
               visible_stops=(), min_tokens=0):  # fmt: skip
-    """The contract on the text so far, by definition: an output for each id, and one for flush."""
+    """The contract on the text so far, by definition: an output for each id, and for flush."""
     data, early, shown, outputs = b"", 0, 0, []
     for number, token_id in enumerate([*ids, None], start=1):
         counts = min(number, len(ids)) > min_tokens
@@ -57,7 +57,7 @@ def text_of(token_id, table):
 
 
 def first_stop(text, early, stops, visible_stops):
-    """Where what is shown ends, and the string that ends it: the first that ends beyond `early`."""
+    """Where the shown text ends, and the string that ends it: the first to end after `early`."""
     for end in range(early + 1, len(text) + 1):
         ending = [stop for stop in (*stops, *visible_stops) if text.endswith(stop, 0, end)]
         if ending:
@@ -67,7 +67,7 @@ def first_stop(text, early, stops, visible_stops):
 
 
 def waits(text, stops, visible_stops, min_tokens):
-    """The longest end of the text that begins a hidden stop which can still win."""
+    """The longest suffix of the text that is a proper prefix of a hidden stop that can win."""
     every = [*stops, *visible_stops]
     likely = [s for s in stops if min_tokens or not any(other in s[:-1] for other in every)]
     prefixes = {stop[:n] for stop in likely for n in range(len(stop))} | {""}
@@ -75,12 +75,12 @@ def waits(text, stops, visible_stops, min_tokens):
 
 
 def is_case(*, stops=(), visible_stops=(), **_):
-    """Whether no stop is empty, as some are in a case that shrinks."""
+    """Whether all stops have text; a shrunk case may have empty stops."""
     return "" not in (*stops, *visible_stops)
 
 
 def is_clear(*, stops=(), visible_stops=(), min_tokens=0, **_):
-    """Whether the contract says exactly what waits: see the README for the two corners."""
+    """Whether the contract says exactly which text is held: two corners are left open."""
     every = [*stops, *visible_stops]
     inner = any(other in stop[:-1] for stop in every for other in every)
     overtaken = any(
@@ -93,7 +93,7 @@ def is_clear(*, stops=(), visible_stops=(), min_tokens=0, **_):
 
 
 def follows(lab, case, end=""):
-    """A stream gives what the reference gives, token by token."""
+    """A stream returns the outputs of the reference, token by token."""
     if not is_case(**case):
         return
     trace = lab.stream(new(lab, **case), case["ids"], feed="process", end=end)
@@ -101,7 +101,7 @@ def follows(lab, case, end=""):
 
 
 def compare(trace, outputs, wanted, clear=True):
-    """Compare outputs: where it is not clear what waits, only what comes out in the end."""
+    """Compare outputs; if the held text is not clear, only the ends and all text."""
     if any(type(output) is not type(other) for output, other in zip(outputs, wanted, strict=True)):
         expect(outputs, wanted, trace)
     if clear:
@@ -116,7 +116,7 @@ def compare(trace, outputs, wanted, clear=True):
 
 
 def gives(lab, ids, texts, reason=None, table=(), **options):
-    """The first ids give these texts; if there is a reason, the last of them ends the text."""
+    """The first ids return these texts; if there is a reason, the last of them ends the text."""
     trace = lab.stream(new(lab, table, **options), ids, feed="process", end="")
     wanted = [StopOutput(text) for text in texts]
     if reason is not None:
@@ -126,7 +126,7 @@ def gives(lab, ids, texts, reason=None, table=(), **options):
 
 
 def letters(lab, alphabet, least, most):
-    """Draw a word of these letters, at least and at most so long."""
+    """Draw a word of these letters, with a length between `least` and `most`."""
     return "".join(lab.random.choices(alphabet, k=lab.random.randint(least, most)))
 
 
@@ -141,7 +141,7 @@ def a_stop(lab, alphabet="WXYZ"):
 
 
 def start_of(lab, stop):
-    """Draw a beginning of a stop, neither empty nor all of it."""
+    """Draw a proper, non-empty prefix of a stop."""
     return stop[: lab.random.randint(1, len(stop) - 1)]
 
 
@@ -151,8 +151,8 @@ def half(lab):
 
 
 def tokens(lab, data, first=256):
-    """Draw a way in which tokens spell these bytes: (ids, table); `first` is the id of the first
-    piece that is new.
+    """Draw a way to spell these bytes in tokens: (ids, table); `first` is the id of the first new
+    piece.
     """
     ids, table, place = [], [], 0
     while place < len(data):
@@ -183,13 +183,13 @@ def an_end(lab):
 
 
 def drawn(make, count=10):
-    """Make so many cases."""
+    """Draw `count` cases."""
     return [make() for _ in range(count)]
 
 
 @pytest.mark.given
 def test_naive_end_loses_what_waits(lab):
-    """Leaving the loop at a stop token loses what waits: possible stops, and half a character."""
+    """A loop that breaks at a stop token loses held text: possible stops, and half a character."""
     detokenizer, shown, held = lab.given.Pieces([b"the E"]), "", ""
     for token_id in [256, *b"N\xf0\x9f", EOS]:
         if token_id == EOS:
@@ -202,7 +202,7 @@ def test_naive_end_loses_what_waits(lab):
 
 @pytest.mark.given
 def test_naive_look_at_a_burst(lab):
-    """A burst is decoded in one go: looking at the end of its text misses a stop within it."""
+    """If a burst is decoded as one text, a look at the end of the text misses a stop within it."""
     text = "".join(map(lab.given.Pieces([b"the E", b"ND of"]).feed, [256, 257, 33]))
     assert text == "the END of!"
     assert not text.endswith("END")
@@ -211,8 +211,8 @@ def test_naive_look_at_a_burst(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_text_passes_at_once(lab):
-    """Without stops the text of each token comes out at once, half a character with the token that
-    completes it; nothing has stopped, and there is no reason.
+    """Without stops the text of each token is emitted at once, half a character with the token
+    that completes it; `stopped` is False and `reason` is None.
     """
     gives(lab, [256, *"é".encode(), 257, EOS, 33], ["Hi, ", "", "é", "a", "", "!"],
           table=[b"Hi, ", b"a"])  # fmt: skip
@@ -222,8 +222,8 @@ def test_text_passes_at_once(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_hidden_stop_token(lab):
-    """A hidden stop token ends the text: its own text is not shown, and the reason is its id. Only
-    the ids that were given end anything.
+    """A hidden stop token ends the text: its own text is not shown, and the reason is its id. Ids
+    in neither list end nothing.
     """
     gives(lab, [*b"Hi", EOS], ["H", "i", ""], EOS, stop_token_ids=[EOS, 7])
     gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33])
@@ -240,7 +240,7 @@ def test_hidden_stop_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_visible_stop_token(lab):
-    """A visible stop token ends the text too, and is shown as any token is."""
+    """A visible stop token also ends the text, and its own text is shown."""
     gives(lab, [*b"Hi", 256], ["H", "i", "</s>"], 256, [b"</s>"], visible_stop_token_ids=[256])
     gives(lab, [*b"\xf0\x9f", 256], ["", "", "🚀."], 256, [b"\x9a\x80."],
           visible_stop_token_ids=[256])  # fmt: skip
@@ -256,8 +256,8 @@ def test_visible_stop_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(5)
 def test_cut_character_at_a_stop_token(lab):
-    """A stop token ends the stream inside a character: what was cut off is one U+FFFD, before a
-    hidden stop and after what a visible one adds.
+    """If a stop token ends the stream inside a character, the cut-off character becomes one U+FFFD.
+    A visible stop token is fed before that.
     """
     gives(lab, [*b"ok\xf0\x9f", EOS], ["o", "k", "", "", "\ufffd"], EOS, stop_token_ids=[EOS])
     gives(lab, [*b"ok", 256], ["o", "k", "!\ufffd"], 256, [b"!\xe4\xbd"],
@@ -273,7 +273,7 @@ def test_cut_character_at_a_stop_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_hidden_beats_visible_token(lab):
-    """An id that is given as hidden and as visible is hidden."""
+    """An id in both lists, hidden and visible, is hidden."""
     gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33], visible_stop_token_ids=[33])
 
     def case():
@@ -287,8 +287,8 @@ def test_hidden_beats_visible_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_nothing_after_the_end(lab):
-    """After the end each token gives StopOutput("", True, reason), and the reason is that of the
-    first end, even if that is id 0.
+    """After the end each token returns StopOutput("", True, reason). The reason is that of the
+    first end, even if it is id 0.
     """
     gives(lab, [72, 0, 72, EOS, 0], ["H", ""], 0, stop_token_ids=[0, EOS])
 
@@ -304,8 +304,8 @@ def test_nothing_after_the_end(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_stop_string_over_tokens(lab):
-    """A hidden stop string ends the text, however tokens cut it: no part of it is shown, nothing
-    after it, and all that was before it in the same token. The reason is the string.
+    """A hidden stop string ends the text, however tokens cut it. No part of the string is shown and
+    nothing after it; all text before it in the same token is shown. The reason is the string.
     """
     gives(lab, [256, 78, 257, 33], ["the ", "", ""], "END", [b"the E", b"D of it"], stops=["END"])
     gives(lab, [256, 33], ["ab"], "#", [b"ab#cd"], stops=["#", "END"])
@@ -322,8 +322,8 @@ def test_stop_string_over_tokens(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_false_alarm_is_released_at_once(lab):
-    """Text is held only while it may become a hidden stop: with the token that decides that it will
-    not, it comes out, but for its end that may begin another one.
+    """Text is held only while it may become a hidden stop. The token that rules the stop out
+    releases the text, except a suffix that may begin another stop.
     """
     gives(lab, [256, 78, 33], ["the ", "", "EN!"], None, [b"the E"], stops=["END"])
     gives(lab, [*b"EENEx"], ["", "E", "", "EN", "Ex"], stops=["END"])
@@ -339,8 +339,8 @@ def test_false_alarm_is_released_at_once(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_visible_stop_string(lab):
-    """A visible stop string is shown through its last character and no further, and nothing is held
-    for it. It ends the text, wherever tokens cut it.
+    """A visible stop string ends the text, wherever tokens cut it. The text is shown through the
+    stop's last character and no further; nothing is held for a visible stop.
     """
     gives(lab, [256, 78, 257, 33], ["the E", "N", "D"], "END", [b"the E", b"D of it"],
           visible_stops=["END"])  # fmt: skip
@@ -359,8 +359,8 @@ def test_visible_stop_string(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(4)
 def test_stop_that_ends_first_wins(lab):
-    """Of several strings the one that ends first wins, of those that end together the longest,
-    hidden or visible, in whatever order they are given.
+    """If a text has several stops, the string that ends first wins; if several end together, the
+    longest wins, hidden or visible. The order of the lists does not matter.
     """
     for stops in itertools.permutations(["a", "is", ","]):
         gives(lab, [256], [" The user "], "is", [b" The user is a, b"], stops=stops)
@@ -384,7 +384,7 @@ def test_stop_that_ends_first_wins(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_hidden_beats_visible_string(lab):
-    """A string that is given as hidden and as visible is hidden."""
+    """A string in both lists, hidden and visible, is hidden."""
     both = {"stops": ["END"], "visible_stops": ["#", "END"]}
     gives(lab, [*b"aEND"], ["a", "", "", ""], "END", **both)
 
@@ -398,9 +398,9 @@ def test_hidden_beats_visible_string(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_token_stops_come_before_strings(lab):
-    """A stop token is looked at first, so its id is the reason. What was held comes out with it, a
-    cut character as U+FFFD after that, all through the stop strings: what of a hidden one is
-    complete only now is not shown.
+    """A stop token is checked before strings, so its id is the reason. It releases the held text,
+    followed by U+FFFD for a cut-off character, all through the stop strings: if a hidden string
+    completes only now, no part of it is shown.
     """
     gives(lab, [*b"aEN", EOS], ["a", "", "", "EN"], EOS, stops=["END"], stop_token_ids=[EOS])
     gives(lab, [*b"aEN", 68], ["a", "", "", "EN"], 68, stops=["END"], stop_token_ids=[68])
@@ -426,8 +426,8 @@ def test_token_stops_come_before_strings(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_held_shows_what_waits(lab):
-    """`held` is the text that waits because it may become a hidden stop, "" after an end. Bytes
-    that wait in the detokenizer are not part of it.
+    """`held` is the text that is held because it may become a hidden stop, "" after an end. Bytes
+    that the detokenizer holds are not part of it.
     """
     decoder = new(lab, stops=["END"], visible_stops=["##"], stop_token_ids=[EOS])
     trace = lab.stream(decoder, [*b"aEEN#\xc3E", EOS], feed="process", end="")
@@ -452,7 +452,7 @@ def test_held_shows_what_waits(lab):
 
 
 def tangled(lab, count=9):
-    """Draw stops of few letters, and text in which one beginning follows the other."""
+    """Draw stops of few letters, and a text made of their prefixes."""
     sizes = lab.random.choices([1, 2, 2, 3, 3, 4], k=lab.random.randint(1, 4))
     stops = [letters(lab, "abc", size, size) for size in sizes]
     parts = [lab.random.choice([*stops, "abc"]) for _ in range(count)]
@@ -462,7 +462,7 @@ def tangled(lab, count=9):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_property_holds_the_least(lab):
-    """eager: each token shows all that can no longer belong to a hidden stop, for stops of few
+    """eager: each token shows all text that can no longer belong to a hidden stop, for stops of few
     letters that overlap themselves and each other.
     """
 
@@ -487,7 +487,7 @@ def burst_outputs(case, sizes):
 
 
 def bursts(lab, pair):
-    """Bursts give the outputs of their tokens, up to the one that ends the text."""
+    """Bursts return the outputs of their tokens, up to the token that ends the text."""
     case, sizes = pair
     if not is_case(**case):
         return
@@ -505,7 +505,7 @@ def bursts(lab, pair):
 
 
 def sizes_for(lab, case):
-    """Draw sizes of bursts that take all ids of a case; some may be empty."""
+    """Draw sizes of bursts that take all ids of a case; some bursts may be empty."""
     return [*lab.random.choices([0, 1, 2, 3, 5, 8], k=lab.random.randint(0, 4)), len(case["ids"])]
 
 
@@ -527,8 +527,8 @@ def any_case(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_burst_ends_at_the_stop(lab):
-    """A burst gives an output for each of its tokens up to the one that ends the text, token or
-    string, and how many these are. What comes after it in the burst was not taken.
+    """A burst returns an output for each token up to the one that ends the text, by its id or by a
+    string, and the number of these tokens. Later tokens of the burst are not taken.
     """
     decoder = new(lab, [b"the E", b"ND of"], stops=["END"], stop_token_ids=[EOS])
     trace = lab.script(decoder, [("process_many", [256, 257, 33, EOS])])
@@ -550,8 +550,8 @@ def test_burst_ends_at_the_stop(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_burst_after_the_end(lab):
-    """After the end a burst gives one StopOutput("", True, reason), and takes no token; before it,
-    an empty burst gives no output.
+    """After the end a burst returns one StopOutput("", True, reason) and takes no token; before the
+    end, an empty burst returns no output.
     """
     decoder = new(lab, visible_stops=["#"], stop_token_ids=[EOS])
     trace = lab.script(
@@ -572,8 +572,8 @@ def test_burst_after_the_end(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_min_tokens_and_stop_tokens(lab):
-    """Among the first `min_tokens` tokens a stop token is one like any other: it is shown if it has
-    text. The first one after them ends the text.
+    """Among the first `min_tokens` tokens a stop token is a token like any other: it is shown if it
+    has text. The first stop token after them ends the text.
     """
     gives(lab, [*b"!a!", EOS], ["!", "a", ""], 33, stop_token_ids=[33, EOS], min_tokens=2)
     gives(lab, [EOS, *b"\xc3", EOS, 0xA9, EOS], ["", "", "", "é", ""], EOS, stop_token_ids=[EOS],
@@ -593,8 +593,8 @@ def test_min_tokens_and_stop_tokens(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_min_tokens_and_stop_strings(lab):
-    """A stop string counts if its last character comes out with a token after the first
-    `min_tokens`, even if it began before. One that ends earlier is text, and is shown as such.
+    """A stop string counts if its last character is decoded with a token after the first
+    `min_tokens`, even if it began earlier. A string that ends earlier is text, and is shown.
     """
     gives(lab, [*b"aEND"], ["a", "", "", ""], "END", stops=["END"], min_tokens=3)
     gives(lab, [*b"aENDEND"], ["a", "", "", "END", "", "", ""], "END", stops=["END"], min_tokens=4)
@@ -614,8 +614,8 @@ def test_min_tokens_and_stop_strings(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_an_ignored_stop_may_be_in_another(lab):
-    """A stop that ends too early to count spares the one that it is part of: with `min_tokens`,
-    a stop can win although another one is in it.
+    """A stop that ends too early to count does not end the longer stop around it: with
+    `min_tokens`, a stop can win that contains another stop.
     """
     gives(lab, [256, 257], ["x", ""], "abcd", [b"xabc", b"de"], stops=["bc", "abcd"], min_tokens=1)
     gives(lab, [*b"ENDED"], ["", "", "", "", ""], "ENDED", stops=["END", "ENDED"], min_tokens=4)
@@ -634,7 +634,7 @@ def test_an_ignored_stop_may_be_in_another(lab):
 @pytest.mark.points(4)
 def test_property_bursts(lab):
     """chunk-invariant: however tokens are cut into bursts, with stops of all kinds and with
-    `min_tokens`, each gives the same output, and the same one is the last.
+    `min_tokens`, each token returns the same output, and the same token is the last.
     """
 
     def case():
@@ -645,9 +645,9 @@ def test_property_bursts(lab):
 
 
 def joined(outputs, call):
-    """The text of outputs, each of which must be a StopOutput."""
+    """The text of outputs; every output must be a StopOutput."""
     others = [output for output in outputs if type(output) is not StopOutput]
-    expect(others[:1], [], call, "outputs that are no StopOutput")
+    expect(others[:1], [], call, "outputs that are not a StopOutput")
     return "".join(output.text for output in outputs)
 
 
@@ -655,8 +655,8 @@ def joined(outputs, call):
 @pytest.mark.points(3)
 @pytest.mark.timeout(5)
 def test_property_linear(lab):
-    """linear: a token of 100,000 characters, some 13,000 small ones, and as many again in one burst
-    finish within the time limit; what is out is not read again.
+    """linear: a token of 100,000 characters, some 13,000 small tokens, and as many again in one
+    burst finish within the time limit; emitted text is not read again.
     """
     dash, size = lab.random.choice("-=~#"), lab.random.randint(2, 4)
     start = "🚀" + dash * lab.random.randint(100_000, 110_000)
@@ -680,8 +680,8 @@ def test_property_linear(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(3)
 def test_property_long_stop(lab):
-    """linear: with as many as 8,000 characters held for a long stop, more than 10,000 more tokens
-    finish within the time limit, and so do those after them; none tries every beginning of a stop.
+    """linear: with up to 8,000 characters held for a long stop, more than 10,000 more tokens finish
+    within the time limit, and so do the tokens after them; no token tries every prefix of a stop.
     """
     held, more = lab.random.randint(7_000, 8_000), lab.random.randint(10_000, 12_000)
     decoder = new(lab, [b"a" * held], stops=["END", "a" * held + "b"])
@@ -698,7 +698,7 @@ def test_property_long_stop(lab):
 
 
 def scripted(lab, case, calls, wanted, what=""):
-    """Run other calls after the tokens of a case; the outputs of these calls must be as wanted."""
+    """Run other calls after the tokens of a case; the outputs of these calls must be `wanted`."""
     trace = lab.script(new(lab, **case), [*(("process", i) for i in case["ids"]), *calls])
     compare(trace, trace.outputs, [*reference(**case)[:-1], *wanted], is_clear(**case))
 
@@ -706,8 +706,8 @@ def scripted(lab, case, calls, wanted, what=""):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_flush_releases_what_waits(lab):
-    """At the end of the stream what is held is text and comes out, a cut character as one U+FFFD
-    after it; nothing has stopped.
+    """`flush` releases the held text, followed by one U+FFFD for a cut-off character; `stopped` is
+    False.
     """
     ended = {"feed": "process", "end": "flush"}
     for ids, text in ([*b"aEN"], "EN"), ([*b"aE\xf0\x9f"], "E\ufffd"), ([*b"a"], ""):
@@ -724,8 +724,8 @@ def test_flush_releases_what_waits(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_flush_may_complete_a_stop(lab):
-    """The U+FFFD of a cut character may complete a stop string. Then the text has ended there, if
-    the last token is one after the first `min_tokens`.
+    """The U+FFFD of a cut-off character may complete a stop string. Then the text has ended there,
+    if the last token came after the first `min_tokens`.
     """
     for least, last in (0, StopOutput("", True, "E\ufffd")), (3, StopOutput("E\ufffd")):
         decoder = new(lab, stops=["E\ufffd"], min_tokens=least)
@@ -741,7 +741,7 @@ def test_flush_may_complete_a_stop(lab):
 
 
 def two_streams(lab):
-    """Draw two streams; the second goes on with what the first one left open."""
+    """Draw two streams; the second continues what the first left open."""
     stop, end, cut = a_stop(lab), an_end(lab), lab.random.choice([b"", half(lab)])
     start = start_of(lab, stop)
     options = {"stops": [stop], "stop_token_ids": [end], "min_tokens": lab.random.randint(0, 3)}
@@ -754,9 +754,9 @@ def two_streams(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_after_a_flush(lab):
-    """After a flush without a stop the decoder is as new: nothing from before joins what is fed
-    then, `min_tokens` are counted anew, and a second flush gives StopOutput("", False, None). After
-    an end it gives StopOutput("", True, reason), and the text stays ended.
+    """After a flush without a stop the decoder has fresh state: earlier text does not join later
+    text, `min_tokens` is counted from 0, and a second flush returns StopOutput("", False, None).
+    After an end, flush returns StopOutput("", True, reason), and the text stays ended.
     """
 
     def rule(cases):
@@ -788,8 +788,8 @@ def test_after_a_flush(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_reset_makes_it_new(lab):
-    """`reset` forgets all, an end too: not a byte nor a held character joins what is fed then, and
-    `min_tokens` are counted anew.
+    """`reset` forgets all state, even an end: no earlier byte and no held character joins later
+    text, and `min_tokens` is counted from 0.
     """
 
     def rule(cases):
@@ -809,8 +809,8 @@ def test_reset_makes_it_new(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 def test_property_complete(lab):
-    """complete: every short stream, and longer ones drawn at random, with stops of all kinds, ends
-    where its whole text does, for that reason, and nothing is lost before it.
+    """complete: every short stream, and longer streams drawn at random, with stops of all kinds,
+    ends at the same place and for the same reason as its whole text; no text before it is lost.
     """
 
     def cases():
@@ -826,8 +826,8 @@ def test_property_complete(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_property_real_vocabularies(lab):
-    """complete: however the tokens of a real vocabulary spell a text, what is before its stop
-    is shown, and no part of the stop.
+    """complete: however the tokens of a real vocabulary spell a text, the text before its stop is
+    shown, and no part of the stop.
     """
     tables = {name: table_of(lab.given.reader(name)) for name in lab.given.NAMES}
 
@@ -858,7 +858,9 @@ def table_of(reader):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_property_isolated(lab):
-    """isolated: decoders fed in turns, of equal stops or others, give what each gives alone."""
+    """isolated: decoders fed in turns, with equal or different stops, return what each returns
+    alone.
+    """
 
     def rule(cases):
         news = [new(lab, **case) for case in cases]

@@ -1,11 +1,11 @@
-"""A parser that passes on a tool call while it is still being written; and one for reasoning.
+"""A splitter for reasoning, and a parser that emits a tool call while it is still being written.
 
-`JsonScanner` finds the end of an object without building it: its stack is what is still expected.
-The other two read a stream as its grammar is written, in generators that yield an event, or None
-where they need the next piece. So the place in the code is the place in the grammar.
+`JsonScanner` finds the end of an object without building it: its stack holds the expected things.
+The other two classes read a stream in the order of its grammar, in generators that yield an event,
+or None if they need the next piece. So the place in the code is the place in the grammar.
 
-But: what has been passed on cannot be taken back. A call that breaks after its name has come out
-ends in a `Malformed`.
+But: an emitted event cannot be taken back. A call that breaks after its name has been emitted ends
+in a `Malformed`.
 """
 
 import json
@@ -23,13 +23,92 @@ from mini_vllm.text.events import (
     TextDelta,
 )
 
-# Yields events, and None where it needs the next piece of text.
+# Yields events, and None if it needs the next piece of text.
 _Reader = Generator[Any, None, Any]
 
 _SPACE = " \t\n\r"
+
+
+class ReasoningSplitter:
+    """Separate a model's reasoning from its answer.
+
+    Args:
+        open_tag, close_tag: non-empty.
+        starts_inside: the open tag is part of the prompt, so the stream begins with reasoning.
+
+    Raises:
+        ValueError: a tag is empty.
+
+    >>> splitter = ReasoningSplitter()
+    >>> splitter.feed("<think>2 and 2"), splitter.feed("...</think>It is 4.")
+    ([ReasoningDelta(text='2 and 2')], [ReasoningDelta(text='...'), TextDelta(text='It is 4.')])
+    """
+
+    def __init__(
+        self, open_tag: str = "<think>", close_tag: str = "</think>", *, starts_inside: bool = False
+    ) -> None:
+        if not open_tag or not close_tag:
+            raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
+        self._open_tag = open_tag
+        self._close_tag = close_tag
+        self._starts_inside = starts_inside
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kind = ReasoningDelta if self._starts_inside else TextDelta
+        self._stream = _Stream(self._read())
+
+    @property
+    def held(self) -> str:
+        """A possible tag; at the start of a stream also the white space before it."""
+        return self._stream.held
+
+    def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
+        """Take the next piece, of any length; return what is now certain, in order.
+
+        The open tag counts only at the start of a stream, and not if the stream starts inside.
+        White space before the tag is dropped with it. Everything between it and the first close tag
+        is reasoning; everything else is text. Both are passed through unchanged.
+
+        >>> splitter = ReasoningSplitter(starts_inside=True)
+        >>> splitter.feed("so.</thi"), splitter.held
+        ([ReasoningDelta(text='so.')], '</thi')
+        """
+        return self._stream.feed(text)
+
+    def flush(self) -> list[ReasoningDelta | TextDelta]:
+        """End the stream: return the held text, as reasoning inside, otherwise as text.
+
+        Afterwards the splitter has fresh state.
+
+        >>> splitter = ReasoningSplitter()
+        >>> splitter.feed(" <thi"), splitter.flush(), splitter.flush()
+        ([], [TextDelta(text=' <thi')], [])
+        """
+        held, kind = self.held, self._kind
+        self._begin()
+        return [kind(held)] if held else []
+
+    def _read(self) -> _Reader:
+        stream = self._stream
+        try:
+            if not self._starts_inside:
+                yield from stream.up_to(self._open_tag, only_space=True)
+                stream.kept.clear()
+                self._kind = ReasoningDelta
+            yield from stream.up_to(self._close_tag, ReasoningDelta)
+            self._kind = TextDelta
+        except _BrokenError:
+            if stream.kept:
+                yield TextDelta("".join(stream.kept))
+        while True:
+            yield from stream.to(len(stream.text), TextDelta)
+            yield None
+
+
 _SPACES = re.compile(f"[{_SPACE}]*")
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
-# The members of a call that count, and what each must be.
+# The members of a call that count, and the kind of each.
 _MEMBERS = {"name": "string", "arguments": "object"}
 
 
@@ -37,8 +116,8 @@ def _any_of(chars: str, *things: str) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(chars, things)
 
 
-# RFC 8259. For each thing, the characters that it may begin with, and the things that must follow
-# each of them, the next one last. A sign or letter is a thing too: itself.
+# RFC 8259. For each thing: the characters with which it may begin, and for each of them the things
+# that must follow, the next thing last. A sign or letter is also a thing.
 _TO_9, _DIGITS, _POWER = "123456789", "0123456789", _any_of("eE", "power")
 _MEMBER = ("members", "value", ":", "text")
 _VALUE = {
@@ -61,18 +140,18 @@ _GRAMMAR = {
     **{char: {char: ()} for char in "{:,aelrsu"},
 }  # fmt: skip
 _AFTER_SPACE = {"first member", "member", "members", ":", "value", "first item", "items"}
-# Where a number may end. It does so at a character that is not its own.
+# The states in which a number may end: at a character that is not part of it.
 _OPTIONAL = {"digits", "fraction", "decimals", "exponent"}
 
 
 class JsonScanner:
     """Find where a JSON object (RFC 8259) ends, in text that arrives in pieces.
 
-    No value is built, no character is looked at twice, and nesting may be of any depth.
+    No value is built, no character is read twice, and nesting may have any depth.
 
     Attributes:
         done: the object is complete.
-        failed: a character came that JSON does not allow there.
+        failed: a character was fed that JSON does not allow there.
 
     >>> scanner = JsonScanner()
     >>> scanner.feed('{"a": '), scanner.feed("1} rest"), scanner.done
@@ -87,8 +166,8 @@ class JsonScanner:
     def feed(self, text: str) -> int:
         """Take the next piece; return how many of its characters belong to the object.
 
-        The first character of all must be the object's `{`. Once the object is done or has failed,
-        nothing belongs to it any more.
+        The first character ever fed must be the object's `{`. After the object is done or has
+        failed, no character belongs to it.
 
         >>> scanner = JsonScanner()
         >>> scanner.feed('{"a": tru1}'), scanner.failed
@@ -97,7 +176,7 @@ class JsonScanner:
         return self._scan(text, 0)
 
     def flush(self) -> bool:
-        """End the text: return whether it had the whole object, and start afresh.
+        """End the text: return whether the object was complete; then start with fresh state.
 
         >>> scanner = JsonScanner()
         >>> scanner.feed("{}"), scanner.flush(), scanner.flush()
@@ -108,7 +187,7 @@ class JsonScanner:
         return done
 
     def _scan(self, text: str, place: int) -> int:
-        """Read on from a place; return the place after what belongs to the object."""
+        """Read from a place; return the place after the last character of the object."""
         expected = self._expected
         while expected and place < len(text) and not self.failed:
             if expected[-1] == "text":
@@ -129,11 +208,11 @@ class JsonScanner:
 
 
 class StreamingCallParser:
-    """Split a stream into text and tool calls, and pass each call on while it arrives.
+    """Split a stream into text and tool calls, and emit each call while it arrives.
 
     A call is the open tag, a JSON object with a string `name` and an object `arguments`, each once
-    and in either order, and the close tag. White space may stand around the object. Its other
-    members are skipped.
+    and in either order, and the close tag. White space may surround the object. Other members are
+    skipped.
 
     Args:
         open_tag, close_tag: non-empty.
@@ -162,20 +241,21 @@ class StreamingCallParser:
 
     @property
     def held(self) -> str:
-        """The source since the last event: a possible tag, or what is open of a call."""
+        """The source since the last event: a possible tag, or source of an open call."""
         return self._stream.held
 
     def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd | Malformed]:
         """Take the next piece, of any length; return what is now certain, in order.
 
-        A `CallStart` (its `id` is None) comes with the quote that ends the name, arguments as they
-        arrive and as they are written. If they come first, they wait for the name. `CallEnd` comes
-        with the last character of the close tag. No text is ever empty.
+        A `CallStart` (its `id` is None) is emitted with the quote that ends the name; arguments are
+        emitted as they arrive, unchanged. If the arguments precede the name, they are held until
+        the `CallStart`. `CallEnd` is emitted with the last character of the close tag. No text is
+        ever empty.
 
-        A call breaks at the first character with which it cannot be a call any more. If its name
-        has not come out, what is held is text, and reading goes on at that character. If it has,
-        everything up to the next close tag, wherever that stands, ends the call: a `Malformed`
-        whose `raw` is the source since the last event, close tag included.
+        A call breaks at the first character after which it cannot be a valid call any more. If its
+        name has not been emitted, the held source is text, and reading goes on at that character.
+        Otherwise the next close tag, even inside a string, ends the call with a `Malformed`; its
+        `raw` is the source since the last event, close tag included.
 
         >>> parser = StreamingCallParser()
         >>> parser.feed('<tool_call>{"name": 1')
@@ -184,10 +264,11 @@ class StreamingCallParser:
         return self._stream.feed(text)
 
     def flush(self) -> list[TextDelta | Malformed]:
-        """End the stream: what is held is text; after the name, a `Malformed` with it as `raw`.
+        """End the stream: return the held source as text; in a call whose name has been emitted,
+        return a `Malformed` with the held source as `raw`.
 
-        Afterwards the parser is as new: another `flush` returns `[]`, and the next `feed` begins
-        another stream, whose calls count from 0 again.
+        Afterwards the parser has fresh state: another `flush` returns `[]`, and the next `feed`
+        begins another stream, whose calls count from 0 again.
 
         >>> parser = StreamingCallParser()
         >>> parser.feed('<tool_call>{"na'), parser.flush(), parser.flush()
@@ -241,98 +322,21 @@ class StreamingCallParser:
             sign = yield from stream.thing(", or }" if seen.issuperset(_MEMBERS) else ",")
 
 
-class ReasoningSplitter:
-    """Tell a model's reasoning from its answer.
-
-    Args:
-        open_tag, close_tag: non-empty.
-        starts_inside: the open tag is part of the prompt, so the stream begins with reasoning.
-
-    Raises:
-        ValueError: a tag is empty.
-
-    >>> splitter = ReasoningSplitter()
-    >>> splitter.feed("<think>2 and 2"), splitter.feed("...</think>It is 4.")
-    ([ReasoningDelta(text='2 and 2')], [ReasoningDelta(text='...'), TextDelta(text='It is 4.')])
-    """
-
-    def __init__(
-        self, open_tag: str = "<think>", close_tag: str = "</think>", *, starts_inside: bool = False
-    ) -> None:
-        if not open_tag or not close_tag:
-            raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
-        self._open_tag = open_tag
-        self._close_tag = close_tag
-        self._starts_inside = starts_inside
-        self._begin()
-
-    def _begin(self) -> None:
-        self._kind = ReasoningDelta if self._starts_inside else TextDelta
-        self._stream = _Stream(self._read())
-
-    @property
-    def held(self) -> str:
-        """A possible tag; at the start also the white space before it."""
-        return self._stream.held
-
-    def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        """Take the next piece, of any length; return what is now certain, in order.
-
-        The open tag counts at the start of a stream only, and not where that is inside already.
-        White space before it is dropped with it. What comes between it and the first close tag is
-        reasoning; everything else is text, as it is written.
-
-        >>> splitter = ReasoningSplitter(starts_inside=True)
-        >>> splitter.feed("so.</thi"), splitter.held
-        ([ReasoningDelta(text='so.')], '</thi')
-        """
-        return self._stream.feed(text)
-
-    def flush(self) -> list[ReasoningDelta | TextDelta]:
-        """End the stream: what is held is reasoning where it stands inside, else text.
-
-        Afterwards the splitter is as new.
-
-        >>> splitter = ReasoningSplitter()
-        >>> splitter.feed(" <thi"), splitter.flush(), splitter.flush()
-        ([], [TextDelta(text=' <thi')], [])
-        """
-        held, kind = self.held, self._kind
-        self._begin()
-        return [kind(held)] if held else []
-
-    def _read(self) -> _Reader:
-        stream = self._stream
-        try:
-            if not self._starts_inside:
-                yield from stream.up_to(self._open_tag, only_space=True)
-                stream.kept.clear()
-                self._kind = ReasoningDelta
-            yield from stream.up_to(self._close_tag, ReasoningDelta)
-            self._kind = TextDelta
-        except _BrokenError:
-            if stream.kept:
-                yield TextDelta("".join(stream.kept))
-        while True:
-            yield from stream.to(len(stream.text), TextDelta)
-            yield None
-
-
 class _BrokenError(Exception):
-    """What comes next is not what the grammar asks for. It has not been read."""
+    """The next character does not fit the grammar. It has not been read."""
 
 
 class _Stream:
-    """What a reader reads from. Its methods are readers too.
+    """The source of a reader. Its methods are also readers.
 
-    `shown` makes an event of a text; without it, what is read is kept.
+    `shown` makes an event of a text; without `shown`, text that is read is kept.
     """
 
     def __init__(self, reader: _Reader) -> None:
-        self.kept: list[str] = []  # what was read since the last event
+        self.kept: list[str] = []  # read since the last event
         self._reader = reader
         self.text = ""
-        self._place = 0  # of the first character that was not read
+        self._place = 0  # of the first unread character
 
     @property
     def held(self) -> str:
@@ -351,7 +355,7 @@ class _Stream:
         while True:
             end = _find(tag, self.text, self._place)
             if only_space and self.text[self._place : end].strip(_SPACE):
-                raise _BrokenError(f"only white space may stand before {tag}")
+                raise _BrokenError(f"only white space may precede {tag}")
             yield from self.to(end, shown)
             if self.text.startswith(tag, end):
                 self._place += len(tag)
@@ -359,7 +363,7 @@ class _Stream:
             yield None
 
     def thing(self, kind: str, shown: Any = None) -> _Reader:
-        """Read white space and a thing of the grammar; return what was kept of it."""
+        """Read white space and a thing of the grammar; return its source if it was kept."""
         while True:
             yield from self.to(_SPACES.match(self.text, self._place).end())
             if self._place < len(self.text):
@@ -385,7 +389,7 @@ class _Stream:
 
 
 def _find(tag: str, text: str, start: int) -> int:
-    """Return where the tag begins; else where it may have begun at the end; else the length."""
+    """Return where the tag begins; else where it may begin at the end; else the length."""
     place = text.find(tag, start)
     if place < 0:
         places = range(max(start, len(text) - len(tag) + 1), len(text))

@@ -1,6 +1,6 @@
 """Lab 09: streamed arguments. Each docstring states the rule that its test pins.
 
-A test begins with cases to read and goes on with cases that are drawn from the seed.
+A test begins with cases to read and goes on with cases drawn from the seed.
 """
 
 import functools
@@ -30,17 +30,17 @@ START = CallStart(0, None, "f")
 # Stands for any reason, which is in words.
 WHY = "..."
 NAMED = '{"name": "f"', START
-# Of the letters of the tags, so that a search cannot skip them.
+# Made of the letters of the tags, so that a search cannot skip them.
 HOSTILE = "_to_a_local_tool_to_call_all" * 4
 
-# What is drawn. No word and no bit of a text goes on with an open tag that has begun.
+# Bits for random texts. No word and no bit continues an incomplete open tag.
 LETTERS = "bdefghijkmnpqrsuvwxyz"
 TEXT_BITS = ["<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "{}", "\u2028\x00"]
 STRING_BITS = ['"', "\\", CLOSE, OPEN, "</tool", "}{", "[]:,", "é🚀\u2028", "\n", '\\"']
 JUNK = ['"', "\\", "{", "}}", OPEN, "</tool", "<", " ", "é", "1", "\n", '{"name": "g"}']
 
 
-# What JSON is: `judged` says it of a text by asking Python what could be made of it.
+# The definition of JSON: `judged` asks Python's `json` which continuations of a text are objects.
 
 
 def is_object(text):
@@ -63,7 +63,7 @@ INSIDE = [*STRING_ENDS, *(end + ":0" for end in STRING_ENDS)]
 
 @functools.cache
 def can_become(text):
-    """Whether some end would make an object of a text."""
+    """Whether some continuation makes an object of a text."""
     bare, *string = re.sub(r'"(\\.|[^"\\])*"', "", text).split('"', 1)
     closing = ""
     for char in bare:
@@ -75,8 +75,8 @@ def can_become(text):
 
 
 def judged(text):
-    """How many characters of a text belong to its object, and which of `done` and `failed` it is
-    then; neither if it can go on.
+    """How many characters of a text belong to its object, and whether it is then `done` or
+    `failed`; neither if the object can go on.
     """
     if is_object(text):
         return len(text), True, False
@@ -94,17 +94,21 @@ def ways(r, text, count=1):
 
 
 def scan(lab, pieces):
-    """Feed the pieces to a scanner; after each read `done` and `failed`."""
+    """Feed the pieces to a scanner; after each piece read `done` and `failed`."""
     calls = ((("feed", piece), "done", "failed") for piece in pieces)
     return lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
 
 
-def check_objects(lab, cases):
-    """Check what a scanner says of these texts, cut in these ways."""
+def check_objects(lab, cases, *, whole=False):
+    """Check the scanner's answers for these texts, cut in these ways. With `whole`, each text, and
+    the smallest one that a report shows, begins with a whole object.
+    """
 
     def rule(case):
         text, places = case
         belong, done, failed = judged(text)
+        if whole and not done:
+            return
         wanted, size = [], 0
         for piece in cut_at(text, places):
             before, size = min(size, belong), size + len(piece)
@@ -121,7 +125,7 @@ def all_ways(lab, texts):
     return [(text, places) for text in texts for places in ways(lab.random, text)]
 
 
-# What is drawn; `r` is a `random.Random`.
+# Random cases; `r` is a `random.Random`.
 
 
 def any_word(r):
@@ -139,13 +143,13 @@ def any_number(r):
 
 
 def any_string(r, bits=("",)):
-    """Draw the source of a JSON string with such bits in it."""
+    """Draw the source of a JSON string that contains some of these bits."""
     text = any_word(r) + "".join(r.choices(bits, k=r.randint(0, 3)))
     return json.dumps(text, ensure_ascii=r.choice([True, False]))
 
 
 def any_value(r, bits=("",), depth=2):
-    """Draw the source of a JSON value with such bits in its strings."""
+    """Draw the source of a JSON value with some of these bits in its strings."""
     kind = r.choice('0""[{' if depth else '0"w')
     if kind == "{":
         return any_object(r, bits, depth - 1)
@@ -163,7 +167,7 @@ def gap(r):
 
 
 def any_object(r, bits=("",), depth=2):
-    """Draw the source of a JSON object with such bits in its strings."""
+    """Draw the source of a JSON object with some of these bits in its strings."""
     keys = [f'"{any_word(r)}"', '"name"', '"arguments"', any_string(r, bits)]
     members = [
         f"{gap(r)}{r.choice(keys)}{gap(r)}:{gap(r)}{any_value(r, bits, depth)}{gap(r)}"
@@ -172,7 +176,7 @@ def any_object(r, bits=("",), depth=2):
     return f"{{{','.join(members) or gap(r)}}}"
 
 
-# Streams: parts, of which is known what each of their characters brings out.
+# Streams: lists of parts; each part knows the events that each of its characters brings out.
 
 
 @dataclass(frozen=True)
@@ -181,8 +185,8 @@ class Part:
 
     Attributes:
         source: its characters.
-        at: the events that a character brings out, by its place.
-        text_from: from this place on it is text; before it there is a call, open tag first.
+        at: the events that a character brings out, by the character's place.
+        text_from: the source is text from this place on; before it there is a call, open tag first.
     """
 
     source: str
@@ -191,10 +195,10 @@ class Part:
 
 
 def tagged(*segments, text=""):
-    """A call, segment by segment, and the text that it becomes when that breaks it.
+    """A call, segment by segment, and the text that follows if the call breaks there.
 
-    A segment has the events that its last character brings out, or ArgsDelta where each character
-    brings itself out as arguments.
+    A segment has the events that its last character brings out, or ArgsDelta if each character is
+    emitted as arguments.
     """
     source, at = OPEN, {}
     for piece, *events in segments:
@@ -207,8 +211,8 @@ def tagged(*segments, text=""):
 
 
 def a_call(name, arguments, *others, names_first=True, r=None):
-    """A call with these sources of name and arguments, and others between them: pairs of sources of
-    a key and its value. With `r`, white space is drawn.
+    """A call with these sources of name and arguments, and other members between them: pairs of
+    sources of a key and its value. With `r`, white space is drawn.
     """
     space = (lambda: gap(r)) if r else (lambda: "")
     start = CallStart(0, None, json.loads(name))
@@ -238,13 +242,13 @@ def any_others(r, bits=("",)):
 
 
 def any_call(r, bits=STRING_BITS, names_first=None):
-    """Draw a call with such bits in its strings."""
+    """Draw a call with some of these bits in its strings."""
     first = r.choice([True, True, False]) if names_first is None else names_first
     return a_call(any_string(r), any_object(r, bits), *any_others(r, bits), names_first=first, r=r)
 
 
 def early_call(r):
-    """Draw a call that has its arguments first."""
+    """Draw a call whose arguments precede its name."""
     return any_call(r, names_first=False)
 
 
@@ -255,7 +259,7 @@ def plain_call(r):
 
 
 def broken_call(r):
-    """Draw a call that a control character breaks, before or after its name has come out."""
+    """Draw a call that a control character breaks, before or after its name is emitted."""
     call = any_call(r)
     place = r.randrange(len(OPEN), len(call.source))
     source = call.source[:place]
@@ -268,14 +272,14 @@ def broken_call(r):
 
 
 def any_text(r):
-    """Draw a text of words, open tags that have begun, and what else there is."""
+    """Draw a text of words, incomplete open tags, and other bits."""
     begun = OPEN[: r.randrange(1, len(OPEN))]
     bits = [*r.choices(TEXT_BITS, k=2), begun, any_word(r) + " "]
     return Part("".join(r.sample(bits, r.randint(1, 4))))
 
 
 def any_words(r):
-    """Draw a text in which no tag seems to begin."""
+    """Draw a text in which no tag begins."""
     return Part(" ".join(any_word(r) for _ in range(r.randint(1, 4))) + r.choice(" \n.>"))
 
 
@@ -297,8 +301,8 @@ def source_of(stream):
 
 @functools.lru_cache(maxsize=8)
 def steps_of(stream):
-    """For each character of a tuple of parts: what it brings out, what is held then, and the call
-    that is announced and open then, if any.
+    """For each character of a tuple of parts: the events that it brings out, the held source then,
+    and the index of the announced and open call, if any.
     """
     steps, held, index, announced = [], "", 0, False
     for part in stream:
@@ -323,14 +327,14 @@ def steps_of(stream):
 
 
 def numbered(event, index, held):
-    """An event of call number `index`, with what is held if it is the end of a broken one."""
+    """An event of call number `index`; the end of a broken call gets the held source as `raw`."""
     if isinstance(event, Malformed):
         return Malformed(index, held, WHY)
     return replace(event, index=index)
 
 
 def merged(events):
-    """The events with adjacent texts of one kind joined, and without the words of a reason."""
+    """The events with adjacent texts of one kind joined, and without the wording of a reason."""
     return [
         replace(event, reason=WHY if event.reason.strip() else "")
         if isinstance(event, Malformed) else event
@@ -345,7 +349,7 @@ def cut(r, stream, way):
 
 
 def expected(stream, places):
-    """What each piece brings out, what is held after it, and what a flush then brings out."""
+    """The events of each piece, the held source after it, and the events of a flush at the end."""
     steps = steps_of(tuple(stream))
     ends = [0, *itertools.accumulate(map(len, cut_at(source_of(stream), places)))]
     outs = (steps[start:end] for start, end in itertools.pairwise(ends))
@@ -358,12 +362,12 @@ def expected(stream, places):
 
 
 def outputs_of(trace):
-    """What each call returned, with adjacent texts joined."""
+    """The events of each call, with adjacent texts joined."""
     return [merged(out) if isinstance(out, list) else out for out in trace.outputs]
 
 
 def feed(lab, pieces, *tags, end=""):
-    """Feed the pieces to a parser and leave the stream open, or end it."""
+    """Feed the pieces to a parser; leave the stream open, or end it."""
     return lab.stream(lab.new(PARSER, *tags), pieces, end=end)
 
 
@@ -384,13 +388,13 @@ def check_streams(lab, what, streams, *ways, end=""):
     check(rule, [cut(lab.random, stream, way) for stream in streams for way in ways])
 
 
-# The naive way, and what it does.
+# The naive way, and its result.
 
 
 @pytest.mark.given
 def test_naive_repair_and_diff_breaks():
-    """To close the brackets of a half argument, parse it, and send what is new: a brace is sent
-    that the model did not write there, and it cannot be taken back.
+    """If you close the brackets of half an argument, parse it, and send the new part, you send a
+    brace that the model did not write there, and it cannot be taken back.
     """
     sent = ""
     for so_far, missing in (('{"code": 1', "}"), ('{"code": 123', "}"), ('{"code": 123}', "")):
@@ -401,14 +405,14 @@ def test_naive_repair_and_diff_breaks():
 
 @pytest.mark.given
 def test_naive_search_for_the_name_breaks():
-    """The first "name" in the source need not be the call's."""
+    """The first "name" in the source is not always the name of the call."""
     source = '{"arguments": {"name": "Ada"}, "name": "greet"}'
     assert re.search('"name": "(.*?)"', source)[1] == "Ada"
 
 
 @pytest.mark.given
 def test_empty_tags_are_rejected(lab):
-    """An empty tag raises ValueError; this check is given."""
+    """An empty tag raises ValueError; the starter contains this check."""
     for name in (PARSER, SPLITTER):
         lab.rejects(lab.new(name, ""))
         lab.rejects(lab.new(name, "<a>", ""))
@@ -417,536 +421,8 @@ def test_empty_tags_are_rejected(lab):
 # Task 1
 
 
-@pytest.mark.task(1)
-@pytest.mark.points(3)
-def test_scanner_ends_with_the_object(lab):
-    """feed returns how many of its characters belong to the object, and `done` is true as soon as
-    its last `}` is there; what comes after it does not belong.
-    """
-    texts = ['{"a": 1}}', "{}{}", '{"a": {"b": [{}, []]}} ]']
-    texts += (any_object(lab.random) + lab.random.choice(["", " x", "}"]) for _ in range(25))
-    check_objects(lab, all_ways(lab, texts))
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(3)
-def test_scanner_strings(lab):
-    r"""In a string brackets do not count, \" does not end it and \\ does not escape what follows,
-    wherever it is cut. Control characters and unknown escapes cannot stand in it.
-    """
-    strings = ["}", "\\u007D{", r"\\\"}", r"\\", r"\ud83d\ude00\n\/\b", "\x7f\u2028🚀"]
-    strings += ["a\nb", "\t", r"\x41", r"\u12g4", "\\\x00", r"\U0041", "\x1f"]
-    texts = ['{"a": "' + string + '", "b\\"}": 2}' for string in strings]
-    texts += (f'{{"k": {any_string(lab.random, STRING_BITS)}}}}}' for _ in range(20))
-    check_objects(lab, all_ways(lab, texts))
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(3)
-def test_scanner_numbers_and_words(lab):
-    """Numbers and words are those of RFC 8259: no leading zero or plus, a digit on either side of
-    the point, `true`, `false` and `null` as they are, and no NaN or Infinity.
-    """
-    values = [
-        "0", "-0", "10", "-1.50", "1e5", "1E-05", "2.0e+10", "true", "false", "null", "01", "+1",
-        ".5", "1.", "1.e5", "1e", "1e+", "-", "-a", "0x1", "1.2.3", "NaN", "Infinity", "-Infinity",
-        "True", "nul", "nulll", "1 2", "tru e",
-    ]  # fmt: skip
-    for _ in range(20):
-        number = any_number(lab.random)
-        place = lab.random.randrange(len(number))
-        values += [number, number[:place] + lab.random.choice("0.e-+x ") + number[place:]]
-    texts = [text for value in values for text in (f'{{"a":{value}}}', f'{{"a":[{value} ,1]}}')]
-    check_objects(lab, [(text, lab.random.choice(ways(lab.random, text))) for text in texts])
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(4)
-def test_scanner_fails_at_the_first_wrong_character(lab):
-    """`failed` is true as soon as a character comes that JSON does not allow at its place: those
-    before it belong, it does not.
-    """
-    texts = ["[]", " {}", "x", "{,}", "{'a': 1}", '{"a" 1}', '{"a": 1,}', '{"a": [1,]}', '{"a": ]}']
-    texts += ['{"a"::1}', "{1: 2}", '{"a": 1 "b": 2}', '{"a": [1}', '{"a": "b" "c"}', '{"a":,}']
-    texts += ['{"a": {]}', '{"a": 1\u00a0}', "{\x0c}", '{"a": [1:2]}', '{"a": //\n1}']
-    for _ in range(30):
-        text = any_object(lab.random)
-        place = lab.random.randrange(len(text))
-        texts.append(text[:place] + lab.random.choice('{}[]",:x1\\\x00') + text[place:])
-    check_objects(lab, all_ways(lab, texts))
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(2)
-def test_scanner_of_any_depth(lab):
-    """Objects may be nested as deep as they like: 30,000 brackets are scanned like three, without
-    recursion.
-    """
-
-    def rule(depth):
-        text = '{"a":' + '[{"a":' * depth + "1" + "}]" * depth + "}"
-        trace = scan(lab, [text[:-1], "]", text[-1]])
-        wanted = [len(text) - 1, False, False, 0, False, True, 0, False, True]
-        expect(trace.outputs, wanted, trace)
-        trace = scan(lab, [text + "]"])
-        expect(trace.outputs, [len(text), True, False], trace)
-
-    check(rule, [1, lab.random.randint(20, 90), lab.random.randint(15_000, 20_000)])
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(2)
-def test_scanner_stays_ended(lab):
-    """Once the object is done or has failed, feed returns 0 and nothing changes."""
-    texts = ["{}", "{x", '{"a": 1}', '{"a": 1]', *(any_object(lab.random) for _ in range(9))]
-    texts += [text[:-1] + "\x01" for text in texts[4:]]
-    rests = ["{", '"}', "", "}", "}}"]
-    check_objects(
-        lab,
-        [(text + "".join(rests), [*itertools.accumulate(map(len, [text, *rests]))])
-         for text in texts],
-    )  # fmt: skip
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(2)
-def test_scanner_flush(lab):
-    """flush returns whether the object was done, and leaves a new scanner: what is fed next is
-    another text.
-    """
-
-    def rule(texts):
-        calls = [(("feed", t), ("flush",), "done", "failed", ("flush",)) for t in texts]
-        trace = lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
-        each = [[judged(t)[0], judged(t)[1], False, False, False] for t in texts]
-        expect(trace.outputs, [*itertools.chain(*each)], trace)
-
-    r = lab.random
-    cases = [["{}", '{"a": "', "{}", "x", '{"a": [{"b"', '{"a": 1}', '{"a": 1', "{}"]]
-    for _ in range(12):
-        texts = [any_object(r) for _ in range(r.randint(2, 5))]
-        cases.append([text[: r.randint(1, len(text))] for text in texts])
-    check(rule, cases)
-
-
-@pytest.mark.task(1)
-@pytest.mark.points(3)
-def test_property_scanner_on_all_small_objects(lab):
-    """complete, eager: for every object of up to five tokens of twelve kinds, and for all that is
-    none, what belongs, `done` and `failed` are right after every character.
-    """
-    tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "-", "1", " "]
-    texts, longer = [], ["{"]
-    for _ in range(4):
-        texts += [text + token for text in longer for token in tokens]
-        last = texts[-len(longer) * len(tokens) :]
-        longer = [text for text in last if judged(text) == (len(text), False, False)]
-    # The last token of all is enough: what comes before it has been seen.
-    check_objects(lab, [(text, [len(text) - 1]) for text in ["x", *texts]])
-    texts = [any_object(lab.random, STRING_BITS, 3) for _ in range(15)]
-    check_objects(lab, [(text, [*range(1, len(text))]) for text in texts])
-
-
-# Task 2
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(1)
-def test_text_streams_at_once(lab):
-    """Outside calls everything comes out at once but the possible start of an open tag, which is
-    held; it comes out when it cannot be a tag any more. A close tag there is text.
-    """
-    trace = feed(lab, ["so <to", "", "ol", "box </tool_call> <"])
-    wanted = [[TextDelta("so ")], [], [], [TextDelta("<toolbox </tool_call> ")]]
-    expect(outputs_of(trace), wanted, trace)
-    expect(trace.held, ["<to", "<to", "<tool", "<"], trace, "held")
-    check_streams(lab, "outputs", drawn(lab, 8, any_text, any_words, any_text), "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(4)
-def test_name_comes_with_its_last_quote(lab):
-    """The quote that ends the name makes it certain: CallStart comes out with that character, no
-    later and no earlier. Its id is None.
-    """
-    trace = feed(lab, ["a ", OPEN + '{"name": "ge', "t", '"', ",", ' "argu'])
-    wanted = [[TextDelta("a ")], [], [], [CallStart(0, None, "get")], [], []]
-    expect(outputs_of(trace), wanted, trace)
-
-    def begun(r):
-        call = plain_call(r)
-        size = min(place for place, events in call.at.items() if events != [CallEnd(0)]) + 1
-        return Part(call.source[:size], call.at, size)
-
-    check_streams(lab, "outputs", drawn(lab, 10, any_words, begun), "whole", "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(5)
-def test_arguments_stream(lab):
-    """Every character of the arguments comes out with the piece in which it arrives, those that are
-    half of an escape or of a number too, and nothing of them waits.
-    """
-    more = [": [1", "2", ', "\\', "u00", 'e9"]}']
-    trace = feed(lab, [OPEN + '{"name":"f","arguments": {"x"', *more])
-    wanted = [[START, ArgsDelta(0, '{"x"')], *([ArgsDelta(0, text)] for text in more)]
-    expect(outputs_of(trace), wanted, trace)
-    streams = drawn(lab, 12, any_words, lambda r: any_call(r, names_first=True))
-    check_streams(lab, "outputs", streams, "single", "few", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(3)
-def test_no_brace_of_the_wrapper(lab):
-    """The arguments end with their own last brace. What follows it is the object around them: its
-    brace, white space and other members never come out, whatever piece they are in.
-    """
-    for end in ("}}}" + CLOSE, "}} }\n" + CLOSE, '}}, "id": "}}"}' + CLOSE):
-        trace = feed(lab, [OPEN + '{"name":"f","arguments":{"a":{', end])
-        wanted = [[START, ArgsDelta(0, '{"a":{')], [ArgsDelta(0, "}}"), CallEnd(0)]]
-        expect(outputs_of(trace), wanted, trace)
-    check_streams(lab, "events", drawn(lab, 12, plain_call), "whole", "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(4)
-def test_arguments_before_the_name(lab):
-    """Arguments that come before the name wait for it, and come out together right after it."""
-    trace = feed(lab, [OPEN + '{"arguments": {"x": 1}', ', "name": "f', '"', "}" + CLOSE])
-    wanted = [[], [], [START, ArgsDelta(0, '{"x": 1}')], [CallEnd(0)]]
-    expect(outputs_of(trace), wanted, trace)
-    check_streams(lab, "outputs", drawn(lab, 10, any_words, early_call), "whole", "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(3)
-def test_arguments_are_the_source(lab):
-    """Joined, the arguments are the model's own characters from { to }: white space, escapes, the
-    order of keys, keys that come twice and numbers as they are written, surrogate pairs included.
-    """
-    sources = ["{ }", '{"a" : 1.50,\r\n"a":1e5 }', r'{"u": "\ud83d\ude00\u5317 \ud800 \/"}']
-    sources += ['{"北京": "🚀\u2028\x7f"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
-    streams = [[a_call('"f"', source)] for source in sources]
-    streams += drawn(lab, 12, any_call)
-    check_streams(lab, "events", streams, "whole", "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(3)
-def test_which_member_is_the_name(lab):
-    """Members count at the top level only, whatever they are called further in. Others are skipped,
-    with values of any kind.
-    """
-    inner = '{"name": "Ada", "arguments": {"name": "x"}}'
-    calls = [
-        a_call('"f"', inner), a_call('"f"', inner, names_first=False),
-        a_call('"arguments"', "{}", ('"id"', "7"), ('"m"', inner), ('"ok"', "true")),
-        a_call('"f"', "{}", ('"index"', "-0.5e1"), ('"id"', '"name"'), names_first=False),
-        a_call('""', "{}", ('"function"', '{"name": "no"}')),
-    ]  # fmt: skip
-    streams = [[call] for call in calls]
-    for _ in range(20):
-        r = lab.random
-        streams.append([a_call('"f"', any_object(r), *any_others(r), *any_others(r))])
-    check_streams(lab, "outputs", streams, "whole", "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(2)
-def test_names_and_keys_are_decoded(lab):
-    r"""The name and the keys are JSON strings: their escapes are decoded, a surrogate pair as one
-    character, wherever it is cut.
-    """
-    names = [r'"S\u00e3o \"1\""', r'"\ud83d\ude80\n"', '"🚀"']
-    names += (any_string(lab.random, ["é🚀", '"', "\n", "\\"]) for _ in range(12))
-    streams = []
-    for name in names:
-        start, early = CallStart(0, None, json.loads(name)), ArgsDelta(0, "{}")
-        first = [r'{"n\u0061me":'], [name, start], [r',"\u0061rguments":'], ["{}", ArgsDelta]
-        last = [r'{"argument\u0073": {}, "\u006eame":'], [name, start, early]
-        end = ["}" + CLOSE, CallEnd(0)]
-        streams += [tagged(*first, end)], [tagged(*last, end)]
-    check_streams(lab, "outputs", streams, "whole", "single")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(2)
-def test_call_ends_with_its_close_tag(lab):
-    """CallEnd comes out with the last character of the close tag, before which there may be white
-    space; only then is the call certain to be whole.
-    """
-    trace = feed(lab, [OPEN + '\n{"name":"f","arguments":{}}', "\n", "</tool_call", "> <"])
-    wanted = [[START, ArgsDelta(0, "{}")], [], [], [CallEnd(0), TextDelta(" ")]]
-    expect(outputs_of(trace), wanted, trace)
-    check_streams(lab, "outputs", drawn(lab, 8, plain_call, any_words, plain_call), "single", "few")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(2)
-def test_many_calls_in_one_piece(lab):
-    """One piece may hold several calls, and text between them; `index` counts the calls from 0."""
-    streams = [[GOOD, SAY], [GOOD, Part("\n"), GOOD, Part("a"), SAY]]
-    streams += drawn(lab, 6, plain_call, any_words, early_call, plain_call)
-    check_streams(lab, "events", streams, "whole", "few")
-    count = lab.random.randint(1_200, 1_800)
-    found = feed(lab, [GOOD.source * count]).events
-    ends = [event.index for event in found if isinstance(event, CallEnd)]
-    expect(ends == [*range(count)], True, f"feed({count:,} calls in one piece): a CallEnd each")
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(1)
-def test_other_tags(lab):
-    """The tags are the constructor's: any two non-empty strings, even special or equal ones, or
-    ones that overlap themselves or begin with white space.
-    """
-    r = lab.random
-    tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "\n\n)")]
-    for _ in range(8):
-        letters = r.sample("AB(.*$)|^+?<>§", 2)
-        tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
-    for first, last in tags:
-        source = f'{{"x":{r.randrange(10**9)}}}'
-        sent = "-" + first + '{"name":"f","arguments":' + source + "}\n" + last + "-"
-        for pieces in ([sent], list(sent)):
-            trace = feed(lab, pieces, first, last)
-            wanted = [TextDelta("-"), START, ArgsDelta(0, source), CallEnd(0), TextDelta("-")]
-            expect(trace.events, wanted, trace)
-
-
-@pytest.mark.task(2)
-@pytest.mark.points(2)
-def test_held_is_the_source_since_the_last_event(lab):
-    """`held` is the possible start of a tag; in a call, the source since the last event: all of it
-    before the name is out, and while the arguments come, nothing.
-    """
-    pieces = ["a <tool", '_call>{"name":', ' "f"', ', "arguments": ', '{"x":', "1}", "}</t"]
-    held = ["<tool", OPEN + '{"name":', "", ', "arguments": ', "", "", "}</t", ""]
-    trace = feed(lab, [*pieces, CLOSE[3:]])
-    expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 6, any_words, any_call, any_text), "single", "few")
-
-
-# Task 3
-
-# Bodies that break before the name is out: what is kept, and the text that begins where it breaks.
-BEFORE = [
-    ("", "no"), ("\n", "[]"), ("", CLOSE), ("{", "}"), ("{", "'name': 'f'}"), ('{"name" ', '"f"}'),
-    ('{"name": ', "1}"), ('{"name": ', "null}"), ('{"name": ', '{"name": "f"}}'),
-    ('{"name": "f', '\n"}'), ('{"arguments": ', '"{}"}'), ('{"arguments": ', "[]}"),
-    ('{"arguments": {"x": ', "NaN}}"), ('{"arguments": {"x": 1', "]"), ('{"arguments": {}', "}"),
-    ('{"arguments": {}, "arguments', '": {}}'), ('{"id": 0', "1}"),
-    ('{"arguments": {}', OPEN[:-1] + " "), ("", OPEN[:-1] + " "), (" ", "\u00a0{"),
-    ('{"id": "' + OPEN, '\n{"name": "f", "arguments": {}}' + CLOSE),
-]  # fmt: skip
-
-# What comes after `{"name": "f"` and breaks the call: segments before the break, and the rest.
-AFTER = [
-    ([], "}"), ([], ' "arguments": {}}'), ([", "], "}"), ([', "arguments": '], '"{}"}'),
-    ([', "arguments": '], "[{}]}"), ([', "arguments": '], "null}"), ([', "name'], '": "g"}'),
-    ([', "arguments": ', '{"x": 1 '], "2}}"), ([', "arguments": ', '{"x": "'], '\n"}}'),
-    ([', "arguments": ', "{}", ', "arguments'], '": {}}'), ([', "arguments": ', "{}"], "]"),
-    ([', "arguments": ', "{}", "} "], "x"), ([', "arguments": ', "{}", "}"], "}"),
-    ([', "arguments": ', "{}", "}</tool"], ">"), ([', "arguments": ', "{}", "}"], GOOD.source[:-1]),
-]  # fmt: skip
-
-
-def breaks_after(before, rest):
-    """A call that breaks after its name; of what comes before that, the second is arguments."""
-    segments = [[text, *[ArgsDelta][: number == 1]] for number, text in enumerate(before)]
-    return tagged(NAMED, *segments, [rest + CLOSE, Malformed(0, "", WHY)])
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(4)
-def test_break_before_the_name_is_text(lab):
-    """At the first character with which it cannot be a call any more, a call whose name is not out
-    becomes text; so does a second `arguments`, with the quote that ends it. Reading goes on there.
-    """
-    streams = [[tagged([kept], text=rest), Part(" "), GOOD] for kept, rest in BEFORE]
-    for _ in range(8):
-        kept, rest = lab.random.choice(BEFORE)
-        kept = kept.replace("{", "{" + f'"{any_word(lab.random)}": {any_number(lab.random)}, ', 1)
-        call = plain_call(lab.random)
-        streams.append([tagged([kept], text=rest), any_words(lab.random), call])
-    check_streams(lab, "outputs", streams, "whole", "single", "few")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(4)
-def test_break_after_the_name_is_malformed(lab):
-    """A call that breaks when its name is out becomes a Malformed. `raw` is its source since the
-    last event, up to and with the next close tag; `reason` says why in any words. It uses up its
-    index, and the text goes on after it.
-    """
-    trace = feed(lab, [OPEN + '{"name":"f","arguments":{"x":1 ', "oops}", CLOSE + " <"])
-    end = [Malformed(0, "oops}" + CLOSE, WHY), TextDelta(" ")]
-    wanted = [[START, ArgsDelta(0, '{"x":1 ')], [], end]
-    expect(outputs_of(trace), wanted, trace)
-    streams = [[breaks_after(*case), Part("a"), GOOD] for case in AFTER]
-    streams += drawn(lab, 12, plain_call, broken_call, any_words, plain_call)
-    check_streams(lab, "outputs", streams, "whole", "single", "few")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(1)
-def test_second_name_or_arguments(lab):
-    """A second `name` or `arguments` breaks the call with the quote that ends it, however the key
-    is written: a call has one name.
-    """
-    streams = []
-    for _ in range(8):
-        name, source = any_word(lab.random), any_object(lab.random)
-        for key in ("name", r"n\u0061me", "arguments", r"argument\u0073"):
-            value = any_value(lab.random)
-            first = [f'{{"name":"{name}"', CallStart(0, None, name)], [',"arguments":']
-            rest = [f',"{key}":{value}}}{CLOSE}', Malformed(0, "", WHY)]
-            streams.append([tagged(*first, [source, ArgsDelta], rest), any_words(lab.random)])
-    check_streams(lab, "outputs", streams, "whole", "single")
-    kept = [f'{{"arguments":{any_object(lab.random)},"arguments' for _ in range(8)]
-    streams = [[tagged([text], text='":{},"name":"f"}'), GOOD] for text in kept]
-    check_streams(lab, "outputs", streams, "single")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(2)
-def test_malformed_ends_at_the_next_close_tag(lab):
-    """Once a call is broken its quotes mean nothing any more: the next close tag ends it, even in
-    what would be a string, and even if it begins inside of something that only looked like one.
-    """
-    trace = feed(lab, [*'<t>{"name":"f","arguments":{}}aaab x'], "<t>", "aab")
-    wanted = [START, ArgsDelta(0, "{}"), Malformed(0, "}aaab", WHY), TextDelta(" x")]
-    expect(merged(trace.events), wanted, trace)
-    ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
-    streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
-    for _ in range(8):
-        junk = "".join(lab.random.choices(JUNK, k=lab.random.randint(1, 6)))
-        streams.append([breaks_after([', "arguments": ', '{"x": '], "?" + junk), GOOD])
-        streams.append([breaks_after([', "arguments": ', "{}", "}</tool"], "</" + junk), GOOD])
-    check_streams(lab, "outputs", streams, "whole", "single", "few")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(1)
-def test_held_of_a_broken_call(lab):
-    """A broken call whose name is out is held until its close tag; of one that became text nothing
-    is.
-    """
-    trace = feed(lab, [OPEN + '{"name":"f",', "oops", "</tool", "_call>", OPEN + "no", "<"])
-    held = [",", ",oops", ",oops</tool", "", "", "<"]
-    expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 8, broken_call, any_text), "single", "few")
-
-
-def stopped(r, call):
-    """Draw the beginning of a call, open tag and all but the last character at most."""
-    size = r.randrange(len(OPEN), len(call.source))
-    return Part(call.source[:size], call.at, size)
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(3)
-def test_flush_in_a_call(lab):
-    """At flush a call whose name is not out is text, open tag included; one whose name is out is a
-    Malformed with what is held as its `raw`, even if that is "". Nothing is closed or added.
-    """
-    for source, last in (
-        (OPEN + '{"name": "f', [TextDelta(OPEN + '{"name": "f')]),
-        (OPEN + '{"name": "f", "ar', [Malformed(0, ', "ar', WHY)]),
-        (OPEN + '{"name": "f", "arguments": {"x": 1', [Malformed(0, "", WHY)]),
-        (OPEN + '{"name": "f", "arguments": {}}</tool', [Malformed(0, "}</tool", WHY)]),
-        (OPEN + '{"name": "f" oops', [Malformed(0, " oops", WHY)]),
-        ("a <tool", [TextDelta("<tool")]),
-    ):
-        trace = feed(lab, [source], end="flush")
-        expect(outputs_of(trace)[-1], last, trace)
-    r = lab.random
-    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(20)]
-    check_streams(lab, "outputs", streams, "whole", "few", end="flush")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(1)
-def test_flush_once(lab):
-    """A second flush returns [], and after any flush nothing is held."""
-
-    def rule(source):
-        calls = [("feed", source), ("flush",), ("flush",)]
-        trace = lab.script(lab.new(PARSER), calls)
-        expect(trace.outputs[2], [], trace)
-        expect(trace.held[1:], ["", ""], trace, "held")
-
-    streams = drawn(lab, 12, any_words, lambda r: stopped(r, any_call(r)))
-    check(rule, ["a <tool", OPEN + '{"name":"f","x', *map(source_of, streams)])
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(2)
-def test_flush_ends_the_stream(lab):
-    """After flush a new stream begins: wherever the last one ended, nothing of it is left, and
-    calls count from 0 again.
-    """
-
-    def rule(case):
-        first, second = case
-        calls = [("feed", source_of(first)), ("flush",), ("feed", source_of(second)), ("flush",)]
-        trace = lab.script(lab.new(PARSER), calls, watch="")
-        outputs, _, last = expected(second, [])
-        expect(outputs_of(trace)[2:], [*outputs, last], trace)
-
-    r = lab.random
-    places = range(len(OPEN), len(SAY.source), 3)
-    cases = [([GOOD, Part(SAY.source[:n], SAY.at, n)], [Part("_call>"), SAY]) for n in places]
-    cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(10)]
-    check(rule, cases)
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(4)
-def test_property_chunk_invariant(lab):
-    """complete, chunk-invariant: a stream gives the same events, once texts are joined, however it
-    is cut.
-    """
-    streams = [any_stream(lab.random) for _ in range(24)]
-    check_streams(lab, "events", streams, "whole", "single", *["few"] * 3, end="flush")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(2)
-def test_property_eager(lab):
-    """eager, append-only: whatever character comes next, everything that is certain is out."""
-    streams = [any_stream(lab.random) for _ in range(16)]
-    check_streams(lab, "outputs", streams, "single", "few", end="flush")
-
-
-@pytest.mark.task(3)
-@pytest.mark.points(3)
-def test_property_isolated(lab):
-    """isolated: parsers fed in turns give, piece by piece, what each gives alone."""
-
-    def rule(cases):
-        pieces = [cut_at(source_of(stream), places) for stream, places in cases]
-        new = [lab.new(PARSER) for _ in cases]
-        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
-            outputs, held, last = expected(*case)
-            expect(outputs_of(trace), [*outputs, last], trace)
-            expect(trace.held, [*held, ""], trace, "held")
-
-    r = lab.random
-    cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, GOOD])]]
-    for _ in range(15):
-        streams = drawn(lab, r.randint(2, 3), any_words, any_call, broken_call)
-        cases.append([cut(r, stream, "few") for stream in streams])
-    check(rule, cases)
-
-
-# Task 4
-
-
 def splits(text, inside, ended=False):
-    """What is certain of a text whose reasoning is to be split off: the reasoning, the answer; and
-    what is held.
-    """
+    """The certain reasoning of a text, its certain answer, and the held text."""
     if not inside:
         bare = text.lstrip(SPACE)
         if THINK.startswith(bare) and bare != THINK:
@@ -961,13 +437,13 @@ def splits(text, inside, ended=False):
 
 
 def both(reasoning, answer):
-    """The events of new reasoning and a new part of an answer."""
+    """The events of new reasoning and of new answer text."""
     events = [ReasoningDelta(reasoning)] if reasoning else []
     return events + ([TextDelta(answer)] if answer else [])
 
 
 def check_splits(lab, cases, *, end=""):
-    """Check what comes out of a text that begins `inside`, cut in these ways, and what is held."""
+    """Check the events and the held text of texts that begin `inside` or not, cut in some ways."""
 
     def rule(case):
         text, places, inside = case
@@ -998,11 +474,11 @@ def some_bits(r, *bits):
     return "".join(r.choice([*bits, any_word(r) + " "]) for _ in range(r.randint(1, 5)))
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_reasoning_streams(lab):
-    """What stands between open tag and close tag comes out as reasoning as it arrives; only the
-    possible start of the close tag is held. What follows the close tag is text.
+    """Text between the open tag and the close tag is emitted as reasoning as it arrives; only a
+    possible start of the close tag is held. After the close tag, everything is text.
     """
     r, bits = lab.random, ["</", "</think", "<", "\n", "é🚀", THINK]
     texts = ["<think>2 and <2</think>\n\n4", "<think>a</thin</think>b"]
@@ -1010,11 +486,11 @@ def test_reasoning_streams(lab):
     check_splits(lab, in_some_ways(lab, texts))
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_open_tag_at_the_start_only(lab):
-    """The open tag counts only at the start. Without it everything is text, tags and all, and comes
-    out as soon as it cannot begin with the tag.
+    """The open tag counts only at the start. Without it everything is text, even tags, and is
+    emitted as soon as the stream cannot begin with the open tag.
     """
     r, bits = lab.random, [THINK, ANSWER, "<", "<thi"]
     texts = ["a<think>b</think>c", "</think>a", "<<think>a", "<thin<think>a</think>"]
@@ -1023,11 +499,11 @@ def test_open_tag_at_the_start_only(lab):
     check_splits(lab, in_some_ways(lab, texts))
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(1)
 def test_white_space_before_the_open_tag(lab):
-    """White space before the open tag is dropped with it; if no tag follows, it is text. Until then
-    it is held.
+    """White space before the open tag is held until it is certain whether the tag follows. It is
+    dropped with the tag; if no tag follows, it is text.
     """
     r = lab.random
     texts = ["\n\n<think>a</think>b", " \t\r\nb", "\u00a0<think>a", "\n <thin"]
@@ -1037,11 +513,11 @@ def test_white_space_before_the_open_tag(lab):
     check_splits(lab, in_some_ways(lab, texts))
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(1)
 def test_starts_inside(lab):
     """With `starts_inside` the prompt has the open tag: reasoning begins with the first character,
-    white space included, and an open tag is reasoning like any other text.
+    even with white space, and an open tag is reasoning like any other text.
     """
     r = lab.random
     texts = ["\nso</think>4", "<think>so</think>4", ANSWER + "4", "</think", " "]
@@ -1049,11 +525,11 @@ def test_starts_inside(lab):
     check_splits(lab, in_some_ways(lab, texts, (True,)))
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_splitter_flush(lab):
-    """flush returns what is held: inside as reasoning, for an unclosed one is reasoning to the end,
-    else as text. Then the splitter is as new; a second flush returns [].
+    """flush returns the held text: as reasoning inside, because unclosed reasoning runs to the end;
+    otherwise as text. Then the splitter has fresh state; a second flush returns [].
     """
     r, tags = lab.random, [THINK, ANSWER]
 
@@ -1080,11 +556,11 @@ def test_splitter_flush(lab):
     check(rule, cases)
 
 
-@pytest.mark.task(4)
+@pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_property_splitter(lab):
     """complete, eager, chunk-invariant: for all texts of up to three bits of tags, white space and
-    text, inside or not, each piece brings out what is certain and flush the rest.
+    text, inside or not, each piece emits all certain text, and flush the rest.
     """
     bits = [THINK, ANSWER, "<think", "</think", ">", " ", "a"]
     texts = ["".join(some) for n in range(4) for some in itertools.product(bits, repeat=n)]
@@ -1093,17 +569,560 @@ def test_property_splitter(lab):
     check_splits(lab, cases + in_some_ways(lab, texts, (False, True)), end="flush")
 
 
-# Cost comes last, so that nothing waits for code that is slow.
+# Task 2
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_scanner_ends_with_the_object(lab):
+    """feed returns how many of its characters belong to the object. `done` is true as soon as the
+    last `}` has been fed; later characters do not belong to the object.
+    """
+    texts = ['{"a": 1}}', "{}{}", '{"a": {"b": [{}, []]}} ]']
+    texts += (any_object(lab.random) + lab.random.choice(["", " x", "}"]) for _ in range(25))
+    check_objects(lab, all_ways(lab, texts), whole=True)
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_scanner_strings(lab):
+    r"""In a string brackets do not count, \" does not end the string, and \\ does not escape the
+    next character, wherever the text is cut. Control characters and unknown escapes are not
+    allowed.
+    """
+    strings = ["}", "\\u007D{", r"\\\"}", r"\\", r"\ud83d\ude00\n\/\b", "\x7f\u2028🚀"]
+    strings += ["a\nb", "\t", r"\x41", r"\u12g4", "\\\x00", r"\U0041", "\x1f"]
+    texts = ['{"a": "' + string + '", "b\\"}": 2}' for string in strings]
+    texts += (f'{{"k": {any_string(lab.random, STRING_BITS)}}}}}' for _ in range(20))
+    check_objects(lab, all_ways(lab, texts))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_scanner_numbers_and_words(lab):
+    """Numbers and words are those of RFC 8259: no leading zero or plus, a digit on both sides of
+    the point, exactly `true`, `false` and `null`, and no NaN or Infinity.
+    """
+    values = [
+        "0", "-0", "10", "-1.50", "1e5", "1E-05", "2.0e+10", "true", "false", "null", "01", "+1",
+        ".5", "1.", "1.e5", "1e", "1e+", "-", "-a", "0x1", "1.2.3", "NaN", "Infinity", "-Infinity",
+        "True", "nul", "nulll", "1 2", "tru e",
+    ]  # fmt: skip
+    for _ in range(20):
+        number = any_number(lab.random)
+        place = lab.random.randrange(len(number))
+        values += [number, number[:place] + lab.random.choice("0.e-+x ") + number[place:]]
+    texts = [text for value in values for text in (f'{{"a":{value}}}', f'{{"a":[{value} ,1]}}')]
+    check_objects(lab, [(text, lab.random.choice(ways(lab.random, text))) for text in texts])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(4)
+def test_scanner_fails_at_the_first_wrong_character(lab):
+    """`failed` is true from the first character that JSON does not allow at its place. The
+    characters before it belong to the object, this character does not.
+    """
+    texts = ["[]", " {}", "x", "{,}", "{'a': 1}", '{"a" 1}', '{"a": 1,}', '{"a": [1,]}', '{"a": ]}']
+    texts += ['{"a"::1}', "{1: 2}", '{"a": 1 "b": 2}', '{"a": [1}', '{"a": "b" "c"}', '{"a":,}']
+    texts += ['{"a": {]}', '{"a": 1\u00a0}', "{\x0c}", '{"a": [1:2]}', '{"a": //\n1}']
+    for _ in range(30):
+        text = any_object(lab.random)
+        place = lab.random.randrange(len(text))
+        texts.append(text[:place] + lab.random.choice('{}[]",:x1\\\x00') + text[place:])
+    check_objects(lab, all_ways(lab, texts))
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_scanner_of_any_depth(lab):
+    """Nesting has no limit: 30,000 brackets are scanned like three, without recursion."""
+
+    def rule(depth):
+        text = '{"a":' + '[{"a":' * depth + "1" + "}]" * depth + "}"
+        trace = scan(lab, [text[:-1], "]", text[-1]])
+        wanted = [len(text) - 1, False, False, 0, False, True, 0, False, True]
+        expect(trace.outputs, wanted, trace)
+        trace = scan(lab, [text + "]"])
+        expect(trace.outputs, [len(text), True, False], trace)
+
+    check(rule, [1, lab.random.randint(20, 90), lab.random.randint(15_000, 20_000)])
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_scanner_stays_ended(lab):
+    """After the object is done or has failed, feed returns 0 and nothing changes."""
+    texts = ["{}", "{x", '{"a": 1}', '{"a": 1]', *(any_object(lab.random) for _ in range(9))]
+    texts += [text[:-1] + "\x01" for text in texts[4:]]
+    rests = ["{", '"}', "", "}", "}}"]
+    check_objects(
+        lab,
+        [(text + "".join(rests), [*itertools.accumulate(map(len, [text, *rests]))])
+         for text in texts],
+    )  # fmt: skip
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(2)
+def test_scanner_flush(lab):
+    """flush returns whether the object was done. Then the scanner has fresh state: the next piece
+    begins another text.
+    """
+
+    def rule(texts):
+        calls = [(("feed", t), ("flush",), "done", "failed", ("flush",)) for t in texts]
+        trace = lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
+        each = [[judged(t)[0], judged(t)[1], False, False, False] for t in texts]
+        expect(trace.outputs, [*itertools.chain(*each)], trace)
+
+    r = lab.random
+    cases = [["{}", '{"a": "', "{}", "x", '{"a": [{"b"', '{"a": 1}', '{"a": 1', "{}"]]
+    for _ in range(12):
+        texts = [any_object(r) for _ in range(r.randint(2, 5))]
+        cases.append([text[: r.randint(1, len(text))] for text in texts])
+    check(rule, cases)
+
+
+@pytest.mark.task(2)
+@pytest.mark.points(3)
+def test_property_scanner_on_all_small_objects(lab):
+    """complete, eager: for every object of up to five tokens of twelve kinds, and for every text
+    that is not an object, the count, `done` and `failed` are right after every character.
+    """
+    tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "-", "1", " "]
+    texts, longer = [], ["{"]
+    for _ in range(4):
+        texts += [text + token for text in longer for token in tokens]
+        last = texts[-len(longer) * len(tokens) :]
+        longer = [text for text in last if judged(text) == (len(text), False, False)]
+    # Cutting before the last token is enough: shorter texts have been checked.
+    check_objects(lab, [(text, [len(text) - 1]) for text in ["x", *texts]])
+    texts = [any_object(lab.random, STRING_BITS, 3) for _ in range(15)]
+    check_objects(lab, [(text, [*range(1, len(text))]) for text in texts])
+
+
+# Task 3
 
 
 @pytest.mark.task(3)
+@pytest.mark.points(1)
+def test_text_streams_at_once(lab):
+    """Outside calls all text is emitted at once, except a possible start of an open tag. That start
+    is held until it cannot become a tag. A close tag outside calls is text.
+    """
+    trace = feed(lab, ["so <to", "", "ol", "box </tool_call> <"])
+    wanted = [[TextDelta("so ")], [], [], [TextDelta("<toolbox </tool_call> ")]]
+    expect(outputs_of(trace), wanted, trace)
+    expect(trace.held, ["<to", "<to", "<tool", "<"], trace, "held")
+    check_streams(lab, "outputs", drawn(lab, 8, any_text, any_words, any_text), "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_name_comes_with_its_last_quote(lab):
+    """The quote that ends the name makes it certain: CallStart is emitted with exactly that
+    character. Its id is None.
+    """
+    trace = feed(lab, ["a ", OPEN + '{"name": "ge', "t", '"', ",", ' "argu'])
+    wanted = [[TextDelta("a ")], [], [], [CallStart(0, None, "get")], [], []]
+    expect(outputs_of(trace), wanted, trace)
+
+    def begun(r):
+        call = plain_call(r)
+        size = min(place for place, events in call.at.items() if events != [CallEnd(0)]) + 1
+        return Part(call.source[:size], call.at, size)
+
+    check_streams(lab, "outputs", drawn(lab, 10, any_words, begun), "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(5)
+def test_arguments_stream(lab):
+    """Every character of the arguments is emitted with the piece in which it arrives, even half of
+    an escape or of a number; no character of the arguments is held.
+    """
+    more = [": [1", "2", ', "\\', "u00", 'e9"]}']
+    trace = feed(lab, [OPEN + '{"name":"f","arguments": {"x"', *more])
+    wanted = [[START, ArgsDelta(0, '{"x"')], *([ArgsDelta(0, text)] for text in more)]
+    expect(outputs_of(trace), wanted, trace)
+    streams = drawn(lab, 12, any_words, lambda r: any_call(r, names_first=True))
+    check_streams(lab, "outputs", streams, "single", "few", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_no_brace_of_the_wrapper(lab):
+    """The arguments end with their own last brace. The rest of the object around them is never
+    emitted: its brace, white space and other members, in whatever piece they arrive.
+    """
+    for end in ("}}}" + CLOSE, "}} }\n" + CLOSE, '}}, "id": "}}"}' + CLOSE):
+        trace = feed(lab, [OPEN + '{"name":"f","arguments":{"a":{', end])
+        wanted = [[START, ArgsDelta(0, '{"a":{')], [ArgsDelta(0, "}}"), CallEnd(0)]]
+        expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "events", drawn(lab, 12, plain_call), "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(4)
+def test_arguments_before_the_name(lab):
+    """Arguments that precede the name are held, and follow all together after the CallStart."""
+    trace = feed(lab, [OPEN + '{"arguments": {"x": 1}', ', "name": "f', '"', "}" + CLOSE])
+    wanted = [[], [], [START, ArgsDelta(0, '{"x": 1}')], [CallEnd(0)]]
+    expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "outputs", drawn(lab, 10, any_words, early_call), "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_arguments_are_the_source(lab):
+    """Joined, the arguments are the model's own characters from { to }, unchanged: white space,
+    escapes, the order of keys, repeated keys, numbers, surrogate pairs.
+    """
+    sources = ["{ }", '{"a" : 1.50,\r\n"a":1e5 }', r'{"u": "\ud83d\ude00\u5317 \ud800 \/"}']
+    sources += ['{"北京": "🚀\u2028\x7f"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
+    streams = [[a_call('"f"', source)] for source in sources]
+    streams += drawn(lab, 12, any_call)
+    check_streams(lab, "events", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(3)
+def test_which_member_is_the_name(lab):
+    """Members count at the top level only, whatever the keys further inside are called. Others are
+    skipped, with values of any kind.
+    """
+    inner = '{"name": "Ada", "arguments": {"name": "x"}}'
+    calls = [
+        a_call('"f"', inner), a_call('"f"', inner, names_first=False),
+        a_call('"arguments"', "{}", ('"id"', "7"), ('"m"', inner), ('"ok"', "true")),
+        a_call('"f"', "{}", ('"index"', "-0.5e1"), ('"id"', '"name"'), names_first=False),
+        a_call('""', "{}", ('"function"', '{"name": "no"}')),
+    ]  # fmt: skip
+    streams = [[call] for call in calls]
+    for _ in range(20):
+        r = lab.random
+        streams.append([a_call('"f"', any_object(r), *any_others(r), *any_others(r))])
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_names_and_keys_are_decoded(lab):
+    """The name and the keys are JSON strings: their escapes are decoded, a surrogate pair as one
+    character, wherever it is cut.
+    """
+    names = [r'"S\u00e3o \"1\""', r'"\ud83d\ude80\n"', '"🚀"']
+    names += (any_string(lab.random, ["é🚀", '"', "\n", "\\"]) for _ in range(12))
+    streams = []
+    for name in names:
+        start, early = CallStart(0, None, json.loads(name)), ArgsDelta(0, "{}")
+        first = [r'{"n\u0061me":'], [name, start], [r',"\u0061rguments":'], ["{}", ArgsDelta]
+        last = [r'{"argument\u0073": {}, "\u006eame":'], [name, start, early]
+        end = ["}" + CLOSE, CallEnd(0)]
+        streams += [tagged(*first, end)], [tagged(*last, end)]
+    check_streams(lab, "outputs", streams, "whole", "single")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_call_ends_with_its_close_tag(lab):
+    """CallEnd is emitted with the last character of the close tag, which white space may precede;
+    only then is the call certain to be complete.
+    """
+    trace = feed(lab, [OPEN + '\n{"name":"f","arguments":{}}', "\n", "</tool_call", "> <"])
+    wanted = [[START, ArgsDelta(0, "{}")], [], [], [CallEnd(0), TextDelta(" ")]]
+    expect(outputs_of(trace), wanted, trace)
+    check_streams(lab, "outputs", drawn(lab, 8, plain_call, any_words, plain_call), "single", "few")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_many_calls_in_one_piece(lab):
+    """A piece may contain several calls, and text between them; `index` counts the calls from 0."""
+    streams = [[GOOD, SAY], [GOOD, Part("\n"), GOOD, Part("a"), SAY]]
+    streams += drawn(lab, 6, plain_call, any_words, early_call, plain_call)
+    check_streams(lab, "events", streams, "whole", "few")
+    count = lab.random.randint(1_200, 1_800)
+    found = feed(lab, [GOOD.source * count]).events
+    ends = [event.index for event in found if isinstance(event, CallEnd)]
+    expect(ends == [*range(count)], True, f"feed({count:,} calls in one piece): a CallEnd each")
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(1)
+def test_other_tags(lab):
+    """The tags are the constructor's arguments: any two non-empty strings, with special characters,
+    equal, overlapping themselves, or beginning with white space.
+    """
+    r = lab.random
+    tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "\n\n)")]
+    for _ in range(8):
+        letters = r.sample("AB(.*$)|^+?<>§", 2)
+        tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
+    for first, last in tags:
+        source = f'{{"x":{r.randrange(10**9)}}}'
+        sent = "-" + first + '{"name":"f","arguments":' + source + "}\n" + last + "-"
+        for pieces in ([sent], list(sent)):
+            trace = feed(lab, pieces, first, last)
+            wanted = [TextDelta("-"), START, ArgsDelta(0, source), CallEnd(0), TextDelta("-")]
+            expect(trace.events, wanted, trace)
+
+
+@pytest.mark.task(3)
+@pytest.mark.points(2)
+def test_held_is_the_source_since_the_last_event(lab):
+    """`held` is the possible start of a tag; in a call, the source since the last event: the whole
+    call before the name is emitted, and "" while the arguments arrive.
+    """
+    pieces = ["a <tool", '_call>{"name":', ' "f"', ', "arguments": ', '{"x":', "1}", "}</t"]
+    held = ["<tool", OPEN + '{"name":', "", ', "arguments": ', "", "", "}</t", ""]
+    trace = feed(lab, [*pieces, CLOSE[3:]])
+    expect(trace.held, held, trace, "held")
+    check_streams(lab, "held", drawn(lab, 6, any_words, any_call, any_text), "single", "few")
+
+
+# Task 4
+
+# Bodies that break before the name is emitted: the held source, and the text from the break on.
+BEFORE = [
+    ("", "no"), ("\n", "[]"), ("", CLOSE), ("{", "}"), ("{", "'name': 'f'}"), ('{"name" ', '"f"}'),
+    ('{"name": ', "1}"), ('{"name": ', "null}"), ('{"name": ', '{"name": "f"}}'),
+    ('{"name": "f', '\n"}'), ('{"arguments": ', '"{}"}'), ('{"arguments": ', "[]}"),
+    ('{"arguments": {"x": ', "NaN}}"), ('{"arguments": {"x": 1', "]"), ('{"arguments": {}', "}"),
+    ('{"arguments": {}, "arguments', '": {}}'), ('{"id": 0', "1}"),
+    ('{"arguments": {}', OPEN[:-1] + " "), ("", OPEN[:-1] + " "), (" ", "\u00a0{"),
+    ('{"id": "' + OPEN, '\n{"name": "f", "arguments": {}}' + CLOSE),
+]  # fmt: skip
+
+# Sources after `{"name": "f"` that break the call: segments before the break, and the rest.
+AFTER = [
+    ([], "}"), ([], ' "arguments": {}}'), ([", "], "}"), ([', "arguments": '], '"{}"}'),
+    ([', "arguments": '], "[{}]}"), ([', "arguments": '], "null}"), ([', "name'], '": "g"}'),
+    ([', "arguments": ', '{"x": 1 '], "2}}"), ([', "arguments": ', '{"x": "'], '\n"}}'),
+    ([', "arguments": ', "{}", ', "arguments'], '": {}}'), ([', "arguments": ', "{}"], "]"),
+    ([', "arguments": ', "{}", "} "], "x"), ([', "arguments": ', "{}", "}"], "}"),
+    ([', "arguments": ', "{}", "}</tool"], ">"), ([', "arguments": ', "{}", "}"], GOOD.source[:-1]),
+]  # fmt: skip
+
+
+def breaks_after(before, rest):
+    """A call that breaks after its name; the second item of `before` is arguments."""
+    segments = [[text, *[ArgsDelta][: number == 1]] for number, text in enumerate(before)]
+    return tagged(NAMED, *segments, [rest + CLOSE, Malformed(0, "", WHY)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_break_before_the_name_is_text(lab):
+    """A call that breaks before its name is emitted becomes text at the first character after which
+    it cannot be a call; a second `arguments` breaks it with the quote that ends the key. Reading
+    goes on at that character.
+    """
+    streams = [[tagged([kept], text=rest), Part(" "), GOOD] for kept, rest in BEFORE]
+    for _ in range(8):
+        kept, rest = lab.random.choice(BEFORE)
+        kept = kept.replace("{", "{" + f'"{any_word(lab.random)}": {any_number(lab.random)}, ', 1)
+        call = plain_call(lab.random)
+        streams.append([tagged([kept], text=rest), any_words(lab.random), call])
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_break_after_the_name_is_malformed(lab):
+    """A call that breaks after its name is emitted ends in a Malformed. `raw` is its source since
+    the last event, up to and including the next close tag; the wording of `reason` is up to you.
+    The call uses up its index, and after it text goes on.
+    """
+    trace = feed(lab, [OPEN + '{"name":"f","arguments":{"x":1 ', "oops}", CLOSE + " <"])
+    end = [Malformed(0, "oops}" + CLOSE, WHY), TextDelta(" ")]
+    wanted = [[START, ArgsDelta(0, '{"x":1 ')], [], end]
+    expect(outputs_of(trace), wanted, trace)
+    streams = [[breaks_after(*case), Part("a"), GOOD] for case in AFTER]
+    streams += drawn(lab, 12, plain_call, broken_call, any_words, plain_call)
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_second_name_or_arguments(lab):
+    """A second `name` or `arguments` breaks the call with the quote that ends the key, however the
+    key is spelled: a call has one name.
+    """
+    streams = []
+    for _ in range(8):
+        name, source = any_word(lab.random), any_object(lab.random)
+        for key in ("name", r"n\u0061me", "arguments", r"argument\u0073"):
+            value = any_value(lab.random)
+            first = [f'{{"name":"{name}"', CallStart(0, None, name)], [',"arguments":']
+            rest = [f',"{key}":{value}}}{CLOSE}', Malformed(0, "", WHY)]
+            streams.append([tagged(*first, [source, ArgsDelta], rest), any_words(lab.random)])
+    check_streams(lab, "outputs", streams, "whole", "single")
+    kept = [f'{{"arguments":{any_object(lab.random)},"arguments' for _ in range(8)]
+    streams = [[tagged([text], text='":{},"name":"f"}'), GOOD] for text in kept]
+    check_streams(lab, "outputs", streams, "single")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_malformed_ends_at_the_next_close_tag(lab):
+    """In a broken call quotes mean nothing: the next close tag ends the call, even inside a string,
+    and even if it begins inside text that only looked like a close tag.
+    """
+    trace = feed(lab, [*'<t>{"name":"f","arguments":{}}aaab x'], "<t>", "aab")
+    wanted = [START, ArgsDelta(0, "{}"), Malformed(0, "}aaab", WHY), TextDelta(" x")]
+    expect(merged(trace.events), wanted, trace)
+    ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
+    streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
+    for _ in range(8):
+        junk = "".join(lab.random.choices(JUNK, k=lab.random.randint(1, 6)))
+        streams.append([breaks_after([', "arguments": ', '{"x": '], "?" + junk), GOOD])
+        streams.append([breaks_after([', "arguments": ', "{}", "}</tool"], "</" + junk), GOOD])
+    check_streams(lab, "outputs", streams, "whole", "single", "few")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_held_of_a_broken_call(lab):
+    """A broken call whose name has been emitted is held until its close tag; nothing is held of a
+    call that became text.
+    """
+    trace = feed(lab, [OPEN + '{"name":"f",', "oops", "</tool", "_call>", OPEN + "no", "<"])
+    held = [",", ",oops", ",oops</tool", "", "", "<"]
+    expect(trace.held, held, trace, "held")
+    check_streams(lab, "held", drawn(lab, 8, broken_call, any_text), "single", "few")
+
+
+def stopped(r, call):
+    """Draw a prefix of a call: the open tag, and all of the call but its last character at most."""
+    size = r.randrange(len(OPEN), len(call.source))
+    return Part(call.source[:size], call.at, size)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_flush_in_a_call(lab):
+    """At flush a call whose name has not been emitted is text, open tag included. A call whose name
+    has been emitted is a Malformed with the held source as `raw`, even if that is "". Nothing is
+    closed or added.
+    """
+    for source, last in (
+        (OPEN + '{"name": "f', [TextDelta(OPEN + '{"name": "f')]),
+        (OPEN + '{"name": "f", "ar', [Malformed(0, ', "ar', WHY)]),
+        (OPEN + '{"name": "f", "arguments": {"x": 1', [Malformed(0, "", WHY)]),
+        (OPEN + '{"name": "f", "arguments": {}}</tool', [Malformed(0, "}</tool", WHY)]),
+        (OPEN + '{"name": "f" oops', [Malformed(0, " oops", WHY)]),
+        ("a <tool", [TextDelta("<tool")]),
+    ):
+        trace = feed(lab, [source], end="flush")
+        expect(outputs_of(trace)[-1], last, trace)
+    r = lab.random
+    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(20)]
+    check_streams(lab, "outputs", streams, "whole", "few", end="flush")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(1)
+def test_flush_once(lab):
+    """A second flush returns [], and after any flush nothing is held."""
+
+    def rule(source):
+        calls = [("feed", source), ("flush",), ("flush",)]
+        trace = lab.script(lab.new(PARSER), calls)
+        expect(trace.outputs[2], [], trace)
+        expect(trace.held[1:], ["", ""], trace, "held")
+
+    streams = drawn(lab, 12, any_words, lambda r: stopped(r, any_call(r)))
+    check(rule, ["a <tool", OPEN + '{"name":"f","x', *map(source_of, streams)])
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_flush_ends_the_stream(lab):
+    """After flush a new stream begins with fresh state, wherever the last stream ended, and calls
+    count from 0 again.
+    """
+
+    def rule(case):
+        first, second = case
+        calls = [("feed", source_of(first)), ("flush",), ("feed", source_of(second)), ("flush",)]
+        trace = lab.script(lab.new(PARSER), calls, watch="")
+        outputs, _, last = expected(second, [])
+        expect(outputs_of(trace)[2:], [*outputs, last], trace)
+
+    r = lab.random
+    places = range(len(OPEN), len(SAY.source), 3)
+    cases = [([GOOD, Part(SAY.source[:n], SAY.at, n)], [Part("_call>"), SAY]) for n in places]
+    cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(10)]
+    check(rule, cases)
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(4)
+def test_property_chunk_invariant(lab):
+    """complete, chunk-invariant: however a stream is cut, its events are the same once texts are
+    joined.
+    """
+    streams = [any_stream(lab.random) for _ in range(24)]
+    check_streams(lab, "events", streams, "whole", "single", *["few"] * 3, end="flush")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+def test_property_eager(lab):
+    """eager, append-only: after each character all certain text and events have been emitted."""
+    streams = [any_stream(lab.random) for _ in range(16)]
+    check_streams(lab, "outputs", streams, "single", "few", end="flush")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(3)
+def test_property_isolated(lab):
+    """isolated: parsers fed in turns return, piece by piece, what each returns alone."""
+
+    def rule(cases):
+        pieces = [cut_at(source_of(stream), places) for stream, places in cases]
+        new = [lab.new(PARSER) for _ in cases]
+        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
+            outputs, held, last = expected(*case)
+            expect(outputs_of(trace), [*outputs, last], trace)
+            expect(trace.held, [*held, ""], trace, "held")
+
+    r = lab.random
+    cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, GOOD])]]
+    for _ in range(15):
+        streams = drawn(lab, r.randint(2, 3), any_words, any_call, broken_call)
+        cases.append([cut(r, stream, "few") for stream in streams])
+    check(rule, cases)
+
+
+# Cost comes last, so that slow code delays no other test.
+
+
+@pytest.mark.task(1)
+@pytest.mark.points(2)
+@pytest.mark.timeout(10)
+def test_property_splitter_linear(lab):
+    """linear: 8,000 to 10,000 pieces of white space, then as many of reasoning, then as many of an
+    answer finish well within the time limit.
+    """
+    count = lab.random.randint(8_000, 10_000)
+    thought = "<<" + "</thin" * 2
+    pieces = [*["\n " * 30] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
+    trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
+    wanted = [ReasoningDelta(thought * count), TextDelta("<think>" * count)]
+    same = merged(trace.events) == wanted
+    expect(same, True, f"3 x {count:,} pieces: reasoning and an answer")
+
+
+@pytest.mark.task(4)
 @pytest.mark.points(6)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
-    """linear: the work for a piece does not grow with what came before it. Two calls with 150,000
-    characters of arguments in 6,000 to 7,000 pieces each, one with its name first and one with
-    its name last, two broken calls as long, and 200,000 characters of text with 800 to 1,000 calls
-    in it finish well within the time limit.
+    """linear: the work for a piece does not grow with earlier text. These finish well within the
+    time limit: two calls with 150,000 characters of arguments in 6,000 to 7,000 pieces each, one
+    with its name first and one with its name last; two broken calls as long; and 200,000 characters
+    of text with 800 to 1,000 calls in it.
     """
     count = lab.random.randint(6_000, 7_000)
     piece = '"call(</tool_cal' + HOSTILE[: 150_000 // count - 17] + "\\"
@@ -1128,19 +1147,3 @@ def test_property_linear(lab):
     trace = lab.stream(lab.new(PARSER), pieces, watch="")
     same = merged(trace.events) == wanted and trace.outputs[-1] == []
     expect(same, True, f"long calls in {4 * count:,} pieces, then {calls:,} calls: their events")
-
-
-@pytest.mark.task(4)
-@pytest.mark.points(2)
-@pytest.mark.timeout(10)
-def test_property_splitter_linear(lab):
-    """linear: 8,000 to 10,000 pieces of white space, then as many of reasoning, then of an answer
-    finish well within the time limit.
-    """
-    count = lab.random.randint(8_000, 10_000)
-    thought = "<<" + "</thin" * 2
-    pieces = [*["\n " * 30] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
-    trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
-    wanted = [ReasoningDelta(thought * count), TextDelta("<think>" * count)]
-    same = merged(trace.events) == wanted
-    expect(same, True, f"3 x {count:,} pieces: reasoning and an answer")

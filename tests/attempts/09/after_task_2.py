@@ -1,11 +1,10 @@
 """Tasks 1 and 2 are done."""
 
-import json
-
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
     CallStart,
+    Malformed,
     ReasoningDelta,
     TextDelta,
 )
@@ -169,161 +168,16 @@ class StreamingCallParser:
             raise ValueError(f"a tag is empty: open_tag={open_tag!r}, close_tag={close_tag!r}")
         self._open_tag = open_tag
         self._close_tag = close_tag
-        self._reset()
-
-    def _reset(self):
-        self._index = 0
-        self._new_call()
-        self._state = "text"
-        self._held = []
-        self._tag = ""
-
-    def _new_call(self):
-        self._name = None
-        self._args = None
-        self._seen = set()
-        self._key = None
 
     @property
     def held(self) -> str:
-        return "".join(self._held) + self._tag
+        raise NotImplementedError("lab-09 task 3: StreamingCallParser.held")
 
-    def feed(self, text: str):
-        self._out = []
-        for c in text:
-            getattr(self, "_in_" + self._state)(c)
-        return self._out
+    def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd | Malformed]:
+        raise NotImplementedError("lab-09 task 3: StreamingCallParser.feed")
 
-    def flush(self):
-        raise NotImplementedError("lab-09 task 3: StreamingCallParser.flush")
-
-    def _text(self, s):
-        if s:
-            self._out.append(TextDelta(s))
-
-    def _in_text(self, c):
-        self._tag += c
-        while not self._open_tag.startswith(self._tag):
-            self._text(self._tag[0])
-            self._tag = self._tag[1:]
-        if self._tag == self._open_tag:
-            self._held = [self._tag]
-            self._tag = ""
-            self._state = "open"
-
-    def _break(self, c):
-        raise ValueError(f"{c!r} breaks the call")
-
-    def _finish(self):
-        self._index += 1
-        self._held = []
-        self._tag = ""
-        self._new_call()
-        self._state = "text"
-
-    def _in_open(self, c):
-        if c == "{":
-            self._held.append(c)
-            self._state = "key"
-        elif c in WS:
-            self._held.append(c)
-        else:
-            self._break(c)
-
-    def _in_key(self, c):
-        if c in WS:
-            self._held.append(c)
-        elif c == '"':
-            self._begin("str", "keyrest")
-            self._in_keyrest(c)
-        else:
-            self._break(c)
-
-    def _begin(self, kind, state):
-        self._scanner = JsonScanner(kind)
-        self._parts = []
-        self._state = state
-
-    def _in_keyrest(self, c):
-        if not self._scanner.feed(c):
-            self._break(c)
-            return
-        self._parts.append(c)
-        if self._scanner.done:
-            key = json.loads("".join(self._parts))
-            if key in self._seen and key in ("name", "arguments"):
-                self._break(c)
-                return
-            self._seen.add(key)
-            self._key = key
-            self._state = "colon"
-        self._held.append(c)
-
-    def _in_colon(self, c):
-        if c in WS:
-            self._held.append(c)
-        elif c == ":":
-            self._held.append(c)
-            self._state = "value"
-        else:
-            self._break(c)
-
-    def _in_value(self, c):
-        if c in WS:
-            self._held.append(c)
-            return
-        kind = {"name": "str", "arguments": "object"}.get(self._key, "value")
-        self._begin(kind, "valuerest")
-        self._in_valuerest(c)
-
-    def _in_valuerest(self, c):
-        took = self._scanner.feed(c)
-        if not took and not self._scanner.done:
-            self._break(c)
-            return
-        if took:
-            if self._key == "arguments" and self._name is not None:
-                self._out.append(ArgsDelta(self._index, c))
-                self._held = []
-            else:
-                self._held.append(c)
-                self._parts.append(c)
-        if self._scanner.done:
-            self._state = "more"
-            if self._key == "name":
-                self._name = json.loads("".join(self._parts))
-                self._out.append(CallStart(self._index, None, self._name))
-                self._held = []
-                if self._args is not None:
-                    self._out.append(ArgsDelta(self._index, self._args))
-            elif self._key == "arguments":
-                self._args = "".join(self._parts)
-            if not took:
-                self._in_more(c)
-
-    def _in_more(self, c):
-        if c in WS:
-            self._held.append(c)
-        elif c == ",":
-            self._held.append(c)
-            self._state = "key"
-        elif c == "}" and {"name", "arguments"} <= self._seen:
-            self._held.append(c)
-            self._state = "close"
-        else:
-            self._break(c)
-
-    def _in_close(self, c):
-        self._tag += c
-        while not self._close_tag.startswith(self._tag):
-            if self._tag[0] not in WS:
-                self._break(c)
-                return
-            self._held.append(self._tag[0])
-            self._tag = self._tag[1:]
-        if self._tag == self._close_tag:
-            self._out.append(CallEnd(self._index))
-            self._finish()
+    def flush(self) -> list[TextDelta | Malformed]:
+        raise NotImplementedError("lab-09 task 4: StreamingCallParser.flush")
 
 
 class ReasoningSplitter:
@@ -335,13 +189,46 @@ class ReasoningSplitter:
         self._open_tag = open_tag
         self._close_tag = close_tag
         self._starts_inside = starts_inside
+        self._reset()
+
+    def _reset(self):
+        self._state = "inside" if self._starts_inside else "start"
+        self._space = []
+        self._tag = ""
 
     @property
     def held(self) -> str:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.held")
+        return "".join(self._space) + self._tag
 
-    def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.feed")
+    def feed(self, text: str):
+        out = []
+        for i, c in enumerate(text):
+            if self._state == "answer":
+                out.append(TextDelta(text[i:]))
+                break
+            if self._state == "start":
+                if not self._tag and c in WS:
+                    self._space.append(c)
+                    continue
+                self._tag += c
+                if self._tag == self._open_tag:
+                    self._state, self._space, self._tag = "inside", [], ""
+                elif not self._open_tag.startswith(self._tag):
+                    out.append(TextDelta(self.held))
+                    self._space, self._tag = [], ""
+                    self._state = "answer"
+                continue
+            self._tag += c
+            while not self._close_tag.startswith(self._tag):
+                out.append(ReasoningDelta(self._tag[0]))
+                self._tag = self._tag[1:]
+            if self._tag == self._close_tag:
+                self._state, self._tag = "answer", ""
+        return out
 
-    def flush(self) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.flush")
+    def flush(self):
+        held, inside = self.held, self._state == "inside"
+        self._reset()
+        if not held:
+            return []
+        return [ReasoningDelta(held) if inside else TextDelta(held)]

@@ -6,7 +6,6 @@ from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
     CallStart,
-    Malformed,
     ReasoningDelta,
     TextDelta,
 )
@@ -196,11 +195,7 @@ class StreamingCallParser:
         return self._out
 
     def flush(self):
-        held, name, index = self.held, self._name, self._index
-        self._reset()
-        if name is not None:
-            return [Malformed(index, held, "cut off")]
-        return [TextDelta(held)] if held else []
+        raise NotImplementedError("lab-09 task 4: StreamingCallParser.flush")
 
     def _text(self, s):
         if s:
@@ -217,24 +212,7 @@ class StreamingCallParser:
             self._state = "open"
 
     def _break(self, c):
-        if self._name is None:
-            self._text("".join(self._held))
-            self._held = []
-            self._new_call()
-            self._state = "text"
-            self._in_text(c)
-        else:
-            self._state = "broken"
-            self._in_broken(c)
-
-    def _in_broken(self, c):
-        self._tag += c
-        while not self._close_tag.startswith(self._tag):
-            self._held.append(self._tag[0])
-            self._tag = self._tag[1:]
-        if self._tag == self._close_tag:
-            self._out.append(Malformed(self._index, self.held, "broken"))
-            self._finish()
+        raise ValueError(f"{c!r} breaks the call")
 
     def _finish(self):
         self._index += 1
@@ -339,10 +317,7 @@ class StreamingCallParser:
         self._tag += c
         while not self._close_tag.startswith(self._tag):
             if self._tag[0] not in WS:
-                tag, self._tag = self._tag, ""
-                self._state = "broken"
-                for d in tag:
-                    getattr(self, "_in_" + self._state)(d)
+                self._break(c)
                 return
             self._held.append(self._tag[0])
             self._tag = self._tag[1:]
@@ -360,13 +335,46 @@ class ReasoningSplitter:
         self._open_tag = open_tag
         self._close_tag = close_tag
         self._starts_inside = starts_inside
+        self._reset()
+
+    def _reset(self):
+        self._state = "inside" if self._starts_inside else "start"
+        self._space = []
+        self._tag = ""
 
     @property
     def held(self) -> str:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.held")
+        return "".join(self._space) + self._tag
 
-    def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.feed")
+    def feed(self, text: str):
+        out = []
+        for i, c in enumerate(text):
+            if self._state == "answer":
+                out.append(TextDelta(text[i:]))
+                break
+            if self._state == "start":
+                if not self._tag and c in WS:
+                    self._space.append(c)
+                    continue
+                self._tag += c
+                if self._tag == self._open_tag:
+                    self._state, self._space, self._tag = "inside", [], ""
+                elif not self._open_tag.startswith(self._tag):
+                    out.append(TextDelta(self.held))
+                    self._space, self._tag = [], ""
+                    self._state = "answer"
+                continue
+            self._tag += c
+            while not self._close_tag.startswith(self._tag):
+                out.append(ReasoningDelta(self._tag[0]))
+                self._tag = self._tag[1:]
+            if self._tag == self._close_tag:
+                self._state, self._tag = "answer", ""
+        return out
 
-    def flush(self) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.flush")
+    def flush(self):
+        held, inside = self.held, self._state == "inside"
+        self._reset()
+        if not held:
+            return []
+        return [ReasoningDelta(held) if inside else TextDelta(held)]

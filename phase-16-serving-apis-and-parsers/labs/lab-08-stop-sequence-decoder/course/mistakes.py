@@ -1,5 +1,5 @@
 """The common mistakes of lab 08. The docstring of a probe says what the code does, and then what to
-look at; the probe returns whether the code gives the answers that this mistake gives.
+look at; the probe returns whether the code's answers are those of this mistake.
 """
 
 from labkit.testing import mistake
@@ -16,7 +16,7 @@ def decoder(lab, table=(), **options):
 
 
 def outputs(lab, ids, table=(), **options):
-    """What each token gives."""
+    """The output of each token."""
     calls = [("process", token_id) for token_id in ids]
     return lab.script(decoder(lab, table, **options), calls, "").outputs
 
@@ -27,18 +27,18 @@ def texts(lab, ids, table=(), **options):
 
 
 def reason(lab, ids, table=(), **options):
-    """The reason that the last token gives."""
+    """The reason in the last token's output."""
     return outputs(lab, ids, table, **options)[-1].reason
 
 
 def after(lab, ids, *calls, table=(), **options):
-    """What these calls give after the tokens."""
+    """The outputs of these calls after the tokens."""
     before = [("process", token_id) for token_id in ids]
     return lab.script(decoder(lab, table, **options), [*before, *calls], "").outputs[len(before) :]
 
 
 def flushed(lab, ids, **options):
-    """What a flush after the tokens gives."""
+    """The output of a flush after the tokens."""
     return after(lab, ids, ("flush",), **options)[0]
 
 
@@ -55,16 +55,16 @@ def ends_at_tokens(lab):
 
 
 def ends_at_strings(lab):
-    """Whether a stop string works that fills some tokens."""
+    """Whether a stop string over several tokens works."""
     return texts(lab, b"aENDb", stops=["END"]) == ["a", "", "", "", ""]
 
 
 @mistake(task=1)
 def returns_text(lab):
-    """`process` returns the text alone.
+    """`process` returns only the text.
 
-    A caller has to know whether the text has ended, and why: `StopOutput(text)` as long as it has
-    not, and `StopOutput(text, True, reason)` when it has.
+    The caller must also know whether and why the text has ended: return `StopOutput(text)` while
+    the text goes on, and `StopOutput(text, True, reason)` when it ends.
     """
     return outputs(lab, b"ab") == ["a", "b"]
 
@@ -73,16 +73,16 @@ def returns_text(lab):
 def returns_nothing(lab):
     """`process` returns None.
 
-    Does every way through `process` end in a `return`?
+    Does every path through `process` end with a `return`?
     """
     return None in outputs(lab, b"ab") or None in outputs(lab, [97, EOS], stop_token_ids=[EOS])
 
 
 @mistake(task=1)
 def decodes_here(lab):
-    """Ids are made to text here, not by the detokenizer.
+    """Your code turns ids into text itself, without the detokenizer.
 
-    An id is no character and no byte: `self._detokenizer.feed(token_id)` knows what it says.
+    An id is neither a character nor a byte: `self._detokenizer.feed(token_id)` returns its text.
     """
     alone = (["Ã", "©"], [BAD, BAD])
     return texts(lab, [0xC3, 0xA9]) in alone and texts(lab, [256], [b"ab"]) != ["ab"]
@@ -90,9 +90,9 @@ def decodes_here(lab):
 
 @mistake(task=1)
 def holds_everything(lab):
-    """Nothing comes out before the text ends.
+    """No text is emitted before the text ends.
 
-    A reader waits for each token. Text that can be part of no hidden stop comes out at once.
+    The client reads token by token. Emit text at once if it cannot be part of a hidden stop.
     """
     ended = texts(lab, [97, 98, EOS], stop_token_ids=[EOS])
     return ended == ["", "", "ab"]
@@ -100,7 +100,7 @@ def holds_everything(lab):
 
 @mistake(task=1)
 def flushes_each_token(lab):
-    """Half a character is a U+FFFD at once: the detokenizer is flushed after each token.
+    """Half a character becomes U+FFFD at once: the detokenizer is flushed after each token.
 
     A flush ends the stream. When is the rest of the character impossible, and not just late?
     """
@@ -109,9 +109,9 @@ def flushes_each_token(lab):
 
 @mistake(task=1)
 def stop_tokens_end_nothing(lab):
-    """A stop token is one like any other.
+    """A stop token is treated like any other token.
 
-    Before the detokenizer gets an id: is it one of those that end the text?
+    Before you feed an id to the detokenizer: is it an id that ends the text?
     """
     hidden = outputs(lab, b"a!b", stop_token_ids=[33])
     return hidden == [StopOutput("a"), StopOutput("!"), StopOutput("b")]
@@ -121,7 +121,7 @@ def stop_tokens_end_nothing(lab):
 def reason_is_no_id(lab):
     """The reason of a stop token is not its id.
 
-    The reason is what ended the text: the id itself, as an int.
+    The reason names the stop that ended the text: here the id itself, as an int.
     """
     last = outputs(lab, [97, EOS], stop_token_ids=[EOS])[-1]
     return last.stopped is True and last.reason != EOS
@@ -131,7 +131,7 @@ def reason_is_no_id(lab):
 def not_stopped(lab):
     """There is a reason, but `stopped` is False.
 
-    Where there is a reason, the text has ended.
+    If there is a reason, the text has ended.
     """
     return outputs(lab, [97, EOS], stop_token_ids=[EOS])[-1] == StopOutput("", False, EOS)
 
@@ -140,16 +140,16 @@ def not_stopped(lab):
 def stop_token_shown(lab):
     """The text of a hidden stop token is shown.
 
-    Hidden means that its text is not part of the answer: the detokenizer never sees the id.
+    A hidden stop token's text is not part of the answer: never feed its id to the detokenizer.
     """
     return texts(lab, b"a!", stop_token_ids=[33]) == ["a", "!"]
 
 
 @mistake(task=1)
 def visible_token_hidden(lab):
-    """A visible stop token ends the text, and its own text is missing.
+    """A visible stop token ends the text, but its own text is missing.
 
-    It ends the text like a hidden one, but is fed to the detokenizer before that.
+    It ends the text like a hidden stop token, but feed it to the detokenizer first.
     """
     last = outputs(lab, b"a!", visible_stop_token_ids=[33])[-1]
     return last == StopOutput("", True, 33)
@@ -159,7 +159,7 @@ def visible_token_hidden(lab):
 def visible_token_alone(lab):
     """A visible stop token is decoded apart from the half character before it.
 
-    What comes first: does its text go on with what the detokenizer holds, or is that cut off?
+    Which comes first: does the token's text complete the held bytes, or are these cut off?
     """
     shown = texts(lab, [*HALF, 256], [b"\x9a\x80."], visible_stop_token_ids=[256])
     return shown[:2] == ["", ""] and shown[2].startswith(BAD) and shown[2].endswith(".")
@@ -167,9 +167,9 @@ def visible_token_alone(lab):
 
 @mistake(task=1)
 def cut_character_lost(lab):
-    """Half a character that waits when the text ends is lost.
+    """Half a character is lost when the text ends.
 
-    Its bytes are damaged, and the reader should see that: the detokenizer's `flush` gives one
+    Its bytes are damaged, and the reader should see that: the detokenizer's `flush` returns one
     U+FFFD.
     """
     return ends_at_tokens(lab) and texts(lab, [97, *HALF, EOS], stop_token_ids=[EOS]) == [
@@ -179,9 +179,9 @@ def cut_character_lost(lab):
 
 @mistake(task=1)
 def visible_beats_hidden(lab):
-    """What is given as hidden and as visible is shown.
+    """A stop in both lists, hidden and visible, is shown.
 
-    Hidden beats visible, for ids and for strings: which of the two do you ask first?
+    Hidden beats visible, for ids and for strings: which list do you check first?
     """
     both = outputs(lab, b"a!", stop_token_ids=[33], visible_stop_token_ids=[33])
     shown = [StopOutput("a"), StopOutput("!", True, 33)]
@@ -192,7 +192,7 @@ def visible_beats_hidden(lab):
 def zero_ends_nothing(lab):
     """After an end by id 0 the stream goes on.
 
-    `if self._reason:` asks for the truth of the reason, and 0 is false. `is not None` is meant.
+    `if self._reason:` tests the truth of the reason, and 0 is false. Use `is not None`.
     """
     goes_on = texts(lab, [97, 0, 98], stop_token_ids=[0]) == ["a", "", "b"]
     return goes_on and texts(lab, [97, EOS, 98], stop_token_ids=[EOS]) == ["a", "", ""]
@@ -202,7 +202,7 @@ def zero_ends_nothing(lab):
 def goes_on_after_the_end(lab):
     """After a stop token the stream goes on.
 
-    Remember the reason, and look at it first whenever a token comes.
+    Store the reason, and check it first in every call.
     """
     return texts(lab, [97, EOS, 98], stop_token_ids=[EOS]) == ["a", "", "b"]
 
@@ -211,7 +211,7 @@ def goes_on_after_the_end(lab):
 def forgets_the_reason(lab):
     """After the end the reason is None, or the text counts as going on.
 
-    Whoever asks once more gets the same answer: StopOutput("", True, reason).
+    Every later call must return the same output: StopOutput("", True, reason).
     """
     last = outputs(lab, [97, EOS, 98], stop_token_ids=[EOS])[-1]
     return ends_at_tokens(lab) and last != StopOutput("", True, EOS) and last.text == ""
@@ -219,9 +219,9 @@ def forgets_the_reason(lab):
 
 @mistake(task=2)
 def strings_end_nothing(lab):
-    """Stop strings are not looked for.
+    """Stop strings have no effect.
 
-    The text of each token, joined to what you held, is searched for all stops, hidden and visible.
+    Search the held text plus each token's text for all stops, hidden and visible.
     """
     hidden = outputs(lab, b"aENDb", stops=["END"])
     return hidden == [*map(StopOutput, "aENDb")] and texts(lab, [256], [b"#b"], stops=["#"]) == [
@@ -231,9 +231,9 @@ def strings_end_nothing(lab):
 
 @mistake(task=2)
 def only_in_one_token(lab):
-    """A stop string is found only if one token has all of it.
+    """A stop string is recognised only if one token contains all of it.
 
-    Tokens cut text anywhere. What must be kept of the tokens before?
+    Tokens cut text anywhere. What must you remember of the earlier tokens?
     """
     one = texts(lab, [256], [b"aENDb"], stops=["END"])
     return one == ["a"] and texts(lab, b"aEND", stops=["END"]) == [*"aEND"]
@@ -241,10 +241,10 @@ def only_in_one_token(lab):
 
 @mistake(task=2)
 def holds_nothing(lab):
-    """A stop string is found, but its beginning is out by then: nothing is held for it.
+    """A stop string is recognised, but its beginning has been emitted by then: no text is held.
 
-    What a reader has seen cannot be taken back. Which end of the text may still become a hidden
-    stop? It waits.
+    Emitted text cannot be taken back. Which suffix of the text may still become a hidden stop? Hold
+    it.
     """
     shown = texts(lab, b"aEND", stops=["END"])
     leaks = shown[:3] == ["a", "E", "N"] and reason(lab, b"aEND", stops=["END"]) == "END"
@@ -253,10 +253,10 @@ def holds_nothing(lab):
 
 @mistake(task=2)
 def held_lost(lab):
-    """What is held when the text ends is lost.
+    """Held text is lost when the text ends.
 
-    At the end no stop can complete any more: what was held is text, and comes before the U+FFFD
-    of a cut character.
+    At the end no stop can complete any more: the held text is ordinary text, and precedes the
+    U+FFFD of a cut-off character.
     """
     lost = texts(lab, [*b"aEN", EOS], stops=["END"], stop_token_ids=[EOS]) == ["a", "", "", ""]
     return lost and ends_at_strings(lab)
@@ -264,18 +264,18 @@ def held_lost(lab):
 
 @mistake(task=2)
 def rest_of_the_token_shown(lab):
-    """The stop is taken out of the text, and what comes after it in the same token is shown.
+    """The stop is removed, but the rest of the same token is shown.
 
-    The text ends at the stop. What the same token goes on with is not part of it.
+    The text ends at the stop. The rest of the token is not part of the text.
     """
     return texts(lab, [256], [b"aENDb"], stops=["END"]) == ["ab"]
 
 
 @mistake(task=2)
 def loses_text_before(lab):
-    """Text before a stop string, in the token that completes it, is lost.
+    """The text before a stop string is lost if it is in the token that completes the stop.
 
-    The text ends at the stop, and all before it is still to be shown.
+    The text ends at the stop; all text before the stop must still be shown.
     """
     lost = texts(lab, [256], [b"aENDb"], stops=["END"]) == [""]
     return lost and ends_at_strings(lab)
@@ -283,9 +283,9 @@ def loses_text_before(lab):
 
 @mistake(task=2)
 def token_boundary(lab):
-    """A stop string is found only where a token ends.
+    """A stop string is recognised only at the end of a token.
 
-    Tokens do not end where stops do. Does one complete at any character of the token?
+    Tokens do not end where stops end. Does a stop complete at any character of the token?
     """
     missed = reason(lab, [256], [b"aENDb"], stops=["END"]) is None
     return missed and ends_at_strings(lab)
@@ -295,7 +295,7 @@ def token_boundary(lab):
 def restart(lab):
     """After a false alarm the search starts over, so a stop within the false start is missed.
 
-    With the stop `aab`, what of `aaa` can still become one?
+    With the stop `aab`, which part of `aaa` can still become the stop?
     """
     leaks = texts(lab, b"aaab", stops=["aab"])[2] in ("aa", "aaa")
     return leaks and texts(lab, b"##c", stops=["###"]) == ["", "", "##c"]
@@ -303,9 +303,10 @@ def restart(lab):
 
 @mistake(task=2)
 def list_order(lab):
-    """Of the stop strings in a token, the first in the list wins, and the text of another is shown.
+    """If a token has several stop strings, the first in the list wins, and the text of another stop
+    is shown.
 
-    Which one ends first in the *text*? The order in which they are given does not matter.
+    Which stop ends first in the *text*? The order of the lists does not matter.
     """
     return [reason(lab, [256], [b"xaybz"], stops=stops) for stops in (["b", "a"], ["a", "b"])] == [
         "b", "a"
@@ -314,10 +315,10 @@ def list_order(lab):
 
 @mistake(task=2)
 def starts_first(lab):
-    """Of the stop strings in a token, the one that starts first wins.
+    """If a token has several stop strings, the stop that starts first wins.
 
-    With `abcd` and `bc` that makes a difference between one token and four: token by token, `bc` is
-    complete before `abcd` is. Which rule needs no look ahead?
+    With `abcd` and `bc` one token and four tokens then give different answers: token by token, `bc`
+    is complete before `abcd` is. Which rule needs no lookahead?
     """
     found = [
         reason(lab, [256], [b"xabcd"], stops=stops) for stops in (["abcd", "bc"], ["bc", "abcd"])
@@ -327,9 +328,10 @@ def starts_first(lab):
 
 @mistake(task=2)
 def shortest_wins(lab):
-    """Of stop strings that end together, the shortest wins, and the beginning of a longer is shown.
+    """If several stop strings end together, the shortest wins, and the beginning of a longer stop
+    is shown.
 
-    Of all that are complete at this character, take the longest.
+    Of all stops that are complete at this character, take the longest.
     """
     found = [reason(lab, [256], [b"xab"], stops=stops) for stops in (["b", "ab"], ["ab", "b"])]
     return found == ["b", "b"]
@@ -337,9 +339,9 @@ def shortest_wins(lab):
 
 @mistake(task=2)
 def first_of_ties(lab):
-    """Of stop strings that end together, the first in the list wins.
+    """If several stop strings end together, the first in the list wins.
 
-    Of all that are complete at this character, take the longest, wherever it is in the list.
+    Of all stops that are complete at this character, take the longest, at any place in the list.
     """
     found = [reason(lab, [256], [b"xab"], stops=stops) for stops in (["b", "ab"], ["ab", "b"])]
     return found == ["b", "ab"]
@@ -347,9 +349,9 @@ def first_of_ties(lab):
 
 @mistake(task=2)
 def visible_held(lab):
-    """Text waits that may become a visible stop.
+    """Text is held that may become a visible stop.
 
-    It will be shown whether the stop comes or not. Only hidden stops have something to hide.
+    It is shown whether the stop completes or not. Only hidden stops have something to hide.
     """
     shown = texts(lab, b"aENDb", visible_stops=["END"])
     return shown == ["a", "", "", "END", ""] and ends_at_strings(lab)
@@ -359,16 +361,17 @@ def visible_held(lab):
 def visible_is_hidden(lab):
     """A visible stop string is not shown.
 
-    The text runs through its last character. How much of it is in this token, and how much is out?
+    The text runs through the stop's last character. How much of the stop is in this token, and how
+    much has been emitted?
     """
     return texts(lab, [256], [b"aENDb"], visible_stops=["END"]) == ["a"]
 
 
 @mistake(task=2)
 def visible_misses(lab):
-    """A visible stop string is missed where tokens cut it.
+    """A visible stop string is missed if tokens cut it.
 
-    Nothing is held for it, but its beginning must not be forgotten when it is shown.
+    Nothing is held for a visible stop, but remember its beginning after you have shown it.
     """
     missed = reason(lab, b"aEND", visible_stops=["END"]) is None
     return missed and reason(lab, [256], [b"aENDb"], visible_stops=["END"]) == "END"
@@ -376,27 +379,27 @@ def visible_misses(lab):
 
 @mistake(task=2)
 def fixed_window(lab):
-    """The length of the longest stop, less one, is always held, though nothing began.
+    """The length of the longest stop, less one, is always held, even if no stop has begun.
 
-    Hold only the end of the text that begins a stop. Mostly there is none.
+    Hold only the suffix of the text that begins a stop. Usually there is none.
     """
     return texts(lab, b"abcd", stops=["END"]) == ["", "", "a", "b"]
 
 
 @mistake(task=2)
 def holds_the_token(lab):
-    """Where a stop may begin, the whole token waits.
+    """If a stop may begin in a token, the whole token is held.
 
-    Of `the E` only the `E` can become a part of `END`.
+    Of `the E` only the `E` can become part of `END`.
     """
     return texts(lab, [256, 33], [b"the E"], stops=["END"]) == ["", "the E!"]
 
 
 @mistake(task=2)
 def strings_first(lab):
-    """A stop string that completes with the last text of a stop token is taken for the reason.
+    """If a stop string completes with the last text of a stop token, the string becomes the reason.
 
-    Stop tokens are looked at before strings: the id is the reason, and the strings decide only how
+    Stop tokens are checked before strings: the id is the reason, and the strings decide only how
     much of the last text is shown.
     """
     options = {"stops": ["END"], "visible_stop_token_ids": [68]}
@@ -405,9 +408,9 @@ def strings_first(lab):
 
 @mistake(task=2)
 def goes_around_the_stops(lab):
-    """What the detokenizer lets go of at the end goes around the stops.
+    """The text that the detokenizer releases at the end bypasses the stops.
 
-    The U+FFFD of a cut character may complete a hidden stop. Read it as you read any text.
+    The U+FFFD of a cut-off character may complete a hidden stop. Read it like any other text.
     """
     shown = texts(lab, [*b"aE", *HALF, EOS], stops=["E" + BAD], stop_token_ids=[EOS])
     return shown == ["a", "", "", "", "E" + BAD]
@@ -415,7 +418,7 @@ def goes_around_the_stops(lab):
 
 @mistake(task=2)
 def visible_token_around_the_stops(lab):
-    """The text of a visible stop token goes around the stop strings.
+    """The text of a visible stop token bypasses the stop strings.
 
     It is text like any other, and may complete a hidden stop, which must not leak.
     """
@@ -426,9 +429,9 @@ def visible_token_around_the_stops(lab):
 
 @mistake(task=2)
 def held_of_the_detokenizer(lab):
-    """`held` has the bytes that the detokenizer holds.
+    """`held` returns the bytes that the detokenizer holds.
 
-    They are in `detokenizer.held`. Here it is the text that may become a hidden stop, a str.
+    They are in `detokenizer.held`. Here `held` is the text that may become a hidden stop, a str.
     """
     return held(lab, [97, *HALF], stops=["END"]) == bytes(HALF)
 
@@ -437,7 +440,7 @@ def held_of_the_detokenizer(lab):
 def held_after_the_end(lab):
     """`held` is not empty after an end.
 
-    What was held has come out, or was the beginning of the stop: nothing waits any more.
+    The held text was emitted, or it was the beginning of the stop: nothing is held any more.
     """
     left = [held(lab, b"aEND", stops=["END"]),
             held(lab, [*b"aE", EOS], stops=["END"], stop_token_ids=[EOS])]  # fmt: skip
@@ -446,25 +449,25 @@ def held_after_the_end(lab):
 
 @mistake(task=2)
 def keeps_hopeless(lab):
-    """Text is held for a stop that a shorter one always beats.
+    """Text is held for a stop that a shorter stop always beats.
 
-    Where `abcd` would complete, `bc` has done so already.
+    Before `abcd` could complete, `bc` has already completed.
     """
     return texts(lab, b"xax", stops=["abcd", "bc"]) == ["x", "", "ax"]
 
 
 def many(lab, *bursts, table=(), **options):
-    """What these bursts give."""
+    """The results of these bursts."""
     calls = [("process_many", list(ids)) for ids in bursts]
     return lab.script(decoder(lab, table, **options), calls, "").outputs
 
 
 @mistake(task=3)
 def burst_goes_on(lab):
-    """All tokens of a burst count, also those after the one that ended the text.
+    """All tokens of a burst count, even the tokens after the one that ended the text.
 
-    They were made before anybody knew of the end. Stop at the output that has stopped; after an end
-    take nothing.
+    The model produced them before the end was known. Leave the loop at the output that has stopped;
+    after an end take no token.
     """
     (outputs, taken), *_ = many(lab, [97, EOS, 98, 99], stop_token_ids=[EOS])
     return taken == 4 and len(outputs) in (2, 4) and outputs[1] == StopOutput("", True, EOS)
@@ -474,16 +477,16 @@ def burst_goes_on(lab):
 def returns_a_list(lab):
     """`process_many` returns only the outputs.
 
-    It returns two things: the list of outputs, and how many tokens were taken.
+    It returns two values: the list of outputs, and how many tokens were taken.
     """
     return many(lab, b"a") == [[StopOutput("a")]]
 
 
 @mistake(task=3)
 def one_output_a_burst(lab):
-    """A burst gives one output, with the text of all its tokens.
+    """A burst returns one output, with the text of all its tokens.
 
-    Each token has its own output, so that the caller knows what came with which.
+    Each token has its own output, so that the caller knows which text belongs to which token.
     """
     (outputs, taken), *_ = many(lab, b"ab")
     return outputs in (StopOutput("ab"), [StopOutput("ab")]) and taken == 2
@@ -493,7 +496,7 @@ def one_output_a_burst(lab):
 def last_not_counted(lab):
     """The token that ends the text is not counted.
 
-    It is one that the model made, and that the caller pays for: `taken` includes it.
+    The model produced it, and the client pays for it: `taken` includes it.
     """
     (_, taken), *_ = many(lab, [97, EOS, 98, 99], stop_token_ids=[EOS])
     return taken == 1
@@ -501,19 +504,19 @@ def last_not_counted(lab):
 
 @mistake(task=3)
 def silent_after_the_end(lab):
-    """A burst after the end gives no output.
+    """A burst after the end returns no output.
 
-    Whoever looks at the last output should see that the text has ended: one StopOutput("", True,
-    reason), and no token taken.
+    The last output must always say that the text has ended: return one StopOutput("", True,
+    reason), and take no token.
     """
     return many(lab, [97, EOS], [98], stop_token_ids=[EOS])[-1] == ([], 0)
 
 
 @mistake(task=3)
 def min_tokens_ignored(lab):
-    """`min_tokens` changes nothing.
+    """`min_tokens` has no effect.
 
-    Count the tokens, and ask at each whether it may end the text: not the first `min_tokens`.
+    Count the tokens, and check for each whether it may end the text: not the first `min_tokens`.
     """
     ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
     return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=3) == "!"
@@ -521,9 +524,9 @@ def min_tokens_ignored(lab):
 
 @mistake(task=3)
 def min_tokens_for_ids_only(lab):
-    """`min_tokens` delays stop tokens, but a stop string ends the text all the same.
+    """`min_tokens` delays stop tokens, but a stop string still ends the text early.
 
-    Let the search go on, and ask where a string completes: does this token count?
+    Let the search go on, and when a string completes, check whether this token counts.
     """
     ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
     return ids is None and reason(lab, b"a!", stops=["!"], min_tokens=3) == "!"
@@ -531,9 +534,9 @@ def min_tokens_for_ids_only(lab):
 
 @mistake(task=3)
 def min_tokens_for_strings_only(lab):
-    """`min_tokens` delays stop strings, but a stop token ends the text all the same.
+    """`min_tokens` delays stop strings, but a stop token still ends the text early.
 
-    Within the first `min_tokens` a stop token is one like any other.
+    Within the first `min_tokens` a stop token is a token like any other.
     """
     ids = reason(lab, b"a!", stop_token_ids=[33], min_tokens=3)
     return ids == 33 and reason(lab, b"a!", stops=["!"], min_tokens=3) is None
@@ -543,7 +546,8 @@ def min_tokens_for_strings_only(lab):
 def min_tokens_one_more(lab):
     """A stop token counts one token late.
 
-    With `min_tokens=1` the second token may end the text. Do you count this token before you ask?
+    With `min_tokens=1` the second token may end the text. Do you count this token before you
+    compare?
     """
     options = {"stop_token_ids": [33], "min_tokens": 1}
     return reason(lab, b"!!", **options) is None and reason(lab, b"!!!", **options) == 33
@@ -563,7 +567,7 @@ def min_tokens_one_less(lab):
 def early_token_swallowed(lab):
     """Within the first `min_tokens` a stop token ends nothing, but its text is missing.
 
-    There it is a token like any other, so it is shown.
+    There it is a token like any other, so its text is shown.
     """
     return texts(lab, b"!a", stop_token_ids=[33], min_tokens=2) == ["", "a"]
 
@@ -572,8 +576,8 @@ def early_token_swallowed(lab):
 def early_text_unread(lab):
     """A stop string that begins within the first `min_tokens` and ends after them is missed.
 
-    What decides is where it *ends*. So the text of the first tokens is read too, and what may
-    become a hidden stop is held.
+    The *end* of the string decides. So also read the text of the first tokens, and hold text that
+    may become a hidden stop.
     """
     missed = reason(lab, b"aEND", stops=["END"], min_tokens=2) is None
     return missed and reason(lab, b"abEND", stops=["END"], min_tokens=2) == "END"
@@ -583,7 +587,8 @@ def early_text_unread(lab):
 def ends_late(lab):
     """A stop string that ended too early to count ends the text with the next token.
 
-    It was text, and is out. What may end the text is only what completes with the new token.
+    It was text, and has been emitted. Only a string that completes with the new token may end the
+    text.
     """
     late = outputs(lab, b"a#bc", stops=["#"], min_tokens=2)
     return late[2].stopped and ends_at_strings(lab)
@@ -591,10 +596,10 @@ def ends_late(lab):
 
 @mistake(task=3)
 def drops_the_longer(lab):
-    """With `min_tokens`, a stop leaks that has another one in it.
+    """With `min_tokens`, a stop leaks that contains another stop.
 
-    The inner one may end too early to count, and then the outer one wins. Is it dropped, or does
-    the search forget it when the inner one is complete?
+    The inner stop may end too early to count, and then the outer stop wins. Do you drop the outer
+    stop, or does the search forget it when the inner stop is complete?
     """
     case = {"table": [b"xabc", b"d"], "stops": ["bc", "abcd"]}
     lost = outputs(lab, [256, 257], min_tokens=1, **case)[-1] != StopOutput("", True, "abcd")
@@ -604,9 +609,10 @@ def drops_the_longer(lab):
 
 @mistake(task=3)
 def counts_tokens_with_text(lab):
-    """Tokens without text are not counted for `min_tokens`.
+    """`min_tokens` does not count tokens without text.
 
-    It is a minimum of tokens, whatever they say: half a character and an unknown id are one each.
+    It is a minimum of tokens, whatever their text: half a character counts as a token, and so does
+    an unknown id.
     """
     options = {"stop_token_ids": [33], "min_tokens": 2}
     counted = reason(lab, b"ab!", **options) == 33
@@ -617,15 +623,15 @@ def counts_tokens_with_text(lab):
 def reads_all_again(lab):
     """The answers are right, but a token costs more the more text came before it.
 
-    What is out is never needed again. What of the past does the search need, and what the next
-    output? For a long stop, do you try each of its beginnings?
+    Emitted text is never needed again. How much of the past does the search need, and how much the
+    next output? For a long stop, do you try each of its prefixes?
     """
     return ends_at_strings(lab) and texts(lab, b"aaab", stops=["aab"]) == ["", "", "a", ""]
 
 
 @mistake(task=4)
 def flush_says_stopped(lab):
-    """`flush` says that the text has stopped, though no stop did that.
+    """`flush` says that the text has stopped, although no stop ended it.
 
     The end comes from outside, so there is no reason: StopOutput(text).
     """
@@ -634,7 +640,7 @@ def flush_says_stopped(lab):
 
 @mistake(task=4)
 def flush_returns_text(lab):
-    """`flush` returns the text alone.
+    """`flush` returns only the text.
 
     It returns a StopOutput: a stop may complete even now.
     """
@@ -643,25 +649,25 @@ def flush_returns_text(lab):
 
 @mistake(task=4)
 def flush_forgets_half(lab):
-    """`flush` gives what is held, and leaves half a character in the detokenizer.
+    """`flush` returns the held text, but leaves half a character in the detokenizer.
 
-    Both wait, and both come out: what is held first, then the U+FFFD.
+    Release the held text first, then the U+FFFD.
     """
     return flushed(lab, [*b"aE", *HALF], stops=["END"]) == StopOutput("E")
 
 
 @mistake(task=4)
 def flush_around_the_stops(lab):
-    """At a flush the U+FFFD of a cut character goes around the stops.
+    """In `flush`, the U+FFFD of a cut-off character bypasses the stops.
 
-    Read it as you read any text: it may complete one, and then the text has stopped.
+    Read it like any other text: it may complete a stop, and then the text has stopped.
     """
     return flushed(lab, [*b"aE", *HALF], stops=["E" + BAD]) == StopOutput("E" + BAD)
 
 
 @mistake(task=4)
 def flush_revives(lab):
-    """After an end a flush makes the decoder as new.
+    """After an end, `flush` resets the decoder.
 
     Only `reset` does. A text that has ended at a stop stays ended.
     """
@@ -670,9 +676,9 @@ def flush_revives(lab):
 
 @mistake(task=4)
 def stops_go_on(lab):
-    """After a flush or a reset the search for stops goes on where it was.
+    """After a flush or a reset the search for stops continues in the old stream.
 
-    The next token is the first of another stream. Everything that remembers text must forget it.
+    The next token is the first of another stream. Clear all state that remembers text.
     """
     first = after(lab, b"aEN", ("flush",), ("process", 68), stops=["END"])[-1]
     second = after(lab, b"aEN", ("reset",), ("process", 68), stops=["END"])[-1]
@@ -681,9 +687,9 @@ def stops_go_on(lab):
 
 @mistake(task=4)
 def counts_on(lab):
-    """After a flush or a reset `min_tokens` are not counted anew.
+    """After a flush or a reset `min_tokens` is not counted from 0.
 
-    Another stream has a beginning of its own.
+    The next stream has a beginning of its own.
     """
     calls = [("flush",), ("process", 33)], [("reset",), ("process", 33)]
     ends = [after(lab, b"a", *each, stop_token_ids=[33], min_tokens=1)[-1] for each in calls]
@@ -694,7 +700,7 @@ def counts_on(lab):
 def reset_keeps_the_end(lab):
     """After a reset the text is still ended.
 
-    `reset` forgets the reason too.
+    `reset` also clears the reason.
     """
     return after(lab, b"a#", ("reset",), ("process", 98), stops=["#"])[-1].stopped is True
 
@@ -703,16 +709,16 @@ def reset_keeps_the_end(lab):
 def reset_keeps_half(lab):
     """After a reset half a character is still in the detokenizer.
 
-    `flush` empties a detokenizer. What it returns here is nobody's text any more.
+    `flush` empties a detokenizer. Drop the text that it returns here.
     """
     return after(lab, [0xC3], ("reset",), ("process", 0xA9))[-1] == StopOutput("é")
 
 
 @mistake(task=4)
 def reset_keeps_held(lab):
-    """After a reset held text comes out with the next token.
+    """After a reset held text is emitted with the next token.
 
-    It belongs to a stream that is over. Forget it.
+    It belongs to the stream that is over. Drop it.
     """
     return after(lab, b"aE", ("reset",), ("process", 98), stops=["END"])[-1] == StopOutput("Eb")
 
@@ -721,8 +727,8 @@ def reset_keeps_held(lab):
 def shared(lab):
     """Decoders that are fed in turns disturb each other.
 
-    What remembers text belongs to one decoder: make it in `__init__`, on `self`. A module, a class
-    and a default argument have one for all.
+    State that remembers text belongs to one decoder: create it in `__init__`, on `self`. State in a
+    module, a class or a default argument is shared by all decoders.
     """
     news = [decoder(lab, stops=["END"]), decoder(lab, stops=["END"])]
     one, other = lab.interleave(news, [b"aENx", b"bbbb"], "flush", "process")
