@@ -18,8 +18,9 @@ from operator import index
 from typing import Any, Literal, NoReturn
 
 from mini_vllm.finish_reason import Ending, FinishReason
+from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.events import CallEnd, Event, TextDelta
-from mini_vllm.text.memory import MEMORY, NOWHERE, UNKNOWN, Machine, Node
+from mini_vllm.text.memory import MEMORY, NOWHERE, UNKNOWN, Node
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.tokenizer.ids import plain_ids
@@ -28,7 +29,7 @@ from mini_vllm.tokenizer.streams.decode_stream import DecodeStream
 from mini_vllm.tokenizer.streams.factory import create_plain_stream
 
 
-class TextPipeline(Machine):
+class TextPipeline(Copyable):
     """One request's text path. `copy` gives one that goes on by itself from the same place.
 
     Args:
@@ -54,7 +55,7 @@ class TextPipeline(Machine):
         ValueError: `stop` is a single str, or a stop string is empty.
     """
 
-    _shared = Machine._shared | {"_metrics"}
+    _shared = frozenset({"_node", "_metrics"})
 
     def __init__(
         self,
@@ -104,10 +105,12 @@ class TextPipeline(Machine):
         layers = (tools, reasoning, self._stop, self._stream) if table else ()
         self._layers: list[Any] = [layer for layer in layers if layer is not None]
         self._parsers = [parser for parser in (reasoning, tools) if parser is not None]
+        for machine in (self._stop, *self._parsers):
+            if machine is not None:
+                machine.leave()
         # What else decides: the ids that end the text, and which layers there are, in which order.
         self._wiring: Any = (self._ends, self._stop_later is None, reasoning is None, tools is None)
-        self._node = NOWHERE
-        self._node = MEMORY.node(self.position)
+        self._node = MEMORY.node(self._position())
 
     @property
     def finish_reason(self) -> str | None:
@@ -165,10 +168,11 @@ class TextPipeline(Machine):
                     self._count(node)
         return events
 
-    @property
-    def position(self) -> Hashable | None:
-        """What the next id does depends on; None where that is not all."""
-        self._settle()
+    def _position(self) -> Hashable | None:
+        """Return what the next id does depends on, None where that is not all.
+
+        The layers are in place.
+        """
         positions = [self._wiring]
         for layer in self._layers:
             positions.append(layer.position)
@@ -176,11 +180,19 @@ class TextPipeline(Machine):
                 return None
         return tuple(positions) if self._layers else None
 
-    @position.setter
-    def position(self, position: tuple[Any, ...]) -> None:
-        self._node = NOWHERE
-        for layer, part in zip(self._layers, position[1:], strict=True):
-            layer.position = part
+    def _leave(self) -> Any:
+        """Put the layers where known steps have led; return that position, or None without one."""
+        node, self._node = self._node, NOWHERE
+        if node is not NOWHERE:
+            for layer, part in zip(self._layers, node.position[1:], strict=True):
+                layer.position = part
+        return node.position
+
+    def _settle(self) -> None:
+        """Put the layers there, and stay on the node."""
+        node = self._node
+        self._leave()
+        self._node = node
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(
@@ -216,14 +228,18 @@ class TextPipeline(Machine):
                 stop.min_end = stop.length
                 self._early = self._taken
         part = ""
+        if ends:
+            before = None
         if before is not None:
-            # Only the last parser may keep text in a step that is remembered.
-            *first, part = "", *(parser.part for parser in self._parsers)
-            if ends or any(first) or not all(parser.repeatable for parser in self._parsers):
-                before = None
-        self._node = MEMORY.learn(before, token_id, (*new,), self.position, part)
-        if self._metrics is not None:
-            self._count(self._node)
+            for parser in self._parsers:
+                # Only the last parser may keep text in a step that is remembered.
+                if part or not parser.repeatable:
+                    before = None
+                part = "".join(parser.new_parts)
+        node = MEMORY.learn(before, token_id, (*new,), self._position(), part)
+        if self._metrics is not None and node.waiting is not None:
+            self._count(node)
+        self._node = node
 
     def _count(self, node: Node) -> None:
         """Count a step to a node if a half character waits there, or a possible stop string."""

@@ -72,7 +72,7 @@ def ids_of(tokenizer: Tokenizer, data: bytes) -> list[int]:
         token_id = speller.first(data, more=False)
         assert token_id is not None
         ids.append(token_id)
-        data = data[speller.size(token_id) :]
+        data = data[len(speller.piece(token_id)) :]
     return ids
 
 

@@ -171,12 +171,21 @@ class ChatTemplate:
         self,
         messages: Iterable[Message],
         add_generation_prompt: bool = False,
+        **variables: Any,
+    ) -> str:
+        """Return the prompt for a conversation. Arguments and errors are those of `render`."""
+        return self.render(messages, add_generation_prompt, **variables).text
+
+    def render(
+        self,
+        messages: Iterable[Message],
+        add_generation_prompt: bool = False,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
-    ) -> str:
-        """Return the prompt for a conversation.
+    ) -> Rendered:
+        """Return the prompt for a conversation, and where its special tokens are.
 
         Args:
             messages: the turns, as `ChatMessage` or as dicts with whatever the template reads.
@@ -188,23 +197,6 @@ class ChatTemplate:
         Raises:
             ChatTemplateError: the template is invalid, raises, or exceeds a limit, or a variable is
                 not JSON. The text of `raise_exception` arrives unchanged.
-        """
-        return self.render(
-            messages, add_generation_prompt, tools=tools, documents=documents, **kwargs
-        ).text
-
-    def render(
-        self,
-        messages: Iterable[Message],
-        add_generation_prompt: bool = False,
-        *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        documents: Sequence[Mapping[str, Any]] | None = None,
-        **kwargs: Any,
-    ) -> Rendered:
-        """Return the prompt, and where its special tokens are.
-
-        Arguments and errors are those of `apply_chat_template`.
         """
         variables = {
             "messages": _checked(messages),

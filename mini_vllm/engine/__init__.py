@@ -1,7 +1,7 @@
 """Requests, slots and channels: the loop that makes tokens, and the streams that carry them out."""
 
-from mini_vllm.engine.async_reading import generate, merge, read_together
-from mini_vllm.engine.channel import StreamChannel
+from mini_vllm.engine.async_reading import generate, merge
+from mini_vllm.engine.channel import StreamChannel, read_together
 from mini_vllm.engine.core import NullMetrics
 from mini_vllm.engine.engine import Engine, EngineState, EngineStats
 from mini_vllm.engine.engine_errors import (

@@ -1,22 +1,18 @@
-"""Reading channels in asyncio.
+"""Reading channels in asyncio, chunk by chunk.
 
-`read_together` reads several, all that waits at a time, as the server does. `merge` gives their
-chunks one by one, and `generate` those of a request that it submits.
+`merge` gives the chunks of several channels, and `generate` those of a request that it submits.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import ExitStack, aclosing
+from contextlib import aclosing
 
-from mini_vllm.engine.channel import StreamChannel
+from mini_vllm.engine.channel import StreamChannel, read_together
 from mini_vllm.engine.engine import Engine
 from mini_vllm.engine.engine_errors import StreamError
-from mini_vllm.engine.loop_waker import waker_of
 from mini_vllm.engine.outputs import StreamChunk
 from mini_vllm.engine.request import Request
 from mini_vllm.finish_reason import FinishReason
-
-Batch = list[tuple[int, StreamChunk]]
 
 
 async def generate(
@@ -61,40 +57,3 @@ async def merge(
                 yield item
                 # Other tasks run too, however many wait.
                 await asyncio.sleep(0)
-
-
-async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
-    """Yield lists of (index, chunk), never empty, each channel's chunks in order, until all end.
-
-    Each list has all that waits, so that a server can write it to a socket at once, without a task
-    for each chunk. Other tasks run between two lists, however fast the chunks come. Leaving early
-    cancels all channels.
-
-    Raises:
-        ChannelStateError: somebody else reads one of the channels.
-    """
-    waker, event = waker_of(asyncio.get_running_loop()), asyncio.Event()
-    left = dict(enumerate(channels))
-    with ExitStack() as stack:
-        for channel in channels:
-            stack.enter_context(channel.reading_to_the_end())
-        others_ran = True
-        while left:
-            # Cleared before looking: what comes later sets it again.
-            event.clear()
-            batch: Batch = []
-            for index, channel in [*left.items()]:
-                chunks, over = channel.take_all(waker, event)
-                batch += [(index, chunk) for chunk in chunks]
-                if over:
-                    del left[index]
-            if batch:
-                if not others_ran:
-                    await asyncio.sleep(0)
-                yield batch
-                others_ran = False
-            elif left:
-                await event.wait()
-                others_ran = True
-        # Not even the end of a stream comes before the others' first text.
-        await asyncio.sleep(0)

@@ -3,21 +3,23 @@
     engine -> Pipe.push -> what waits -> StreamChannel.consume -> reader
 
 A channel is read on a thread (`consume`, iteration, `wait_pop`, `try_pop`) or in asyncio (`async
-for`), by one reader at a time. Its last chunk, and only that one, is `finished`.
+for`), by one reader at a time. `read_together` reads several, all that waits at a time, as the
+server does. The last chunk of a channel, and only that one, is `finished`.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from time import monotonic
 
 from mini_vllm.engine.engine_errors import ChannelStateError
-from mini_vllm.engine.loop_waker import LoopWaker, waker_of
+from mini_vllm.engine.loop_waker import waker_of
 from mini_vllm.engine.outputs import StreamChunk
 from mini_vllm.engine.pipe import OverflowPolicy, Owner, Pipe
 from mini_vllm.finish_reason import FinishReason
 
+Batch = list[tuple[int, StreamChunk]]
 _TAKEN = "another reader has this channel; it takes one at a time"
 _WAITS_FOR_ITSELF = (
     "this thread runs the engine and would wait for itself: "
@@ -248,19 +250,6 @@ class StreamChannel:
                 if not pipe.pending:
                     await event.wait()
 
-    def take_all(self, waker: LoopWaker, event: asyncio.Event) -> tuple[list[StreamChunk], bool]:
-        """Return all that waits, and whether nothing more will come; `event` is set when it does.
-
-        For a reader of several channels, inside `reading_to_the_end`.
-        """
-        pipe, chunks = self._pipe, []
-        # Before looking: what comes later sets it.
-        pipe.waker = waker
-        pipe.sleeping.append(event)
-        while (chunk := pipe.take()) is not None:
-            chunks.append(chunk)
-        return chunks, pipe.over
-
     @contextmanager
     def reading_to_the_end(self) -> Iterator[None]:
         """Be the one reader; cancel if the reading ends before the stream does.
@@ -318,6 +307,44 @@ class StreamChannel:
             finally:
                 pipe.waiting -= 1
         return pipe.take()
+
+
+async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
+    """Yield lists of (index, chunk), never empty, each channel's chunks in order, until all end.
+
+    Each list has all that waits, so that a server can write it to a socket at once, without a task
+    for each chunk. Other tasks run between two lists, however fast the chunks come. Leaving early
+    cancels all channels.
+
+    Raises:
+        ChannelStateError: somebody else reads one of the channels.
+    """
+    waker, event = waker_of(asyncio.get_running_loop()), asyncio.Event()
+    left = {index: channel._pipe for index, channel in enumerate(channels)}
+    with ExitStack() as stack:
+        for channel in channels:
+            stack.enter_context(channel.reading_to_the_end())
+        others_ran = True
+        while left:
+            # Cleared before looking: what comes later sets it again.
+            event.clear()
+            batch: Batch = []
+            for index, pipe in [*left.items()]:
+                chunks, over = pipe.take_all(waker, event)
+                for chunk in chunks:
+                    batch.append((index, chunk))
+                if over:
+                    del left[index]
+            if batch:
+                if not others_ran:
+                    await asyncio.sleep(0)
+                yield batch
+                others_ran = False
+            elif left:
+                await event.wait()
+                others_ran = True
+        # Not even the end of a stream comes before the others' first text.
+        await asyncio.sleep(0)
 
 
 def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Pipe:

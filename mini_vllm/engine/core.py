@@ -92,7 +92,7 @@ class EngineCore:
         self._scheduler = scheduler
         self._vocab_size = vocab_size
         self._on_end = on_end
-        self._hooks = hooks
+        self._hooks = {name: hooks.get(name, _nothing) for name in HOOKS}
         self._metrics = metrics
         self._steps_with_text = 0
         self.has_begun = False
@@ -107,7 +107,7 @@ class EngineCore:
             ModelContractError: the model broke its contract.
             BaseException: what the model raised.
         """
-        scheduler, hook = self._scheduler, self._hook if self._hooks else _nothing
+        scheduler, hooks = self._scheduler, self._hooks
         self.has_begun = False
         is_cancelled = _everyone if cancel_all else SlotStreamState.is_cancelled
         if scheduler.num_waiting:
@@ -115,20 +115,20 @@ class EngineCore:
         admitted = scheduler.admit()
         if admitted:
             self._ask(self._model.prefill, admitted)
-        hook("after_admit")
+        hooks["after_admit"]()
         scheduler.apply_cancellation(is_cancelled)
-        hook("before_decode")
+        hooks["before_decode"]()
         # What was admitted now is at the end of the table, and has its ids from the prefill.
         running = scheduler.slots[: scheduler.num_running - len(admitted)]
         choices = [row.choice for row in running if row.choice.ending is None]
         self._ask(self._model.decode, choices)
-        hook("after_append")
+        hooks["after_append"]()
         self._make_text()
-        hook("before_emit")
+        hooks["before_emit"]()
         self._emit(scheduler.slots)
-        hook("after_emit")
+        hooks["after_emit"]()
         self._evict()
-        hook("after_evict")
+        hooks["after_evict"]()
 
     def fail(self, error: BaseException) -> None:
         """End everything that runs or waits with an error, as far as each still can."""
@@ -233,9 +233,11 @@ class EngineCore:
                 close_channels([row], error)
 
     def _evict(self) -> None:
-        gone = self._scheduler.evict()
+        # In most iterations nothing ends, and the scheduler is not called.
+        gone = [row for row in self._scheduler.slots if row.choice.ending is not None]
         if not gone:
             return
+        self._scheduler.evict(gone)
         try:
             for row in gone:
                 self._model.release(row.choice.view)
@@ -256,10 +258,6 @@ class EngineCore:
                 self._on_end(row.choice.view.request_id)
                 row.stream.handle.add(row.stream.output(row.choice))
 
-    def _hook(self, name: str) -> None:
-        if name in self._hooks:
-            self._hooks[name]()
-
 
 def close_channels(rows: Iterable[ChoiceRow], error: BaseException) -> None:
     """End every channel that is still open with this error, whatever goes wrong at that.
@@ -277,7 +275,7 @@ def close_channels(rows: Iterable[ChoiceRow], error: BaseException) -> None:
                 stream.pipe.finish(FinishReason.ERROR, error)
 
 
-def _nothing(name: str) -> None:
+def _nothing() -> None:
     pass
 
 

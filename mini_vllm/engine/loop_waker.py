@@ -53,13 +53,8 @@ class LoopWaker:
             return
         self._events.append(event)
         # The mark is taken away before the last look at the events, so this one is seen.
-        if self._called:
-            return
-        with self._lock:
-            if self._called:
-                return
-            self._called = True
-        self._call()
+        if not self._called and self._mark():
+            self._call()
 
     def wait_for_turn(self, seconds: float) -> None:
         """Wait for the loop's next turn to end.
@@ -74,6 +69,12 @@ class LoopWaker:
             self._turn_ended.clear()
             self._call()
             self._is_late = not self._turn_ended.wait(seconds)
+
+    def _mark(self) -> bool:
+        """Note that the loop is called; return whether that was not noted yet."""
+        with self._lock:
+            before, self._called = self._called, True
+        return not before
 
     def _call(self) -> None:
         # It raises when the loop was closed just now.
@@ -98,11 +99,7 @@ class LoopWaker:
     def _look_again(self) -> None:
         self._called = False
         # Looked at after: an event that came before that has called nobody.
-        if self._events:
-            with self._lock:
-                if self._called:
-                    return
-                self._called = True
+        if self._events and self._mark():
             self._begin_turn()
 
 

@@ -1,6 +1,6 @@
 """What the engine answers: chunk by chunk while a choice runs, or whole when it has ended."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from io import StringIO
@@ -38,6 +38,29 @@ class TokenLogprobs:
 
     chosen: LogprobEntry
     top: tuple[LogprobEntry, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        token_id: int,
+        logprobs: Mapping[int, float],
+        most: int,
+        piece_of: Callable[[int], bytes],
+    ) -> "TokenLogprobs":
+        """Return the step of a token.
+
+        Args:
+            token_id: the token.
+            logprobs: by id, its own among them.
+            most: how many of the likeliest to take; of equally likely ones, the smaller ids.
+            piece_of: returns the bytes of an id.
+        """
+
+        def entry(candidate: int) -> LogprobEntry:
+            return LogprobEntry(candidate, logprobs[candidate], piece_of(candidate))
+
+        best = sorted(logprobs, key=lambda candidate: (-logprobs[candidate], candidate))[:most]
+        return cls(entry(token_id), tuple(map(entry, best)))
 
 
 class _ChunkFields(NamedTuple):

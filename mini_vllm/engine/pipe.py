@@ -117,6 +117,19 @@ class Pipe:
                 self.drained, self.pending = True, deque()
         return chunk
 
+    def take_all(self, waker: LoopWaker, event: asyncio.Event) -> tuple[list[StreamChunk], bool]:
+        """Return all that waits, and whether nothing more will come; `event` is set when it does.
+
+        For a reader of several pipes, on the loop of `waker`.
+        """
+        # Before looking: what comes later sets it.
+        self.waker = waker
+        self.sleeping.append(event)
+        chunks = []
+        while (chunk := self.take()) is not None:
+            chunks.append(chunk)
+        return chunks, self.over
+
     def finish(self, reason: FinishReason, error: BaseException | None = None) -> None:
         """End the channel with an empty chunk, unless it has ended; the first reason stays."""
         last = StreamChunk(finished=True, reason=reason)

@@ -33,24 +33,9 @@ class ChoiceState:
     ending: Ending | None = None
 
     @property
-    def finished(self) -> bool:
-        """Whether it has ended."""
-        return self.ending is not None
-
-    @property
     def finish_reason(self) -> FinishReason:
         """Why it ended; NOT_FINISHED while it runs."""
         return FinishReason.NOT_FINISHED if self.ending is None else self.ending.reason
-
-    @property
-    def num_tokens_at_most(self) -> int:
-        """How long prompt and output may become."""
-        return len(self.view.prompt_token_ids) + self.view.params.max_tokens
-
-    @property
-    def at_max_tokens(self) -> bool:
-        """Whether it has all the ids it may have."""
-        return len(self.view.output_token_ids) >= self.view.params.max_tokens
 
     def latch(self, ending: Ending) -> bool:
         """Write why it ended, unless that was written before; return whether it was this call."""
@@ -58,26 +43,6 @@ class ChoiceState:
             return False
         self.ending = ending
         return True
-
-    def take_burst(self) -> Burst:
-        """Append the burst to the output, up to `max_tokens`; return what was appended.
-
-        An end among its ids is not looked for here: the text path finds it.
-        """
-        burst, self.burst, view = self.burst, None, self.view
-        assert burst is not None
-        output = view.output_token_ids
-        output += burst.token_ids
-        surplus = len(output) - view.params.max_tokens
-        if surplus > 0:
-            del output[-surplus:]
-            room = len(burst.token_ids) - surplus
-            burst = Burst(burst.token_ids[:room], burst.logprobs[:room])
-        return burst
-
-    def may_end_with(self, burst: Burst) -> bool:
-        """Whether the ids may end here: without stop strings, only then text is needed."""
-        return self.at_max_tokens or not self.end_ids.isdisjoint(burst.token_ids)
 
 
 @dataclass(slots=True, eq=False)
@@ -146,20 +111,6 @@ class KVBlockPool:
         self._free += reversed(blocks)
 
 
-class SlotTable(list[Row[S]]):
-    """The slots of a batch: the rows that run, in the order of their admission."""
-
-    def compact(self, finished: Sequence[bool]) -> list[int]:
-        """Drop the finished rows; return where each row went.
-
-        Raises:
-            ValueError: `finished` does not have one value for each row; nothing was moved.
-        """
-        mapping = build_batch_mapping(finished)
-        compact_vector(mapping, self)
-        return mapping
-
-
 def build_batch_mapping(finished: Sequence[bool]) -> list[int]:
     """Return where each row goes: -1 for a finished one, else its place among those that stay."""
     mapping, place = [], 0
@@ -192,7 +143,7 @@ class Scheduler(Generic[S]):
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
 
     Attributes:
-        slots: the rows that run.
+        slots: the rows that run, in the order of their admission.
 
     Raises:
         ValueError: a number is below 1.
@@ -209,7 +160,7 @@ class Scheduler(Generic[S]):
         self._max_num_seqs = max_num_seqs
         self._max_num_batched_tokens = max_num_batched_tokens
         self._waiting: deque[Row[S]] = deque()
-        self.slots: SlotTable[S] = SlotTable()
+        self.slots: list[Row[S]] = []
 
     @property
     def num_waiting(self) -> int:
@@ -230,10 +181,11 @@ class Scheduler(Generic[S]):
         budget, admitted = self._max_num_batched_tokens, []
         while self._waiting and self.num_running < self._max_num_seqs:
             row = self._waiting[0]
-            budget -= len(row.choice.view.prompt_token_ids)
+            view = row.choice.view
+            budget -= len(view.prompt_token_ids)
             if budget < 0:
                 break
-            blocks = self._pool.allocate(row.choice.num_tokens_at_most)
+            blocks = self._pool.allocate(len(view.prompt_token_ids) + view.params.max_tokens)
             if blocks is None:
                 break
             row.blocks = blocks
@@ -247,7 +199,7 @@ class Scheduler(Generic[S]):
         for row in left:
             row.choice.latch(Ending(FinishReason.CANCELLED))
         if left:
-            self._waiting = deque(row for row in self._waiting if not row.choice.finished)
+            self._waiting = deque(row for row in self._waiting if row.choice.ending is None)
         return left
 
     def apply_cancellation(self, is_cancelled: Callable[[S], bool]) -> None:
@@ -259,14 +211,12 @@ class Scheduler(Generic[S]):
             if is_cancelled(row.stream):
                 row.choice.latch(Ending(FinishReason.CANCELLED))
 
-    def evict(self) -> list[Row[S]]:
-        """Take those that have ended out of their slots, with their blocks; return them."""
-        gone = [row for row in self.slots if row.choice.ending is not None]
-        if gone:
-            for row in gone:
-                self._pool.free(row.blocks)
-            self.slots.compact([row.choice.finished for row in self.slots])
-        return gone
+    def evict(self, gone: Sequence[Row[S]]) -> None:
+        """Take rows out of their slots, with their blocks."""
+        for row in gone:
+            self._pool.free(row.blocks)
+        leaving = frozenset(gone)
+        compact_vector(build_batch_mapping([row in leaving for row in self.slots]), self.slots)
 
     def everyone(self) -> list[Row[S]]:
         """Return all that run, then all that wait."""

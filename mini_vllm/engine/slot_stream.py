@@ -6,13 +6,12 @@ reads and that has no stop strings gets its text when it ends, all in one go.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mini_vllm.engine.model import Burst
 from mini_vllm.engine.outputs import (
     CompletionOutput,
     Handle,
-    LogprobEntry,
     StreamChunk,
     TokenLogprobs,
     new_tuple,
@@ -83,9 +82,12 @@ class SlotStreamState:
             return
         burst = choice.burst
         if burst is not None:
-            burst = choice.take_burst()
+            burst = take_burst(choice)
             if self._most_logprobs is not None:
-                self._logprobs += map(self._token_logprobs, burst.token_ids, burst.logprobs)
+                self._logprobs += (
+                    TokenLogprobs.of(*step, self._most_logprobs, self._piece_of)
+                    for step in zip(burst.token_ids, burst.logprobs, strict=False)
+                )
         output = choice.view.output_token_ids
         if pipe is None:
             if self._can_wait(choice, burst):
@@ -114,7 +116,10 @@ class SlotStreamState:
         """Whether a choice that nobody reads can have its text made later."""
         if self._has_stops or choice.ending is not None:
             return False
-        return burst is None or not choice.may_end_with(burst)
+        view = choice.view
+        if burst is None or len(view.output_token_ids) >= view.params.max_tokens:
+            return burst is None
+        return choice.end_ids.isdisjoint(burst.token_ids)
 
     def _feed_one_by_one(self, token_ids: Sequence[int]) -> None:
         """Feed a burst; note what is to be said, and held, before each id but the first."""
@@ -246,12 +251,22 @@ class SlotStreamState:
             held=held,
         )
 
-    def _token_logprobs(self, token_id: int, logprobs: Mapping[int, float]) -> TokenLogprobs:
-        def entry(candidate: int) -> LogprobEntry:
-            return LogprobEntry(candidate, logprobs[candidate], self._piece_of(candidate))
 
-        best = sorted(logprobs, key=lambda key: (-logprobs[key], key))[: self._most_logprobs]
-        return TokenLogprobs(entry(token_id), tuple(map(entry, best)))
+def take_burst(choice: ChoiceState) -> Burst:
+    """Append a choice's burst to its output, up to `max_tokens`; return what was appended.
+
+    An end among its ids is not looked for here: the text path finds it.
+    """
+    burst, choice.burst, view = choice.burst, None, choice.view
+    assert burst is not None
+    output = view.output_token_ids
+    output += burst.token_ids
+    surplus = len(output) - view.params.max_tokens
+    if surplus > 0:
+        del output[-surplus:]
+        room = len(burst.token_ids) - surplus
+        burst = Burst(burst.token_ids[:room], burst.logprobs[:room])
+    return burst
 
 
 def _split(events: Sequence[Event]) -> tuple[str, tuple[Event, ...]]:

@@ -3,7 +3,7 @@
 An engine takes any function like `MakeTextPath`; `TextPathFactory` is its own.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -46,7 +46,7 @@ class TextPath(Protocol):
 MakeTextPath = Callable[[Request, Sequence[int]], TextPath]
 
 
-class FilteredPath(ABC):
+class FilteredPath(TextPath):
     """A text path around another one: the same ids and the same end, other events.
 
     Args:
@@ -65,11 +65,6 @@ class FilteredPath(ABC):
     def tokens(self) -> int:
         """How many ids were taken."""
         return self._path.tokens
-
-    @property
-    @abstractmethod
-    def held(self) -> dict[str, str | bytes]:
-        """What each layer holds back, by the layer's name."""
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
         """Take ids, up to the end of the text; return the events that are certain now."""

@@ -85,7 +85,7 @@ class Speller:
         """Return sorted tokens, all that a mask allows among them; it is few where it can be."""
         if len(mask) > _FEW:
             return self._sorted
-        return sorted({self._rest[token_id] or b"" for token_id in mask} & self._ids.keys())
+        return sorted({self.piece(token_id) for token_id in mask} & self._ids.keys())
 
     def allowed(
         self, mask: TokenMask, candidates: list[bytes], start: bytes
@@ -108,10 +108,6 @@ class Speller:
             low = end
         return token_id if token_id is not None and token_id in mask else None, after
 
-    def size(self, token_id: int) -> int:
-        """Return how many bytes a token has."""
-        return len(self._rest[token_id] or b"")
-
     def ids(self, text: str | bytes) -> Iterator[int]:
         """Yield ids whose bytes are a text: the tokenizer's own, if they say just that.
 
@@ -122,14 +118,14 @@ class Speller:
         own: Sequence[int] = ()
         with suppress(EncodeError):
             own = self._tokenizer.encode(data.decode(errors="replace")).ids
-        if b"".join(self._rest[token_id] or b"" for token_id in own) == data:
+        if b"".join(map(self.piece, own)) == data:
             yield from own
             return
         while data:
             token_id = self.first(data, more=False)
             assert token_id is not None
             yield token_id
-            data = data[self.size(token_id) :]
+            data = data[len(self.piece(token_id)) :]
 
 
 PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | None]]
@@ -226,7 +222,7 @@ class SpelledModel:
             data = bytes(said[: said.index(_EOS)] if ended else said)
             token_id = self._speller.first(data, more=not ended) if data else None
             if token_id is not None:
-                return self._burst(slot, spelling, token_id, self._speller.size(token_id))
+                return self._burst(slot, spelling, token_id, len(self._speller.piece(token_id)))
             if ended:
                 # A request may ignore the end; the text then goes on behind it.
                 return self._burst(slot, spelling, self._eos, 1)

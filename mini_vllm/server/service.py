@@ -77,7 +77,7 @@ PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | N
 
 
 class MakeChatStream(Protocol):
-    """Makes what turns the chunks of a chat into bytes; see `chat_stream` for the options."""
+    """Makes what turns the chunks of a chat into bytes; see `MessageFold` for the options."""
 
     def __call__(
         self,
@@ -96,17 +96,8 @@ class MakeChatStream(Protocol):
         ...
 
 
-def _chat_stream(
-    head: StreamHead,
-    request: Request,
-    *,
-    named_function: bool,
-    parallel_tool_calls: bool,
-    strip: bool,
-) -> Events:
-    return chat_stream(
-        head, named_function=named_function, parallel_tool_calls=parallel_tool_calls, strip=strip
-    )
+def _chat_stream(head: StreamHead, request: Request, **options: Any) -> Events:
+    return chat_stream(head, **options)
 
 
 @dataclass(frozen=True, slots=True)

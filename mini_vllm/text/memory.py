@@ -40,7 +40,7 @@ class Node(dict[Any, tuple[Any, "Node"]]):
 
     def __init__(self, position: Hashable) -> None:
         super().__init__()
-        self.position = position
+        self.position: Any = position
         self.keeping = _NONE
         self.waiting: tuple[bool, ...] | None = UNKNOWN
 
@@ -148,33 +148,28 @@ class Machine(Copyable):
     """A layer that looks its steps up.
 
     Its `feed` asks the node first. Where that knows nothing, the layer leaves the node, works the
-    step out, and learns it.
+    step out, and learns it. A caller that composes layers, and looks up the steps of all of them
+    together, has each `leave` its node once and then calls its `step`.
+
+    Attributes:
+        position: what the next step depends on, a hashable value; None where that is not all. It is
+            read and set while the layer is on no node.
     """
 
     _shared = frozenset({"_node"})
-    # Without a value here, which would make it slower to read.
+    # Without values here, which would make them slower to read.
     _node: Node
+    position: Any
 
-    @property
-    def position(self) -> Any:
-        """What the next step depends on, a hashable value; None where that is not all."""
-        raise NotImplementedError
-
-    @position.setter
-    def position(self, position: Any) -> None:
-        raise NotImplementedError
-
-    def _leave(self) -> Any:
+    def leave(self) -> Any:
         """Go where the known steps have led; return that position, or None without one."""
-        node = self._node
+        node, self._node = self._node, NOWHERE
         if node is not NOWHERE:
-            self._node = NOWHERE
             self.position = node.position
         return node.position
 
     def _settle(self) -> None:
         """Go there, and stay on the node."""
         node = self._node
-        if node is not NOWHERE:
-            self._leave()
-            self._node = node
+        self.leave()
+        self._node = node

@@ -59,7 +59,6 @@ class StopMatcher(Machine):
         self.length = 0
         self._guard = self._early
         self._state = 0
-        self._node = NOWHERE
         self._node = MEMORY.node(self.position)
 
     @property
@@ -78,7 +77,6 @@ class StopMatcher(Machine):
         None after a match, while matches are too early, and where much is held: a client may send a
         stop as long as it likes.
         """
-        self._settle()
         if self._guard is not None or self.matched is not None:
             return None
         if len(self._scanner.held(self._state)) > LONGEST_PIECE:
@@ -87,7 +85,6 @@ class StopMatcher(Machine):
 
     @position.setter
     def position(self, position: Position) -> None:
-        self._node = NOWHERE
         self._state = position[1]
 
     def feed(self, text: str) -> str:
@@ -101,13 +98,12 @@ class StopMatcher(Machine):
 
     def _feed_new(self, text: str) -> str:
         """Take a piece that is new in this position."""
-        before, shown = self._leave(), self.step(text)
+        before, shown = self.leave(), self.step(text)
         self._node = MEMORY.learn(before, text, shown, self.position)
         return shown
 
     def step(self, text: str) -> str:
-        """Do what `feed` does, without looking whether the step is known."""
-        self._leave()
+        """Do what `feed` does, without looking the step up; the matcher has left its node."""
         if self.matched is not None:
             return ""
         if self._guard is not None:

@@ -23,7 +23,7 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
-from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
+from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, Machine
 
 # States pass the rest of a text on by copying it, so a long text is given to them in parts.
 _WINDOW = 4096
@@ -42,12 +42,12 @@ class State(Protocol):
         ...
 
     def waiting(self, parser: "StreamParser") -> str:
-        """Return what was taken but neither emitted nor kept."""
-        ...
+        """Return what was taken but neither emitted nor kept; by default nothing is."""
+        return ""
 
     def end(self, parser: "StreamParser") -> bool:
-        """Return whether a text may end here; if so, emit what waits."""
-        ...
+        """Return whether a text may end here, by default False; if so, emit what waits."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,7 @@ class StreamParser(Machine):
         cut: whether the text that ends was cut off, for states that ask at its end.
         repeatable: whether the steps since the parser was put at its position depend on nothing
             else and change nothing else, but for events and text that is kept.
+        new_parts: the text that these steps have kept, if they were `repeatable`.
 
     Args:
         format: the table.
@@ -183,10 +184,9 @@ class StreamParser(Machine):
         # Kept from states before, and in this one.
         self._raw: list[str] = []
         self._parts: list[str] = []
-        self._parts_before = 0
         self.events: list[Event] = []
         self.repeatable = True
-        self._node = NOWHERE
+        self.new_parts: list[str] = []
         self._node = MEMORY.node(self.position)
 
     @property
@@ -199,7 +199,6 @@ class StreamParser(Machine):
     @property
     def position(self) -> Position | None:
         """What a step depends on, unless it is not `repeatable`; None where that is no value."""
-        self._settle()
         scratch = self.scratch
         if scratch.json.__hash__ is None:
             return None
@@ -212,16 +211,10 @@ class StreamParser(Machine):
 
     @position.setter
     def position(self, position: Position) -> None:
-        self._node = NOWHERE
         self.state = position[0]
         self.scratch = Scratch(*position[1:-2])
         self.repeatable = True
-        self._parts_before = len(self._parts)
-
-    @property
-    def part(self) -> str:
-        """What was kept since the parser was put at its position, if that was `repeatable`."""
-        return "".join(self._parts[self._parts_before :])
+        self.new_parts = []
 
     @property
     def call(self) -> Call:
@@ -255,23 +248,22 @@ class StreamParser(Machine):
             self._parts.append(part)
             return [*output]
         events: list[Event] = []
-        before = self._leave()
+        before = self.leave()
         self.step(text, events)
         part = ""
         if before is not None:
-            part = self.part
+            part = "".join(self.new_parts)
             before = before if self.repeatable else None
         self._node = MEMORY.learn(before, text, (*events,), self.position, part)
         return events
 
     def step(self, text: str, events: list[Event]) -> None:
-        """Do what `feed` does, without looking whether the step is known.
+        """Do what `feed` does, without looking the step up; the parser has left its node.
 
         Args:
             text: the next piece.
             events: the events are appended to it.
         """
-        self._leave()
         own, self.events = self.events, events
         if len(text) <= _WINDOW:
             self.pour(text)
@@ -292,7 +284,7 @@ class StreamParser(Machine):
             cut: the text was cut off, by a length or an abort: a call that lacks only its closing
                 marker is `Malformed`. Where the model itself has ended, such a call is complete.
         """
-        self._leave()
+        self.leave()
         self.cut = cut
         while not self.state.end(self):
             self.pour(self.fail("the text ended inside the call"))
@@ -300,10 +292,6 @@ class StreamParser(Machine):
         events = self.events
         self._reset()
         return events
-
-    def emit(self, event: Event) -> None:
-        """Return an event with this feed."""
-        self.events.append(event)
 
     def hold(self, text: str) -> None:
         """Keep text raw: it is neither emitted nor forgotten."""
@@ -320,6 +308,7 @@ class StreamParser(Machine):
     def keep(self, text: str) -> None:
         """Keep text raw that decides nothing until `recall`."""
         self._parts.append(text)
+        self.new_parts.append(text)
 
     def recall(self) -> str:
         """Return what `keep` has kept in this state. The step is then not `repeatable`."""
@@ -351,7 +340,7 @@ class StreamParser(Machine):
         """Start a call: from now on it cannot become text again."""
         call = self.call
         call.name, call.announced = name, True
-        self.emit(CallStart(self.calls, id, name))
+        self.events.append(CallStart(self.calls, id, name))
         self._forget()
 
     def arguments(self, text: str) -> None:
@@ -367,7 +356,7 @@ class StreamParser(Machine):
         parameters = self.call.parameters
         if parameters is not None:
             self.arguments("}" if parameters else "{}")
-        self.emit(CallEnd(self.calls))
+        self.events.append(CallEnd(self.calls))
         self.completed += 1
         self._forget()
         self.calls += 1
@@ -388,7 +377,7 @@ class StreamParser(Machine):
     def malformed(self) -> None:
         """End a call that cannot be completed, with all that was kept of it."""
         self._hold_scratch()
-        self.emit(Malformed(self.calls, "".join(self._raw), self._call.reason))
+        self.events.append(Malformed(self.calls, "".join(self._raw), self._call.reason))
         self._raw.clear()
         self.calls += 1
         self._call = Call()
@@ -401,12 +390,14 @@ class StreamParser(Machine):
             self._raw += [scratch.text, *self._parts]
             scratch.text = ""
             self._parts.clear()
+            self.new_parts.clear()
 
     def _forget(self) -> None:
         """Drop what was kept: it was emitted, as it is or as something else."""
         self.repeatable = False
         self.scratch.text = ""
         self._parts.clear()
+        self.new_parts.clear()
         self._raw.clear()
 
     def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:
@@ -415,4 +406,4 @@ class StreamParser(Machine):
         text = "".join(self._raw)
         self._raw.clear()
         if text:
-            self.emit(kind(text))
+            self.events.append(kind(text))

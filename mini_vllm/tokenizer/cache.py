@@ -12,7 +12,7 @@ and is neither shared nor saved: a copy or a pickle has an empty one.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from sys import getsizeof
 from typing import Any, Literal
@@ -22,12 +22,11 @@ from mini_vllm.tokenizer.encoding import (
     AllowedSpecial,
     At,
     Encoding,
-    encode_each,
     fixed,
     joined,
     special_pattern,
 )
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Encoder, Tokenizer
 from mini_vllm.tokenizer.wrapper import TokenizerWrapper
 
 _Allowed = frozenset[str] | Literal["all"]
@@ -150,24 +149,8 @@ class CachedTokenizer(TokenizerWrapper):
             return self._texts.encode((text, add_special_tokens, allowed), encode)
         return encode(text, add_special_tokens, allowed)
 
-    def encode_batch(
-        self,
-        texts: Iterable[str],
-        *,
-        add_special_tokens: bool = False,
-        allowed_special: AllowedSpecial = NONE,
-    ) -> list[Encoding]:
-        """Return the encodings of the texts, in their order.
-
-        Raises:
-            EncodeError: one of them cannot be encoded; it has the index.
-        """
-        return encode_each(
-            lambda text: self.encode(
-                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
-            ),
-            texts,
-        )
+    # One by one: each text may be known.
+    encode_batch = Encoder.encode_batch
 
     def clear(self) -> None:
         """Forget all encodings. Hits and misses go on counting."""

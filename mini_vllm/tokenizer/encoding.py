@@ -241,21 +241,6 @@ def _beside_word(text: str, start: int, end: int) -> bool:
     return bool(re.match(r"\w", text[start - 1 : start]) or re.match(r"\w", text[end : end + 1]))
 
 
-def encode_each(encode: Callable[[str], Encoding], texts: Iterable[str]) -> list[Encoding]:
-    """Encode the texts one by one, in their order.
-
-    Raises:
-        EncodeError: one of them cannot be encoded; it has the index.
-    """
-    encodings = []
-    for index, text in enumerate(texts):
-        try:
-            encodings.append(encode(text))
-        except EncodeError as error:
-            raise EncodeError(error.detail, index) from None
-    return encodings
-
-
 def utf8(text: str) -> bytes:
     """Return the bytes of a text.
 

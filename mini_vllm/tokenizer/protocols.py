@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.pieces import PieceTable
+from mini_vllm.tokenizer_errors import EncodeError
 
 if TYPE_CHECKING:
     from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -63,12 +64,21 @@ class Encoder(Protocol):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
-        """Return the encodings of the texts, in their order.
+        """Return the encodings of the texts, in their order; by default they are made one by one.
 
         Raises:
             EncodeError: one of them cannot be encoded; it has the index.
         """
-        ...
+        encodings = []
+        for index, text in enumerate(texts):
+            try:
+                encoding = self.encode(
+                    text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
+                )
+            except EncodeError as error:
+                raise EncodeError(error.detail, index) from None
+            encodings.append(encoding)
+        return encodings
 
 
 @runtime_checkable

@@ -62,7 +62,7 @@ def test_a_reader_has_no_way_to_write():
         "create", "consume", "try_pop", "wait_pop", "cancel", "set_stream_interval",
         "set_skip_special_tokens", "set_return_held", "is_finished", "reason", "is_cancelled",
         "is_attached", "original_batch_idx", "stream_interval", "skip_special_tokens",
-        "error", "pending_count", "overflow", "take_all", "reading_to_the_end",
+        "error", "pending_count", "overflow", "reading_to_the_end",
         "announce_reader",
     }  # fmt: skip
 

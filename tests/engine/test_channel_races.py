@@ -183,7 +183,7 @@ def test_each_chunk_goes_to_one_of_two_threads_that_try_at_once(sent):
 
 
 def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time():
-    channel, pipe = attached()
+    _channel, pipe = attached()
     event, woken, read = object(), [], []
 
     class Waker:
@@ -192,7 +192,7 @@ def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time
             """Where the writer of the first chunk stands while the reader takes it and waits."""
             if not read:
                 read.append(None)
-                read[0], _ = channel.take_all(self, event)
+                read[0], _ = pipe.take_all(self, event)
             return False
 
         set = woken.append

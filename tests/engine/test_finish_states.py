@@ -26,6 +26,7 @@ from mini_vllm.engine import (
 )
 from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.scheduler import ChoiceState
+from mini_vllm.engine.slot_stream import take_burst
 from mini_vllm.models.speculative import SpeculativeScriptedModel
 
 END_ID, LENGTH, STOP_WORDS = FinishReason.END_ID, FinishReason.LENGTH, FinishReason.STOP_WORDS
@@ -209,7 +210,7 @@ def test_each_choice_latches_once(monkeypatch):
 def test_the_first_reason_stays():
     first, second = ValueError("1"), ValueError("2")
     sequence = ChoiceState(SlotView("A", 0, PROMPT, params()), frozenset())
-    assert not sequence.finished
+    assert sequence.ending is None
     assert sequence.finish_reason is FinishReason.NOT_FINISHED
     assert sequence.latch(Ending(FinishReason.ERROR, error=first))
     assert not sequence.latch(Ending(END_ID))
@@ -224,9 +225,8 @@ def test_take_burst_cuts_logprobs_with_the_ids(cut):
     sequence = ChoiceState(
         SlotView("A", 0, PROMPT, params(max_tokens=cut)), frozenset(), burst=burst
     )
-    taken = sequence.take_burst()
+    taken = take_burst(sequence)
     assert taken == Burst(burst.token_ids[:cut], burst.logprobs[:cut])
-    assert sequence.at_max_tokens
     assert sequence.view.output_token_ids == list(range(cut))
     assert sequence.burst is None
 

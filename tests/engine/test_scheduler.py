@@ -27,7 +27,6 @@ from mini_vllm.engine.scheduler import (
     KVBlockPool,
     Row,
     Scheduler,
-    SlotTable,
     build_batch_mapping,
     compact_vector,
 )
@@ -58,7 +57,9 @@ class Line:
         for row in self.scheduler.slots:
             if row.choice.view.request_id in names:
                 row.choice.latch(Ending(FinishReason.LENGTH))
-        return [row.stream for row in self.scheduler.evict()]
+        gone = [row for row in self.scheduler.slots if row.choice.ending is not None]
+        self.scheduler.evict(gone)
+        return [row.stream for row in gone]
 
     def streams(self):
         return [row.stream for row in self.scheduler.slots]
@@ -260,14 +261,12 @@ def test_34_35_36_37_compaction_is_filtering_and_rows_stay_the_same_objects(fini
 
 
 @given(MARKS)
-def test_a_table_drops_the_finished_rows_and_says_where_the_others_went(finished):
-    table = SlotTable(Row(sequence(str(number)), number) for number in range(len(finished)))
-    stay = [row for row, gone in zip(table, finished, strict=True) if not gone]
-    assert table.compact(finished) == build_batch_mapping(finished)
-    assert table == stay
-    with pytest.raises(ValueError, match=f"does not fit {len(stay)} rows"):
-        table.compact([True] * (len(stay) + 1))
-    assert table == stay
+def test_eviction_drops_the_finished_rows_and_keeps_the_others_in_their_order(finished):
+    line = Line(seqs=len(finished) + 1)
+    line.add(*(str(number) for number in range(len(finished))))
+    line.admit()
+    line.end(*(str(number) for number, gone in enumerate(finished) if gone))
+    assert line.running() == [str(number) for number, gone in enumerate(finished) if not gone]
 
 
 def test_38_the_engine_keeps_nothing_of_an_evicted_slots_channel():

@@ -176,7 +176,7 @@ def test_45_47_48_49_50_what_is_text_and_what_is_held(options, iterations):
             assert chunk == StreamChunk(owed, text, ends, news if ends else NOT_FINISHED)
             owed = ()
         assert slot.stream.held()["tokens"] == held
-    if slot.choice.finished:
+    if slot.choice.ending is not None:
         assert slot.text() == "".join(text for _, text, _ in iterations if text)
 
 

@@ -9,7 +9,6 @@ from mini_vllm.engine.whole_calls import WholeCalls, complete_calls
 from mini_vllm.finish_reason import Ending
 from mini_vllm.models.scripted import ScriptedModel
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -18,6 +17,8 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer
 
 F = '<tool_call>\n{"name": "f", "arguments": {"a": "é🚀"}}\n</tool_call>'

@@ -21,7 +21,6 @@ from mini_vllm.server.wire.api_errors import encode_line
 from mini_vllm.server.wire.chat_delta import MessageFold
 from mini_vllm.server.wire.chat_stream import add_up, chat_response, chat_stream
 from mini_vllm.server.wire.sse import StreamHead
-from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -30,6 +29,8 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )  # fmt: skip
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer
 
 END = {"finished": True, "reason": FinishReason.END_ID}

@@ -16,13 +16,13 @@ from test_pipeline import OTHER, SESSIONS, TOKENIZERS, ids_of, make, trace
 
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.text import create_tool_parser
 from mini_vllm.text.events import TextDelta
 from mini_vllm.text.formats import find_format
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Memory
 from mini_vllm.text.states.object import Object
 from mini_vllm.text.stop import StopMatcher
 from mini_vllm.text.stream_parser import Format, StreamParser
+from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer
 from mini_vllm.tokenizer.metered import MeteredTokenizer
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
@@ -147,7 +147,7 @@ class Letters:
 
 def count(parser):
     parser.scratch.json = ((parser.scratch.json or 0) + 1) % 3
-    parser.emit(TextDelta(f"{parser.scratch.json}"))
+    parser.events.append(TextDelta(f"{parser.scratch.json}"))
 
 
 def test_it_changes_nothing_whatever_states_do(monkeypatch):
@@ -157,12 +157,12 @@ def test_it_changes_nothing_whatever_states_do(monkeypatch):
         "k": lambda parser: parser.keep("K"),
         "n": lambda parser: parser.note("N"),
         "h": lambda parser: parser.hold("H"),
-        "r": lambda parser: parser.emit(TextDelta(parser.recall())),
+        "r": lambda parser: parser.events.append(TextDelta(parser.recall())),
         "f": lambda parser: parser.fail("f"),
         "1": lambda parser: setattr(parser.call, "parameter", "one"),
         "2": lambda parser: setattr(parser.call, "parameter", "two"),
-        "?": lambda parser: parser.emit(TextDelta(str(parser.schema_types()))),
-        "o": lambda parser: parser.emit(TextDelta(str(parser.offers("f")))),
+        "?": lambda parser: parser.events.append(TextDelta(str(parser.schema_types()))),
+        "o": lambda parser: parser.events.append(TextDelta(str(parser.offers("f")))),
     }
     outside = {"a": lambda parser: (parser.announce("f"), parser.go("broken"))}
     inside = {

@@ -17,7 +17,6 @@ from vocabularies import KINDS, byte_level
 
 from mini_vllm.finish_reason import Ending, FinishReason
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -27,6 +26,8 @@ from mini_vllm.text.events import (
     TextDelta,
 )
 from mini_vllm.text.memory import MEMORY
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer, HuggingFaceTokenizer, MockTokenizer
 
 CASES = 20_000 if os.environ.get("SOAK") else 600

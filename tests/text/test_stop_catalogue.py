@@ -17,7 +17,6 @@ from vocabularies import of_tokens
 
 from mini_vllm.finish_reason import FinishReason
 from mini_vllm.pipeline import TextPipeline
-from mini_vllm.text import create_reasoning_splitter, create_tool_parser
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -26,6 +25,8 @@ from mini_vllm.text.events import (
     ReasoningDelta,
     TextDelta,
 )
+from mini_vllm.text.reasoning import create_reasoning_splitter
+from mini_vllm.text.tool_parsers import create_tool_parser
 
 SPECIAL = ["<eos>", "<|im_end|>"]
 

@@ -1,6 +1,5 @@
 """The hub download, against a stub hub on 127.0.0.1 that counts what it is asked."""
 
-import asyncio
 import contextlib
 import http.server
 import json
@@ -17,7 +16,6 @@ import pytest
 from mini_vllm.tokenizer.loading import hub
 from mini_vllm.tokenizer.loading.hub import (
     download_tokenizer_from_hf,
-    download_tokenizer_from_hf_async,
     tokenizer_files,
 )
 from mini_vllm.tokenizer_errors import HubError
@@ -207,16 +205,6 @@ def test_a_terminal_sees_how_far_the_files_are(stub, cache, monkeypatch, capsys)
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     download_tokenizer_from_hf(MODEL, cache_dir=cache / "b")
     assert (first.out, *capsys.readouterr()) == ("", "", "")
-
-
-def test_async_does_not_hold_the_loop(stub, cache):
-    async def both():
-        download = asyncio.create_task(download_tokenizer_from_hf_async(MODEL, cache_dir=cache))
-        await asyncio.sleep(0)
-        assert not download.done()
-        return await download
-
-    assert files_below(asyncio.run(both())) == FETCHED
 
 
 @pytest.mark.parametrize(

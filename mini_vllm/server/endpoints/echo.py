@@ -1,6 +1,6 @@
 """`echo` of a completion: the prompt before the answer, and how likely the model finds it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from starlette.concurrency import run_in_threadpool
 
@@ -59,16 +59,9 @@ def _steps(
     service: Service, score: PromptLogprobs, token_ids: Sequence[int], most: int
 ) -> list[TokenLogprobs | LogprobEntry]:
     piece_of = pieces_of(service.tokenizer)
-
-    def entry(token_id: int, likely: Mapping[int, float]) -> LogprobEntry:
-        return LogprobEntry(token_id, likely[token_id], piece_of(token_id))
-
-    steps: list[TokenLogprobs | LogprobEntry] = []
-    for token_id, likely in zip(token_ids, score(token_ids, most), strict=True):
-        if likely is None:
-            steps.append(entry(token_id, {token_id: 0.0}))
-            continue
-        best = sorted(likely, key=lambda candidate: (-likely[candidate], candidate))[:most]
-        top = tuple(entry(candidate, likely) for candidate in best)
-        steps.append(TokenLogprobs(entry(token_id, likely), top))
-    return steps
+    return [
+        LogprobEntry(token_id, 0.0, piece_of(token_id))
+        if likely is None
+        else TokenLogprobs.of(token_id, likely, most, piece_of)
+        for token_id, likely in zip(token_ids, score(token_ids, most), strict=True)
+    ]

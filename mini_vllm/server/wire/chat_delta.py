@@ -73,6 +73,7 @@ class MessageFold:
 
     Attributes:
         completed: how many calls were reported in full.
+        strip: the filter of white space that the text goes through, or None.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class MessageFold:
     ) -> None:
         self._named = named_function
         self._parallel = parallel_tool_calls
-        self._strip = WhiteSpaceStrip() if strip else None
+        self.strip = WhiteSpaceStrip() if strip else None
         self._new_id = new_id
         self.completed = 0
 
@@ -98,8 +99,8 @@ class MessageFold:
         """
         if not self._parallel:
             events = of_first_call(events)
-        if self._strip is not None:
-            events = self._strip.feed(events, finished=finished)
+        if self.strip is not None:
+            events = self.strip.feed(events, finished=finished)
         deltas = []
         for (kind, index), run in groupby(events, kind_of):
             if kind is CallEnd:
@@ -111,10 +112,6 @@ class MessageFold:
                 if text:
                     deltas.append(_delta(kind, index, text))
         return deltas
-
-    def shows(self, text: str) -> bool:
-        """Return whether a text, not empty, is news as it is."""
-        return self._strip is None or self._strip.passes(text)
 
     def finish_reason(self, reason: FinishReason) -> str | None:
         """Return how the choice ended, in the API's words.

@@ -5,7 +5,7 @@ in an event; then an empty delta with `finish_reason`. A whole message is the su
 so the two cannot disagree, except on calls that break off: there they are content.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,11 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from mini_vllm.engine import CompletionOutput, StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import broken_off
-from mini_vllm.server.wire.chat_delta import (
-    DeltaMessage,
-    MessageFold,
-    new_call_id,
-)
+from mini_vllm.server.wire.chat_delta import DeltaMessage, MessageFold
 from mini_vllm.server.wire.logprobs import ChatLogprobs, chat_logprobs
 from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
 
@@ -39,15 +35,12 @@ class ChatWriter:
     def __init__(self, index: int, fold: MessageFold, *, tokens_as_ids: bool) -> None:
         self._index = index
         self._fold = fold
+        self.strip = fold.strip
         self._tokens_as_ids = tokens_as_ids
 
     def opening(self) -> list[Any]:
         """Return the role."""
         return [ChatStreamChoice(self._index, DeltaMessage(role="assistant", content=""))]
-
-    def shows(self, text: str) -> bool:
-        """Return whether none of a text has to wait."""
-        return self._fold.shows(text)
 
     def text(self, text: str) -> ChatStreamChoice:
         """Return a piece of content, or an empty delta."""
@@ -70,26 +63,10 @@ class ChatWriter:
         return chat_logprobs(steps, as_ids=self._tokens_as_ids)
 
 
-def chat_stream(
-    head: StreamHead,
-    *,
-    named_function: bool = False,
-    parallel_tool_calls: bool = True,
-    strip: bool = False,
-    new_id: Callable[[], str] = new_call_id,
-) -> SseStream:
+def chat_stream(head: StreamHead, **options: Any) -> SseStream:
     """Return the events of one chat; see `MessageFold` for the options."""
     writers = [
-        ChatWriter(
-            index,
-            MessageFold(
-                named_function=named_function,
-                parallel_tool_calls=parallel_tool_calls,
-                strip=strip,
-                new_id=new_id,
-            ),
-            tokens_as_ids=head.tokens_as_ids,
-        )
+        ChatWriter(index, MessageFold(**options), tokens_as_ids=head.tokens_as_ids)
         for index in range(head.choices)
     ]
     return SseStream(head, "chat.completion.chunk", writers)
@@ -143,23 +120,14 @@ class ChatResponse(msgspec.Struct):
 
 
 def chat_response(
-    head: StreamHead,
-    outputs: Iterable[CompletionOutput],
-    *,
-    named_function: bool = False,
-    parallel_tool_calls: bool = True,
-    strip: bool = False,
-    new_id: Callable[[], str] = new_call_id,
+    head: StreamHead, outputs: Iterable[CompletionOutput], **options: Any
 ) -> ChatResponse:
     """Return the answer made of finished choices.
 
     Args:
         head: as for a stream; what concerns streaming alone is ignored.
         outputs: the choices.
-        named_function: see `MessageFold`, as for the other options.
-        parallel_tool_calls: likewise.
-        strip: likewise.
-        new_id: likewise.
+        **options: see `MessageFold`.
 
     Raises:
         ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
@@ -170,12 +138,7 @@ def chat_response(
         if not output.finish_reason.is_complete:
             raise broken_off(output.finish_reason, output.error)
         completion_tokens += len(output.token_ids)
-        fold = MessageFold(
-            named_function=named_function,
-            parallel_tool_calls=parallel_tool_calls,
-            strip=strip,
-            new_id=new_id,
-        )
+        fold = MessageFold(**options)
         deltas = fold.feed(output.events, finished=True)
         choices.append(
             ChatChoice(

@@ -48,6 +48,8 @@ class Echo(NamedTuple):
 class CompletionWriter:
     """Writes one choice of streamed completions. See `ChoiceWriter`."""
 
+    strip = None
+
     def __init__(self, index: int, head: StreamHead, echo: Echo | None = None) -> None:
         self._index = index
         self._echo = echo
@@ -59,10 +61,6 @@ class CompletionWriter:
             return []
         lists = self._echo.logprobs(self._lists)
         return [CompletionChoice(self._index, self._echo.text, lists)]
-
-    def shows(self, text: str) -> bool:
-        """Return True: all text is shown at once."""
-        return True
 
     def text(self, text: str) -> CompletionChoice:
         """Return a piece of text."""

@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from mini_vllm.engine import StreamChunk, TokenLogprobs
 from mini_vllm.server.wire.api_errors import ApiError, broken_off, encode_line
+from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 
 DONE = b"data: [DONE]\n\n"
 # A comment, which clients skip. It keeps the connection alive while the model is silent.
@@ -138,12 +139,16 @@ class Events(Protocol):
 class ChoiceWriter(Protocol):
     """How one kind of answer writes the news of one choice, as values that msgspec encodes."""
 
-    def opening(self) -> list[Any]:
-        """Return what comes before any token."""
+    @property
+    def strip(self) -> WhiteSpaceStrip | None:
+        """The filter of white space that the texts go through, or None.
+
+        Without it, or if it passes a text that is not empty, `text` may stand for `news`.
+        """
         ...
 
-    def shows(self, text: str) -> bool:
-        """Return whether a text, not empty, is news as it is: `text` may then stand for `news`."""
+    def opening(self) -> list[Any]:
+        """Return what comes before any token."""
         ...
 
     def text(self, text: str) -> Any:
@@ -222,7 +227,8 @@ class SseStream:
         if self._plain and not (chunk.events or chunk.finished or chunk.logprobs):
             if not text:
                 return b""
-            if writer.shows(text):
+            strip = writer.strip
+            if strip is None or strip.passes(text):
                 return self._text_event(index, text)
         choices = writer.news(chunk)
         if chunk.finished:

@@ -16,7 +16,7 @@ from mini_vllm.text.markers import MarkerScanner
 from mini_vllm.text.schemas import canonical, escaped, typed
 from mini_vllm.text.states.basic import SPACE
 from mini_vllm.text.states.parameter import TEXT
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, State, StreamParser
 
 _DEEPEST = 64
 _LONGEST_BARE = 256
@@ -50,7 +50,7 @@ _START = _Place()
 
 
 @dataclass(frozen=True, eq=False)
-class BareObject:
+class BareObject(State):
     """The object, from behind its opening brace.
 
     Attributes:
@@ -207,10 +207,6 @@ class BareObject:
     def waiting(self, parser: StreamParser) -> str:
         """Return the beginning of a marker."""
         return parser.scratch.pending + self.scanner.held(parser.scratch.marker)
-
-    def end(self, parser: StreamParser) -> bool:
-        """Return False: a text that ends here is incomplete."""
-        return False
 
 
 @lru_cache(_MOST_REMEMBERED)

@@ -11,7 +11,7 @@ from functools import cached_property
 from mini_vllm.text.events import ReasoningDelta, TextDelta
 from mini_vllm.text.json_scanner import FAILED, JsonScanner
 from mini_vllm.text.markers import MarkerScanner
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, State, StreamParser
 
 SPACE = " \t\r\n"
 JSON = JsonScanner()
@@ -20,7 +20,7 @@ LINE = re.compile(r"\s*[^\n]*\s*")
 
 
 @dataclass(frozen=True, eq=False)
-class Marked:
+class Marked(State):
     """A state with markers. `forbidden` ones lead nowhere: they make what was begun malformed."""
 
     on: Mapping[str, On]
@@ -35,10 +35,6 @@ class Marked:
         """Return the beginning of a marker."""
         return self.scanner.held(parser.scratch.marker)
 
-    def end(self, parser: StreamParser) -> bool:
-        """Return False: a text that ends here is incomplete."""
-        return False
-
 
 @dataclass(frozen=True, eq=False)
 class Prose(Marked):
@@ -51,7 +47,7 @@ class Prose(Marked):
         scratch = parser.scratch
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
-            parser.emit(self.kind(shown))
+            parser.events.append(self.kind(shown))
         if marker is None:
             return ""
         return parser.follow(self.on[marker], marker) + rest
@@ -60,13 +56,13 @@ class Prose(Marked):
         """Emit what may have been a marker."""
         held = self.waiting(parser)
         if held:
-            parser.emit(self.kind(held))
+            parser.events.append(self.kind(held))
         parser.scratch.marker = 0
         return True
 
 
 @dataclass(frozen=True, eq=False)
-class Gap:
+class Gap(State):
     """White space, then one of the markers.
 
     A marker that is the beginning of another must be listed after it.
@@ -172,7 +168,7 @@ def announce(parser: StreamParser, name: str, marker: str) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Json:
+class Json(State):
     """The arguments as a JSON object, passed on as it is written."""
 
     then: On
@@ -199,14 +195,6 @@ class Json:
         if scratch.json is FAILED:
             return parser.fail(f"{text[taken]!r} where JSON does not allow it", text[taken:])
         return parser.follow(self.then, "") + text[taken:]
-
-    def waiting(self, parser: StreamParser) -> str:
-        """Return `""`: arguments are passed on at once."""
-        return ""
-
-    def end(self, parser: StreamParser) -> bool:
-        """Return False: a text that ends here is incomplete."""
-        return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
 from mini_vllm.text.states.basic import JSON, SPACE
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, State, StreamParser
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class Object:
+class Object(State):
     """The object `{"name": ..., "arguments": {...}}`, in any order.
 
     Attributes:
@@ -144,14 +144,6 @@ class Object:
             return parser.fail("the object has no name or no arguments", rest)
         parser.call.progress = None
         return parser.follow(self.then, "") + rest
-
-    def waiting(self, parser: StreamParser) -> str:
-        """Return `""`: all that waits is kept raw."""
-        return ""
-
-    def end(self, parser: StreamParser) -> bool:
-        """Return False: a text that ends here is incomplete."""
-        return False
 
 
 _AFTER = {

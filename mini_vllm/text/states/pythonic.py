@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mini_vllm.text.schemas import canonical, escaped
 from mini_vllm.text.states.basic import SPACE
 from mini_vllm.text.states.python_literals import EscapeError, split_string, to_json, unescape
-from mini_vllm.text.stream_parser import On, StreamParser
+from mini_vllm.text.stream_parser import On, State, StreamParser
 
 _DEEPEST = 64
 _LONGEST_NAME = 256
@@ -44,7 +44,7 @@ class _Progress(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PythonCall:
+class PythonCall(State):
     """One call, up to its closing bracket.
 
     Attributes:
@@ -196,10 +196,6 @@ class PythonCall:
     def waiting(self, parser: StreamParser) -> str:
         """Return an incomplete escape or closing quote."""
         return parser.scratch.pending
-
-    def end(self, parser: StreamParser) -> bool:
-        """Return False: a text that ends here is incomplete."""
-        return False
 
 
 _NEXT = {

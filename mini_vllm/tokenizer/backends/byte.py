@@ -14,12 +14,11 @@ from mini_vllm.tokenizer.encoding import (
     SpecialFinder,
     character_offsets,
     encode_between,
-    encode_each,
     utf8,
 )
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import Piece, PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer.protocols import Encoder, SpecialTokens
 
 _SPECIAL_TEXT = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
 _SPECIAL_ID = {text: token_id for token_id, text in _SPECIAL_TEXT.items()}
@@ -29,7 +28,7 @@ _COLUMN: list[Piece] = [*_BYTES, *(text.encode() for text in _SPECIAL_TEXT.value
 _PIECES = PieceTable(_COLUMN, _COLUMN, frozenset(_SPECIAL_TEXT))
 
 
-class ByteTokenizer:
+class ByteTokenizer(Encoder):
     """Ids 0-255 are bytes; 256, 257 and 258 are BOS, EOS and PAD. Other ids are skipped."""
 
     bos_token_id = 256
@@ -64,25 +63,6 @@ class ByteTokenizer:
             (self.bos_token_id, *plain.ids),
             offsets=((0, 0), *plain.offsets),
             special_mask=(True, *plain.special_mask),
-        )
-
-    def encode_batch(
-        self,
-        texts: Iterable[str],
-        *,
-        add_special_tokens: bool = False,
-        allowed_special: AllowedSpecial = NONE,
-    ) -> list[Encoding]:
-        """Return the encodings of the texts, in their order.
-
-        Raises:
-            EncodeError: one of them contains a lone surrogate; the error has its index.
-        """
-        return encode_each(
-            lambda text: self.encode(
-                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
-            ),
-            texts,
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:

@@ -6,12 +6,11 @@ pieces, which makes it the smallest case for streams by window.
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, SpecialFinder
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer.protocols import Encoder, SpecialTokens
 
 _WORDS = {
     "Hello": 1, "world": 2, "test": 3, "token": 4, " ": 5, ".": 6, "<eos>": 999, "<bos>": 1000,
@@ -24,7 +23,7 @@ _EXTENDED = {
 }  # fmt: skip
 
 
-class MockTokenizer:
+class MockTokenizer(Encoder):
     """Words separated by white space; unknown words and unknown ids are dropped.
 
     Args:
@@ -58,20 +57,6 @@ class MockTokenizer:
             if word[0] in self._ids and (word[0] not in _SPECIAL or word.start() in starts)
         ]
         return Encoding((1000, *ids) if add_special_tokens else tuple(ids))
-
-    def encode_batch(
-        self,
-        texts: Iterable[str],
-        *,
-        add_special_tokens: bool = False,
-        allowed_special: AllowedSpecial = NONE,
-    ) -> list[Encoding]:
-        """Return the encodings of the texts, in their order."""
-        options: dict[str, Any] = {
-            "add_special_tokens": add_special_tokens,
-            "allowed_special": allowed_special,
-        }
-        return [self.encode(text, **options) for text in texts]
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         """Return the known words joined with a space; `<bos>` and `<eos>` can be left out."""

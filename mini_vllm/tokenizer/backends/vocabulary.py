@@ -10,15 +10,15 @@ from typing import Any
 
 from mini_vllm.chat_template.files import find_chat_template
 from mini_vllm.chat_template.template import ChatTemplate, Message
-from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding, encode_each
+from mini_vllm.tokenizer.encoding import NONE, AllowedSpecial, Encoding
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import PieceTable
-from mini_vllm.tokenizer.protocols import SpecialTokens
+from mini_vllm.tokenizer.protocols import Decoder, Encoder, SpecialTokens
 from mini_vllm.tokenizer.special_tokens import ending_tokens
 from mini_vllm.tokenizer_errors import UnknownTokenId
 
 
-class VocabularyTokenizer:
+class VocabularyTokenizer(Encoder, Decoder):
     """The half of a tokenizer that only looks things up.
 
     Args:
@@ -56,33 +56,6 @@ class VocabularyTokenizer:
 
         Raises:
             EncodeError: the text cannot be encoded.
-        """
-        raise NotImplementedError
-
-    def encode_batch(
-        self,
-        texts: Iterable[str],
-        *,
-        add_special_tokens: bool = False,
-        allowed_special: AllowedSpecial = NONE,
-    ) -> list[Encoding]:
-        """Return the encodings of the texts, in their order.
-
-        Raises:
-            EncodeError: one of them cannot be encoded; the error has its index.
-        """
-        return encode_each(
-            lambda text: self.encode(
-                text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
-            ),
-            texts,
-        )
-
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence, as the backend defines it.
-
-        Raises:
-            UnknownTokenId: an id is not in the vocabulary.
         """
         raise NotImplementedError
 
@@ -157,7 +130,7 @@ class VocabularyTokenizer:
         """Return a conversation in the form that the model was trained on.
 
         Without a template it takes a simple form, a line of `role: content` per message. Arguments
-        are those of `ChatTemplate.apply_chat_template`.
+        are those of `ChatTemplate.render`.
 
         Raises:
             ChatTemplateError: the template is invalid, refuses the messages, or exceeds a limit.

@@ -12,7 +12,6 @@ HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HUB_DISABLE_PROGRESS_BARS are read 
 HF_HUB_CACHE when the library is imported, which is at the first call.
 """
 
-import asyncio
 import contextlib
 import os
 import re
@@ -83,23 +82,6 @@ def download_tokenizer_from_hf(
     with contextlib.suppress(OSError):
         _write(storage / "refs" / revision, [commit.encode()])
     return folder
-
-
-async def download_tokenizer_from_hf_async(
-    model_id: str,
-    *,
-    cache_dir: str | Path | None = None,
-    token: str | None = None,
-    revision: str | None = None,
-) -> Path:
-    """Do the same as `download_tokenizer_from_hf` in a thread.
-
-    Raises:
-        HubError: as there.
-    """
-    return await asyncio.to_thread(
-        download_tokenizer_from_hf, model_id, cache_dir=cache_dir, token=token, revision=revision
-    )
 
 
 def tokenizer_files(names: Iterable[str]) -> list[str]:
