@@ -27,6 +27,7 @@ KILLED = "test_killed"
 HIDDEN = "hidden"
 HINTS = 2
 _POINTS = 100
+_GOAL = "one of your {lab} tests fails here and on no correct implementation"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Wrong:
 
     Attributes:
         name: begins with the label of its target: `lab03-one-late`.
-        symptom: what somebody sees who uses it: all that students are told.
+        symptom: what its user sees; students read nothing else of it.
         file: what is edited.
         find, replace: the edit; `find` occurs exactly once.
         hints: from where to look to what to feed.
@@ -176,7 +177,7 @@ class Pool:
         return [
             PoolTest(
                 name=f"{KILLED}[{code.name}]",
-                rule=f"a test of {code.target.label} fails on this one, and on no right one",
+                rule=_GOAL.format(lab=code.target.label.replace("lab", "lab ")),
                 task=code.target.task,
                 points=end - begin,
                 timeout=None,

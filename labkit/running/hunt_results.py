@@ -1,6 +1,6 @@
-"""The results of a hunt's lab: a test passes if the wrong implementation that it names is dead.
+"""The results of a hunt's lab: a test passes if the wrong implementation that it names is killed.
 
-`labkit.running.hunting.rules` decides which are dead, and knows nothing of results.
+`labkit.running.hunting.rules` decides which are killed, and knows nothing of results.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from labkit.running.score import JudgedError, Result
 
 
 class Hunting:
-    """What the tests of a hunt ask.
+    """The checks that the tests of a hunt call.
 
     Args:
         pool: its implementations.
-        hunted: what came of it.
+        hunted: its outcome.
     """
 
     def __init__(self, pool: Pool, hunted: Hunted) -> None:
@@ -25,13 +25,13 @@ class Hunting:
         self._hunted = hunted
 
     def expect_killed(self, name: str) -> None:
-        """Fail unless a wrong implementation is dead."""
+        """Fail unless a wrong implementation is killed."""
         _end(result_of(self._codes[name], self._hunted))
 
     def expect_no_void(self) -> None:
-        """Fail if one of the student's tests does not count; the report says why at each."""
+        """Fail if one of the student's tests is void; the report gives the reason for each."""
         if self._hunted.void:
-            _end(Result(ResultKind.ASSERTION, _no_count(self._hunted)))
+            _end(Result(ResultKind.ASSERTION, _void_tests(self._hunted)))
 
 
 def _end(result: Result) -> None:
@@ -40,12 +40,11 @@ def _end(result: Result) -> None:
 
 
 def result_of(code: Code, hunted: Hunted) -> Result:
-    """Return what became of a wrong implementation: it passes as a test if it is dead."""
+    """Return the result of a wrong implementation: it passes as a test if it is killed."""
     killers = hunted.kills.get(code.name, ())
     if code.name in hunted.paid:
-        return Result(
-            ResultKind.ASSERTION, f"alive: the price of {hunted.paid[code.name]}, which is flaky"
-        )
+        why = f"{hunted.paid[code.name]} is flaky, which costs a killed implementation"
+        return Result(ResultKind.ASSERTION, f"survives: {why}")
     if killers:
         others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
         return Result(ResultKind.PASSED, f"killed by {killers[0]}{others}")
@@ -61,23 +60,23 @@ def result_of(code: Code, hunted: Hunted) -> Result:
             else f"{len(counted)} tests of {label} pass"
         )
         tried = f"{those} on it"
-    return Result(ResultKind.ASSERTION, f"alive: {code.symptom} ({tried})")
+    return Result(ResultKind.ASSERTION, f"survives: {code.symptom} ({tried})")
 
 
 def result_of_void(hunted: Hunted) -> Result:
-    """Return whether all of a student's tests count; if not, which do not, and then why."""
+    """Return whether none of a student's tests is void; if some are, which, and then why."""
     if not hunted.void:
         return Result(ResultKind.PASSED)
     reasons = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())
-    return Result(ResultKind.ASSERTION, f"{_no_count(hunted)}. {reasons}")
+    return Result(ResultKind.ASSERTION, f"{_void_tests(hunted)}. {reasons}")
 
 
-def _no_count(hunted: Hunted) -> str:
-    return f"these tests do not count: {', '.join(hunted.void)}"
+def _void_tests(hunted: Hunted) -> str:
+    return f"these tests are void: {', '.join(hunted.void)}"
 
 
 def results_of(tests: Iterable[Test], pool: Pool, hunted: Hunted) -> dict[str, Result]:
-    """Return what became of the tests of a hunt, by name."""
+    """Return the results of the tests of a hunt, by name."""
     codes = {code.name: code for code in pool.wrong()}
     results = {}
     for test in tests:

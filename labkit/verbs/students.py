@@ -62,7 +62,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
         hints = [(hint.symptom.strip(), hint.text) for hint in read_hints(lab)[task]]
     else:
         about = alive.name
-        what = f"{alive.name}, which is alive"
+        what = alive.name
         hints = [(alive.symptom, text) for text in alive.hints]
     level = progress.next_hint(lab, about, len(hints))
     console = Console(width=88 if not sys.stdout.isatty() else None, highlight=False, markup=False)

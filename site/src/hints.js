@@ -1,5 +1,5 @@
 // Hints: a few levels for each task, one at a time. How far somebody has read is kept. A hunt has
-// hints of its own for each wrong implementation that is still alive.
+// hints of its own for each wrong implementation that survives.
 
 import { button, make, withCode } from "./dom.js";
 import { prose } from "./prose.js";
@@ -22,7 +22,7 @@ function livingSubject({ name, task, symptom, hints_html: texts }) {
     make("p", "symptom", ...withCode(symptom)),
     ...prose(html),
   ]);
-  return { about: name, task, title: `${task} ${name}, which is alive`, levels };
+  return { about: name, task, title: `${task} ${name}`, levels, survives: true };
 }
 
 function taskLevel(hint) {
@@ -48,6 +48,10 @@ class Subject {
 
   get task() {
     return this.#subject.task;
+  }
+
+  get survives() {
+    return this.#subject.survives ?? false;
   }
 
   next() {
@@ -102,15 +106,16 @@ export class Hints {
     this.#fill(record);
   }
 
-  /** Show what a run has changed: which wrong implementations are alive. */
+  /** Show what a run has changed: which wrong implementations survive. */
   draw(record) {
     if (this.#lab.pool.length && !this.box.contains(document.activeElement)) this.#fill(record);
   }
 
-  /** Open the hints of a task. */
+  /** Open the hints of a task; without one, those about the first survivor of a hunt. */
   show(task) {
     this.box.open = true;
-    const subject = this.#subjects.find((one) => task === null || one.task === task);
+    const fits = ({ task: own, survives }) => (task === null ? survives : own === task);
+    const subject = this.#subjects.find(fits) ?? this.#subjects[0];
     subject?.node.scrollIntoView({ block: "nearest" });
     subject?.focus();
   }

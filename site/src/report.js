@@ -5,7 +5,7 @@ import { button, count, make, withCode } from "./dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
-const PROSE = new Set(["in short", "at", "but"]);
+const PROSE = new Set(["in short", "at", "but", "now"]);
 const LINE = { className: "line" };
 const MARK = "first difference";
 /** So many failures are shown at once. */
@@ -182,8 +182,8 @@ function hunted({ tests, enough }) {
   const table = wide(make("table", "hunted", caption, make("tbody", "", ...rows)), "What your tests do");
   const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
   const more =
-    " are enough here: the others kill nothing more of the published part. Keep them: where you are" +
-    " graded there is more to kill.";
+    " are enough here: the others kill nothing more of the published part. Keep them: the grader has" +
+    " more to kill.";
   const few = names.length > 0 && make("p", "", ...names, more);
   return [table, few];
 }

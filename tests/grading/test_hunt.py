@@ -388,7 +388,7 @@ def hunting_lab(tiny):
     return find_labs(tiny)[1]
 
 
-def test_a_student_reads_what_is_alive_and_gets_hints_at_it(hunting_lab, tiny, run_pytest, capsys):
+def test_a_student_reads_what_survives_and_gets_hints_at_it(hunting_lab, tiny, run_pytest, capsys):
     run = partial(run_pytest, None, str(hunting_lab.path))
     assert "lab-91 task 1: a test is not written yet" in run(LAB_IMPL="starter").stdout
     hunting_lab.starter.write_text(
@@ -397,13 +397,16 @@ def test_a_student_reads_what_is_alive_and_gets_hints_at_it(hunting_lab, tiny, r
     )
     told = run(LAB_IMPL="starter").stdout
     assert "test_lab90_two: kills 1: threes" in told
-    why = "on a right implementation: AssertionError (line 4: assert make is None)"
-    assert f"test_lab90_none: does not count\n    {why}" in told
-    assert (
-        f"test_lab90_none: does not count\n    {why}"
-        in run("--lab-task=1", LAB_IMPL="starter").stdout
+    void = (
+        "test_lab90_none: void: it also fails on a correct implementation\n"
+        "    AssertionError (line 4: assert make is None)"
     )
-    assert "alive: The end is missing. (1 test of lab90 passes on it)" in told
+    assert void in told
+    assert void in run("--lab-task=1", LAB_IMPL="starter").stdout
+    assert "goal      one of your lab 90 tests fails here and on no correct implementation" in told
+    assert "now       survives: The end is missing. (1 test of lab90 passes on it)" in told
+    alone = run("--ignore-glob=*/lab-90-*/*", LAB_IMPL="starter").stdout
+    assert 'next:       kill "The end is missing" (make hint N=91)' in alone
     assert "50/100" in told
     for hint in ("Think of the end.", "Flush.", "Flush."):
         assert main(["hint", "--lab", "91"], tiny) == 0

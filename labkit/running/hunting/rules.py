@@ -217,7 +217,7 @@ def _judge(
         if failed.kind is VerdictKind.UNWRITTEN:
             hunted.unwritten[test] = failed.why
         else:
-            hunted.void[test] = f"on a right implementation: {failed.why}"
+            hunted.void[test] = f"it also fails on a correct implementation: {failed.why}"
         return
 
 

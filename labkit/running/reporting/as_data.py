@@ -9,7 +9,7 @@ from typing import Any
 from labkit.course.lab import find_labs
 from labkit.running.platform import NEEDS
 from labkit.running.reporting import report
-from labkit.running.reporting.explain import Label, explanation, graded_tests
+from labkit.running.reporting.explain import GOAL, RULE, Label, explanation, graded_tests
 from labkit.running.reporting.groups import Group, of_first_task, of_later_tasks, waiting
 from labkit.running.reporting.hunted import enough_of, hunt_rows
 from labkit.running.reporting.next_step import next_step
@@ -95,7 +95,8 @@ def _failure(run: LabRun, group: Group) -> dict[str, Any]:
     test = next(test for test in run.tests if test.name == first.name)
     details = explanation(test, result)
     # The rule has a place of its own.
-    labels = [label for label in (*details.labels, *details.after) if label.label != "rule"]
+    rules = (RULE, GOAL)
+    labels = [row for row in (*details.labels, *details.after) if row.label not in rules]
     return {
         "task": first.task,
         "worth": first.max_score,

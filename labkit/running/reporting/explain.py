@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from labkit.course.hunt import PoolTest
 from labkit.course.manifest import Test
 from labkit.running.reporting.showing import repeatable
 from labkit.running.reporting.trace_table import TraceTable, drawn, trace_table
@@ -18,6 +19,8 @@ from labkit.running.trace import Failure
 
 WIDTH = 88
 VISIBLE = "visible"
+# The first label: what a test checks, or what a hunter's tests have to reach.
+RULE, GOAL = "rule", "goal"
 # Of what was printed, and of an exception's text.
 _MOST_LINES = 6
 _LABEL = 10
@@ -119,14 +122,18 @@ def explain(test: Test, result: Result) -> str:
 
 def explanation(test: Test, result: Result) -> Explanation:
     """Return one failure in full as data, of which `explain` is the drawing."""
-    rule, printed = Label("rule", test.rule), Label("printed", result.printed.rstrip(), _MOST_LINES)
+    in_hunt = isinstance(test, PoolTest)
+    rule, printed = (
+        Label(GOAL if in_hunt else RULE, test.rule),
+        Label("printed", result.printed.rstrip(), _MOST_LINES),
+    )
     after = (printed,) if printed.text else ()
     if result.failure is not None:
         labels, trace = _labels(result.failure), _trace(result.failure)
         return Explanation((rule, *labels), trace, result.failure.shrunk, after)
     if result.failure_text:
         return Explanation((rule,), after=after, text=result.failure_text)
-    return Explanation((rule, Label("but", result.message)), after=after)
+    return Explanation((rule, Label("now" if in_hunt else "but", result.message)), after=after)
 
 
 def in_words(result: Result) -> Result:

@@ -1,12 +1,13 @@
-"""What a hunt's report says besides its points: which test killed what, and how few would do."""
+"""The rest of a hunt's report: what each test killed, survivors, and how few tests would do."""
 
 from dataclasses import dataclass
 
 from rich.console import Console
 
-from labkit.course.hunt import KILLED, label_of
+from labkit.course.hunt import KILLED, Code, label_of
 from labkit.running.hunting.rules import Hunted
 from labkit.running.reporting.failures import print_wrapped
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 
 _MOST_NAMES = 12
@@ -14,12 +15,12 @@ _MOST_NAMES = 12
 
 @dataclass(frozen=True, slots=True)
 class HuntRow:
-    """What became of one of a hunter's tests.
+    """The outcome of one of a hunter's tests.
 
     Attributes:
         test: its name.
-        outcome: what it killed, or that it does not count or is not written.
-        why: why it does not count, or "".
+        outcome: what it killed, that it is void and why, or that it is not written.
+        why: of a void test, the details; otherwise "".
     """
 
     test: str
@@ -35,7 +36,7 @@ def hunt_rows(run: LabRun) -> list[HuntRow]:
     known = {target.label for target in run.lab.pool.targets}
     labels = _labels_of_this_run(run)
     return [
-        HuntRow(test, _what_it_did(hunted, test), " ".join(hunted.void.get(test, "").splitlines()))
+        _row(hunted, test)
         for test in hunted.tests
         if label_of(test) in labels or label_of(test) not in known
     ]
@@ -52,8 +53,20 @@ def enough_of(run: LabRun) -> list[str]:
     return enough if len(enough) < len(of_run) else []
 
 
+def first_survivor(run: LabRun, task: int) -> Code | None:
+    """Return the first published wrong implementation of a task that tests have not killed.
+
+    None if no test is written, or if those of this task are not.
+    """
+    if run.hunted is None or not hunt_rows(run):
+        return None
+    missed = {name for name, result in run.results.items() if result.kind is ResultKind.ASSERTION}
+    wrong = (code for code in run.lab.pool.wrong() if code.target.task == task)
+    return next((code for code in wrong if f"{KILLED}[{code.name}]" in missed), None)
+
+
 def print_hunted(console: Console, run: LabRun) -> None:
-    """Print what each test killed, or why it does not count, and how few kill as much as all."""
+    """Print what each test killed, or why it is void, and how few kill as much as all."""
     rows = hunt_rows(run)
     if not rows:
         return
@@ -65,7 +78,7 @@ def print_hunted(console: Console, run: LabRun) -> None:
     if enough := enough_of(run):
         others = (
             f"{', '.join(enough)}; the other tests kill nothing more of the published part. "
-            "Keep them: where you are graded there is more to kill"
+            "Keep them: the grader has more to kill"
         )
         print_wrapped(console, "enough here: ", others)
 
@@ -78,9 +91,14 @@ def _labels_of_this_run(run: LabRun) -> set[str]:
     }
 
 
-def _what_it_did(hunted: Hunted, test: str) -> str:
+def _row(hunted: Hunted, test: str) -> HuntRow:
     if test in hunted.void:
-        return "does not count"
+        reason, _, details = " ".join(hunted.void[test].splitlines()).partition(": ")
+        return HuntRow(test, f"void: {reason}", details)
+    return HuntRow(test, _what_it_did(hunted, test), "")
+
+
+def _what_it_did(hunted: Hunted, test: str) -> str:
     if test in hunted.unwritten:
         return "is not written yet"
     names = [name.partition("-")[2] for name in hunted.killed_by(test)]

@@ -7,6 +7,7 @@ from labkit.course.lab import Lab
 from labkit.course.tracks import track_done
 from labkit.running.reporting.explain import graded_tests
 from labkit.running.reporting.groups import first_open_task
+from labkit.running.reporting.hunted import first_survivor
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 
@@ -29,6 +30,8 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
     missed = [test for test in tests if test.task == task and test.ran and not test.passed]
     if any(test.kind is ResultKind.LOAD for test in missed):
         return f"fix the error shown above, then {command(run)}"
+    if (survivor := first_survivor(run, task)) is not None:
+        return f'kill "{survivor.symptom.rstrip(".")}" (make hint N={run.lab.number})'
     if run.score == 0 and not any(test.kind is ResultKind.RAISED for test in missed):
         readme = os.path.relpath(run.lab.readme)
         return f"read {readme}, then work on task {task}: {command(run, task)}"

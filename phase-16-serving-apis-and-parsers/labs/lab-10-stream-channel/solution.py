@@ -1,8 +1,8 @@
-"""A one-way pipe from an engine to one reader, who can neither hold it up nor miss its end.
+"""A one-way pipe from an engine to one reader, which can neither delay it nor miss its end.
 
 The engine writes on its own thread and the reader waits in asyncio, so every method may be called
-on any thread. Whoever writes never waits: past `max_pending` the last waiting chunk grows. Whoever
-ends the channel first, writer or reader, decides why it ended, and the terminal chunk comes last.
+on any thread. The writer never waits: past `max_pending` the last unread chunk grows. The first of
+writer and reader to end the channel sets the reason, and the terminal chunk is the last.
 
 It does not count tokens or know requests, and it has one reader.
 """
@@ -20,7 +20,7 @@ class Channel:
     """Chunks from one writer to one reader.
 
     Args:
-        max_pending: how many chunks may wait for the reader; the terminal one comes on top.
+        max_pending: how many chunks may be unread, in addition to the terminal chunk.
 
     Raises:
         ValueError: `max_pending` is below 1.
@@ -60,10 +60,10 @@ class Channel:
     def push(self, chunk: Chunk) -> bool:
         """Write a chunk, without waiting; return whether the channel is open.
 
-        If `max_pending` chunks wait, the last of them grows by the text and the ids of this one.
-        Chunks that were pushed, or read, never change. Once the channel has ended, push changes
-        nothing and returns False: the writer learns that it can stop. It also learns of a reader
-        whose event loop was closed while it was inside `reader`: that cancels the channel.
+        If `max_pending` chunks are unread, the last of them grows by the text and the ids of
+        `chunk`. Chunks that have been pushed or read never change. Once the channel has ended,
+        push changes nothing and returns False, so the writer can stop. If the reader's event loop
+        was closed while the reader was inside `reader`, push cancels the channel and returns False.
 
         Raises:
             ValueError: the chunk has a `finish_reason`; only `finish` and `cancel` end a channel.
@@ -87,8 +87,8 @@ class Channel:
     def finish(self, reason: str) -> bool:
         """End the channel with a terminal chunk: no text, no ids, and the reason.
 
-        It comes after all that waits, however many that are. Return whether this call ended the
-        channel: the first end stays, and later ones change nothing.
+        The terminal chunk follows every unread chunk, however many there are. Return whether this
+        call ended the channel: the first end stays, and later ones change nothing.
 
         >>> channel = Channel(2)
         >>> channel.finish("stop"), channel.finish("length"), channel.try_pop().finish_reason
@@ -99,8 +99,8 @@ class Channel:
     def cancel(self) -> None:
         """End the channel from the reader's side, with the reason `cancelled`.
 
-        The writer sees it at its next push. What waits can still be read. After an end this changes
-        nothing.
+        The writer learns of it from its next push. Unread chunks can still be read. Once the
+        channel has ended, this changes nothing.
 
         >>> channel = Channel(2)
         >>> channel.cancel(), channel.finish("stop"), channel.try_pop().finish_reason
@@ -109,7 +109,7 @@ class Channel:
         self._end("cancelled", "cancelled")
 
     def try_pop(self) -> Chunk | None:
-        """Return the next chunk, or None if none waits.
+        """Return the next chunk, or None if no chunk is unread.
 
         >>> channel = Channel(2)
         >>> channel.try_pop(), channel.push(Chunk("a", (1,))), channel.try_pop()
@@ -128,11 +128,11 @@ class Channel:
     def reader(self) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Read in asyncio: `async with channel.reader() as chunks: async for chunk in chunks: ...`.
 
-        The terminal chunk is the last; a channel of which it was read has none left. While nothing
-        waits, the task sleeps until another thread, or this one, writes. To leave the block before
-        the channel has ended cancels it: by `break`, by an exception, or because the task is
-        cancelled; exceptions pass through. A wait may be given up, by a timeout say: it takes no
-        chunk, and `anext(chunks)` can be called again.
+        The terminal chunk is the last; once it has been read, the iteration ends at once. While no
+        chunk is unread, the task sleeps until this or another thread writes. Leaving the block
+        before the channel has ended cancels it, whether by `break`, by an exception, or because the
+        task is cancelled; exceptions pass through. A wait may be given up, for example by a
+        timeout: it takes no chunk, and `anext(chunks)` can be called again.
 
         >>> import asyncio
         >>> channel = Channel(2)
@@ -154,14 +154,14 @@ class Channel:
         return True
 
     def _wake(self) -> bool:
-        """Wake the reader, on its own thread; return False if there cannot be one any more."""
+        """Wake the reader, on its own thread; return False if its event loop is closed."""
         reader = self._reader
         if reader is None:
             return True
         try:
             reader.loop.call_soon_threadsafe(reader.news.set)
         except RuntimeError:
-            # The loop is closed, and with it the reader, who could not say so.
+            # The loop is closed. Its reader could not cancel the channel, so the writer does.
             self._reader = None
             self.cancel()
             return False
@@ -171,8 +171,7 @@ class Channel:
 class _Reader(AbstractAsyncContextManager[AsyncIterator[Chunk]], AsyncIterator[Chunk]):
     """The chunks of a channel, on one event loop.
 
-    It takes a chunk only in the moment in which it returns it. So a wait that is given up has taken
-    nothing.
+    It takes a chunk only when it returns it. So a wait that is given up has not taken a chunk.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -190,7 +189,7 @@ class _Reader(AbstractAsyncContextManager[AsyncIterator[Chunk]], AsyncIterator[C
 
     async def __anext__(self) -> Chunk:
         while not self._channel._drained:
-            # Cleared before the look: what is pushed after it sets the event again.
+            # Cleared before the look: a push after the look sets the event again.
             self.news.clear()
             chunk = self._channel.try_pop()
             if chunk is not None:

@@ -1,4 +1,4 @@
-"""Lab 10: the stream channel. Each docstring states the rule that its test pins.
+"""Lab 10: the stream channel. Each docstring states the rule that its test checks.
 
 Fixed cases come first, then cases drawn from the seed: `LAB_SEED=1 make lab N=10` draws others.
 """
@@ -15,14 +15,14 @@ from mini_vllm.text.events import Chunk
 
 REASONS = ["stop", "length", "tool_calls", "error"]
 POP, FINISH, CANCEL, RUN = ("try_pop",), ("finish", "stop"), ("cancel",), ("run",)
-# More than any test writes where it is not about the limit.
+# More than any test writes, except the tests of the limit.
 PLENTY = 1_000
-# Before which line a thread is interrupted, in a race.
+# The lines before which a thread is interrupted, in a race.
 POINTS = range(16)
 
 
 class Model:
-    """What a channel and its reader do, in the simplest words, by the names of `given.Ends`."""
+    """What a channel and its reader do, in the simplest way, by the names of `given.Ends`."""
 
     def __init__(self, max_pending):
         self.max_pending = max_pending
@@ -80,14 +80,14 @@ class Model:
         """Let time pass, which changes nothing."""
 
     def turn(self):
-        """Run a little, of which nothing is said before the next `run`."""
+        """Run a little; the next `run` returns what that gave."""
 
     def cancel_task(self):
         """Have the reader leave when it runs next."""
         self.left, self.then = 0, "cancelled"
 
     def close_loop(self):
-        """Have the reader gone."""
+        """Make the reader disappear."""
         self.cancel()
 
     def run(self):
@@ -122,7 +122,7 @@ def follows(lab, max_pending, calls, what=""):
     """Every call must return what the model returns."""
     calls = [*calls]
     if ("finish", "") in calls:
-        # To make a case smaller, words are cut; a reason is never empty.
+        # Shrinking a case cuts its words; a reason is never empty.
         return
     names = (call if isinstance(call, str) else call[0] for call in calls)
     if not all(hasattr(Model(1), name) for name in names):
@@ -183,7 +183,7 @@ def some_pops(random, calls):
 
 @pytest.mark.given
 def test_naive_queue_loses_the_end():
-    """A queue with a limit that drops what does not fit loses text, and may lose the end."""
+    """A bounded queue that drops what does not fit loses text, and may lose the end."""
     waiting, limit = deque(), 2
     for chunk in (Chunk("a", (1,)), Chunk("b", (2,)), Chunk("c", (3,)), Chunk("", (), "stop")):
         if len(waiting) < limit:
@@ -193,7 +193,7 @@ def test_naive_queue_loses_the_end():
 
 @pytest.mark.given
 def test_naive_event_leaves_its_loop_asleep(lab):
-    """An `asyncio.Event` that another thread sets does not wake the loop of who waits for it."""
+    """An `asyncio.Event` that another thread sets does not wake the event loop of its waiter."""
 
     class Naive:
         def __init__(self):
@@ -233,8 +233,8 @@ def test_naive_event_leaves_its_loop_asleep(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(5)
 def test_chunks_come_in_order(lab):
-    """Chunks are read in the order in which they were pushed, each with its text and its ids; None
-    when nothing waits.
+    """Chunks are read in the order in which they were pushed, each with its text and its ids. If
+    no chunk is unread, try_pop returns None.
     """
     fixed = [("push", "a", 1), ("push", "b", 2, 3), POP, POP, POP]
 
@@ -248,8 +248,8 @@ def test_chunks_come_in_order(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_a_chunk_is_there_at_once(lab):
-    """eager: a chunk can be read as soon as it was pushed, and push says that the channel is open.
-    No two are joined while there is room.
+    """eager: a chunk can be read as soon as it has been pushed, and push returns True. No two
+    chunks are joined while there is room.
     """
     fixed = [POP, ("push", "a", 1), POP, POP, ("push", "b", 2), ("push", "c", 3), POP, POP]
 
@@ -263,8 +263,8 @@ def test_a_chunk_is_there_at_once(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_chunks_without_text_are_kept(lab):
-    """A chunk without text is a chunk: its ids count, for usage and for logprobs. So is one with
-    nothing at all.
+    """A chunk without text is kept: its ids count, for usage and for logprobs. A chunk without
+    text and ids is kept as well.
     """
     fixed = [("push", "", 1), ("push", "a", 2), ("push", ""), ("push", "", 3, 4), POP, POP, POP]
 
@@ -278,7 +278,7 @@ def test_chunks_without_text_are_kept(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(5)
 def test_finish_comes_last(lab):
-    """finish adds the terminal chunk behind all that waits: no text, no ids, and the reason. It
+    """finish adds the terminal chunk after every unread chunk: no text, no ids, and the reason. It
     returns True.
     """
     fixed = [[FINISH, POP], [("push", "a", 1), ("push", "b", 2), ("finish", "length"), *[POP] * 4]]
@@ -293,8 +293,8 @@ def test_finish_comes_last(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(5)
 def test_first_reason_stays(lab):
-    """The first end stays: a second finish returns False and adds nothing, whether the terminal
-    chunk was read or not.
+    """The first end stays: a second finish returns False and adds nothing, whether or not the
+    terminal chunk has been read.
     """
     fixed = [
         [FINISH, ("finish", "length"), POP, POP],
@@ -311,8 +311,8 @@ def test_first_reason_stays(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_nothing_comes_after_the_end(lab):
-    """Once the channel has ended, push returns False and its chunk is never read, whether the
-    terminal chunk was read or not.
+    """Once the channel has ended, push returns False and its chunk is never read, whether or not
+    the terminal chunk has been read.
     """
     fixed = [
         [FINISH, ("push", "a", 1), POP, POP],
@@ -329,7 +329,7 @@ def test_nothing_comes_after_the_end(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_state_tells_the_end(lab):
-    """`state` is "open" until finish, whatever was read, and then "finished"."""
+    """`state` is "open" until finish, whatever has been read, and then "finished"."""
     fixed = ["state", ("push", "a", 1), "state", FINISH, "state", POP, POP, "state"]
 
     def case(random):
@@ -342,15 +342,15 @@ def test_state_tells_the_end(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(2)
 def test_push_refuses_a_terminal_chunk(lab):
-    """Only finish and cancel end a channel: to push a chunk with a finish_reason is a ValueError,
-    whose message gives the reason.
+    """Only finish and cancel end a channel. A push of a chunk with a finish_reason raises a
+    ValueError whose message contains the reason.
     """
 
     def rule(case):
         text, reason = case
         if not reason:
             return
-        # A chunk without one is none.
+        # A chunk without a reason is accepted.
         follows(lab, PLENTY, [("push", text, 1), POP])
         message = lab.rejects(ends(lab, PLENTY), "push", text, 1, finish_reason=reason)
         call = f"push(Chunk({text!r}, (1,), {reason!r}))"
@@ -366,8 +366,8 @@ def test_push_refuses_a_terminal_chunk(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_full_channel_grows_its_last_chunk(lab):
-    """While max_pending chunks wait, a push adds its text and its ids to the last of them, and
-    returns True. Nothing is lost, and the chunks before it stay as they are.
+    """If max_pending chunks are unread, a push adds its text and its ids to the last of them, and
+    returns True. Nothing is lost, and the earlier chunks stay as they are.
     """
     four = [("push", "a", 1), ("push", "b", 2), ("push", "", 3, 4), ("push", "d")]
     for max_pending in (1, 2, 3):
@@ -384,8 +384,8 @@ def test_full_channel_grows_its_last_chunk(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_terminal_chunk_has_its_own_place(lab):
-    """The terminal chunk comes in addition to max_pending chunks: it is empty, and no chunk that
-    waits carries the reason instead.
+    """The terminal chunk is in addition to max_pending chunks. It is empty, and no unread chunk
+    carries the reason in its place.
     """
     follows(lab, 1, [("push", "a", 1), FINISH, POP, POP, POP])
     follows(lab, 2, [*[("push", "a", 1)] * 3, ("finish", "length"), *[POP] * 4])
@@ -401,7 +401,7 @@ def test_terminal_chunk_has_its_own_place(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_a_read_makes_room(lab):
-    """A chunk that was read waits no more: the next push is a chunk of its own again."""
+    """A read makes room: the next push is a chunk of its own again."""
     a, b, c, d = (("push", text, ord(text)) for text in "abcd")
     follows(lab, 1, [a, POP, b, c, POP, d, POP, POP])
     follows(lab, 2, [a, b, c, POP, d, POP, POP, POP])
@@ -417,8 +417,8 @@ def test_a_read_makes_room(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_chunks_stay_as_they_are(lab):
-    """append-only: a chunk that was pushed never changes, nor does one that was read: it is the
-    writer's, and the reader's. The one that grows is another one.
+    """append-only: a chunk that has been pushed or read never changes, because the writer or the
+    reader may still hold it. A chunk that grows is a new object.
     """
 
     a, b, c = (("push", text, ord(text)) for text in "abc")
@@ -435,8 +435,8 @@ def test_chunks_stay_as_they_are(lab):
 @pytest.mark.points(5)
 def test_cancel_ends_the_channel(lab):
     """cancel returns None and ends the channel: the next push returns False, and so does finish.
-    What waits can still be read, then the terminal chunk with the reason "cancelled"; `state` is
-    "cancelled".
+    Unread chunks can still be read, then the terminal chunk with the reason "cancelled". `state`
+    is "cancelled".
     """
     fixed = [
         [CANCEL, ("push", "a", 1), FINISH, POP, POP, "state"],
@@ -453,8 +453,8 @@ def test_cancel_ends_the_channel(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_first_of_finish_and_cancel_wins(lab):
-    """The first end stays, whoever makes it: cancel after finish changes neither the reason nor
-    `state`, and a second cancel changes nothing.
+    """The first end stays, whether by finish or by cancel: cancel after finish changes neither the
+    reason nor `state`, and a second cancel changes nothing.
     """
     fixed = [
         [FINISH, CANCEL, "state", POP, POP],
@@ -473,8 +473,8 @@ def test_first_of_finish_and_cancel_wins(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(5)
 def test_property_every_order(lab):
-    """complete, honest, total: in every order of what a writer and a reader do, each call returns
-    what it must.
+    """complete, honest, total: in every order of a writer's and a reader's calls, each call returns
+    the correct value.
     """
     writer = [("push", "a", 1), ("push", "b", 2), ("push", "c", 3), ("finish", "stop"), "state"]
     readers = [[POP] * 4, [POP, CANCEL, POP, POP], [CANCEL, POP, "state", CANCEL]]
@@ -489,7 +489,7 @@ def test_property_every_order(lab):
 @pytest.mark.points(3)
 def test_property_long_streams(lab):
     """complete, chunk-invariant: however the reader's pace changes, and wherever the stream ends,
-    every chunk is there, and the texts joined are those that were pushed while it was open.
+    the reader gets all text and all ids that were pushed while the channel was open.
     """
 
     def case(random):
@@ -504,7 +504,7 @@ def test_property_long_streams(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_property_isolated(lab):
-    """isolated: two channels that are used in turns give what each gives alone."""
+    """isolated: two channels that are used in turns return the same as each alone."""
 
     def rule(case):
         calls = [
@@ -530,14 +530,14 @@ def test_property_isolated(lab):
 @pytest.mark.points(4)
 @pytest.mark.timeout(4)
 def test_property_linear(lab):
-    """linear: a push costs the same however much waits, in one chunk or in many, and so does a
-    read: some 60,000 chunks finish well within the time limit.
+    """linear: a push takes the same time however much is unread, in one chunk or in many, and so
+    does a read: some 60,000 chunks finish well within the time limit.
     """
     for max_pending, least in ((1, 20_000), (10**6, 40_000)):
         count = lab.random.randint(least, least + 2_000)
         calls = [("push_many", count), FINISH, ("pop_many", count + 2)]
         many = lab.script(ends(lab, max_pending), calls, "")
-        call = f"{count:,} pushes while at most {max_pending:,} chunks may wait, then reads"
+        call = f"{count:,} pushes with max_pending={max_pending:,}, then reads"
         expect(many.outputs[0], count, call, "how many pushes returned True")
         chunks = 2 if max_pending == 1 else count + 1
         wanted = chunks, 1_000 * count, count * (count - 1) * 10
@@ -569,8 +569,8 @@ def calls_in_words(calls):
 @pytest.mark.points(3)
 @pytest.mark.needs("threads")
 def test_property_threads(lab):
-    """total: wherever a thread is interrupted by another one, the outcome is that of one after the
-    other.
+    """total: wherever one thread interrupts the other, the outcome is the same as if one call had
+    run after the other.
     """
     after = [*[POP] * 5, ("state",)]
 
@@ -597,8 +597,8 @@ def test_property_threads(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_reader_gets_every_chunk(lab):
-    """A task that reads gets every chunk that waits, each time that it runs, and the terminal chunk
-    as the last.
+    """A task that reads gets all unread chunks each time that it runs, and the terminal chunk as
+    the last.
     """
     a, b, c = (("push", text, ord(text)) for text in "abc")
     fixed = [
@@ -619,8 +619,8 @@ def test_reader_gets_every_chunk(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_reader_sleeps_until_it_is_woken(lab):
-    """eager: while nothing waits the reader sleeps, and its event loop with it. A push on another
-    thread wakes it, and so do finish and cancel, without a loop of their own.
+    """eager: while no chunk is unread the reader sleeps, and so does its event loop. A push on
+    another thread wakes it, and so do finish and cancel; that thread has no event loop.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     begin = [("read",), RUN, RUN]
@@ -636,8 +636,8 @@ def test_reader_sleeps_until_it_is_woken(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_reader_ends_after_the_terminal_chunk(lab):
-    """Reading ends behind the terminal chunk, and not before: what waited when the channel ended
-    comes first. Where the terminal chunk was read already, there is nothing to wait for.
+    """Reading ends after the terminal chunk, and not before: chunks that were unread when the
+    channel ended are read first. If the terminal chunk has already been read, reading ends at once.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     again = [("read",), RUN, "reader"]
@@ -658,9 +658,9 @@ LEAVING = [("read_some", 1), ("read_some", 2), ("read_and_raise", 1), ("read_and
 @pytest.mark.task(3)
 @pytest.mark.points(7)
 def test_leaving_early_cancels(lab):
-    """A task that leaves before the channel has ended cancels it at once: by a break, by an
-    exception, or because it is cancelled. The exception goes on its way. The next push returns
-    False.
+    """A task that leaves the block before the channel has ended cancels the channel at once,
+    whether by a break, by an exception, or because the task is cancelled. The exception passes
+    through. The next push returns False.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     after = ["reader", "state", b, FINISH, POP, POP]
@@ -681,8 +681,8 @@ def test_leaving_early_cancels(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_leaving_late_changes_nothing(lab):
-    """A reader that leaves after the end does not cancel: reason and `state` stay, and what waits
-    can still be read.
+    """A reader that leaves the block after the end does not cancel: reason and `state` stay, and
+    unread chunks can still be read.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     fixed = [[a, b, FINISH, begin, RUN, "reader", "state", POP, POP, POP] for begin in LEAVING]
@@ -697,13 +697,13 @@ def test_leaving_late_changes_nothing(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(4)
 def test_a_wait_may_be_given_up(lab):
-    """A wait for the next chunk that is given up, because it is time for a ping, takes nothing and
-    ends nothing: the next wait gets what comes, even what came in the very moment.
+    """A wait for the next chunk that is given up, because it is time for a ping, takes no chunk and
+    does not end the reading: the next wait gets the next chunk, even one pushed at that moment.
     """
 
     def rule(calls):
         trace = lab.script(ends(lab, 2), calls, watch="")
-        # Pings are None; whether one is sent along with a chunk is not for the channel to say.
+        # Pings are None; whether a ping is sent along with a chunk is not up to the channel.
         got = [
             [chunk for chunk in answer if chunk is not None] if call == RUN else answer
             for call, answer in zip(calls, trace.outputs, strict=True)
@@ -716,7 +716,7 @@ def test_a_wait_may_be_given_up(lab):
     fixed = [
         [*begin, *ping, a, RUN, FINISH, RUN, "reader"],
         [*begin, *ping, *ping, a, *ping, b, *ping, FINISH, *ping, "reader", "state"],
-        # The wait ends at each moment on a chunk's way to the reader.
+        # The wait ends at each moment between a push and the read of its chunk.
         *([*begin, a, *[("turn",)] * turns, *ping, FINISH, *ping] for turns in range(6)),
     ]
 
@@ -731,7 +731,7 @@ def test_a_wait_may_be_given_up(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_closed_loop_is_a_reader_gone(lab):
-    """A reader whose event loop was closed will not come back: the next push raises nothing,
+    """A reader whose event loop was closed cannot read any more: the next push raises nothing,
     returns False, and cancels the channel.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
@@ -748,8 +748,8 @@ def test_closed_loop_is_a_reader_gone(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_property_every_order_of_reader_and_writer(lab):
-    """complete, append-only: in every order of a writer and of a task that runs a little at a time,
-    to the end or not, each gets what it must.
+    """complete, append-only: in every order of a writer's calls and of a task that runs a little at
+    a time, to the end or not, each call returns the correct value.
     """
     writer = [("push", "a", 1), ("push", "b", 2), ("push", "c", 3), FINISH]
     for begin in (("read",), *LEAVING[1:]):
@@ -767,8 +767,8 @@ def test_property_every_order_of_reader_and_writer(lab):
 @pytest.mark.points(3)
 @pytest.mark.needs("threads")
 def test_property_reader_and_thread(lab):
-    """complete: wherever the writer's thread and the reader's interrupt each other, the reader gets
-    everything and sleeps through nothing.
+    """complete: wherever the writer's thread and the reader's thread interrupt each other, the
+    reader gets every chunk and misses no wake-up.
     """
 
     def rule(point, first, second):

@@ -1,10 +1,11 @@
 """The last layer of a serving engine: events out as server-sent events, and such bytes back in.
 
-A client joins what it gets: strings grow, and the entries of `tool_calls` meet by their `index`. So
-what a message has once (its role, the id and the name of a call) is sent once.
+A client joins the deltas: strings are concatenated, and the entries of `tool_calls` are matched by
+their `index`. So a field that occurs once in a message (its role, the id and the name of a call) is
+sent once.
 
 The reader is the other end of the wire. A network cuts bytes anywhere, so it collects bytes until a
-line ends, and only then makes text of them.
+line ends, and only then decodes them.
 
 But: one choice, and no HTTP. Headers, pings and clients that leave are the server's work.
 """
@@ -22,8 +23,8 @@ from mini_vllm.text.events import (
     TextDelta,
 )
 
-# What JSON may hold raw, and a frame may not: UTF-8 has no surrogates, and clients that split lines
-# as `str.splitlines` does take the others for line ends.
+# Characters that JSON allows and a frame does not: UTF-8 has no surrogates, and clients that split
+# lines as `str.splitlines` does take the others for line ends.
 _ON_THE_WIRE = {
     **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
     **{code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)},
@@ -33,14 +34,15 @@ _ON_THE_WIRE = {
 class ChatStream:
     """Turn the events of one answer into server-sent events, as the OpenAI API streams a chat.
 
-    A frame is `data: `, JSON in one line, and an empty line. After `finish` or `error` the stream
-    has ended: every call returns `b""`.
+    A frame is `data: `, JSON in one line, and an empty line. In the JSON, U+0085, U+2028 and U+2029
+    are escaped, and a lone surrogate becomes U+FFFD. After `finish` or `error` the stream has
+    ended: every call returns `b""`.
 
     Args:
-        id: of the answer. It is in every chunk, like the next two.
-        created: when, in seconds since 1970.
-        model: its name.
-        include_usage: the client asked for token counts.
+        id: the id of the answer. Every chunk has `id`, `created` and `model`.
+        created: the time of creation, in seconds since 1970.
+        model: the name of the model.
+        include_usage: whether the client asked for token counts.
 
     >>> import json
     >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
@@ -60,7 +62,7 @@ class ChatStream:
     def start(self) -> bytes:
         """Return the first frame: the role, with empty content. A second call returns `b""`.
 
-        Without it, the first frame of `feed` or `finish` has this one before it.
+        If `start` has not been called, this frame precedes the first frame of `feed` or `finish`.
 
         >>> b'"role"' in ChatStream("chatcmpl-1", 1760000000, "mini").start()
         True
@@ -71,9 +73,7 @@ class ChatStream:
         return self._chunk({"role": "assistant", "content": ""})
 
     def feed(self, event: Event) -> bytes:
-        """Return the frame of one event, or `b""` if there is nothing to tell the client.
-
-        There is nothing to tell of a `CallEnd`, and of a text that is empty.
+        """Return the frame of one event, or `b""` for a `CallEnd` and for an empty text.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> stream.start()[:5], stream.feed(CallStart(0, None, "f"))[:5], stream.feed(TextDelta(""))
@@ -88,8 +88,9 @@ class ChatStream:
         """End the stream: an empty delta with the reason, the token counts, and `[DONE]`.
 
         Args:
-            reason: `stop`, `length`, `tool_calls` or `content_filter`; it goes out as it is.
-            usage: so does this, in a chunk without choices, if the client asked for it.
+            reason: `stop`, `length`, `tool_calls` or `content_filter`, passed through unchanged.
+            usage: the token counts, passed through unchanged in a chunk without choices. There is
+                no such chunk if `usage` is None, or if the client did not ask for the counts.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> len(stream.start()) > 0, stream.finish("stop").count(b"data: "), stream.finish("length")
@@ -103,7 +104,7 @@ class ChatStream:
         return frames + self._end()
 
     def error(self, message: str) -> bytes:
-        """End the stream because something failed: the error, and `[DONE]`, without a role.
+        """End the stream after a failure: return the error and `[DONE]`, without a role.
 
         >>> SseReader().feed(ChatStream("chatcmpl-1", 1760000000, "mini").error("no memory"))[1]
         '[DONE]'
@@ -170,10 +171,10 @@ class SseReader:
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[str]:
-        """Take the next bytes; return the data of each event that they complete, `[DONE]` too.
+        """Take the next bytes; return the data of each event that they complete, also `[DONE]`.
 
-        An event is complete with the byte that ends its empty line. A CR ends a line at once, and
-        an LF behind it belongs to it, even if that comes with the next bytes.
+        An event is complete with the byte that ends its empty line. A CR ends a line at once. An LF
+        right after it is part of the same line ending, even if it arrives with the next bytes.
 
         >>> reader = SseReader()
         >>> reader.feed(b"data: \\xe4\\xbd"), reader.feed(b"\\xa0\\r\\n\\r"), reader.feed(b"\\n")

@@ -17,14 +17,15 @@ from mini_vllm.text.events import (  # noqa: F401  all that you need
 class ChatStream:
     """Turn the events of one answer into server-sent events, as the OpenAI API streams a chat.
 
-    A frame is `data: `, JSON in one line, and an empty line. After `finish` or `error` the stream
-    has ended: every call returns `b""`.
+    A frame is `data: `, JSON in one line, and an empty line. In the JSON, U+0085, U+2028 and U+2029
+    are escaped, and a lone surrogate becomes U+FFFD. After `finish` or `error` the stream has
+    ended: every call returns `b""`.
 
     Args:
-        id: of the answer. It is in every chunk, like the next two.
-        created: when, in seconds since 1970.
-        model: its name.
-        include_usage: the client asked for token counts.
+        id: the id of the answer. Every chunk has `id`, `created` and `model`.
+        created: the time of creation, in seconds since 1970.
+        model: the name of the model.
+        include_usage: whether the client asked for token counts.
 
     >>> import json
     >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
@@ -44,7 +45,7 @@ class ChatStream:
     def start(self) -> bytes:
         """Return the first frame: the role, with empty content. A second call returns `b""`.
 
-        Without it, the first frame of `feed` or `finish` has this one before it.
+        If `start` has not been called, this frame precedes the first frame of `feed` or `finish`.
 
         >>> b'"role"' in ChatStream("chatcmpl-1", 1760000000, "mini").start()
         True
@@ -52,9 +53,7 @@ class ChatStream:
         raise NotImplementedError("lab-11 task 1: start")
 
     def feed(self, event: Event) -> bytes:
-        """Return the frame of one event, or `b""` if there is nothing to tell the client.
-
-        There is nothing to tell of a `CallEnd`, and of a text that is empty.
+        """Return the frame of one event, or `b""` for a `CallEnd` and for an empty text.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> stream.start()[:5], stream.feed(CallStart(0, None, "f"))[:5], stream.feed(TextDelta(""))
@@ -66,8 +65,9 @@ class ChatStream:
         """End the stream: an empty delta with the reason, the token counts, and `[DONE]`.
 
         Args:
-            reason: `stop`, `length`, `tool_calls` or `content_filter`; it goes out as it is.
-            usage: so does this, in a chunk without choices, if the client asked for it.
+            reason: `stop`, `length`, `tool_calls` or `content_filter`, passed through unchanged.
+            usage: the token counts, passed through unchanged in a chunk without choices. There is
+                no such chunk if `usage` is None, or if the client did not ask for the counts.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> len(stream.start()) > 0, stream.finish("stop").count(b"data: "), stream.finish("length")
@@ -76,7 +76,7 @@ class ChatStream:
         raise NotImplementedError("lab-11 task 3: finish")
 
     def error(self, message: str) -> bytes:
-        """End the stream because something failed: the error, and `[DONE]`, without a role.
+        """End the stream after a failure: return the error and `[DONE]`, without a role.
 
         >>> SseReader().feed(ChatStream("chatcmpl-1", 1760000000, "mini").error("no memory"))[1]
         '[DONE]'
@@ -101,10 +101,10 @@ class SseReader:
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[str]:
-        """Take the next bytes; return the data of each event that they complete, `[DONE]` too.
+        """Take the next bytes; return the data of each event that they complete, also `[DONE]`.
 
-        An event is complete with the byte that ends its empty line. A CR ends a line at once, and
-        an LF behind it belongs to it, even if that comes with the next bytes.
+        An event is complete with the byte that ends its empty line. A CR ends a line at once. An LF
+        right after it is part of the same line ending, even if it arrives with the next bytes.
 
         >>> reader = SseReader()
         >>> reader.feed(b"data: \\xe4\\xbd"), reader.feed(b"\\xa0\\r\\n\\r"), reader.feed(b"\\n")

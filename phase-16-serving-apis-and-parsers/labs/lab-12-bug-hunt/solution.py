@@ -1,7 +1,7 @@
-"""Tests that tell right implementations of five labs from wrong ones.
+"""Tests that distinguish correct implementations of five labs from wrong ones.
 
-Each states one rule of its lab, on the smallest input on which a mistake shows. Two of a lab are
-about all inputs: one tries every short stream against the definition, one is about cost.
+Each states one rule of its lab, on the smallest input on which a mistake shows. Two tests of a lab
+are about all inputs: one compares every short stream with the definition, one measures cost.
 """
 
 import itertools
@@ -22,7 +22,7 @@ CALL = '<tool_call>{"name": "f", "arguments": %s}</tool_call>'
 
 
 def refuses(function, *args, **kwargs):
-    """Return the message of the `ValueError` that a call raises; fail if it raises none."""
+    """Return the message of the `ValueError` that a call raises; fail if it does not raise."""
     try:
         function(*args, **kwargs)
     except ValueError as error:
@@ -31,11 +31,11 @@ def refuses(function, *args, **kwargs):
 
 
 def streamed(made, pieces):
-    """Return what an object gives for each piece, and for the end."""
+    """Return what an object returns for each piece, and for the end."""
     return [*(made.feed(piece) for piece in pieces), made.flush()]
 
 
-# Lab 03: bytes of a stream come out as text as soon as nothing can change it.
+# Lab 03: bytes of a stream are emitted as text as soon as no continuation can change it.
 
 
 def test_lab03_length_of_every_first_byte(make):
@@ -100,7 +100,7 @@ def test_lab03_long_streams_cost_no_more(make):
     assert [*outputs] == ["\ufffd"] * 2_000
 
 
-# Lab 04: text passes, but never a part of a stop.
+# Lab 04: text is emitted, but never a part of a stop.
 
 
 def test_lab04_refuses_what_is_no_stop(make):
@@ -118,7 +118,7 @@ def first_to_end(text, stops):
 
 
 def held_by(text, stops):
-    """Return the longest end of a text that begins a stop which can win."""
+    """Return the longest suffix of a text that is a prefix of a stop which can win."""
     stops = [stop for stop in stops if not any(other in stop[:-1] for other in stops)]
     starts = [stop[:size] for stop in stops for size in range(len(stop))]
     return max((start for start in starts if text.endswith(start)), key=len, default="")
@@ -163,7 +163,7 @@ def test_lab04_long_texts_and_stops_cost_no_more(make):
     assert "".join(make.each(matcher.feed, ["a" * 30] * 600)) == "a" * (18_000 - 1_000)
 
 
-# Lab 01: text passes, and a call comes out as one event.
+# Lab 01: text is emitted, and a call becomes one event.
 
 
 def test_lab01_held_suffix_len(make):

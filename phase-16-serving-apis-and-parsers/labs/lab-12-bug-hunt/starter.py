@@ -5,10 +5,10 @@
         assert detokenizer.feed(0x41) == "A"
         assert detokenizer.held == b""
 
-A name begins with `test_` and the lab. A test states one rule of that lab, and fails by whatever
-exception. `make("Class", ...)` makes an object, whose methods you call and whose attributes you
-read. `make.call("function", ...)` calls a function. `make.each(detokenizer.feed, [65] * 5_000)`
-goes through what a method returns for each of many arguments, and is quick.
+A name begins with `test_` and the lab. A test states one rule of that lab, and any exception counts
+as a failure. `make("Class", ...)` makes an object: call its methods and read its attributes.
+`make.call("function", ...)` calls a function. `make.each(detokenizer.feed, [65] * 5_000)` yields
+the result of each call, and is quick.
 """
 
 from mini_vllm.text.events import (
@@ -23,7 +23,7 @@ from mini_vllm.text.events import (
 
 
 def refuses(function, *args, **kwargs):
-    """Return the message of the `ValueError` that a call raises; fail if it raises none."""
+    """Return the message of the `ValueError` that a call raises; fail if it does not raise."""
     try:
         function(*args, **kwargs)
     except ValueError as error:

@@ -56,18 +56,8 @@ class ChatStream:
         return self._frame(chunk)
 
     def _frame(self, data):
-        text = json.dumps(clean(data))
+        text = json.dumps(data)
         return ("data: " + text + "\n\n").encode()
-
-
-def clean(value):
-    if isinstance(value, str):
-        return "".join("\ufffd" if 0xD800 <= ord(char) < 0xE000 else char for char in value)
-    if isinstance(value, dict):
-        return {key: clean(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    return value
 
 
 class SseReader:

@@ -1,4 +1,4 @@
-"""The common mistakes of this lab, each with a probe that only it answers."""
+"""The common mistakes of this lab, each with a probe that answers to it alone."""
 
 import json
 
@@ -31,13 +31,13 @@ WRONG = {"error": {"message": "no memory", "type": "server_error"}}
 
 
 def raw(lab, *calls, **options):
-    """Return what some calls on a new stream return; an event stands for a `feed`."""
+    """Return what some calls on a new stream return; an event means a `feed`."""
     calls = [call if isinstance(call, tuple) else ("feed", call) for call in calls]
     return lab.script(lab.new("ChatStream", "x", 1, "m", **options), calls, watch="").outputs
 
 
 def payloads(output):
-    """Return what the frames of one output hold; other things than frames are an error."""
+    """Return the contents of the frames of one output; anything else is an error."""
     parts = output.decode().split("\n\n")
     if parts.pop() or not all(part.startswith("data:") for part in parts):
         raise ValueError
@@ -56,7 +56,7 @@ def news(lab, *calls, **options):
 
 
 def delta_of(payload):
-    """Return what is new in a payload."""
+    """Return the new part of a payload."""
     if payload == "[DONE]" or not payload.get("choices"):
         return payload
     choice = payload["choices"][0]
@@ -65,13 +65,13 @@ def delta_of(payload):
 
 
 def calls_of(lab, *events):
-    """Return the entries of `tool_calls` that some events give."""
+    """Return the entries of `tool_calls` for some events."""
     deltas = news(lab, START, *events)[1:]
     return [entry for delta in deltas for entry in delta["tool_calls"]]
 
 
 def error(lab, *calls):
-    """Return the kind of the exception that calls lead to, or ""."""
+    """Return the kind of the exception that calls raise, or ""."""
     try:
         raw(lab, *calls)
     except AssertionError as failure:
@@ -81,12 +81,12 @@ def error(lab, *calls):
 
 
 def read(lab, *pieces):
-    """Return what each piece gives, read by a new reader."""
+    """Return what each piece returns, read by a new reader."""
     return lab.stream(lab.new("SseReader"), pieces, end="", watch="").outputs
 
 
 def reads(lab, *pieces):
-    """Return all that the pieces give."""
+    """Return the events of all the pieces."""
     return [data for events in read(lab, *pieces) for data in events]
 
 
@@ -94,7 +94,7 @@ def reads(lab, *pieces):
 def holds_until_finish(lab):
     """`feed` returns nothing, and `finish` returns everything.
 
-    The client reads along: each `feed` returns the frame of its own event.
+    The client reads while the answer is written: each `feed` returns the frame of its own event.
     """
     *before, last = raw(lab, START, A, END)
     return before[1] == b"" and SHOWN_A in map(delta_of, payloads(last))
@@ -113,16 +113,16 @@ def always_empty(lab):
 def always_none(lab):
     """Every call returns None.
 
-    Is there a `return`? What you print is seen by people, what you return by the program.
+    Is there a `return`? Printed text reaches people; only returned values reach the program.
     """
     return raw(lab, START, A) == [None, None]
 
 
 @mistake(task=1)
 def returns_text(lab):
-    """`start` returns a `str`, and bytes go over the wire.
+    """`start` returns a `str`, but the network takes bytes.
 
-    Encode the whole frame as UTF-8, in one place that all frames pass.
+    Encode the whole frame as UTF-8, in one helper that makes all frames.
     """
     return isinstance(raw(lab, START)[0], str)
 
@@ -131,16 +131,16 @@ def returns_text(lab):
 def returns_a_list(lab):
     """`start` returns a list of frames.
 
-    Join them: what goes over the wire has no other bounds than the empty lines in it.
+    Join them: in the stream of bytes, only the empty lines separate frames.
     """
     return isinstance(raw(lab, START)[0], list)
 
 
 @mistake(task=1)
 def one_newline(lab):
-    """A frame ends in one line end, and no empty line follows.
+    """A frame ends with one line ending, and no empty line follows.
 
-    Readers wait for the empty line: two `\\n`, one to end the line, one for the empty one.
+    Readers wait for the empty line: two `\\n`, one to end the line and one for the empty line.
     """
     frame = raw(lab, START)[0]
     return frame.endswith(b"}\n") and frame.startswith(b"data:")
@@ -150,7 +150,7 @@ def one_newline(lab):
 def json_alone(lab):
     """A frame is JSON alone, without `data: ` before it.
 
-    Readers skip lines of fields that they do not know, and a line without `data:` is one of them.
+    Readers skip lines of unknown fields, and a line without `data:` is such a line.
     """
     frame = raw(lab, START)[0]
     return frame.startswith(b"{") and frame.endswith(b"}\n\n")
@@ -160,7 +160,7 @@ def json_alone(lab):
 def role_in_every_delta(lab):
     """Every delta has the role.
 
-    Clients join texts: they end up with `assistantassistant`. What a message has once is sent once.
+    Clients concatenate strings and get `assistantassistant`. Send the role exactly once.
     """
     return news(lab, START, A, B)[1:] == [{"role": "assistant", **d} for d in (SHOWN_A, SHOWN_B)]
 
@@ -187,7 +187,7 @@ def role_with_null(lab):
 def starts_again(lab):
     """A second `start` sends the role again.
 
-    Remember that the role is out; `self._started` is there for that.
+    Remember that the role has been sent; `self._started` is there for that.
     """
     return news(lab, START, A, START) == [ROLE, SHOWN_A, ROLE]
 
@@ -196,17 +196,17 @@ def starts_again(lab):
 def never_by_itself(lab):
     """Without `start`, no frame has the role.
 
-    The role is the first thing that a client gets, whoever calls what. `start()` returns `b""` when
-    it has been sent, so other methods may begin with it every time.
+    The role is the first frame that a client gets, whichever method is called first. `start()`
+    returns `b""` once the role has been sent, so other methods may call it every time.
     """
     return news(lab, A, B) == [SHOWN_A, SHOWN_B] and news(lab, START, A) == [ROLE, SHOWN_A]
 
 
 @mistake(task=1)
 def nulls_for_nothing(lab):
-    """A delta has null in the fields that have no news.
+    """A delta has null in the fields that have not changed.
 
-    A field without news is left out: make the delta anew for each event.
+    Leave those fields out: make a new delta for each event.
     """
     delta = news(lab, START, A)[1]
     return delta != SHOWN_A and {k: v for k, v in delta.items() if v is not None} == SHOWN_A
@@ -214,25 +214,25 @@ def nulls_for_nothing(lab):
 
 @mistake(task=1)
 def reason_left_out(lab):
-    """A choice has no `finish_reason` while the answer goes on.
+    """A choice has no `finish_reason` before the end.
 
-    It is there in every choice: null until the end.
+    Every choice has this key: it is null until the end.
     """
     return "finish_reason" not in whole(lab, START)[0]["choices"][0]
 
 
 @mistake(task=1)
 def reasoning_is_content(lab):
-    """Reasoning comes out as `content`.
+    """Reasoning is sent as `content`.
 
-    Readers would take it for the answer. It has a field of its own: `reasoning_content`.
+    Clients would take it for the answer. Reasoning has a field of its own: `reasoning_content`.
     """
     return news(lab, START, ReasoningDelta("a")) == [ROLE, SHOWN_A]
 
 
 @mistake(task=1)
 def reasoning_by_another_name(lab):
-    """Reasoning comes out in a field called `reasoning`.
+    """Reasoning is sent in a field called `reasoning`.
 
     Some engines do so. Here it is `reasoning_content`, as DeepSeek called it.
     """
@@ -241,7 +241,7 @@ def reasoning_by_another_name(lab):
 
 @mistake(task=1)
 def reasoning_lost(lab):
-    """Reasoning does not come out at all.
+    """Reasoning is not sent at all.
 
     A `ReasoningDelta` is an event of its own; its text is `reasoning_content`.
     """
@@ -249,20 +249,10 @@ def reasoning_lost(lab):
 
 
 @mistake(task=1)
-def raw_line_ends(lab):
-    """U+2028 goes out as it is, and a reader may take it for the end of a line.
-
-    JSON may write any character as `\\uXXXX`. Which ones must not be in the bytes of a frame?
-    """
-    frame = raw(lab, START, TextDelta("a\u2028b"))[1].decode()
-    return "\u2028" in frame and news(lab, TextDelta("\n"))[1:] == [{"content": "\n"}]
-
-
-@mistake(task=1)
 def json_by_hand(lab):
     """A line end or a quotation mark in the text breaks the JSON.
 
-    Let `json.dumps` write it: it knows what has to be escaped.
+    Let `json.dumps` write the JSON: it escapes these characters.
     """
     first, frame = raw(lab, START, TextDelta('"'))
     if b'"role"' not in first:
@@ -270,38 +260,9 @@ def json_by_hand(lab):
     return b'"""' in frame or b"\n" in raw(lab, START, TextDelta("a\nb"))[1].rstrip()
 
 
-@mistake(task=1)
-def surrogate_raises(lab):
-    """A lone surrogate raises UnicodeEncodeError, and the stream breaks off.
-
-    UTF-8 has no bytes for U+D800 to U+DFFF. What is shown in the place of a broken character?
-    """
-    fine = news(lab, START, TextDelta("é🚀")) == [ROLE, {"content": "é🚀"}]
-    return fine and error(lab, START, TextDelta("\ud800")) == "UnicodeEncodeError"
-
-
-@mistake(task=1)
-def surrogate_escaped(lab):
-    """A lone surrogate goes out as `\\ud800`, which many readers of JSON refuse.
-
-    `json.dumps` escapes it and is content. Replace surrogates by U+FFFD, before or after.
-    """
-    return rb"\ud800" in raw(lab, START, TextDelta("\ud800"))[1]
-
-
-@mistake(task=1)
-def surrogate_otherwise(lab):
-    """A lone surrogate is dropped, or becomes a question mark.
-
-    `errors="ignore"` and `"replace"` do that when text is encoded. The reader is to see U+FFFD.
-    """
-    said = news(lab, START, TextDelta("a\ud800b"))[1]["content"]
-    return said in ("ab", "a?b", "a\ufffd\ufffd\ufffdb")
-
-
 @mistake(task=2)
 def no_calls(lab):
-    """Nothing comes out of tool calls.
+    """Tool calls have no frames.
 
     A `CallStart` opens an entry of the list `tool_calls`, and an `ArgsDelta` continues it.
     """
@@ -312,7 +273,7 @@ def no_calls(lab):
 def not_a_list(lab):
     """`tool_calls` is one call, not a list of calls.
 
-    It is a list, also for a single entry.
+    It is a list, even with a single entry.
     """
     return isinstance(news(lab, START, CALL)[1]["tool_calls"], dict)
 
@@ -321,7 +282,8 @@ def not_a_list(lab):
 def name_in_every_delta(lab):
     """Every piece of the arguments has the name of the function again.
 
-    Clients join texts: the function would be called `ff`. Only the opening entry has the name.
+    Clients concatenate strings: the function would be called `ff`. Only the opening entry has the
+    name.
     """
     return calls_of(lab, CALL, REST)[1]["function"] == {"name": "f", "arguments": "{}"}
 
@@ -330,7 +292,7 @@ def name_in_every_delta(lab):
 def id_in_every_delta(lab):
     """Every piece of the arguments has the id of the call again.
 
-    Clients join texts: the id would be `c1c1`. Only the opening entry has id and type.
+    Clients concatenate strings: the id would be `c1c1`. Only the opening entry has id and type.
     """
     rest = calls_of(lab, CALL, REST)[1]
     return "id" in rest and rest["function"] == {"arguments": "{}"}
@@ -340,7 +302,7 @@ def id_in_every_delta(lab):
 def type_in_every_delta(lab):
     """Every piece of the arguments has the type again.
 
-    Only the opening entry has id and type; the index tells clients where the rest belongs.
+    Only the opening entry has id and type; the index says which call the rest belongs to.
     """
     return calls_of(lab, CALL, REST)[1] == {"type": "function", **FILLED}
 
@@ -349,7 +311,7 @@ def type_in_every_delta(lab):
 def type_missing(lab):
     """The opening entry has no `type`.
 
-    It is `function`. Without it, clients keep the call and tell nobody of it.
+    It is `function`. Without it, clients keep the call and do not report it.
     """
     return calls_of(lab, CALL) == [{k: v for k, v in OPENED.items() if k != "type"}]
 
@@ -358,7 +320,7 @@ def type_missing(lab):
 def opening_without_arguments(lab):
     """The opening entry has no arguments.
 
-    It has the empty text, to which clients add the pieces that follow.
+    Its arguments are the empty text, to which clients append the pieces that follow.
     """
     return calls_of(lab, CALL)[0]["function"] in ({"name": "f"}, {"name": "f", "arguments": None})
 
@@ -367,7 +329,8 @@ def opening_without_arguments(lab):
 def index_from_one(lab):
     """The first call has index 1.
 
-    Events count from 0, and so do clients: with 1 for the first one, they look where nothing is.
+    Events count from 0, and so do clients: if the first index is 1, they look for a call that is
+    not there.
     """
     return [call["index"] for call in calls_of(lab, CallStart(0, "a", "f"), REST)] == [1, 1]
 
@@ -376,7 +339,7 @@ def index_from_one(lab):
 def index_always_zero(lab):
     """All calls have index 0, so clients make one call of two.
 
-    The event knows its index: pass it on.
+    The event has the index: pass it through unchanged.
     """
     other = CallStart(1, "b", "g"), ArgsDelta(1, "{}")
     return [call["index"] for call in calls_of(lab, CALL, REST, *other)] == [0] * 4
@@ -386,7 +349,7 @@ def index_always_zero(lab):
 def index_of_pieces(lab):
     """The pieces of a call have other indices than its opening entry, so clients see several calls.
 
-    Do you count? The event knows its index: pass it on, every time.
+    Do you count the calls? The event has the index: pass it through unchanged, every time.
     """
     return [call["index"] for call in calls_of(lab, CALL, REST)] == [0, 1]
 
@@ -404,8 +367,8 @@ def id_null(lab):
 def id_of_its_own(lab):
     """A call for which the model wrote no id gets another one than `call_` and the index.
 
-    A random one would do for clients. Here it is `call_0` for the call with index 0, so that a test
-    can tell.
+    Clients would accept a random id. Here it is `call_0` for the call with index 0, so that a test
+    can check it.
     """
     own = calls_of(lab, CALL)[0]["id"] == "c1"
     return own and calls_of(lab, CallStart(0, None, "f"))[0]["id"] != "call_0"
@@ -415,16 +378,16 @@ def id_of_its_own(lab):
 def id_replaced(lab):
     """The id that the model wrote is replaced.
 
-    Some models look for their own id later. Make one only where the event has None.
+    Some models look for their own id later. Make an id only if the event has None.
     """
     return calls_of(lab, CALL)[0]["id"] == "call_0"
 
 
 @mistake(task=2)
 def arguments_wait(lab):
-    """The arguments come out when the call ends, not as they arrive.
+    """The arguments are sent when the call ends, not as they arrive.
 
-    An `ArgsDelta` is certain when it comes. Give its frame at once; nothing is to be collected.
+    An `ArgsDelta` is final. Return its frame at once; there is nothing to collect.
     """
     outputs = raw(lab, START, CALL, ArgsDelta(0, "{"), ArgsDelta(0, "}"), CallEnd(0))[2:]
     return outputs[:2] == [b"", b""] and b"arguments" in outputs[2]
@@ -434,7 +397,7 @@ def arguments_wait(lab):
 def arguments_parsed(lab):
     """The arguments are sent as an object.
 
-    They are text that happens to be JSON, in pieces that are not. Send the pieces as they are.
+    The arguments are JSON text, but their pieces are not JSON. Pass the pieces through unchanged.
     """
     return calls_of(lab, CALL, REST)[1]["function"]["arguments"] == {}
 
@@ -443,14 +406,14 @@ def arguments_parsed(lab):
 def arguments_written_twice(lab):
     """The arguments are written as JSON twice.
 
-    They go into the dictionary as they are; the frame is made JSON once, at the end.
+    Put them into the dictionary unchanged; the frame is written as JSON once, at the end.
     """
     return calls_of(lab, CALL, REST)[1]["function"]["arguments"] == '"{}"'
 
 
 @mistake(task=2)
 def malformed_lost(lab):
-    """What is left of a broken call is shown to nobody.
+    """The rest of a broken call is not shown.
 
     The model wrote it, so the client gets it: the raw text of a `Malformed` is content.
     """
@@ -461,7 +424,7 @@ def malformed_lost(lab):
 def malformed_reason_shown(lab):
     """The reason of a `Malformed` is shown to the client.
 
-    That is for the log of the engine. The client gets what the model wrote: `raw`.
+    The reason is for the engine's log. The client gets the model's own text: `raw`.
     """
     return "why" in str(news(lab, START, Malformed(0, "a", "why"))[1])
 
@@ -470,7 +433,7 @@ def malformed_reason_shown(lab):
 def call_end_has_a_frame(lab):
     """A `CallEnd` gives a frame with an empty delta.
 
-    The API has no such news. An empty delta belongs to the end of the answer: here `b""` is right.
+    The API has no frame for it. An empty delta is for the end of the answer: return `b""` here.
     """
     return news(lab, START, A, CallEnd(0)) == [ROLE, SHOWN_A, {}]
 
@@ -479,16 +442,16 @@ def call_end_has_a_frame(lab):
 def empty_texts_have_frames(lab):
     """An event without text gives a frame.
 
-    There is nothing to tell: return `b""`.
+    An empty text adds nothing to the message: return `b""`.
     """
     return raw(lab, START, CallEnd(0))[1] == b"" != raw(lab, START, TextDelta(""))[1]
 
 
 @mistake(task=3)
 def no_done(lab):
-    """`finish` gives no `[DONE]`.
+    """`finish` returns no `[DONE]`.
 
-    It is the last frame, and clients wait for it: `data: [DONE]`, no JSON.
+    It is the last frame, and clients wait for it: `data: [DONE]`, which is not JSON.
     """
     return news(lab, START, END) == [ROLE, STOP]
 
@@ -497,7 +460,7 @@ def no_done(lab):
 def done_as_json(lab):
     """`[DONE]` is sent as JSON, with quotation marks.
 
-    It is the one frame that is no JSON: `data: [DONE]`.
+    It is the only frame that is not JSON: `data: [DONE]`.
     """
     return raw(lab, START, END)[1].endswith(b'data: "[DONE]"\n\n')
 
@@ -506,7 +469,7 @@ def done_as_json(lab):
 def reason_in_delta(lab):
     """`finish_reason` is in the delta.
 
-    It stands beside it in the choice, where it was null before.
+    It belongs in the choice, beside the delta, where it was null before.
     """
     choice = whole(lab, START, END)[1]["choices"][0]
     return "finish_reason" in choice["delta"]
@@ -514,9 +477,9 @@ def reason_in_delta(lab):
 
 @mistake(task=3)
 def length_hidden(lab):
-    """After a call the reason is always `tool_calls`, also if the answer was cut off.
+    """After a call the reason is always `tool_calls`, even if the answer was cut off.
 
-    Clients would run half of a call. The layers before this one have decided: pass the reason on.
+    Clients would run half of a call. Earlier layers choose the reason: pass it through unchanged.
     """
     cut = news(lab, START, CALL, REST, ("finish", "length"))[3:]
     return cut == [{"finish_reason": "tool_calls"}, "[DONE]"]
@@ -526,16 +489,16 @@ def length_hidden(lab):
 def always_stop(lab):
     """The reason is always `stop`.
 
-    Clients act on it: `length` means that something is missing. Send the one that you are told.
+    Clients act on the reason: `length` means that text is missing. Pass it through unchanged.
     """
     return news(lab, START, ("finish", "length"))[1:] == [STOP, "[DONE]"]
 
 
 @mistake(task=3)
 def no_role_at_the_end(lab):
-    """If nothing came before `finish`, no frame has the role.
+    """If `finish` is the first call, no frame has the role.
 
-    An answer may be empty, and is a message all the same. `finish` may begin with `start()`.
+    An empty answer is still a message. `finish` may begin with `start()`.
     """
     return news(lab, END) == [STOP, "[DONE]"] and news(lab, A) == [ROLE, SHOWN_A]
 
@@ -554,7 +517,7 @@ def usage_has_a_choice(lab):
 def usage_with_the_reason(lab):
     """The token counts are in the chunk with the reason.
 
-    They have a chunk of their own behind it, whose `choices` is an empty list.
+    They have a chunk of their own after it, whose `choices` is an empty list.
     """
     told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
     return len(told) == 3 and told[1]["usage"] == USAGE
@@ -564,7 +527,7 @@ def usage_with_the_reason(lab):
 def usage_for_everybody(lab):
     """The token counts are sent to clients that did not ask for them.
 
-    Without `include_usage`, no chunk has `usage`, whatever `finish` is told.
+    Without `include_usage`, no chunk has `usage`, whatever is passed to `finish`.
     """
     return USAGE in [payload.get("usage") for payload in whole(lab, ("finish", "stop", USAGE))[:-1]]
 
@@ -573,7 +536,7 @@ def usage_for_everybody(lab):
 def usage_not_null(lab):
     """With `include_usage`, the chunks before the last one have no `usage`.
 
-    They have it, and it is null.
+    Every such chunk has the key `usage`, and its value is null.
     """
     told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
     return "usage" not in told[0] and told[-2].get("usage") == USAGE
@@ -581,9 +544,9 @@ def usage_not_null(lab):
 
 @mistake(task=3)
 def usage_of_nothing(lab):
-    """With `include_usage` and no token counts, there is a chunk without choices all the same.
+    """With `include_usage` but no token counts, there is still a chunk without choices.
 
-    If `finish` is told none, leave that chunk out.
+    If `usage` is None, leave that chunk out.
     """
     told = whole(lab, START, END, include_usage=True)
     return len(told) == 4 and not told[2]["choices"]
@@ -593,7 +556,7 @@ def usage_of_nothing(lab):
 def error_without_done(lab):
     """Nothing follows an error, not even `[DONE]`.
 
-    The answer is over, and clients wait until they are told so.
+    The answer has ended, and clients wait for `[DONE]`.
     """
     return whole(lab, START, ("error", "no memory"))[1:] == [WRONG]
 
@@ -602,7 +565,7 @@ def error_without_done(lab):
 def error_without_object(lab):
     """The error is a text.
 
-    It is an object with `message` and `type`: clients read the message out of it.
+    It is an object with `message` and `type`: clients read the message from it.
     """
     return whole(lab, START, ("error", "no memory"))[1] == {"error": "no memory"}
 
@@ -611,7 +574,7 @@ def error_without_object(lab):
 def error_of_another_type(lab):
     """The error has no `type`, or another one than `server_error`.
 
-    `{"error": {"message": ..., "type": "server_error"}}` is all of it.
+    The whole frame is `{"error": {"message": ..., "type": "server_error"}}`.
     """
     told = whole(lab, START, ("error", "no memory"))[1]["error"]
     return told["message"] == "no memory" and told.get("type") != "server_error"
@@ -619,9 +582,9 @@ def error_of_another_type(lab):
 
 @mistake(task=3)
 def goes_on_after_end(lab):
-    """Frames still come after the end.
+    """Frames are still returned after the end.
 
-    `[DONE]` is the last thing that a client reads. What must every method look at first?
+    `[DONE]` is the last frame that a client reads. What must every method check first?
     """
     later = raw(lab, START, END, A, END)[2:]
     return all(later) and news(lab, START, A) == [ROLE, SHOWN_A]
@@ -631,27 +594,66 @@ def goes_on_after_end(lab):
 def done_twice(lab):
     """A second end sends `[DONE]` again.
 
-    The first end stands: `finish` and `error` return `b""` after either of them.
+    The first end stays: after it, `finish` and `error` return `b""`.
     """
     return raw(lab, START, END, A)[2] == b"" != raw(lab, START, END, END)[2]
 
 
 @mistake(task=3)
 def error_is_no_end(lab):
-    """After an error the stream goes on.
+    """After an error the stream continues.
 
-    `error` is an end as `finish` is.
+    `error` ends the stream, as `finish` does.
     """
     ended = raw(lab, START, END, A)[2] == b""
     return ended and raw(lab, START, ("error", "no memory"), A)[2] != b""
+
+
+@mistake(task=3)
+def raw_line_ends(lab):
+    """U+2028 is sent unescaped, and a reader may take it for a line end.
+
+    JSON may write any character as `\\uXXXX`. Which characters must not be in the bytes of a frame?
+    """
+    frame = raw(lab, START, TextDelta("a\u2028b"))[1].decode()
+    return "\u2028" in frame and news(lab, TextDelta("\n"))[1:] == [{"content": "\n"}]
+
+
+@mistake(task=3)
+def surrogate_raises(lab):
+    """A lone surrogate raises UnicodeEncodeError, and the stream breaks off.
+
+    UTF-8 has no bytes for U+D800 to U+DFFF. Which character is shown in place of a broken one?
+    """
+    fine = news(lab, START, TextDelta("é🚀")) == [ROLE, {"content": "é🚀"}]
+    return fine and error(lab, START, TextDelta("\ud800")) == "UnicodeEncodeError"
+
+
+@mistake(task=3)
+def surrogate_escaped(lab):
+    """A lone surrogate is sent as `\\ud800`, which many readers of JSON reject.
+
+    `json.dumps` escapes it without an error. Replace surrogates by U+FFFD, before or after.
+    """
+    return rb"\ud800" in raw(lab, START, TextDelta("\ud800"))[1]
+
+
+@mistake(task=3)
+def surrogate_otherwise(lab):
+    """A lone surrogate is dropped, or becomes a question mark.
+
+    `errors="ignore"` and `"replace"` do that when text is encoded. The client must see U+FFFD.
+    """
+    said = news(lab, START, TextDelta("a\ud800b"))[1]["content"]
+    return said in ("ab", "a?b", "a\ufffd\ufffd\ufffdb")
 
 
 @mistake(task=3, overdue=["test_property_linear_stream"])
 def counts_braces(lab):
     """Each piece of a long call takes longer than the one before.
 
-    What do you collect as the stream goes on, and look through or copy at every event? The frame of
-    an event is made of that event alone.
+    Which data do you collect during the stream, and search or copy at every event? The frame of an
+    event is made of that event alone.
     """
     return True
 
@@ -667,9 +669,9 @@ def reads_nothing(lab):
 
 @mistake(task=4)
 def events_come_late(lab):
-    """An event comes out only with the bytes behind it.
+    """An event is returned only with the bytes after it.
 
-    Its empty line completes it, and nobody knows when the next bytes come. Return it at once.
+    Its empty line completes it, and the next bytes may be late. Return the event at once.
     """
     return read(lab, b"data: a\n\n", b"data: b\n\n")[:1] == [[]] and (
         reads(lab, b"data: a\n\n", b"data: b\n\n")[:1] == ["a"]
@@ -678,16 +680,16 @@ def events_come_late(lab):
 
 @mistake(task=4)
 def one_event_a_piece(lab):
-    """Of a piece that has several events, only one is returned.
+    """If a piece has several events, only one is returned.
 
-    A piece may end any number of lines. Go through all of them.
+    A piece may end any number of lines. Handle all of them.
     """
     return read(lab, b"data: a\n\ndata: b\n\n") in ([["a"]], [["b"]])
 
 
 @mistake(task=4)
 def forgets_between_pieces(lab):
-    """What a piece has left over is forgotten when the next one comes.
+    """The rest of a piece is forgotten when the next piece arrives.
 
     Keep the line that has not ended, and the values of the event that has not.
     """
@@ -697,7 +699,7 @@ def forgets_between_pieces(lab):
 
 @mistake(task=4)
 def line_is_an_event(lab):
-    """Every data line is an event, with or without an empty line behind it.
+    """Every data line is an event, with or without an empty line after it.
 
     Collect the values; the empty line says that the event is complete.
     """
@@ -706,9 +708,9 @@ def line_is_an_event(lab):
 
 @mistake(task=4)
 def last_value_only(lab):
-    """Of several data lines of an event, one is returned.
+    """If an event has several data lines, only one value is returned.
 
-    Their values are joined by line ends.
+    Join their values by line ends.
     """
     return reads(lab, b"data: a\ndata: b\n\n") in (["a"], ["b"])
 
@@ -717,16 +719,16 @@ def last_value_only(lab):
 def joined_without_ends(lab):
     """The values of several data lines are joined without line ends.
 
-    There is a `\\n` between each two of them.
+    There is a `\\n` between each two values.
     """
     return reads(lab, b"data: a\ndata: b\n\n") in (["ab"], ["a b"])
 
 
 @mistake(task=4)
 def waits_behind_cr(lab):
-    """A CR ends its line only when the next byte has come.
+    """A CR ends its line only when the next byte has arrived.
 
-    Whether an LF follows or not, the line has ended. Go on at once, and skip the LF when it comes.
+    Whether an LF follows or not, the line has ended. End it at once, and skip a following LF.
     """
     late = read(lab, b"data: a\r\r", b"\n"), read(lab, b"data: a\r\r", b"data: b\n")
     return [pieces[0] for pieces in late] == [[], []] and [p[1] for p in late] == [["a"], ["a"]]
@@ -736,7 +738,7 @@ def waits_behind_cr(lab):
 def only_line_feeds(lab):
     """Lines end with LF only: a CR stays in the data, or CR alone ends nothing.
 
-    There are three ends of a line: CR LF, LF and CR.
+    There are three line endings: CR LF, LF and CR.
     """
     kept = reads(lab, b"data: a\r\n\r\n"), reads(lab, b"data: a\r\r")
     return kept[1] != ["a"] and reads(lab, b"data: a\n\n") == ["a"]
@@ -744,10 +746,10 @@ def only_line_feeds(lab):
 
 @mistake(task=4)
 def crlf_cut(lab):
-    """A CR LF that is cut in two is taken for two ends of a line.
+    """A CR LF that is cut in two is taken for two line endings.
 
     Then the LF seems to be an empty line, and the event ends too early. Remember that the last byte
-    was a CR; an LF that comes first then belongs to it.
+    was a CR; an LF at the start of the next piece is part of the same line ending.
     """
     whole = reads(lab, b"data: a\r\ndata: b\r\n\r\n") == ["a\nb"]
     return whole and reads(lab, b"data: a\r", b"\ndata: b\r\n\r\n") == ["a", "b"]
@@ -757,7 +759,7 @@ def crlf_cut(lab):
 def each_piece_decoded(lab):
     """Each piece is decoded alone: a character that is cut in two becomes U+FFFD.
 
-    A line is made of bytes until its end has come. Then it can be decoded, and not before.
+    Keep a line as bytes until it has ended. It cannot be decoded before that.
     """
     whole = reads(lab, "data: 你\n\n".encode()) == ["你"]
     return whole and BAD in "".join(reads(lab, b"data: \xe4\xbd", b"\xa0\n\n"))
@@ -765,9 +767,9 @@ def each_piece_decoded(lab):
 
 @mistake(task=4)
 def pieces_must_be_text(lab):
-    """A piece that ends inside a character, or a byte that is no UTF-8, makes the reader raise.
+    """A piece that ends inside a character, or a byte of invalid UTF-8, makes the reader raise.
 
-    Collect bytes, cut them at line ends, and decode with `"replace"` what is between them.
+    Collect bytes, cut them at line ends, and decode each line with `"replace"`.
     """
     try:
         read(lab, b"data: \xff\n\n")
@@ -779,9 +781,9 @@ def pieces_must_be_text(lab):
 
 @mistake(task=4)
 def errors_ignored(lab):
-    """Bytes that are no UTF-8 vanish.
+    """Bytes of invalid UTF-8 are dropped.
 
-    They leave a U+FFFD, so that the damage is seen: `"replace"`.
+    They must become U+FFFD, so that the damage is visible: `"replace"`.
     """
     return reads(lab, b"data: a\xffb\n\n") == ["ab"]
 
@@ -790,15 +792,15 @@ def errors_ignored(lab):
 def lines_of_python(lab):
     """U+2028 and others end a line, as in `str.splitlines`.
 
-    Server-sent events know CR and LF only, and JSON may hold the others. `bytes.splitlines` and
-    `re` know the difference.
+    In server-sent events only CR and LF end lines, and JSON may contain the others. Use
+    `bytes.splitlines` or `re`.
     """
     return reads(lab, "data: a\u2028b\n\n".encode()) == ["a"]
 
 
 @mistake(task=4)
 def needs_a_space(lab):
-    """A data line without a space behind the colon is skipped.
+    """A data line without a space after the colon is skipped.
 
     The space may be there or not. The name of the field ends at the colon.
     """
@@ -809,16 +811,16 @@ def needs_a_space(lab):
 def strips_values(lab):
     """All the space around a value is removed.
 
-    One space behind the colon is left out. The rest is data: a token may be a lone space.
+    One space after the colon is removed. The rest is data: a token may be a lone space.
     """
     return reads(lab, b"data:  a\n\n") == ["a"] == reads(lab, b"data: a\n\n")
 
 
 @mistake(task=4)
 def keeps_the_space(lab):
-    """The space behind the colon stays in the value.
+    """The space after the colon stays in the value.
 
-    One space there is left out, if there is one.
+    Remove one space there, if there is one.
     """
     return reads(lab, b"data: a\n\ndata:b\n\n") == [" a", "b"]
 
@@ -827,7 +829,7 @@ def keeps_the_space(lab):
 def any_field_that_begins_so(lab):
     """Lines of other fields count as data, because their names begin with `data`.
 
-    The name of the field is all that stands before the colon.
+    The name of the field is the whole text before the colon.
     """
     return reads(lab, b"data2: a\n\ndata: b\n\n") != ["b"] and reads(lab, b"id: a\n\n") == []
 
@@ -844,18 +846,18 @@ def other_fields_are_data(lab):
 
 @mistake(task=4)
 def empty_events(lab):
-    """An empty line gives an event also where there were no data lines.
+    """An empty line makes an event even if there were no data lines.
 
-    Events without a data line do not come out; a data line with an empty value is one.
+    An event without a data line is not returned; a data line with an empty value makes an event.
     """
     return reads(lab, b"\n\ndata: a\n\n") == ["", "", "a"]
 
 
 @mistake(task=4)
 def empty_data_is_none(lab):
-    """An event whose data are empty does not come out.
+    """An event whose data are empty is not returned.
 
-    One data line is enough, whatever its value. Ask how many there were, not what they hold.
+    One data line is enough, whatever its value. Count the data lines; do not test their values.
     """
     return reads(lab, b"data:\n\ndata: a\n\n") == ["a"]
 
@@ -864,16 +866,16 @@ def empty_data_is_none(lab):
 def bare_data_is_none(lab):
     """A line that is only `data`, without a colon, is skipped.
 
-    It is a line of that field; its value is empty.
+    It is a line of the field `data`; its value is empty.
     """
     return reads(lab, b"data\n\ndata: a\n\n") == ["a"] and reads(lab, b"data:\n\n") == [""]
 
 
 @mistake(task=4)
 def done_is_the_end(lab):
-    """`[DONE]` is not returned, or nothing behind it is.
+    """`[DONE]` is not returned, or no event after it is.
 
-    It is data like any other here. What it means is for the caller to know.
+    It is data like any other here. Its meaning is up to the caller.
     """
     return reads(lab, b"data: a\n\ndata: [DONE]\n\ndata: b\n\n") in (
         ["a"],
@@ -886,14 +888,14 @@ def done_is_the_end(lab):
 def mark_is_kept(lab):
     """A byte order mark at the beginning hides the first line.
 
-    Its three bytes stand before the name of the first field. Leave them out there, and only there.
+    Its three bytes precede the name of the first field. Remove them there, and only there.
     """
     return reads(lab, b"\xef\xbb\xbfdata: a\n\ndata: b\n\n") in (["b"], ["\ufeffa", "b"])
 
 
 @mistake(task=4)
 def every_mark_goes(lab):
-    """A byte order mark is left out anywhere, not only before the first line.
+    """A byte order mark is removed anywhere, not only before the first line.
 
     Later it is a character like any other, or part of the name of a field.
     """
@@ -903,9 +905,9 @@ def every_mark_goes(lab):
 
 @mistake(task=4)
 def shared(lab):
-    """With two readers at once, the bytes of one come out of the other.
+    """With two readers at once, the bytes of one reader are returned by the other.
 
-    What do two readers have in common? A default argument that can change, the class, the module?
+    What do two readers share? A mutable default argument, the class, the module?
     """
     new = [lab.new("SseReader")] * 2
     first, _ = lab.interleave(new, [[b"data: a\n", b"\n"], [b"data: b\n"]], "", watch="")
@@ -916,7 +918,6 @@ def shared(lab):
 def reads_all_again(lab):
     """Each byte of a long line, or each line of a long piece, takes longer than the one before.
 
-    What do you look through or copy again at each byte, or at each line? What has been looked at
-    once is settled.
+    Which data do you search or copy again at each byte, or at each line? Look at each byte once.
     """
     return True
