@@ -31,7 +31,8 @@ PATTERNS = {
     ),
     "come": re.compile(r"\b[Cc](?:ome|omes|ame|oming)\b"),
     "one": re.compile(
-        r"\b(?:such a|this|that|another|each|every|no|the last|the first) one\b|\bones\b",
+        r"\b(?:such a|another|every|the last|the first) one\b|\bones\b|"
+        r"\b(?:this|that|no|each) one(?=[.,;:)]| (?:is|was|has|may)\b|$)",
         re.IGNORECASE,
     ),
     "where": re.compile(

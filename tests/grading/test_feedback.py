@@ -49,7 +49,8 @@ def test_a_student_reads_their_points_rules_mistake_and_mark_and_nothing_secret(
     for told in both(account_of(grade, lab, "Ada Lovelace", mark)):
         for words in (
             "Ada Lovelace", "50", "of 100 points for the tests", "51.5", "-2.5 for being late",
-            "+5 talk", "Text is emitted in threes.", "make hint N=90 T=2", "test_b", "task 2, 30 points",
+            "+5 talk", "Text is emitted in threes.", "make hint N=90 T=2", "test_b",
+            "task 2, 30 points",
             "It passes with seed 0.", "0 of 20", "not shown",
         ):  # fmt: skip
             assert words in told

@@ -19,9 +19,9 @@ from labkit.running.trace import Failure
 
 WIDTH = 88
 VISIBLE = "visible"
-# The first label: what a test checks, or what a hunter's tests have to reach.
+# The first label: the rule of a test, or the goal of a hunter's tests.
 RULE, GOAL = "rule", "goal"
-# Of what was printed, and of an exception's text.
+# The most lines of printed output, and of an exception's text.
 _MOST_LINES = 6
 _LABEL = 10
 
@@ -95,7 +95,7 @@ class GradedTest:
 
 
 def graded_test(test: Test, result: Result | None, visibility: str = VISIBLE) -> GradedTest:
-    """Return what became of a test whose result is `result`, or None if it did not run."""
+    """Return the outcome of a test whose result is `result`, or None if the test did not run."""
     detail = "" if result is None or result.passed else explain(test, result)
     return GradedTest(
         name=test.name,
@@ -111,7 +111,7 @@ def graded_test(test: Test, result: Result | None, visibility: str = VISIBLE) ->
 
 
 def graded_tests(run: LabRun) -> list[GradedTest]:
-    """Return what became of every test of a lab, in the order of the file."""
+    """Return the outcome of every test of a lab, in the order of the file."""
     return [graded_test(test, run.results.get(test.name)) for test in run.tests]
 
 
@@ -121,7 +121,7 @@ def explain(test: Test, result: Result) -> str:
 
 
 def explanation(test: Test, result: Result) -> Explanation:
-    """Return one failure in full as data, of which `explain` is the drawing."""
+    """Return one failure in full as data, which `explain` draws."""
     in_hunt = isinstance(test, PoolTest)
     rule, printed = (
         Label(GOAL if in_hunt else RULE, test.rule),

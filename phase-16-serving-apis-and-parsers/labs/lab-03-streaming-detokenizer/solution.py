@@ -41,7 +41,7 @@ def utf8_expected_len(first_byte: int) -> int:
     return 0
 
 
-# The four first bytes after which not every continuation byte is legal: the illegal ones would
+# The four first bytes after which not every continuation byte is legal: the others would
 # spell overlong forms (E0, F0), surrogates (ED), or more than U+10FFFF (F4). Unicode, table 3-7.
 _SECOND_BYTE = {
     0xE0: range(0xA0, 0xC0),

@@ -201,7 +201,7 @@ def test_naive_fixed_window_holds_plain_text():
 @pytest.mark.task(1)
 @pytest.mark.points(7)
 def test_possible_stop_is_held(lab):
-    """A stop may be cut in two: the text that may be its beginning is held, and no other text. Of
+    """A stop may be cut in two: the text that may be its beginning is held, and no other text. In
     "the EN" only "EN" is held, since the next piece may begin with "D".
     """
     trace = feed(lab, ["END"], ["the EN", "", "GIN!"])

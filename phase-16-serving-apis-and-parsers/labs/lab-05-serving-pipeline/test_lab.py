@@ -15,7 +15,7 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 CALL = '<tool_call>{"name": "post", "arguments": {"text": "São 🚀"}}</tool_call>'
 POST = ToolCall(0, "post", '{"text": "São 🚀"}')
 EMPTY = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
-# What no tag has and no stop that is drawn; WIDE ones are of several bytes.
+# Characters that are in no tag and in no drawn stop; each of WIDE has several bytes.
 PLAIN, WIDE = "bdz 0,", "é你🚀"
 
 

@@ -57,7 +57,7 @@ def text_of(token_id, table):
 
 
 def first_stop(text, early, stops, visible_stops):
-    """Where the shown text ends, and the string that ends it: the first to end after `early`."""
+    """Return the end of the shown text, and the string that first ends after `early`."""
     for end in range(early + 1, len(text) + 1):
         ending = [stop for stop in (*stops, *visible_stops) if text.endswith(stop, 0, end)]
         if ending:

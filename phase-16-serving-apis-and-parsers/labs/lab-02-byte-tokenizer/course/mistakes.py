@@ -537,7 +537,7 @@ def skips_before_counting(lab):
 
 @mistake(task=4)
 def other_unknown(lab):
-    """If several ids are unknown, another one than the first is reported.
+    """If several ids are unknown, an id other than the first is reported.
 
     The caller reads `ids` from the start. Stop at the first unknown id; neither its value nor the
     later ids matter.
