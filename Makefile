@@ -30,15 +30,16 @@ help:
 	@echo "  make lab               grade your starter.py of the next unfinished lab"
 	@echo "  make lab N=03          ... of lab 03;  make lab N=03 T=2  only its task 2;  ARGS=-s  for pytest"
 	@echo "  make watch             run a lab whenever you save, and go on to the next when it passes"
-	@echo "  make progress          where you are on the ladder"
+	@echo "  make progress          where you are on the ladder, and which layers of the pipeline are yours"
 	@echo "  make predict N=03      before you write it: what will the code do? nothing is graded"
 	@echo "  make hint              a hint for where you are, one level deeper each time;  N=03 T=2  for a task"
 	@echo "  make race N=04         how fast yours is, beside the reference and a naive version (01, 03, 04, 07, 09)"
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
-	@echo "  make demo              the pipeline live in the terminal; ARGS=--help for more"
+	@echo "  make demo              the pipeline live in the terminal, your layers in it; ARGS=--help for more"
+	@echo "  make demo N=03         one layer beside the naive way, piece by piece (03, 04, 01, 05 to 09)"
 	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
-	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter runs your labs in it"
+	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter puts your layers in it"
 	@echo "  make stream            requests of a file, side by side in the terminal; ARGS=requests.json"
 	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "  make upstream          the real engines' sources that the reading map leads to (87 MB)"
@@ -95,7 +96,7 @@ reset:
 
 demo:
 	$(setup) core
-	@trap : INT; $(track) $(labkit) demo $(ARGS) $(quietly)
+	@trap : INT; $(track) $(labkit) demo $(if $(N),--lab '$(N)') $(ARGS) $(quietly)
 
 serve:
 	$(setup) serve

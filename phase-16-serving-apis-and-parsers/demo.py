@@ -1,8 +1,9 @@
 """The serving pipeline, live: what every layer holds and emits, token by token.
 
 Beside it runs the naive way, which decodes every token alone. On a terminal the show is animated;
-elsewhere it is a plain table. `--impl starter` shows your own code: lab 05, over those of your labs
-that pass. Where one of them reads any vocabulary, as lab 07 does, tokens are those of a real one.
+elsewhere it is a plain table. Each layer is your own if its lab passes. Until then it is the
+reference or, in a student edition, the engine's own. `--lab 03` shows that lab's layer alone. If a
+lab of yours reads any vocabulary, as lab 07 does, tokens are those of a real one.
 """
 
 import argparse
@@ -12,12 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.course.lab import TRACKS
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from labkit.course.lab import PIPELINE, TEXT_PATH, TRACKS
 from labkit.errors import LabkitError
 from labkit.running.lab_impl import lab_impl
+from labkit.serving import layer_show
 from labkit.serving.composed import (
+    ADVANCED,
     CORE,
-    PIPELINE,
+    LAYER_BY_LAYER,
     Composed,
     find_composed,
     wanted_track,
@@ -44,6 +53,7 @@ TEXT = (
     '<tool_call>{"name": "post", "arguments": {"text": "São 🎉"}}</tool_call>\n'
     "Sent. END and nothing of this is shown"
 )
+_MOST_LINES = 6
 REASONING = "<think>A greeting 👋 is due, I think.</think>\n"
 
 
@@ -143,42 +153,52 @@ def _columns(frame: Frame, ids_are_bytes: bool) -> dict[str, int]:
 
 def live(show: Show, speed: float) -> None:
     """Animate the stream at `speed` tokens a second."""
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-
     shown = Shown()
-
-    def picture(frame: Frame) -> Group:
-        token = Table(expand=True)
-        for name in ("token", "bytes", "alone", "emitted"):
-            token.add_column(name, ratio=1)
-        emitted = _events(frame.emitted) or "(nothing)"
-        cells = (str(frame.token), frame.data.hex(" "), repr(frame.naive), _short(emitted, 60))
-        token.add_row(*map(Text, cells))
-        layers = Table(expand=True)
-        for name in ("layer", "holds, because it might still change"):
-            layers.add_column(name)
-        for role, what in frame.held.items():
-            layers.add_row(role, Text(_short(_held(what), 60), style="yellow"))
-        ours = Text(shown.reasoning, style="dim").append(shown.text, style="not dim green")
-        calls = Text("\n".join(shown.calls.values()) or " ")
-        return Group(
-            Panel(Text(shown.naive, style="red"), title="naive: every token decoded alone"),
-            Panel(ours, title="ours: what the reader sees"),
-            Panel(calls, title="tool calls"),
-            token,
-            layers,
-            Text(f"finish {_finish(show, shown)}"),
-        )
-
     with Live(console=Console(), auto_refresh=False) as screen:
         for frame in show.frames():
             shown.add(frame)
-            screen.update(picture(frame), refresh=True)
+            finish = _finish(show, shown)
+            screen.update(picture(screen.console, shown, frame, finish), refresh=True)
             time.sleep(1 / speed)
+
+
+def picture(console: Console, shown: Shown, frame: Frame, finish: str | None) -> Group:
+    """Return what a terminal shows after one token: all of it, and of long texts their end."""
+    wide = console.width - 4
+    token = _table("token", "bytes", "alone", "emitted")
+    emitted = _events(frame.emitted) or "(nothing)"
+    cells = (str(frame.token), frame.data.hex(" "), repr(frame.naive), _short(emitted, 60))
+    token.add_row(*map(Text, cells))
+    layers = _table("layer", "holds, because it might still change")
+    for role, what in frame.held.items():
+        layers.add_row(role, Text(_short(_held(what), wide - 12), style="yellow"))
+    ours = Text(shown.reasoning, style="dim").append(shown.text, style="not dim green")
+    # Both tables with their heads, the borders of three panels, the reason, and a line to spare.
+    room = console.height - (2 + 1 + len(frame.held) + 6 + 1 + 1)
+    calls_room = max(1, min(2, room // 4))
+    text_room = max(1, min(_MOST_LINES, (room - calls_room) // 2))
+
+    def panel(text: Text, title: str, room: int) -> Panel:
+        lines = text.wrap(console, wide)[-room:]
+        return Panel(Text("\n").join(lines), title=title, height=room + 2)
+
+    return Group(
+        panel(Text(shown.naive, style="red"), "naive: every token decoded alone", text_room),
+        panel(ours, "ours: what the reader sees", text_room),
+        panel(Text("\n".join(shown.calls.values())), "tool calls", calls_room),
+        token,
+        layers,
+        Text(f"finish {finish}"),
+    )
+
+
+def _table(*columns: str) -> Table:
+    """Return an empty table whose cells are cut to one line."""
+    table = Table(box=None, pad_edge=False, expand=True)
+    for place, name in enumerate(columns):
+        ratio = 1 if len(columns) > 2 or place else None
+        table.add_column(name, ratio=ratio, no_wrap=True, min_width=10)
+    return table
 
 
 def _finish(show: Show, shown: Shown) -> str | None:
@@ -227,12 +247,15 @@ def main() -> int:
     source.add_argument("--file", type=Path, help="take the text from a UTF-8 file")
     parser.add_argument("--stop", action="append", help="a stop string (default: END); repeatable")
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
+    parser.add_argument("--lab", default="", metavar="NN",
+                        help="only the layer of this lab, as make demo N=03 (default: all layers "
+                             "together)")  # fmt: skip
     parser.add_argument("--impl", default=lab_impl(), metavar="IMPL",
                         help="whose code runs the show, in the words of LAB_IMPL "
-                             "(default: LAB_IMPL; else yours, if lab 05 passes)")  # fmt: skip
+                             "(default: LAB_IMPL; else yours, layer by layer)")  # fmt: skip
     parser.add_argument("--track", default=wanted_track(), choices=("", *TRACKS), metavar="TRACK",
                         help=f"which labs take part, {' or '.join(TRACKS)} (default: TRACK; else "
-                             "core, until a lab of yours reads any vocabulary)")  # fmt: skip
+                             "core, until an advanced lab of yours passes)")  # fmt: skip
     parser.add_argument("--tokenizer", default="", metavar="FILE|byte",
                         help="the vocabulary: a tokenizer.json, or byte "
                              "(default: the one that the labs bring)")  # fmt: skip
@@ -240,9 +263,11 @@ def main() -> int:
     if not args.speed > 0:
         parser.error(f"--speed is {args.speed:g}; it must be more than 0 tokens a second")
     try:
-        text = args.file.read_text(encoding="utf-8") if args.file else args.text
+        text = args.text = args.file.read_text(encoding="utf-8") if args.file else args.text
+        if args.lab:
+            return layer_show.run(args.lab, args, ROOT)
         composed = _compose(args.impl, args.track)
-        print(f"{composed.header}\n", flush=True)
+        print(f"{composed.header(TEXT_PATH)}\n", flush=True)
         tokenizer = create_tokenizer(args.tokenizer or composed.vocabulary or "byte")
         make_path = LabPathFactory(composed, tokenizer)
         if text is None:
@@ -262,10 +287,10 @@ def main() -> int:
 
 def _compose(implementation: str, track: str) -> Composed:
     composed = find_composed(ROOT, implementation, track)
-    tokens = composed.parts["tokens"]
-    if implementation or track or not tokens.implementation.is_reference:
+    own = any(part.is_own and part.lab.track == ADVANCED for part in composed.parts.values())
+    if track or own or implementation not in LAYER_BY_LAYER:
         return composed
-    # Nothing was asked for, and nothing of one's own reads a vocabulary: the show of the core labs.
+    # No track was named, and no lab of the advanced one passes.
     return find_composed(ROOT, implementation, CORE)
 
 

@@ -16,7 +16,7 @@ from labkit import cli
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.student.board import compared
-from labkit.student.progress import Progress
+from labkit.student.progress import Progress, Record
 from labkit.student.watch import Watcher
 
 ATTEMPT = "tests/attempts/90"
@@ -409,6 +409,40 @@ def test_the_board_shows_two_tracks_and_the_first_may_be_the_last(tiny, two_trac
     out = capsys.readouterr().out
     assert f"\nT{done[1:]}" in out
     assert out.index("whole course") < out.index("On to lab-91")
+
+
+@pytest.mark.parametrize("width", [36, 60, 80])
+@pytest.mark.parametrize(
+    ("passing", "own"),
+    [
+        ("", []),
+        ("02 03", ["tokens 03"]),
+        ("03 04 01 05", ["tokens 03", "stops 04", "calls 01", "pipeline 05"]),
+        ("03 07 09 11", ["tokens 07", "reasoning 09", "calls 09", "frames 11"]),
+    ],
+)
+def test_the_board_fits_its_terminal_and_fills_the_boxes_of_ones_own_layers(
+    passing, own, width, monkeypatch, capsys
+):
+    passes = passing.split()
+    monkeypatch.setattr(Progress, "passes", lambda _, lab: lab.number in passes)
+    record = Record(score=55, predictions={"1": True}, hints={"1": 2})
+    monkeypatch.setattr(Progress, "record", lambda *_: record)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["progress"], ROOT) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= width
+    assert "\x1b" not in out
+    # A row for each lab and for each track, and the head.
+    assert len(out.partition("\n\n")[0].splitlines()) == len(find_labs(ROOT)) + 3
+    assert ("06 The incremental detokenizer" in out) == (width > 36)
+    extra = [word for word in ("predicted", "hints", "time") if word in out]
+    assert extra == (["predicted", "hints"] if width == 80 else [])
+    filled = re.findall(r"│▓+ (\w+) ▓+│", out)
+    assert filled == [each.split()[0] for each in own if "pipeline" not in each]
+    assert ("▓ pipeline, lab 05 ▓" in out) == ("pipeline 05" in own)
+    for role, number in map(str.split, own):
+        assert f"lab {number}" in out.partition(f" {role}")[2]
 
 
 def test_watch_stays_with_a_task_and_with_a_lab_whose_score_was_not_saved(tiny, two_labs):

@@ -13,8 +13,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labkit.browser.showable import WHOLE, Shown, shown_of
-from labkit.browser.subjects import (
+from labkit.browser.vocabulary import ids_of, read_tokenizer
+from labkit.course.lab import PIPELINE, Lab, find_labs, pick_lab
+from labkit.errors import LabkitError, LoadFailure, UsageError
+from labkit.running import platform
+from labkit.running.lab_impl import Implementation, load
+from labkit.running.limits.time_limit import OverdueError, time_limit
+from labkit.running.limits.watchdog import PageWatchdog
+from labkit.running.racing import FILE as RACE
+from labkit.running.source import last_line_in
+from labkit.serving.composed import Composed, Part
+from labkit.serving.showable import WHOLE, Shown, shown_of
+from labkit.serving.subjects import (
     Alone,
     Crossing,
     Make,
@@ -24,16 +34,7 @@ from labkit.browser.subjects import (
     make_subject,
     naive_part,
 )
-from labkit.browser.vocabulary import bytes_of, ids_of, read_tokenizer
-from labkit.course.lab import Lab, find_labs, pick_lab
-from labkit.errors import LabkitError, LoadFailure, UsageError
-from labkit.running import platform
-from labkit.running.lab_impl import Implementation, load
-from labkit.running.limits.time_limit import OverdueError, time_limit
-from labkit.running.limits.watchdog import PageWatchdog
-from labkit.running.racing import FILE as RACE
-from labkit.running.source import last_line_in
-from labkit.serving.composed import PIPELINE, Composed, Part
+from labkit.serving.vocabulary import bytes_of
 from labkit.student.progress import Progress
 from mini_vllm.tokenizer import Tokenizer
 

@@ -1,7 +1,7 @@
 """A byte-level `tokenizer.json`, read without the library that no browser has: ids to text only."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -74,13 +74,3 @@ def ids_of(tokenizer: Tokenizer, data: bytes) -> list[int]:
         ids.append(token_id)
         data = data[len(speller.piece(token_id)) :]
     return ids
-
-
-def bytes_of(tokenizer: Tokenizer, token_id: int) -> bytes:
-    """Return the bytes of an id; a special one has none."""
-    pieces = tokenizer.pieces
-    assert pieces is not None
-    known: Sequence[Piece] = pieces.rest
-    if token_id in pieces.special or not 0 <= token_id < len(known):
-        return b""
-    return known[token_id] or b""

@@ -25,7 +25,10 @@ _HELD_BY_GIVEN = (
     'modules = ["package.module"], files = ["given.py", "data.json"], own = { VARIABLE = "name" }'
 )
 # The layers of a server, in the order in which a token meets them.
-ROLES = ("tokens", "stops", "reasoning", "calls", "pipeline", "channel", "frames")
+PIPELINE = "pipeline"
+ROLES = ("tokens", "stops", "reasoning", "calls", PIPELINE, "channel", "frames")
+# Those from ids to events; the pipeline composes the others.
+TEXT_PATH = ROLES[: ROLES.index(PIPELINE) + 1]
 _T = TypeVar("_T")
 
 

@@ -1,64 +1,81 @@
 """The path that the labs make together: which lab is which layer, and whose code that is.
 
-A layer is the student's own where its lab passes, else the reference; where several labs have one,
-the later serves, so lab 07 comes before lab 03 where both pass.
+A layer is the student's own if its lab passes, else the reference. A student edition has no
+references: there the layer is the engine's own. If several labs have a layer, the latest of them
+that passes serves, so lab 07 replaces lab 03 as soon as lab 07 passes.
 """
 
 import os
 import traceback
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-from labkit.course.lab import ROLES, TRACKS, Lab, Serves, find_labs
+from labkit.course.lab import FACTS, PIPELINE, ROLES, TEXT_PATH, TRACKS, Lab, Serves, find_labs
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.lab_impl import Implementation, choose, load
+from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.under_test import owner_of_parts
+from labkit.serving import engine_layers
 from labkit.student.progress import Progress
 
-PIPELINE = "pipeline"
 CORE, ADVANCED = TRACKS
+# The values of `LAB_IMPL` that choose each layer by what passes.
+LAYER_BY_LAYER = ("", "starter")
 # Without these there is no text path. The server has its own channel and frames.
 _NEEDED = ("tokens", "stops", "calls", PIPELINE)
+_IMPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """One layer: a class of a lab, and whose it is.
+    """One layer: a class, and whose it is.
 
     Attributes:
-        lab: the lab.
-        serves: its row.
-        implementation: whose code.
+        lab: the lab that builds such a layer.
+        serves: how the class becomes a layer.
+        implementation: whose code of that lab; None for the engine's own layer.
     """
 
     lab: Lab
     serves: Serves
-    implementation: Implementation
+    implementation: Implementation | None
 
     @property
-    def header_line(self) -> str:
-        """Whose it is, as a line of the header."""
-        owner = "the reference" if self.implementation.is_reference else "your own"
-        where = f"{self.lab.name}/{self.implementation.title}"
-        return f"{self.serves.role:<10} {self.serves.class_name}: {owner}, {where}"
+    def is_own(self) -> bool:
+        """Whether it is somebody's work, and neither a reference nor the engine's."""
+        return self.implementation is not None and not self.implementation.is_reference
+
+    @property
+    def owner(self) -> str:
+        """Whose it is, in words."""
+        if self.implementation is None:
+            return "the engine's"
+        return "yours" if self.is_own else "the reference"
+
+    @property
+    def only_bytes(self) -> bool:
+        """Whether it is a layer from ids to text that takes bytes and no other ids."""
+        return self.implementation is not None and not self.serves.vocabulary
 
     @cached_property
     def _module(self) -> ModuleType:
+        if self.implementation is None:
+            return engine_layers
         return load(self.implementation, f"under_test.{self.lab.label}", self.lab.given)
 
     def resolve(self, name: str) -> Any:
-        """Return what the lab's file calls `name`.
+        """Return what the lab's file, or the module of the engine's layers, calls `name`.
 
         Raises:
             LoadFailure: the file cannot be imported.
             AttributeError: it has nothing of that name.
         """
         if not hasattr(self._module, name):
-            raise AttributeError(f"{self.implementation.path.name} has no {name!r}")
+            raise AttributeError(f"{Path(str(self._module.__file__)).name} has no {name!r}")
         return getattr(self._module, name)
 
 
@@ -68,16 +85,35 @@ class Composed:
 
     Attributes:
         parts: by role, in the order in which a token meets them.
+        waiting: by role, the lab that makes a layer the student's own when it passes.
+        broken: what keeps files of these labs from being imported, a line each.
     """
 
     parts: Mapping[str, Part]
+    waiting: Mapping[str, Lab] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
 
-    @property
-    def header(self) -> str:
-        """Whose code that is, a line for each."""
-        head = f"Text path: {self.parts[PIPELINE].implementation.title} of {self.lab.name}"
-        lines = [part.header_line for role, part in self.parts.items() if role != PIPELINE]
-        return "\n  ".join([head, *lines])
+    def header(self, roles: Sequence[str] = ROLES) -> str:
+        """Return whose code each of some layers is and what makes the next one the student's own.
+
+        A layer that no lab of the student's makes and that has no part is the server's own.
+        """
+        lines = ["Whose code each layer is:"]
+        waiting = {role: self.waiting[role] for role in roles if role in self.waiting}
+        for role in roles:
+            part, lab = self.parts.get(role), waiting.get(role)
+            if lab is not None:
+                owner = "the engine's" if part is None else part.owner
+                lines.append(f"  {role:<10} {owner:<14} until lab {lab.number} passes")
+            elif part is not None and part.implementation is not None:
+                where = f"{part.lab.label}/{part.implementation.title}"
+                lines.append(f"  {role:<10} {part.owner:<14} {where}")
+        lines += self.broken
+        if waiting:
+            lab = min(waiting.values(), key=lambda lab: lab.place)
+            layers = " and ".join(role for role, other in waiting.items() if other == lab)
+            lines.append(f"To make {layers} yours, lab {lab.number}: make lab N={lab.number}")
+        return "\n".join(lines)
 
     @property
     def lab(self) -> Lab:
@@ -86,7 +122,7 @@ class Composed:
 
     @property
     def vocabulary(self) -> Path | None:
-        """The tokenizer to show these layers with; None where the ids must be bytes."""
+        """The tokenizer to show these layers with; None for the one whose ids are bytes."""
         tokens = self.parts["tokens"]
         return tokens.lab.vocabulary(tokens.serves)
 
@@ -105,16 +141,17 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
 
     Args:
         root: the repository.
-        lab_impl: which code of the lab that composes the others, as `LAB_IMPL` says it; the layers
-            are then chosen as they are for its tests. Empty is the student's own where that
-            passes, else what it means elsewhere; `bug:NAME` may be a bug of any layer's lab.
-        track: of the labs that take part, `core` or `advanced`; of the latter come those layers
-            that it builds, and the others of the former. Empty means the same as `advanced`.
+        lab_impl: which code, as `LAB_IMPL` says it. Empty or `starter`: each layer is the student's
+            own if its lab passes. Other values are about the lab that composes the others, whose
+            layers are then chosen as they are for its tests; `bug:NAME` may be a bug of any
+            layer's lab.
+        track: of the labs that take part, `core` or `advanced`. Layers that no lab of the
+            advanced track builds come from the core track. Empty means the same as `advanced`, but
+            the vocabulary of the engine's own layers is then that of bytes.
 
     Raises:
         UsageError: there is no such track, no lab composes others, `lab_impl` is unknown, or
             `LAB_PARTS` asks for references where there are none.
-        LoadFailure: a layer does not pass, and there is no reference for it.
     """
     if track not in ("", CORE, ADVANCED):
         raise UsageError(f"there is no track {track!r}; the tracks are {CORE} and {ADVANCED}")
@@ -124,30 +161,29 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
         for serves in lab.serves
         if track != CORE or lab.track == CORE
     ]
-    composing = [(lab, serves) for lab, serves in rows if serves.role == PIPELINE]
-    if not composing:
-        raise UsageError("no lab.toml has [[serves]] of a pipeline, so no lab makes one")
-    lab, serves = composing[-1]
+    if missing := [role for role in _NEEDED if role not in {row.role for _, row in rows}]:
+        raise UsageError(f"no lab.toml has [[serves]] of {missing[0]}, so no lab makes a pipeline")
+    composing = next(lab for lab, serves in reversed(rows) if serves.role == PIPELINE)
+    planted: dict[str, Implementation] = {}
+    asked_for = Implementation("starter", composing.starter)
+    if lab_impl not in LAYER_BY_LAYER:
+        ill = _lab_with_bug(lab_impl, composing, rows)
+        asked_for = choose(lab_impl, [ill], Path.cwd())[ill.path]
+        planted = {composing.name: Implementation("solution", composing.solution)}
+        planted[ill.name] = asked_for
     progress = Progress(root)
-    if not lab_impl and progress.passes(lab):
-        lab_impl = "starter"
-    ill = _lab_with_bug(lab_impl, lab, rows)
-    planted = choose(lab_impl, [ill], Path.cwd())[ill.path]
-    implementation = planted if ill == lab else Implementation("solution", lab.solution)
-    own = owner_of_parts(implementation, (lab for lab, _ in rows)) == "own"
-    parts = {}
+    own = owner_of_parts(asked_for, (lab for lab, _ in rows)) == "own"
+    parts, waiting = {}, {}
     for role in ROLES:
         candidates = [row for row in rows if row[1].role == role]
-        with_bug = [serves for other, serves in candidates if other == ill != lab]
-        if role == PIPELINE:
-            parts[role] = Part(lab, serves, implementation)
-        elif with_bug:
-            parts[role] = Part(ill, with_bug[0], planted)
-        elif part := _choose(candidates, progress, own=own):
+        # `LAB_PARTS` is about what is composed, and not about what composes.
+        may_be_own = own or (role == PIPELINE and lab_impl in LAYER_BY_LAYER)
+        if part := _choose(candidates, planted, progress if may_be_own else None, track):
             parts[role] = part
-        elif role in _NEEDED:
-            _miss(lab, candidates)
-    return Composed(parts)
+        if may_be_own and candidates and not (part and part.is_own):
+            waiting[role] = candidates[0][0]
+    labs = {lab.name: lab for lab in waiting.values()}
+    return Composed(parts, waiting, tuple(filter(None, map(_trouble, labs.values()))))
 
 
 def _lab_with_bug(lab_impl: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:
@@ -162,27 +198,47 @@ def _lab_with_bug(lab_impl: str, composing: Lab, rows: list[tuple[Lab, Serves]])
     return next((lab for lab in labs if any(bug.name == name for bug in lab.bugs)), composing)
 
 
-def _choose(rows: list[tuple[Lab, Serves]], progress: Progress, *, own: bool) -> Part | None:
-    """Return the layer that serves: the latest that passes, else the latest with a reference."""
-    if own:
-        for lab, serves in reversed(rows):
-            if progress.passes(lab):
-                return Part(lab, serves, Implementation("starter", lab.starter))
-    for lab, serves in reversed(rows):
+def _choose(
+    rows: list[tuple[Lab, Serves]],
+    planted: Mapping[str, Implementation],
+    progress: Progress | None,
+    track: str,
+) -> Part | None:
+    """Return the part of a role: what is planted, else the latest that passes, else what is here.
+
+    That is the latest reference or, if there is none, the engine's own layer. None if neither the
+    track nor the server needs it.
+    """
+    latest = [*reversed(rows)]
+    for lab, serves in latest:
+        if lab.name in planted:
+            return Part(lab, serves, planted[lab.name])
+    for lab, serves in latest:
+        if progress is not None and progress.passes(lab):
+            return Part(lab, serves, Implementation("starter", lab.starter))
+    for lab, serves in latest:
         if lab.solution.exists():
             return Part(lab, serves, Implementation("solution", lab.solution))
-    return None
+    if not rows or rows[0][1].role not in TEXT_PATH:
+        return None
+    lab, serves = latest[0]
+    vocabulary = serves.vocabulary if track == ADVANCED else ""
+    return Part(lab, engine_layers.row(serves.role, vocabulary), None)
 
 
-def _miss(composing: Lab, rows: list[tuple[Lab, Serves]]) -> NoReturn:
-    """Say which lab to do first, for a layer that nobody has built yet."""
-    if not rows:
-        raise UsageError("no lab.toml has a [[serves]] of every layer that a pipeline needs")
-    lab, serves = rows[0]
-    raise LoadFailure(
-        f"{composing.label} builds on {serves.class_name} of {lab.label}, which does not pass as "
-        f"it is now. Do that first: make lab N={lab.number}"
-    )
+def _trouble(lab: Lab) -> str:
+    """Return why a student's file cannot be imported; "" if it can, or is as it was handed out."""
+    try:
+        if lab.starter.read_bytes() == lab.pristine_starter.read_bytes():
+            return ""
+    except OSError:
+        pass
+    try:
+        with time_limit(_IMPORT_SECONDS):
+            load(Implementation("starter", lab.starter), f"under_test.{lab.label}", lab.given)
+    except (LoadFailure, OverdueError) as error:
+        return f"{lab.label} cannot be imported: {str(error).splitlines()[0]}"
+    return ""
 
 
 def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageError:
@@ -198,24 +254,25 @@ def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageE
         said = f"{error} is still to do. Go on with" if str(error) else "a task is still to do:"
         return UsageError(f"{lab.label} is not {what}: {said} `make lab N={lab.number}`")
     return UsageError(
-        f"{lab.label} is not {what}: it raised {type(error).__name__}: "
-        f"{error}{_where(error, lab.path.parent)}. See `make lab N={lab.number}`"
+        f"{lab.label} is not {what}: it raised {in_words(error)}. See `make lab N={lab.number}`"
     )
 
 
 def _lab_of(error: BaseException, parts: Iterable[Part]) -> Lab | None:
     """Return the lab whose file raised, if one of them did."""
-    labs = {part.implementation.filename: part.lab for part in parts}
+    labs = {part.implementation.filename: part.lab for part in parts if part.implementation}
     frames = traceback.extract_tb(error.__traceback__)
     return next(
         (labs[frame.filename] for frame in reversed(frames) if frame.filename in labs), None
     )
 
 
-def _where(error: BaseException, labs: Path) -> str:
-    """Return the deepest line of the traceback that is in a lab's folder, in words."""
+def in_words(error: BaseException) -> str:
+    """Return what was raised, and the deepest line of the traceback that is in a lab's folder."""
+    words = f"{type(error).__name__}: {error}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
-        if labs in path.parents:
-            return f" in {path.relative_to(labs)}, line {frame.lineno} (`{frame.line}`)"
-    return ""
+        if (path.parent / FACTS).exists():
+            file = f"{path.parent.name}/{path.name}"
+            return f"{words} in {file}, line {frame.lineno} (`{frame.line}`)"
+    return words

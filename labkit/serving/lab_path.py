@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from labkit.serving.composed import PIPELINE, Composed
+from labkit.course.lab import PIPELINE
+from labkit.serving.composed import Composed, in_words
+from labkit.serving.engine_layers import REASONING_FORMAT
 from labkit.serving.layers import (
     Maker,
     NoCalls,
@@ -36,9 +38,8 @@ from mini_vllm.text.reasoning import prompt_in_reasoning
 from mini_vllm.tokenizer import ByteTokenizer, Tokenizer
 
 _LOG = logging.getLogger(__name__)
-# The tags of the embedded model's calls, and of the reasoning that the labs know.
+# The tags of the embedded model's calls.
 TAGS = {"open_tag": "<tool_call>", "close_tag": "</tool_call>"}
-_REASONING = "qwen3"
 # More ids than the tag has.
 _END_OF_PROMPT = 16
 _NO_ID = -1
@@ -61,9 +62,10 @@ class LabPathFactory:
     def __init__(self, composed: Composed, tokenizer: Tokenizer | None = None) -> None:
         self._composed = composed
         self._tokenizer = tokenizer or ByteTokenizer()
-        if composed.vocabulary is None and not is_bytes(self._tokenizer):
+        tokens = composed.parts["tokens"]
+        if tokens.only_bytes and not is_bytes(self._tokenizer):
             raise ValueError(
-                f"{composed.parts['tokens'].lab.label} is for ids that are bytes, and those of "
+                f"{tokens.lab.label} is for ids that are bytes, and those of "
                 "this tokenizer are not. Pass a lab that reads any vocabulary, or leave "
                 "--tokenizer out"
             )
@@ -80,7 +82,7 @@ class LabPathFactory:
         }
         takes = self._composed.takes
         refused = {name: none for name, (value, none) in values.items() if not takes(value)}
-        if self._composed.vocabulary is None:
+        if self._composed.parts["tokens"].only_bytes:
             refused["skip_special_tokens"] = True
         return refused
 
@@ -124,10 +126,11 @@ class LabPathFactory:
 
     def _tokens(self, prompt_token_ids: Sequence[int], *, skips: bool) -> Any:
         """Return the layer from ids to text; it leaves special ids out as the request says."""
-        serves = self._composed.parts["tokens"].serves
+        part = self._composed.parts["tokens"]
+        serves = part.serves
         values = {"prompt_ids": list(prompt_token_ids), "skip_special_tokens": skips}
         layer = Renamed(self._maker.make("tokens", values), serves, b"")
-        if not serves.vocabulary or "skip_special_tokens" in serves.arguments.values():
+        if part.only_bytes or "skip_special_tokens" in serves.arguments.values():
             return layer
         silent = self._facts["special"] if skips else frozenset()
         return WithoutSpecials(layer, silent, len(self._facts["vocabulary"]))
@@ -158,7 +161,7 @@ class LabPathFactory:
         parts = self._composed.parts
         if "reasoning" in parts and request.split_reasoning:
             end = self._tokenizer.decode(prompt_token_ids[-_END_OF_PROMPT:])
-            inside = request.thinking or bool(prompt_in_reasoning(_REASONING, end))
+            inside = request.thinking or bool(prompt_in_reasoning(REASONING_FORMAT, end))
             reasoning = self._maker.make("reasoning", {"starts_inside": inside})
             layers["reasoning"] = Renamed(reasoning, parts["reasoning"].serves, "")
         if request.tools is not None:
@@ -289,12 +292,13 @@ class LabTextPath:
 
 @contextmanager
 def telling_the_author() -> Iterator[None]:
-    """Log what the code raises: the client is told only that the answer failed."""
+    """Log what the code raises and where; the client is told only that the answer failed."""
     try:
         yield
     except (Exception, SystemExit) as error:
-        _LOG.exception("the pipeline raised")
-        raise PipelineRaised(f"the pipeline raised {error!r}") from error
+        message = f"the pipeline raised {in_words(error)}"
+        _LOG.exception(message)
+        raise PipelineRaised(message) from error
 
 
 def _held(role: str, held: Any) -> str | bytes:

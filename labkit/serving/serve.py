@@ -17,7 +17,10 @@ from mini_vllm.server.cli import main as serve
 from mini_vllm.server.service import Wire
 
 _PROGRAM = "make serve"
-_OURS = "Text path: the engine's own, mini_vllm/pipeline.py. LAB_IMPL=starter serves your labs.\n\n"
+_OURS = (
+    "Text path: the engine's own, mini_vllm/pipeline.py.\n"
+    "LAB_IMPL=starter make serve puts your layers in it."
+)
 
 
 def run(arguments: list[str], root: Path) -> int:
@@ -40,12 +43,12 @@ def run(arguments: list[str], root: Path) -> int:
         wire=wire_of(composed),
         tokenizer=str(composed.vocabulary or "byte"),
         program=_PROGRAM,
-        note=f"{composed.header}\n\n",
+        note=composed.header(),
     )
 
 
 def _try(composed: Composed) -> None:
-    """Make a path and feed it, so that what is unfinished is told before the server starts."""
+    """Make a path and feed it, so that what cannot serve is reported before the server starts."""
     try:
         path = LabPathFactory(composed).build(Request((0,), tools=()))
         path.take(b"AB")

@@ -1,10 +1,11 @@
 """What the labs are told of a tokenizer: its tokens as it spells them, and how to read them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from mini_vllm.tokenizer import Tokenizer
 from mini_vllm.tokenizer.backends.huggingface_pieces import BYTE_OF, byte_fallback, byte_level
-from mini_vllm.tokenizer.pieces import PieceTable
+from mini_vllm.tokenizer.pieces import Piece, PieceTable
 
 _RULES = {"byte_level": byte_level, "byte_fallback": byte_fallback}
 _SPELLED = {byte: char for char, byte in BYTE_OF.items()}
@@ -45,6 +46,16 @@ def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
         "special": pieces.special,
         "strip_first_space": pieces.first is not pieces.rest,
     }
+
+
+def bytes_of(tokenizer: Tokenizer, token_id: int) -> bytes:
+    """Return the bytes of an id; a special one has none."""
+    pieces = tokenizer.pieces
+    assert pieces is not None
+    known: Sequence[Piece] = pieces.rest
+    if token_id in pieces.special or not 0 <= token_id < len(known):
+        return b""
+    return known[token_id] or b""
 
 
 def _reads(kind: str, spelled: list[str | None], pieces: PieceTable) -> bool:

@@ -1,44 +1,70 @@
-"""The board of `make progress`: every lab of the ladder, its last score, and what to do next."""
+"""The board of `make progress`: every lab of the ladder, the pipeline, and what to do next."""
 
 import io
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from labkit.course.lab import Lab
 from labkit.course.tracks import track_done
+from labkit.student.picture import picture
 from labkit.student.progress import Progress, Record, next_unfinished
 
 _RIGHT = ("step", "score")
+_GAP = 2
+# The columns that a narrow terminal does without, the first of them first.
+_SPARE = ("time", "hints", "predicted")
 # Times closer than this are called equal.
 _EQUAL = 1.15
 
 
-def board(labs: list[Lab], progress: Progress, *, colour: bool) -> str:
-    """Return the board as text, at most 88 columns; a heading for each track, if there are two."""
-    columns = ["step", "lab", "score", "status", "hints", "time"]
-    predicted = any(progress.record(lab).predictions for lab in labs)
-    if predicted:
-        columns.insert(4, "predicted")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def board(labs: list[Lab], progress: Progress, *, colour: bool, width: int = 80) -> str:
+    """Return the board as text; a heading for each track, if there are two.
+
+    Args:
+        labs: in order.
+        progress: what is known of them.
+        colour: whether to mark what is done with colours.
+        width: columns; where these are few, the table has fewer columns.
+    """
+    rows = [_cells(step, lab, progress) for step, lab in enumerate(labs, start=1)]
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    columns = _columns(rows, width)
     for column in columns:
-        table.add_column(column, justify="right" if column in _RIGHT else "left")
+        table.add_column(column, justify="right" if column in _RIGHT else "left", no_wrap=True)
     several = len({lab.track for lab in labs}) > 1
     track = ""
-    for step, lab in enumerate(labs, start=1):
+    for lab, cells in zip(labs, rows, strict=True):
         if several and lab.track != track:
             track = lab.track
             table.add_row("", f"[bold]{track} track[/]")
-        cells = _cells(step, lab, progress)
         table.add_row(*(cells[column] for column in columns))
     out = io.StringIO()
-    console = Console(file=out, width=88, force_terminal=colour, highlight=False)
+    console = Console(file=out, width=width, force_terminal=colour, highlight=False)
     console.print(table)
+    if drawn := picture(labs, progress, width):
+        console.print(f"\n{drawn}", markup=False)
     for line in _races(labs, progress):
         console.print(line)
     console.print(f"\n{_next(labs, progress)}")
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+def _columns(rows: list[dict[str, str]], width: int) -> list[str]:
+    """Return the columns that fit; without predictions there is no column for them."""
+    columns = ["step", "lab", "score", "status", "predicted", "hints", "time"]
+    if all(cells["predicted"] == "-" for cells in rows):
+        columns.remove("predicted")
+    widths = {
+        name: max(len(name), *(Text.from_markup(cells[name]).cell_len for cells in rows))
+        for name in columns
+    }
+    for name in _SPARE:
+        if sum(widths[name] + _GAP for name in columns) - _GAP > width and name in columns:
+            columns.remove(name)
+    return columns
 
 
 def _next(labs: list[Lab], progress: Progress) -> str:

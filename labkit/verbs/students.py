@@ -34,9 +34,12 @@ def run_pytest(lab: Lab, root: Path, implementation: str, *options: str) -> int:
 
 
 def _progress(args: argparse.Namespace, root: Path) -> int:
+    import shutil
+
     from labkit.student.board import board
 
-    print(board(find_labs(root), Progress(root), colour=sys.stdout.isatty()))
+    width = min(88, shutil.get_terminal_size((80, 24)).columns)
+    print(board(find_labs(root), Progress(root), colour=sys.stdout.isatty(), width=width))
     return 0
 
 

@@ -78,9 +78,10 @@ def create_app(
 
 
 async def what_to_say(request: Request) -> JsonResponse:
-    """Answer whether a chat may `say`, and with examples by tool-call format."""
+    """Answer for the page: may a chat `say`, examples by tool-call format, whose code is served."""
     service: Service = request.app.state.service
-    return JsonResponse({"can_say": service.can_say, "examples": dict(service.tool_examples)})
+    examples = dict(service.tool_examples)
+    return JsonResponse({"can_say": service.can_say, "examples": examples, "note": service.note})
 
 
 async def models(request: Request) -> JsonResponse:

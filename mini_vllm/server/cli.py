@@ -62,7 +62,7 @@ def main(
         wire: the way of a stream's chunks to its client; by default the server's own.
         tokenizer: what a model that comes along speaks, if the command line does not say.
         program: the name of the program in messages.
-        note: printed at the start: what is served.
+        note: whose code is served, for people: printed at the start and shown on the page.
     """
     # Each counter would also report when it was made.
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -75,7 +75,7 @@ def main(
         else:
             setup = _local(options, options.tokenizer or tokenizer, metrics.tokenizer)
         formats = _formats(options, setup)
-        service = _service(options, setup, formats, metrics, text_path, wire or Wire())
+        service = _service(options, setup, formats, metrics, text_path, wire or Wire(), note)
         listener = listen(options.host, options.port)
     except (ValueError, TokenizerError) as error:
         parser.error(str(error))
@@ -97,7 +97,7 @@ def main(
         )
     # Another text path reads what it reads.
     reads = "" if text_path else str(formats)
-    welcome = _welcome(listener, setup.name, bool(key), note, reads)
+    welcome = _welcome(listener, setup.name, bool(key), f"{note}\n\n" if note else "", reads)
     server = make_server(
         app,
         service,
@@ -130,6 +130,7 @@ def _service(
     metrics: PrometheusMetrics,
     text_path: Callable[[Tokenizer], MakeTextPath] | None,
     wire: Wire,
+    note: str,
 ) -> Service:
     delay = options.step_delay
     for name, neutral in _OF_OUR_PATH.items():
@@ -162,6 +163,7 @@ def _service(
         can_say=isinstance(setup.model, Sayer),
         tool_examples={} if text_path else read_tool_examples(),
         reasoning_format=formats.reasoning.name,
+        note=note,
     )
 
 

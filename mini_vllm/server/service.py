@@ -131,6 +131,7 @@ class Service:
         reasoning_format: the format of the model's reasoning, or None.
         can_say: whether the model says what `say` of a chat gives it, as a `Sayer` does.
         tool_examples: what to let it say, for people: a call in each tool-call format.
+        note: whose code is served, for people; "" if there is nothing to say.
         body_seconds: how long the body of a request may take to arrive.
         ping_seconds: after so much silence a stream sends a comment.
         strip: whether clients get the content without the white space beside tool calls.
@@ -155,6 +156,7 @@ class Service:
     reasoning_format: str | None = None
     can_say: bool = False
     tool_examples: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
     body_seconds: float = 30.0
     ping_seconds: float = 15.0
     strip: bool = False

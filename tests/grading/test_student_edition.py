@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from labkit.cli import main
-from labkit.course.lab import find_labs, pick_lab
+from labkit.course.lab import TEXT_PATH, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.gates import GATES
 from labkit.gates.edition import broken_links, code_of_grader, untrue_texts
@@ -425,7 +425,7 @@ def test_of_labkit_it_has_what_its_commands_import_and_no_more(edition):
     (edition / "labkit/student/race.py").unlink()
     (edition / "labkit/student/board.py").unlink()
     assert followed(edition) == (
-        {"labkit/running/racing.py", "labkit/running/spare.py"},
+        {"labkit/running/spare.py", "labkit/student/picture.py"},
         {"labkit.student.board", "labkit.student.race"},
     )
 
@@ -440,46 +440,72 @@ def test_nothing_of_the_grader_is_in_it(pristine, tmp_path, monkeypatch):
     assert "labkit/grading/reading/submission.py" not in found
 
 
-FINISH = 'return self._end("length")'
-REASON = "return self._finish_reason\n"
-# What is solved, an edit of lab 05's solution, and what make demo and make serve say of it.
+# What is solved, and which layers are then one's own in make demo and make serve.
 STATES = {
-    "nothing": ("", None, "builds on StreamingDetokenizer of lab-03, which does not pass"),
-    "02 and 03": ("02 03", None, "builds on StopStringMatcher of lab-04, which does not pass"),
-    "all but 05": ("02 03 04 01", None, "lab-05 task 1: feed is still to do. Go on with `make lab"),
-    "task 1": ("03 04 01", (REASON, "raise NotImplementedError('2')\n"), ": 2 is still to do"),
-    "tasks 1 and 2": ("03 04 01", (FINISH, "raise NotImplementedError('3')"), ""),
-    "all": ("02 03 04 01 05", None, ""),
+    "nothing": ("", ""),
+    "02 and 03": ("02 03", "tokens"),
+    "only 01": ("01", "calls"),
+    "all but 05": ("02 03 04 01", "tokens stops calls"),
+    "all of the core track": ("02 03 04 01 05", "tokens stops calls pipeline"),
+    "08 without 07": ("03 04 01 05 08", "tokens stops calls pipeline"),
 }
 
 
-@pytest.mark.parametrize(("solved", "edit", "said"), STATES.values(), ids=STATES)
-def test_demo_and_serve_run_from_task_2_of_lab_05_on_and_say_before_what_is_to_do(
-    edition, solved, edit, said, monkeypatch, capsys
+@pytest.mark.parametrize(("solved", "own"), STATES.values(), ids=STATES)
+@pytest.mark.parametrize("track", ["", "core", "advanced"])
+def test_demo_and_serve_run_at_once_and_each_layer_is_ones_own_when_its_lab_passes(
+    edition, solved, own, track, monkeypatch, capsys
 ):
     solve(edition, *solved.split())
-    if edit:
-        source = pick_lab(LABS, "05").solution.read_text()
-        assert edit[0] in source
-        pick_lab(find_labs(edition), "05").starter.write_text(source.replace(*edit, 1))
     monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setenv("LAB_TRACK", track)
     notes = []
     monkeypatch.setattr(serve, "serve", lambda *_, note, **__: notes.append(note) or 0)
-    for words, implementation in ((["demo", "--text", "a END"], ""), (["serve"], "starter")):
+    for words, implementation in (
+        (["demo"], ""),
+        (["demo"], "starter"),
+        (["serve"], "starter"),
+    ):
         monkeypatch.setenv("LAB_IMPL", implementation)
         try:
             code = main(words, edition)
         except SystemExit as stopped:
             code = stopped.code
         out, errors = capsys.readouterr()
-        assert (code, said in errors) == (2 if said else 0, True)
-        whose = "".join(notes) if words == ["serve"] else out
-        if not said:
-            assert "Text path: starter.py of lab-05" in whose
-            assert whose.count(": your own, lab-0") == 3
+        assert (code, errors) == (0, "")
+        head = (out if words == ["demo"] else notes[-1]).partition("\n\n")[0]
+        rows = [line.split() for line in head.splitlines() if line.startswith("  ")]
+        assert [row[0] for row in rows if row[1] == "yours"] == own.split()
+        assert {" ".join(row[1:3]) for row in rows if row[1] != "yours"} <= {"the engine's"}
+        if "tokens" not in own:
+            assert head.endswith("To make tokens yours, lab 03: make lab N=03")
+        if words == ["demo"]:
+            assert "ours    'Grüße! 你好，世界 🚀 नमस्ते — a < b, is it?" in out.replace("'\\n", "'")
+            assert 'call    post({"text": "São 🎉"})\nfinish  tool_calls\n' in out
     monkeypatch.delenv("LAB_IMPL")
     assert main(["serve"], edition) == 0
     assert "the engine's own" in notes[-1]
+
+
+def test_one_layer_of_every_lab_is_shown_by_the_engines_until_it_is_written(
+    edition, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.delenv("LAB_IMPL", raising=False)
+    for lab in find_labs(edition):
+        roles = [row.role for row in lab.serves if row.role in TEXT_PATH]
+        with pytest.raises(SystemExit) as stopped:
+            main(["demo", "--lab", lab.number], edition)
+        out, errors = capsys.readouterr()
+        assert stopped.value.code == (0 if roles else 2)
+        assert "Traceback" not in errors
+        for role in roles:
+            assert f"{lab.label}, {role}: the engine's\n" in out
+        assert out.count(f"make lab N={lab.number}\n") == len(roles)
+    # The engine's layers release what they hold when an id ends the text.
+    with pytest.raises(SystemExit):
+        main(["demo", "--lab", "08", "--text", "so E"], edition)
+    assert capsys.readouterr().out.endswith("'so E'\n")
 
 
 def test_it_is_made_anew_only(tmp_path, capsys):

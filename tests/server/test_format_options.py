@@ -104,7 +104,7 @@ def chat(client, **more):
 def test_a_chat_can_let_the_model_say_the_call_of_any_format():
     """Read in that format, whatever the server's own model writes, and with or without tools."""
     with page_server() as server, server.connect() as client:
-        assert client.fetch("/say").json() == {"can_say": True, "examples": EXAMPLES}
+        assert client.fetch("/say").json() == {"can_say": True, "examples": EXAMPLES, "note": ""}
         for format, text in EXAMPLES.items():
             for tools in (None, [WEATHER]):
                 told = chat(client, say=text, tool_format=format, tools=tools)

@@ -1,9 +1,12 @@
 """The labs' own text path behind the server: the references say what the engine says, and a
 student's mistake ends one request and is told to the student."""
 
+import json
 import logging
 import os
+import re
 import sys
+import urllib.request
 
 import pytest
 import vocabularies
@@ -181,8 +184,8 @@ def refused(wanted, monkeypatch, capsys):
     return said.err
 
 
-def test_a_starter_is_refused_in_one_line_that_says_what_to_do(monkeypatch, capsys, caplog):
-    (line,) = refused("starter", monkeypatch, capsys).splitlines()
+def test_an_unwritten_file_is_refused_in_one_line_that_says_what_to_do(monkeypatch, capsys, caplog):
+    (line,) = refused(LAB.pristine_starter, monkeypatch, capsys).splitlines()
     assert "not ready to serve: lab-05 task 1" in line
     assert "still to do" in line
     assert f"make lab N={LAB.number}" in line
@@ -216,9 +219,11 @@ def test_what_cannot_serve_is_refused_in_one_line_or_with_the_line_of_the_file(
 
 def test_a_lab_serves_as_a_process_and_says_whose_work_it_runs():
     serve = ("labkit", "serve")
-    with process(command=serve, LAB_IMPL="solution", LAB_TRACK="core") as (child, _):
-        assert LAB.name in child.head
-        assert child.head.count("the reference") == len(LAB.parts)
+    with process(command=serve, LAB_IMPL="solution", LAB_TRACK="core") as (child, port):
+        rows = re.findall(r"^  \w+ +the reference +lab-\d\d/solution.py$", child.head, re.M)
+        assert len(rows) == 1 + len(LAB.parts)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/say", timeout=DEADLINE) as answer:
+            assert child.head.startswith(json.load(answer)["note"] + "\n\n")
         child.terminate()
         assert child.wait(DEADLINE) == 0
 
@@ -266,6 +271,7 @@ def test_a_pipeline_that_goes_wrong_ends_its_own_request_and_tells_its_author(
     assert "Traceback" in caplog.text
     assert error in caplog.text
     assert "mine.py" in caplog.text or "lab_path.py" in caplog.text
+    assert f"the pipeline raised {error}" in caplog.text
     assert server.chat(bad).status == 500
     assert choices_of(server, body) == expected
     serves_on(server)

@@ -3,6 +3,7 @@ reader does, and code that goes wrong ends its own stream."""
 
 import asyncio
 import json
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 from running import Says, asking, running, tool
 from wire_client import read_events
 
-from labkit.course.lab import ROLES, ROOT, find_labs
+from labkit.course.lab import ROLES, ROOT, TEXT_PATH, find_labs
 from labkit.running.lab_impl import Implementation
+from labkit.serving import engine_layers
 from labkit.serving.composed import Composed, Part, find_composed
 from labkit.serving.lab_channel import LabChannels
 from labkit.serving.lab_frames import LabFramesFactory
@@ -296,8 +298,15 @@ Both. <tool_call>
 
 
 ROWS = {
-    f"{lab.label} {serves.role}": (lab, serves) for lab in find_labs(ROOT) for serves in lab.serves
+    f"{lab.label} {serves.role}": Part(lab, serves, Implementation("solution", lab.solution))
+    for lab in find_labs(ROOT)
+    for serves in lab.serves
+} | {
+    # The engine's own layers, each among those of labs, then all of them together.
+    f"engine {role}": replace(PARTS[role], serves=engine_layers.row(role), implementation=None)
+    for role in TEXT_PATH
 }
+ENGINE = {role: ROWS[f"engine {role}"] for role in TEXT_PATH}
 
 
 @cache
@@ -308,10 +317,9 @@ def vocabulary(path):
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("stop", [(), ("Both",)], ids=["to the end", "a stop"])
 def test_each_row_of_a_lab_serves(row, stop):
-    lab, serves = ROWS[row]
-    part = Part(lab, serves, Implementation("solution", lab.solution))
-    composed = Composed({**PARTS, serves.role: part})
-    if serves.role == "channel":
+    part = ROWS[row]
+    composed = Composed({**PARTS, part.serves.role: part})
+    if part.serves.role == "channel":
         channels = LabChannels(Maker(composed, {}))
         assert events_of(crossed(channels)[0]) == events_of(CHUNKS)
         return
@@ -319,10 +327,29 @@ def test_each_row_of_a_lab_serves(row, stop):
     compare(composed, tokenizer, SamplingParams(stop=stop, max_tokens=500))
 
 
-def compare(composed, tokenizer, params):
+OF_TEXT = [
+    "",
+    *(row for row in ROWS if not row.startswith("engine") and ROWS[row].serves.role in TEXT_PATH),
+]
+
+
+@pytest.mark.parametrize("row", OF_TEXT)
+@pytest.mark.parametrize("stop", [(), ("Both",)], ids=["to the end", "a stop"])
+def test_among_the_engines_layers_no_or_any_one_layer_of_a_lab_serves(row, stop):
+    """So it is as soon as one lab passes; `""` is before that."""
+    composed = Composed({**ENGINE, **({ROWS[row].serves.role: ROWS[row]} if row else {})})
+    tokenizer = vocabulary(composed.vocabulary) if composed.vocabulary else ByteTokenizer()
+    compare(composed, tokenizer, SamplingParams(stop=stop, max_tokens=500))
+    # An open call is text in lab 01, and a call that is cut off in the engine.
+    if row != "lab-01 calls":
+        compare(composed, tokenizer, SamplingParams(stop=stop, max_tokens=500), cut=30)
+
+
+def compare(composed, tokenizer, params, cut=0):
     """Compare what the labs make of the script's ids with what the engine's pipeline makes of them.
 
-    Among them are a special id and one that the vocabulary does not have.
+    Among them are a special id and one that the vocabulary does not have. Without the last `cut`
+    ids the text ends by its length.
     """
     speller = Speller(tokenizer)
     special = min(tokenizer.pieces.special - tokenizer.eos_token_ids)
@@ -332,7 +359,10 @@ def compare(composed, tokenizer, params):
     request = Request(prompt, params, tools=(tool("w"),))
     ours = TextPathFactory(tokenizer, tool_format="hermes", reasoning_format="qwen3")
     paths = [make(request, prompt) for make in (ours, LabPathFactory(composed, tokenizer))]
-    said = [told_by(path.feed(ids)) for path in paths]
+    events = [path.feed(ids[: len(ids) - cut]) for path in paths]
+    for path, more in zip(paths, events, strict=True):
+        more += path.finish(FinishReason.LENGTH) if path.ending is None else []
+    said = [*map(told_by, events)]
     assert said[1] == said[0]
     assert (paths[1].ending, paths[1].tokens) == (paths[0].ending, paths[0].tokens)
 

@@ -354,9 +354,10 @@ def test_what_is_in_the_box_is_said_and_a_refusal_marks_it(stage):
     assert stage["say"].get_attribute("aria-invalid") == "true"
 
 
-def test_where_nothing_can_be_said_there_is_nothing_to_choose(driver):
-    with page_server(can_say=False) as server:
+def test_whose_code_runs_is_shown_and_where_nothing_can_be_said_there_is_nothing_to_choose(driver):
+    with page_server(can_say=False, note="tokens  yours\nstops  the engine's") as server:
         page = Page(driver, server.url)
+        assert page["whose"].text == "tokens yours\nstops the engine's"
         hidden = ["#saying", "[data-needs-say]"]
         assert page.js("return arguments[0].map((s) => document.querySelector(s).hidden)", hidden)
 

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from labkit.browser.showable import shown_of
 from labkit.browser.strip import MOST_PIECES, STOP, live, pages, stored
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.errors import UsageError
+from labkit.serving.showable import shown_of
 from labkit.student.progress import Progress
 
 SHOWN = [(lab.number, shown) for lab in find_labs(ROOT) for shown in shown_of(lab)]

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.browser.showable import shown_of
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.publish.site.files import file_page, folder_page, line_anchor, place_of
 from labkit.publish.site.links import headings, leads_out, relink, slug, without_code
+from labkit.serving.showable import shown_of
 
 _START = "README.md"
 _MAP = "upstream/README.md"

@@ -1,4 +1,4 @@
-// The box whose text the model says, and the examples that fill it.
+// The box whose text the model says, the examples that fill it, and whose code the server runs.
 
 const byId = (id) => document.getElementById(id);
 
@@ -20,8 +20,10 @@ export class Say {
   /** Ask the server what its model can be given to say. */
   async load(headers) {
     const response = await fetch("say", { headers });
-    const answer = response.ok ? await response.json() : { can_say: false, examples: {} };
+    const nothing = { can_say: false, examples: {}, note: "" };
+    const answer = response.ok ? await response.json() : nothing;
     this.can = answer.can_say;
+    byId("whose").textContent = answer.note;
     this.#calls = new Map(Object.entries(answer.examples));
     const own = new Option("the model's own format", "");
     const others = [...this.#calls.keys()].map((name) => new Option(name, name));

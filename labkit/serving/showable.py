@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labkit.course.lab import Lab, Serves
+from labkit.course.lab import PIPELINE, Lab, Serves
 from labkit.running.racing import FILE as RACE
-from labkit.serving.composed import PIPELINE
 
 WHOLE = "whole"
 # Roles whose pieces are ids; those of the others are characters.

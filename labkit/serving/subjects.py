@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from labkit.browser.vocabulary import bytes_of
-from labkit.course.lab import Serves
-from labkit.serving.composed import PIPELINE, Composed, Part
+from labkit.course.lab import PIPELINE, Serves
+from labkit.serving.composed import Composed, Part
 from labkit.serving.lab_path import TAGS, LabPathFactory, engine_events
 from labkit.serving.layers import Maker, Renamed, StopsOnIds
-from labkit.serving.vocabulary import facts_of
+from labkit.serving.vocabulary import bytes_of, facts_of
 from mini_vllm.engine import Request, SamplingParams
 from mini_vllm.pipeline import TextPipeline
 from mini_vllm.text.events import (
