@@ -1,4 +1,5 @@
-"""The two ends of a channel on one thread, or on threads that race.
+"""The two ends of a channel: on one thread, on a hand-stepped event loop, or on two threads, one
+interrupted.
 
 The reader in asyncio is a task on an event loop that is stepped by hand. It sleeps as a real one
 does: it goes on only when it is woken. Time passes only when a test says so.

@@ -49,13 +49,13 @@ class StreamingCallParser:
 
     @property
     def held(self) -> str:
-        raise NotImplementedError("lab-09 task 2: StreamingCallParser.held")
+        raise NotImplementedError("lab-09 task 3: StreamingCallParser.held")
 
     def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd | Malformed]:
-        raise NotImplementedError("lab-09 task 2: StreamingCallParser.feed")
+        raise NotImplementedError("lab-09 task 3: StreamingCallParser.feed")
 
     def flush(self) -> list[TextDelta | Malformed]:
-        raise NotImplementedError("lab-09 task 3: StreamingCallParser.flush")
+        raise NotImplementedError("lab-09 task 4: StreamingCallParser.flush")
 
 
 class ReasoningSplitter:
@@ -70,10 +70,10 @@ class ReasoningSplitter:
 
     @property
     def held(self) -> str:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.held")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.held")
 
     def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.feed")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.feed")
 
     def flush(self) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.flush")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.flush")

@@ -19,10 +19,10 @@ class JsonScanner:
         self.failed = False
 
     def feed(self, text: str) -> int:
-        raise NotImplementedError("lab-09 task 1: JsonScanner.feed")
+        raise NotImplementedError("lab-09 task 2: JsonScanner.feed")
 
     def flush(self) -> bool:
-        raise NotImplementedError("lab-09 task 1: JsonScanner.flush")
+        raise NotImplementedError("lab-09 task 2: JsonScanner.flush")
 
 
 class StreamingCallParser:
@@ -86,10 +86,10 @@ class ReasoningSplitter:
 
     @property
     def held(self) -> str:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.held")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.held")
 
     def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.feed")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.feed")
 
     def flush(self) -> list[ReasoningDelta | TextDelta]:
-        raise NotImplementedError("lab-09 task 4: ReasoningSplitter.flush")
+        raise NotImplementedError("lab-09 task 1: ReasoningSplitter.flush")
